@@ -1,0 +1,79 @@
+"""Two canonical forms of JSON values, never mixed, and the hashes over them.
+
+*Wire bytes* keep the sender's key order, because providers hash a prompt as it was sent: two requests that differ in
+key order alone are two prompts. *Identity bytes* sort the keys, because a tool call is the same call whatever the
+order of its arguments.
+
+Hashes are BLAKE2b, 16 bytes, keyed, and tagged by the personalisation string `TAG`: a change of the canonical form
+changes the tag, so that old and new hashes can never be taken for one another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from hashlib import blake2b
+
+import orjson
+
+TAG = b"agentaccel.v1"
+"""The version of the canonical form, mixed into every hash."""
+
+DIGEST_SIZE = 16
+"""Bytes per hash."""
+
+ROOT = bytes(DIGEST_SIZE)
+"""The parent of the first link of every chain."""
+
+
+def wire_bytes(value: object) -> bytes:
+    """`value` as compact JSON in the sender's key order.
+
+    What `orjson` refuses (lone surrogates, integers beyond 64 bits, keys that are not strings) is written by `json`
+    instead, so every value that `json.dumps` can send has a form.
+
+    >>> wire_bytes({"b": 1, "a": "é"}) == '{"b":1,"a":"é"}'.encode()
+    True
+    >>> wire_bytes({"a": "\\ud800"})
+    b'{"a":"\\\\ud800"}'
+    """
+    try:
+        return orjson.dumps(value)
+    except (TypeError, ValueError):
+        return json.dumps(value, ensure_ascii=True, separators=(",", ":"), default=repr).encode()
+
+
+def identity_bytes(value: object) -> bytes:
+    """`value` as compact JSON with sorted keys: equal for equal tool arguments.
+
+    >>> identity_bytes({"b": 1, "a": 2}) == identity_bytes({"a": 2, "b": 1})
+    True
+    """
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except (TypeError, ValueError):
+        return json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"), default=repr).encode()
+
+
+def digest(data: bytes, key: bytes = b"") -> bytes:
+    """The hash of one canonical form under `key` (at most 64 bytes)."""
+    return blake2b(data, digest_size=DIGEST_SIZE, key=key, person=TAG).digest()
+
+
+def link(parent: bytes, child: bytes) -> bytes:
+    """The hash of a chain that goes on from `parent` with `child`; both are hashes of this module."""
+    return blake2b(parent + child, digest_size=DIGEST_SIZE, person=TAG).digest()
+
+
+def chain(digests: Iterable[bytes], parent: bytes = ROOT) -> list[bytes]:
+    """The chained hash after each of `digests`: equal at i if and only if everything up to and including i is equal.
+
+    >>> a, b, c = (digest(x) for x in (b"a", b"b", b"c"))
+    >>> chain([a, b])[0] == chain([a, c])[0], chain([a, b])[1] == chain([a, c])[1]
+    (True, False)
+    """
+    hashes: list[bytes] = []
+    for item in digests:
+        parent = link(parent, item)
+        hashes.append(parent)
+    return hashes

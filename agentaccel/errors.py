@@ -1,0 +1,50 @@
+"""The exceptions that agentaccel raises, all at construction or from the command line, none inside a run.
+
+::
+
+    AgentAccelError
+    ├── ConfigError            you asked for something impossible; raised where you asked
+    │   ├── UnknownModel       no cache facts are known for this model and none were given
+    │   └── MissingExtra       an optional package is not installed; the message is the pip line
+    ├── SessionClosed          a session was used after it was left
+    └── TraceError             a trace store or a log is unreadable, or was written by a newer version
+
+Exceptions of providers and tools are never wrapped: they reach the caller as they were raised.
+"""
+
+from __future__ import annotations
+
+
+class AgentAccelError(Exception):
+    """The root of everything that agentaccel raises."""
+
+
+class ConfigError(AgentAccelError, ValueError):
+    """A setting, a request or a client that cannot work; the message says what to do."""
+
+
+class UnknownModel(ConfigError):
+    """No cache facts are known for `model`, nor for its family."""
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+        super().__init__(
+            f"no cache facts are known for model {model!r}: map it to a known one, "
+            f"for example Policy(aliases={{{model!r}: 'claude-sonnet-5'}})"
+        )
+
+
+class MissingExtra(ConfigError):
+    """The optional packages of `extra` are not installed."""
+
+    def __init__(self, extra: str, package: str) -> None:
+        self.extra, self.package = extra, package
+        super().__init__(f'{package} is not installed: pip install "agentaccel[{extra}]"')
+
+
+class SessionClosed(AgentAccelError):
+    """A session was used after it was left; open a new one with the same id to go on."""
+
+
+class TraceError(AgentAccelError):
+    """A trace store or a log file is unreadable, or was written by a newer version of agentaccel."""

@@ -1,0 +1,306 @@
+"""The nouns that the parts of agentaccel hand to one another: frozen values, no behaviour beyond arithmetic.
+
+Units: times are seconds since the epoch unless a field says otherwise; sizes are UTF-8 bytes; tokens are the
+provider's. `None` always means *not known* or *not reported*, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+from agentaccel.facts import Level
+
+Path = tuple[str | int, ...]
+"""Where a value stands in a request: ("messages", 3, "content", 0)."""
+
+Request = Mapping[str, Any]
+"""A request body as the sender made it, in the sender's key order."""
+
+
+def show_path(path: Path) -> str:
+    """A path as people write it.
+
+    >>> show_path(("messages", 3, "content", 0, "text"))
+    'messages[3].content[0].text'
+    """
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in path]
+    return "".join(parts).lstrip(".")
+
+
+# --- the prompt -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """A place where the provider is asked to keep the prefix that ends there."""
+
+    path: Path
+    """The block that carries it; the empty path is the request's own top-level marker."""
+    ttl: str
+    """The provider's label of the lifetime."""
+    reason: str = ""
+    """Why it stands there; empty for a marker that the user had already placed."""
+    ours: bool = False
+    """True for a marker that the plan adds, False for one that was in the request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """One cacheable unit in wire order: a tool, a system block or a content block, without its markers."""
+
+    level: Level
+    path: Path
+    """Where it stands in the request as the user wrote it."""
+    kind: str
+    """The block's type; for a tool, its type without the date ("custom" for the user's own)."""
+    role: str
+    """The message's role; empty for tools and system."""
+    name: str
+    """The tool's name; empty for other segments."""
+    digest: bytes
+    """Keyed hash of the wire bytes, markers removed."""
+    size: int
+    """Length of the wire bytes."""
+    markable: bool
+    """Whether a marker on it is legal."""
+    string: bool = False
+    """True where the user wrote a bare string, which a marker turns into one text block."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """A request as the prompt cache sees it: the segments and everything else that the cache key depends on."""
+
+    provider: str
+    platform: str
+    model: str
+    segments: tuple[Segment, ...]
+    """In wire order: tools, system, messages."""
+    parameters: Mapping[str, bytes]
+    """Digest of every request field that is not a level, by name ("tool_choice", "output_config.effort")."""
+    markers: tuple[Marker, ...]
+    """Markers already there, in wire order; the top-level one, if any, comes last."""
+    messages: int
+    """Number of messages."""
+    stream: bool
+    """Whether a streamed reply is asked for."""
+    held: str = ""
+    """Why the history is held by the provider and not in the request; empty where the request is whole."""
+    illegal: tuple[str, ...] = ()
+    """Why the provider will reject the request as the user wrote it; empty where it is legal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What a request is expected to be billed for, in tokens."""
+
+    read: float
+    write: Mapping[str, float]
+    """Tokens written, by the label of the lifetime."""
+    uncached: float
+
+    @property
+    def total(self) -> float:
+        return self.read + sum(self.write.values()) + self.uncached
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachePlan:
+    """What to change in one request, and why. An empty plan leaves the request exactly as it is."""
+
+    markers: tuple[Marker, ...] = ()
+    """Markers to add, in wire order. Markers that were there are kept and not repeated here."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Other cache fields to add at the top level of the request."""
+    reasons: tuple[str, ...] = ()
+    """Why these, and why not more; one sentence each."""
+    expected: Expected | None = None
+    """The expected bill of this request with the plan; None without facts."""
+    expected_cost: float | None = None
+    """USD of input for this request with the plan; None without a price."""
+    saving: float | None = None
+    """Expected saving over this and the next request against leaving the request as it is, in uncached tokens."""
+
+    @property
+    def empty(self) -> bool:
+        return not self.markers and not self.options
+
+
+# --- usage ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What the provider said it processed, in tokens; None where it said nothing."""
+
+    input: int | None = None
+    """All input tokens, inclusive of those read from and written to the cache."""
+    read: int | None = None
+    """Input tokens read from the cache."""
+    write: Mapping[str, int] | None = None
+    """Input tokens written to the cache, by the label of the lifetime."""
+    output: int | None = None
+
+    @property
+    def written(self) -> int | None:
+        """All tokens written to the cache; None where not reported."""
+        return None if self.write is None else sum(self.write.values())
+
+    @property
+    def uncached(self) -> int | None:
+        """Input tokens neither read nor written; None where not reported."""
+        if self.input is None or self.read is None or self.write is None:
+            return None
+        return self.input - self.read - sum(self.write.values())
+
+    @property
+    def reported(self) -> bool:
+        """Whether the provider reported what the cache did."""
+        return self.input is not None and self.read is not None
+
+
+# --- what broke -----------------------------------------------------------------------------------------------------
+
+
+class Cause(StrEnum):
+    """Why tokens of an earlier prefix were not read from the cache."""
+
+    FIRST = "first request"
+    CHANGED = "prompt changed"
+    MODEL = "model switched"
+    PARAMETER = "parameter changed"
+    EXPIRED = "expired"
+    BELOW_MINIMUM = "below minimum"
+    LOOKBACK = "beyond lookback"
+    NOT_MARKED = "not marked"
+    CONCURRENT = "not yet visible"
+    COMPACTED = "compacted"
+    EVICTED = "evicted by provider"
+    UNKNOWN = "unexplained"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """Where two prompts of one conversation first differ, and the likely reason."""
+
+    level: Level | Literal["parameters"]
+    where: str
+    """The place, as people write a path: "system[0].text", or the parameter's name."""
+    likely: str
+    """The likely cause: "clock", "date", "id", "counter", "key order", "reordered tools", "edited history", …"""
+    byte: int | None = None
+    """Offset of the first differing byte inside the place's UTF-8 text; None where content is not at hand."""
+    detail: str = ""
+    """A sentence for people; never holds content unless both prompts were given by the caller."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Miss:
+    """Tokens that an earlier prompt of the session held in the same places and that were not read."""
+
+    cause: Cause
+    tokens: int
+    detail: str = ""
+    inferred: bool = False
+    """True where the cause was concluded from usage and times alone, without having seen the prompts."""
+
+
+# --- tools ----------------------------------------------------------------------------------------------------------
+
+
+class Effect(StrEnum):
+    """What running a tool may do to the world, from harmless to unknown."""
+
+    PURE = "pure"
+    READ_LOCAL = "read_local"
+    READ_REMOTE = "read_remote"
+    SANDBOXABLE = "sandboxable"
+    REVERSIBLE = "reversible"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call of a tool: what the model asked for, or what a loop ran."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    id: str | None = None
+    """The provider's id of the call; None where the loop did not say."""
+
+
+# --- records --------------------------------------------------------------------------------------------------------
+
+Outcome = Literal["ok", "failed", "abandoned", "cancelled"]
+"""How a request or a tool call ended; *abandoned*: the reader broke off the stream."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRecord:
+    """One request to a model and what came of it: one row of the trace store, or one reply of an imported log."""
+
+    session: str
+    """The conversation."""
+    provider: str
+    model: str
+    """The model as the request named it."""
+    started: float
+    """When the request was sent."""
+    platform: str = "api"
+    agent: str | None = None
+    tenant: str | None = None
+    parent: str | None = None
+    """The session that this one was opened from, for sub-agents."""
+    attempt: int = 0
+    """0 for the first attempt, n for the vendor SDK's n-th retry."""
+    first_byte: float | None = None
+    """When the reply began; None where not seen."""
+    finished: float | None = None
+    """When the reply ended; None where not seen."""
+    outcome: Outcome = "ok"
+    status: int | None = None
+    """HTTP status; None where no answer came or the source does not say."""
+    error: str | None = None
+    """Name of the error, where one ended the request; never its text."""
+    mode: str = "on"
+    """"on", "observe", "holdout" (mode on, left as written for comparison), "bypass", or "log" for imported ones."""
+    streamed: bool = False
+    usage: Usage = Usage()
+    stop: str | None = None
+    """The provider's reason for ending the reply."""
+    markers: tuple[Marker, ...] = ()
+    """Markers as sent, the user's included."""
+    reasons: tuple[str, ...] = ()
+    """The plan's reasons."""
+    expected: Expected | None = None
+    """What the plan expected."""
+    as_written: Usage | None = None
+    """The bill of the request as the user wrote it, modelled with the provider's total; None where not modelled."""
+    reusable: int | None = None
+    """Tokens of the prompt that an earlier prompt of the session began with: what a perfect cache would read."""
+    misses: tuple[Miss, ...] = ()
+    """What was reusable (or, on a first request, everything) and not read, by cause."""
+    drift: Drift | None = None
+    """Where the prompt left the one before it, if it did."""
+    held: str = ""
+    """Why the history is held by the provider; empty where the request was whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRecord:
+    """One execution of a tool."""
+
+    session: str
+    name: str
+    key: str
+    """Keyed hash of name and arguments, hexadecimal: equal for equal calls; empty where arguments are not known."""
+    started: float
+    finished: float | None
+    outcome: Outcome
+    error: str | None = None
+    """Class name of the exception, where one was raised."""
+    agent: str | None = None
+    tenant: str | None = None
