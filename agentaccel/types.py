@@ -271,6 +271,8 @@ class TurnRecord:
     usage: Usage = Usage()
     stop: str | None = None
     """The provider's reason for ending the reply."""
+    calls: tuple[str, ...] = ()
+    """Names of the tools that the reply asked for, in order."""
     markers: tuple[Marker, ...] = ()
     """Markers as sent, the user's included."""
     reasons: tuple[str, ...] = ()
