@@ -1,0 +1,202 @@
+"""What a token costs: the user's own prices, then `genai-prices`, then the gaps that our data file fills.
+
+Nothing is guessed. A model that nobody lists has no price, and a report shows *n/a* for it. Where only the input
+and output price are known (an override, a gap), reading and writing cost what the model's cache facts say.
+
+>>> card = price_card("anthropic", "claude-haiku-5-5", input_tokens=1_000)
+>>> dear = price_card("anthropic", "claude-haiku-5-5", input_tokens=200_000)
+>>> round(card.input * 1e6, 3), round(dear.input * 1e6, 3), round(card.write["1h"] * 1e6, 3)
+(0.1, 0.5, 0.2)
+>>> price_card("anthropic", "nobody-knows-me", input_tokens=1) is None
+True
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from agentaccel.errors import ConfigError
+from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, plain_name, table
+from agentaccel.types import Usage
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelPrice
+
+Override = Mapping[str, Mapping[str, float | Mapping[str, float]]]
+"""The user's prices by model, USD per million tokens: `{"my-model": {"input": 3, "output": 15, "read": 0.3,
+"write": {"5m": 3.75, "1h": 6}}}`. Without `read` and `write` the model's cache facts supply them."""
+
+MTOK = 1_000_000
+"""Tokens in the unit that prices are quoted in."""
+
+_WRITE_KEYS = {"5m": "cache_write_mtok", "1h": "cache_write_1h_mtok"}
+"""Where genai-prices keeps the price of writing, by the label of the lifetime."""
+
+_LATEST = datetime(9999, 1, 1, tzinfo=UTC)
+"""Stands for "the last price known": every dated price has begun by then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceCard:
+    """The prices that hold for one request, in USD per token."""
+
+    input: float
+    """An input token neither read from nor written to the cache."""
+    output: float | None
+    """An output token; None where not listed."""
+    read: float | None
+    """An input token read from the cache; None where the provider lists no such price."""
+    write: Mapping[str, float]
+    """An input token written to the cache, by the label of the lifetime; a label that is missing has no price."""
+
+
+def price_card(
+    provider: str,
+    model: str,
+    *,
+    input_tokens: int,
+    at: float | None = None,
+    aliases: Mapping[str, str] | None = None,
+    override: Override | None = None,
+) -> PriceCard | None:
+    """The prices of a request with `input_tokens` tokens in all, sent at `at`; None where they are not known.
+
+    `input_tokens` chooses the tier and is inclusive of cache reads and writes. `at` is in seconds since the
+    epoch, None for the latest prices known. `aliases` maps the user's own names to known models. Raises
+    ConfigError for an override that cannot be a price.
+    """
+    if override and model in override:
+        return _own_card(provider, model, override[model])
+    model = (aliases or {}).get(model, model)
+    if override and model in override:
+        return _own_card(provider, model, override[model])
+    tiers = _tiers(provider, model, None if at is None else int(at // 3600))
+    chosen = None
+    for start, card in tiers:
+        if start < 0 or input_tokens > start:
+            chosen = card
+    return chosen
+
+
+def input_cost(card: PriceCard | None, usage: Usage) -> float | None:
+    """USD for the input side of `usage`; None where a price or a count that it needs is not known."""
+    uncached = usage.uncached
+    if card is None or uncached is None or usage.read is None or usage.write is None:
+        return None
+    cost = uncached * card.input
+    if usage.read:
+        if card.read is None:
+            return None
+        cost += usage.read * card.read
+    for label, tokens in usage.write.items():
+        if tokens:
+            price = card.write.get(label)
+            if price is None:
+                return None
+            cost += tokens * price
+    return cost
+
+
+@functools.lru_cache(maxsize=4096)
+def _tiers(provider: str, model: str, hour: int | None) -> tuple[tuple[int, PriceCard], ...]:
+    """The cards of a model at an hour since the epoch, each with the input size above which it holds (-1: any)."""
+    known = hour is not None and 0 <= hour < _LATEST.timestamp() // 3600
+    when = datetime.fromtimestamp(hour * 3600, UTC) if hour is not None and known else _LATEST
+    price = _listed(provider, model, when)
+    if price is None:
+        card = _gap_card(provider, model)
+        return () if card is None else ((-1, card),)
+    starts = {-1}
+    for value in vars(price).values():
+        starts.update(tier.start for tier in getattr(value, "tiers", ()))
+    cards = ((start, _listed_card(price, start)) for start in sorted(starts))
+    return tuple((start, card) for start, card in cards if card is not None)
+
+
+def _listed(provider: str, model: str, when: datetime) -> ModelPrice | None:
+    """The entry of genai-prices for a model, under the name given or its plain form."""
+    from genai_prices.data_snapshot import get_snapshot  # takes 0.2 s: only where a price is asked for
+
+    seller = table(provider)["provider"]["price_provider"] if provider in PROVIDERS else provider
+    for name in dict.fromkeys((model, plain_name(model))):
+        try:
+            _, found = get_snapshot().find_provider_model(name, None, seller, None)
+        except LookupError:
+            continue
+        return found.get_prices(when)
+    return None
+
+
+def _listed_card(price: ModelPrice, start: int) -> PriceCard | None:
+    """The card that holds above `start` input tokens; None where no input price is listed."""
+
+    def per_token(key: str) -> float | None:
+        value = getattr(price, key, None)
+        if value is None:
+            return None
+        tiers = [tier.price for tier in getattr(value, "tiers", ()) if tier.start <= start]
+        return float(tiers[-1] if tiers else getattr(value, "base", value)) / MTOK
+
+    uncached = per_token("input_mtok")
+    if uncached is None:
+        return None
+    write = {label: per_token(key) for label, key in _WRITE_KEYS.items()}
+    return PriceCard(
+        input=uncached,
+        output=per_token("output_mtok"),
+        read=per_token("cache_read_mtok"),
+        write={label: value for label, value in write.items() if value is not None},
+    )
+
+
+def _gap_card(provider: str, model: str) -> PriceCard | None:
+    """The card of a model that genai-prices lacks and our data file has."""
+    if provider not in PROVIDERS:
+        return None
+    name = plain_name(model)
+    row = next((row for row in table(provider).get("prices", ()) if name in row["match"]), None)
+    facts = cache_facts(model, provider=provider)
+    if row is None or facts is None:
+        return None
+    return _by_facts(facts, float(row["input"]), float(row["output"]))
+
+
+def _by_facts(facts: CacheFacts, uncached: float, output: float | None) -> PriceCard:
+    """A card from prices per million tokens and the multiples that the cache facts state."""
+    return PriceCard(
+        input=uncached / MTOK,
+        output=None if output is None else output / MTOK,
+        read=uncached * facts.read / MTOK,
+        write={ttl.label: uncached * ttl.write / MTOK for ttl in facts.ttls},
+    )
+
+
+def _own_card(provider: str, model: str, own: Mapping[str, float | Mapping[str, float]]) -> PriceCard:
+    """The card that the user gave for `model`."""
+
+    def number(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            raise ConfigError(f"a price of {model!r} is not a number of USD per million tokens: {value!r}")
+        return float(value)
+
+    if "input" not in own:
+        raise ConfigError(f"the prices of {model!r} lack 'input', in USD per million tokens")
+    uncached = number(own["input"])
+    output = number(own["output"]) if "output" in own else None
+    facts = cache_facts(model, provider=provider) if provider in PROVIDERS else None
+    derived = _by_facts(facts, uncached, output) if facts is not None else None
+    write = own.get("write")
+    if write is not None and not isinstance(write, Mapping):
+        raise ConfigError(f"'write' of {model!r} maps the label of a lifetime to a price: {{'5m': 3.75}}")
+    return PriceCard(
+        input=uncached / MTOK,
+        output=None if output is None else output / MTOK,
+        read=number(own["read"]) / MTOK if "read" in own else (derived.read if derived else None),
+        write={label: number(value) / MTOK for label, value in write.items()}
+        if write is not None
+        else (derived.write if derived else {}),
+    )

@@ -1,0 +1,122 @@
+"""Prices: from where, for which size and date, and never guessed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from agentaccel.cache.price import PriceCard, input_cost, price_card
+from agentaccel.errors import ConfigError
+from agentaccel.facts import PROVIDERS, cache_facts, table
+from agentaccel.types import Usage
+
+
+def epoch(year: int, month: int, day: int) -> float:
+    return datetime(year, month, day, tzinfo=UTC).timestamp()
+
+
+def known_models() -> list[tuple[str, str]]:
+    return [(p, name) for p in PROVIDERS for row in table(p)["models"] for name in row["match"]]
+
+
+@pytest.mark.parametrize(("provider", "model"), known_models())
+@pytest.mark.parametrize("size", [1_000, 500_000])
+def test_prices_agree_with_the_multiples_that_the_facts_state(provider: str, model: str, size: int) -> None:
+    """Mandated by the provider: reading and writing cost a fixed multiple of input, in every tier."""
+    card = price_card(provider, model, input_tokens=size)
+    if card is None:
+        return
+    facts = cache_facts(model, provider=provider)
+    assert facts is not None
+    assert card.read is not None
+    assert card.read / card.input == pytest.approx(facts.read)
+    assert {label: price / card.input for label, price in card.write.items()} == pytest.approx(
+        {ttl.label: ttl.write for ttl in facts.ttls}
+    )
+
+
+def test_most_models_in_the_facts_have_a_price() -> None:
+    """The test above means little if prices are missing."""
+    priced = [model for provider, model in known_models() if price_card(provider, model, input_tokens=1)]
+    assert len(priced) >= len(known_models()) - 2
+
+
+def test_the_whole_request_moves_to_the_dearer_tier_only_above_its_start() -> None:
+    """Mandated by the provider: the tier's start itself still belongs to the cheaper one."""
+    at, above = (price_card("anthropic", "claude-haiku-5-5", input_tokens=n) for n in (100_000, 100_001))
+    assert at is not None
+    assert above is not None
+    assert above.input == pytest.approx(5 * at.input)
+    assert above.write["1h"] == pytest.approx(5 * at.write["1h"])
+
+
+def test_a_dated_price_holds_from_its_date() -> None:
+    """The long-context tier of this model ended on 13 March 2026."""
+    before, after = (
+        price_card("anthropic", "claude-opus-4-6", input_tokens=300_000, at=epoch(2026, 3, day))
+        for day in (1, 14)
+    )
+    assert before is not None
+    assert after is not None
+    assert before.input == pytest.approx(2 * after.input)
+
+
+def test_names_of_platforms_and_aliases_find_the_model() -> None:
+    """A Bedrock name, a dated name and the user's own name mean the same model."""
+    plain = price_card("anthropic", "claude-sonnet-4-5", input_tokens=10)
+    assert plain is not None
+    assert price_card("anthropic", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", input_tokens=10) == plain
+    assert price_card("anthropic", "mine", input_tokens=10, aliases={"mine": "claude-sonnet-4-5"}) == plain
+
+
+def test_a_gap_in_the_price_list_is_filled_from_our_own_data() -> None:
+    """genai-prices lacks this model; reading and writing follow from the facts."""
+    card = price_card("anthropic", "claude-mythos-5", input_tokens=10)
+    assert card is not None
+    assert card.write["5m"] == pytest.approx(12.5e-6)
+
+
+def test_an_unknown_model_and_an_unknown_provider_have_no_price() -> None:
+    """Unknown is n/a, never a family's price."""
+    assert price_card("anthropic", "claude-sonnet-99", input_tokens=1) is None
+    assert price_card("nobody", "claude-sonnet-4-5", input_tokens=1) is None
+
+
+def test_the_users_own_price_wins_and_may_leave_the_cache_to_the_facts() -> None:
+    """An override with input and output alone gets the model's multiples."""
+    own = {"claude-sonnet-4-5": {"input": 1.0, "output": 2.0}}
+    card = price_card("anthropic", "claude-sonnet-4-5", input_tokens=1, override=own)
+    assert card == PriceCard(
+        input=1e-6,
+        output=2e-6,
+        read=pytest.approx(1e-7),  # type: ignore[arg-type]
+        write=pytest.approx({"5m": 1.25e-6, "1h": 2e-6}),  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(
+    "bad", [{}, {"input": -1}, {"input": "3"}, {"input": 1, "write": 2}, {"input": True}]
+)
+def test_an_override_that_cannot_be_a_price_is_refused(bad: dict[str, object]) -> None:
+    """Refused where it is used, with the model's name."""
+    with pytest.raises(ConfigError):
+        price_card("anthropic", "m", input_tokens=1, override={"m": bad})  # type: ignore[dict-item]
+
+
+def test_the_input_cost_counts_each_token_once() -> None:
+    """Read, written and plain tokens each at their own price."""
+    card = PriceCard(input=1.0, output=None, read=0.1, write={"5m": 1.25, "1h": 2.0})
+    usage = Usage(input=100, read=50, write={"5m": 20, "1h": 10})
+    assert input_cost(card, usage) == pytest.approx(20 * 1.0 + 50 * 0.1 + 20 * 1.25 + 10 * 2.0)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [Usage(), Usage(input=5), Usage(input=5, read=1), Usage(input=5, read=0, write={"24h": 5})],
+)
+def test_a_count_or_a_price_that_is_missing_makes_the_cost_unknown(usage: Usage) -> None:
+    """Never a partial sum that looks like a total."""
+    card = PriceCard(input=1.0, output=None, read=0.1, write={"5m": 1.25})
+    assert input_cost(card, usage) is None
+    assert input_cost(None, usage) is None
