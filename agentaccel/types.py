@@ -248,7 +248,7 @@ class TurnRecord:
     model: str
     """The model as the request named it."""
     started: float
-    """When the request was sent."""
+    """When the request was sent; 0.0 where an imported log does not say."""
     platform: str = "api"
     agent: str | None = None
     tenant: str | None = None

@@ -1,7 +1,7 @@
 """What a token costs: the user's own prices, then `genai-prices`, then the gaps that our data file fills.
 
-Nothing is guessed. A model that nobody lists has no price, and a report shows *n/a* for it. Where only the input
-and output price are known (an override, a gap), reading and writing cost what the model's cache facts say.
+Nothing is guessed. A model that nobody lists has no price, and a report shows *n/a* for it. Where only the
+input and output price are known (an override, a gap), reading and writing cost what the model's facts say.
 
 >>> card = price_card("anthropic", "claude-haiku-5-5", input_tokens=1_000)
 >>> dear = price_card("anthropic", "claude-haiku-5-5", input_tokens=200_000)
@@ -51,7 +51,7 @@ class PriceCard:
     read: float | None
     """An input token read from the cache; None where the provider lists no such price."""
     write: Mapping[str, float]
-    """An input token written to the cache, by the label of the lifetime; a label that is missing has no price."""
+    """One written to the cache, by the label of the lifetime; one that is missing has no price."""
 
 
 def price_card(
@@ -103,7 +103,7 @@ def input_cost(card: PriceCard | None, usage: Usage) -> float | None:
 
 @functools.lru_cache(maxsize=4096)
 def _tiers(provider: str, model: str, hour: int | None) -> tuple[tuple[int, PriceCard], ...]:
-    """The cards of a model at an hour since the epoch, each with the input size above which it holds (-1: any)."""
+    """The cards of a model at an hour since the epoch, each with the input size above which it holds."""
     known = hour is not None and 0 <= hour < _LATEST.timestamp() // 3600
     when = datetime.fromtimestamp(hour * 3600, UTC) if hour is not None and known else _LATEST
     price = _listed(provider, model, when)

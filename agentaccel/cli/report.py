@@ -1,0 +1,108 @@
+"""`agentaccel report`: what the cache did, from the trace store or from logs already on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import click
+
+from agentaccel.errors import AgentAccelError, TraceError
+from agentaccel.report import By, Report, render_markdown, render_text, to_json
+from agentaccel.report import report as fold
+from agentaccel.trace.importers import ImportTally, Progress, read_logs
+from agentaccel.types import ToolRecord, TurnRecord
+
+SQLITE_MAGIC = b"SQLite format 3\x00"
+"""The first bytes of every trace store."""
+
+MIN_WIDTH, MAX_WIDTH = 60, 120
+"""Columns between which the text form is laid out well."""
+
+
+@click.command("report")
+@click.argument("sources", nargs=-1, metavar="[STORE | LOGS]...", type=click.Path(path_type=Path))
+@click.option("--by", type=click.Choice(get_args(By)), default="session", help="What to group by.")
+@click.option("--causes", is_flag=True, help="Show the causes of misses by group, and the largest misses.")
+@click.option(
+    "--format", "form", type=click.Choice(("text", "markdown", "json")), default="text", help="How to show it."
+)
+def report_command(sources: tuple[Path, ...], by: By, causes: bool, form: str) -> None:
+    """Show hit rate, cost and the causes of cache misses.
+
+    Without an argument: of the trace store. Otherwise of a trace store, or of log files and folders of them, such as
+    ~/.claude/projects.
+    """
+    try:
+        found = _from_logs(sources, by, causes) if _are_logs(sources) else _from_store(sources, by, causes)
+    except AgentAccelError as error:
+        click.echo(f"agentaccel report: {error}", err=True)
+        sys.exit(2)
+    click.echo(_shown(found, form), nl=False)
+
+
+def _are_logs(sources: tuple[Path, ...]) -> bool:
+    """Whether the sources are logs; a trace store stands alone. Raises TraceError for a mixture."""
+    stores = [path for path in sources if _is_store(path)]
+    if stores and len(sources) > 1:
+        raise TraceError(f"report on one trace store at a time, and not together with logs: {stores[0]}")
+    return bool(sources) and not stores
+
+
+def _is_store(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
+    except OSError:
+        return False  # a folder, or something that reading will complain about
+
+
+def _from_store(sources: tuple[Path, ...], by: By, causes: bool) -> Report:
+    from agentaccel.trace.store import open_reader
+
+    with open_reader(sources[0] if sources else None) as reader:
+        records: Iterator[TurnRecord | ToolRecord] = heapq.merge(
+            reader.turns(), reader.tools(), key=lambda record: record.started
+        )
+        return fold(records, by, causes)
+
+
+def _from_logs(sources: tuple[Path, ...], by: By, causes: bool) -> Report:
+    tally = ImportTally()
+    with _progress() as progress:
+        found = fold(read_logs(sources, progress=progress, tally=tally), by, causes, tally=tally)
+    if found.empty and (tally.unrecognised or tally.unreadable):
+        raise TraceError("; ".join(found.notes))
+    return found
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """A bar on standard error, where that is a terminal; it goes away when it is done."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("reading logs"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading logs", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _shown(report: Report, form: str) -> str:
+    if form == "json":
+        return json.dumps(to_json(report), indent=2) + "\n"
+    if form == "markdown":
+        return render_markdown(report)
+    from rich.console import Console
+
+    console = Console()  # knows the terminal's width, and NO_COLOR
+    width = min(max(console.width, MIN_WIDTH), MAX_WIDTH) if console.is_terminal else 80
+    return render_text(report, width, color=console.is_terminal and not console.no_color)

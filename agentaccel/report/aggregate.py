@@ -1,0 +1,187 @@
+"""One pass over records, in the order of each session, into a `Report`."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+from agentaccel.cache.price import Override, PriceCard, price_card
+from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, table
+from agentaccel.report.figures import By, Example, Report
+from agentaccel.report.fold import Priced, Sums
+from agentaccel.trace.importers import ImportTally
+from agentaccel.types import Cause, ToolRecord, TurnRecord
+
+EXAMPLES = 10
+"""Largest misses kept to be shown."""
+
+NOT_KNOWN = "n/a"
+"""The group of records that do not say what they belong to."""
+
+LISTED = 5
+"""Names listed in a note before it says how many more there are."""
+
+
+def report(
+    records: Iterable[TurnRecord | ToolRecord],
+    by: By = "session",
+    causes: bool = False,
+    *,
+    prices: Override | None = None,
+    aliases: Mapping[str, str] | None = None,
+    tally: ImportTally | None = None,
+) -> Report:
+    """What `records` say, in all and `by` group.
+
+    Records of one session come in the order in which they began. `prices` and `aliases` are the user's; `tally` is
+    that of the import that the records come from, and is looked at when they are all read.
+    """
+    fold = _Fold(by, prices, aliases)
+    for record in records:
+        if isinstance(record, TurnRecord):
+            fold.turn(record)
+        else:
+            fold.tool(record)
+    return fold.report(causes, tally)
+
+
+class _Fold:
+    """The state of the pass."""
+
+    def __init__(self, by: By, prices: Override | None, aliases: Mapping[str, str] | None) -> None:
+        self._by, self._prices, self._aliases = by, prices, aliases
+        self._total, self._groups = Sums(peaks=True), dict[str, Sums]()
+        self._largest: dict[str, int] = {}
+        self._last_group: dict[str, str] = {}
+        self._first_at: float | None = None
+        self._last_at: float | None = None
+        self._examples: list[tuple[int, int, Example]] = []
+        self._order = 0
+        self._unpriced: set[str] = set()
+
+    def turn(self, turn: TurnRecord) -> None:
+        usage = turn.usage
+        before = self._largest.get(turn.session, 0)
+        needed = 0
+        if usage.input is not None:
+            # A forked session begins with a prompt that another session has already sent.
+            needed = max(0, usage.input - max(before, turn.reusable or 0))
+            self._largest[turn.session] = max(before, usage.input)
+        priced = Priced(turn=turn, card=self._card(turn), facts=self._facts(turn), needed=needed)
+        name = self._name(turn, turn.model)
+        self._last_group[turn.session] = name
+        self._total.turn(priced)
+        self._group(name).turn(priced)
+        if turn.started:
+            self._first_at = min(self._first_at or turn.started, turn.started)
+            self._last_at = max(self._last_at or turn.started, turn.started)
+        self._keep_examples(turn)
+
+    def tool(self, tool: ToolRecord) -> None:
+        """A tool belongs where the request before it in its session does: that one asked for it."""
+        name = self._last_group.get(tool.session) or self._name(tool, NOT_KNOWN)
+        self._total.tool(tool)
+        self._group(name).tool(tool)
+
+    def report(self, causes: bool, tally: ImportTally | None) -> Report:
+        groups = [sums.group(name) for name, sums in self._groups.items()]
+        if self._by == "day":
+            groups.sort(key=lambda group: group.name)
+        else:
+            groups.sort(key=lambda group: (-group.tokens.input, -group.requests, group.name))
+        return Report(
+            by=self._by,
+            causes=causes,
+            total=self._total.group("total"),
+            groups=tuple(groups),
+            first=self._first_at,
+            last=self._last_at,
+            examples=tuple(example for _, _, example in sorted(self._examples, reverse=True)),
+            notes=(*self._price_notes(), *(_import_notes(tally) if tally is not None else ())),
+        )
+
+    def _group(self, name: str) -> Sums:
+        sums = self._groups.get(name)
+        if sums is None:
+            # Limits are per model: only there do the groups have minutes of their own.
+            sums = self._groups[name] = Sums(peaks=self._by == "model")
+        return sums
+
+    def _name(self, record: TurnRecord | ToolRecord, model: str) -> str:
+        if self._by == "session":
+            return record.session
+        if self._by == "agent":
+            return record.agent or NOT_KNOWN
+        if self._by == "tenant":
+            return record.tenant or NOT_KNOWN
+        if self._by == "model":
+            return model
+        return f"{datetime.fromtimestamp(record.started, UTC):%Y-%m-%d}" if record.started else NOT_KNOWN
+
+    def _card(self, turn: TurnRecord) -> PriceCard | None:
+        tokens = turn.usage.input
+        if tokens is None:
+            return None
+        card = price_card(
+            turn.provider,
+            turn.model,
+            input_tokens=tokens,
+            at=turn.started or None,
+            aliases=self._aliases,
+            override=self._prices,
+        )
+        if card is None:
+            self._unpriced.add(turn.model)
+        return card
+
+    def _facts(self, turn: TurnRecord) -> CacheFacts | None:
+        if turn.provider not in PROVIDERS or turn.platform not in table(turn.provider)["platforms"]:
+            return None
+        return cache_facts(turn.model, provider=turn.provider, platform=turn.platform, aliases=self._aliases)
+
+    def _keep_examples(self, turn: TurnRecord) -> None:
+        for miss in turn.misses:
+            if miss.cause is Cause.FIRST:
+                continue
+            self._order -= 1
+            drift = turn.drift
+            place = f"{drift.where}: {drift.likely}" if drift is not None else ""
+            example = Example(
+                cause=miss.cause,
+                inferred=miss.inferred,
+                tokens=miss.tokens,
+                session=turn.session,
+                started=turn.started,
+                detail="; ".join(part for part in (place, miss.detail) if part),
+            )
+            # The order breaks ties, so that examples themselves are never compared.
+            keep = heapq.heappush if len(self._examples) < EXAMPLES else heapq.heappushpop
+            keep(self._examples, (miss.tokens, self._order, example))
+
+    def _price_notes(self) -> list[str]:
+        if not self._unpriced:
+            return []
+        return [f"no price is known for {_list(sorted(self._unpriced))}: their requests are in no cost"]
+
+
+def _import_notes(tally: ImportTally) -> list[str]:
+    notes = []
+    if tally.skipped:
+        notes.append(f"{tally.skipped:,} of {tally.lines:,} lines could not be read and were skipped")
+    if tally.cut:
+        notes.append(f"{tally.cut:,} last lines were cut or still being written, and were skipped")
+    if tally.duplicates:
+        notes.append(f"{tally.duplicates:,} replies or runs were in more than one file and count once")
+    if tally.empty:
+        notes.append(f"{tally.empty:,} files were empty")
+    if tally.unrecognised:
+        notes.append(f"neither Claude Code logs nor agent runs: {_list(tally.unrecognised)}")
+    if tally.unreadable:
+        notes.append(f"not readable to the end: {_list(tally.unreadable)}")
+    return notes
+
+
+def _list(names: list[str]) -> str:
+    more = len(names) - LISTED
+    return ", ".join(names[:LISTED]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,216 @@
+"""What a report says, as values: every figure is exact, and None where it is not known, never zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from agentaccel.types import Cause
+
+By = Literal["session", "agent", "model", "tenant", "day"]
+"""What the groups of a report are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """Sums of what the provider reported; each over the requests that reported it."""
+
+    input: int
+    """All input tokens, inclusive of cache reads and writes."""
+    known: int
+    """The part of `input` in requests that also reported what the cache did: the base of the hit rate."""
+    read: int
+    write: Mapping[str, int]
+    """Tokens written to the cache, by the label of the lifetime."""
+    uncached: int
+    """Neither read nor written."""
+    output: int
+    needed: int
+    """What had to be written once: by how much each prompt outgrew the largest one before it in its session."""
+    reusable: int
+    """What a perfect cache would have read."""
+
+    @property
+    def written(self) -> int:
+        return sum(self.write.values())
+
+    @property
+    def hit_rate(self) -> float | None:
+        """Share of input tokens read from the cache; None where no request reported it."""
+        return self.read / self.known if self.known else None
+
+    @property
+    def perfect_rate(self) -> float | None:
+        """The hit rate of a perfect cache."""
+        return self.reusable / self.known if self.known else None
+
+    @property
+    def rewrite(self) -> float | None:
+        """Tokens written for each token that had to be written once; None where nothing was written."""
+        return self.written / self.needed if self.written and self.needed else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """USD of input tokens; each over the same requests: those whose price and cache counters are known."""
+
+    priced: int
+    """How many requests the sums are over."""
+    unpriced: int
+    """Requests with usage that are in none of the sums: no price, or no cache counters."""
+    modelled: int
+    """Requests that we planned for and whose bill as the user wrote them is known."""
+    unmodelled: int
+    """Requests that we planned for and whose bill as written is not known: counted as if it had been the same."""
+    paid: float | None
+    as_written: float | None
+    """What the same requests would have cost without us."""
+    without: float | None
+    """What they would have cost without any cache."""
+    perfect: float | None
+    """What they would have cost with a perfect cache: every token of an earlier prompt of the session read, nothing
+    expired, no premium for writing."""
+    output: float | None
+    """USD of output tokens of requests that we saw ourselves; None where there are none. Logs often record the output
+    of an unfinished reply, so it is not taken from there."""
+
+    @property
+    def saved(self) -> float | None:
+        """What we took off the bill, negative where we made it dearer; None where nothing was modelled."""
+        if not self.modelled or self.paid is None or self.as_written is None:
+            return None
+        return self.as_written - self.paid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseRow:
+    """What one cause cost."""
+
+    cause: Cause
+    inferred: bool
+    """Concluded from usage and times, without having seen the prompts."""
+    misses: int
+    tokens: int
+    usd: float | None
+    """Beyond the price of reading them; None where none of them has a known price."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One of the largest misses."""
+
+    cause: Cause
+    inferred: bool
+    tokens: int
+    session: str
+    started: float
+    """When the request was sent, in seconds since the epoch; 0.0 where not known."""
+    detail: str
+    """What is known about it: a place in the prompt, a pause, two sizes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Seconds from the request to the first byte of the reply."""
+
+    count: int
+    p50: float | None
+    p90: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolTime:
+    """How tools took part in the time that agents were at work."""
+
+    calls: int
+    failed: int
+    unfinished: int
+    """Calls without a result."""
+    seconds: float
+    """Time in which at least one tool was running; overlapping ones count once."""
+    active: float
+    """Time in which a model or a tool was running. Gaps between them are taken to be waits for people."""
+
+    @property
+    def share(self) -> float | None:
+        """Share of the active time spent in tools; None without times."""
+        return self.seconds / self.active if self.active else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Input tokens that count against a limit per minute, over requests whose rules are known."""
+
+    counted: int | None
+    """As the provider counts them: without cache reads where those are free."""
+    everything: int | None
+    """Had cache reads counted, too."""
+    peak_counted: int | None
+    """The same in the busiest minute; None for groups that share a limit with others, or without times."""
+    peak_everything: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeRow:
+    """Requests of one mode: "on", "observe", "holdout", "bypass", or "log" for imported ones."""
+
+    mode: str
+    requests: int
+    hit_rate: float | None
+    paid: float | None
+    """USD of input tokens of those that have a price."""
+    priced: int
+    """How many have one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The figures of one session, agent, model, tenant or day, or of everything."""
+
+    name: str
+    sessions: int
+    sessions_unreported: int
+    """Sessions in which no request reported what the cache did: n/a, not zero."""
+    subagents: int
+    """Those of `sessions` that were opened from another session."""
+    requests: int
+    """Answered requests, and others that have usage."""
+    unreported: int
+    """Those of `requests` that did not report what the cache did."""
+    attempts: Mapping[str, int]
+    """Requests that did not end well, by outcome. Those without usage are not part of `requests`."""
+    tokens: Tokens
+    costs: Costs
+    causes: tuple[CauseRow, ...]
+    """By tokens, most first."""
+    warm: Latency
+    """Of requests that read from the cache."""
+    cold: Latency
+    """Of requests that read nothing."""
+    tools: ToolTime
+    limits: Limits
+    modes: tuple[ModeRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What the records say, in all and by group."""
+
+    by: By
+    causes: bool
+    """Whether the causes of every group are to be shown, and examples."""
+    total: Group
+    groups: tuple[Group, ...]
+    """By input tokens, most first; days in their order."""
+    first: float | None
+    """When the first request was sent, in seconds since the epoch."""
+    last: float | None
+    examples: tuple[Example, ...]
+    """The largest misses that are not first requests."""
+    notes: tuple[str, ...]
+    """What the reader should know about the input: files and lines that were skipped, prices that are missing."""
+
+    @property
+    def empty(self) -> bool:
+        return not self.total.requests and not self.total.attempts and not self.total.tools.calls

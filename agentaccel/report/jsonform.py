@@ -1,0 +1,61 @@
+"""A report for programs: the figures with their own names, `null` where one is not known."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+if TYPE_CHECKING:
+    from agentaccel.report.figures import Group, Report
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+
+VERSION = 1
+"""Of the form; raised when a name changes its meaning or goes away, not when one is added."""
+
+
+def to_json(report: Report) -> dict[str, Json]:
+    """The report as plain values for `json.dumps`."""
+    return {
+        "version": VERSION,
+        "by": report.by,
+        "first": report.first,
+        "last": report.last,
+        "total": _group(report.total),
+        "groups": [_group(group) for group in report.groups],
+        "examples": cast("Json", [_named(asdict(example)) for example in report.examples]),
+        "notes": list(report.notes),
+    }
+
+
+def _group(group: Group) -> Json:
+    """The stored figures and, beside them, those that follow from them."""
+    form = _named(asdict(group))
+    tokens, costs, tools = form["tokens"], form["costs"], form["tools"]
+    assert isinstance(tokens, dict)
+    assert isinstance(costs, dict)
+    assert isinstance(tools, dict)
+    form["hit_rate"] = group.tokens.hit_rate
+    form["perfect_hit_rate"] = group.tokens.perfect_rate
+    form["rewrite_factor"] = group.tokens.rewrite
+    tokens["written"] = group.tokens.written if group.tokens.known else None
+    if not group.tokens.known:
+        tokens.update(dict.fromkeys(("read", "write", "uncached", "needed", "reusable")))
+    costs["saved"] = group.costs.saved
+    tools["share"] = group.tools.share
+    return form
+
+
+def _named(values: dict[str, object]) -> dict[str, Json]:
+    """`asdict` keeps enumerations and tuples: the first are strings, the others become lists."""
+    return {key: _plain(value) for key, value in values.items()}
+
+
+def _plain(value: object) -> Json:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, str):
+        return str(value)
+    return cast("Json", value)

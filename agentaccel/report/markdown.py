@@ -1,0 +1,48 @@
+"""A report for a pull request or a page."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from agentaccel.report.wording import EMPTY, Block, Row, blocks, clean, headline
+
+if TYPE_CHECKING:
+    from agentaccel.report.figures import Report
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#])")
+
+
+def render_markdown(report: Report) -> str:
+    """The report in Markdown."""
+    if report.empty:
+        parts = ["# agentaccel report", f"```text\n{EMPTY.rstrip()}\n```"]
+    else:
+        parts = ["# agentaccel report", _plain(headline(report))]
+        for block in blocks(report):
+            parts += _block(block)
+    if report.notes:
+        parts += ["## Notes", "\n".join(f"- {_plain(note)}" for note in report.notes)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _block(block: Block) -> list[str]:
+    parts = [f"## {_plain(block.title)}"]
+    if block.rows:
+        header = block.header or ("figure", "value", "")
+        right = range(1, len(header)) if block.header else (1,)
+        rule = tuple("--:" if index in right else "---" for index in range(len(header)))
+        rows = (tuple(_plain(cell.strip()) for cell in row) for row in block.rows)
+        parts.append("\n".join(_line(row) for row in (header, rule, *rows)))
+    if block.after:
+        parts.append(_plain(block.after))
+    return parts
+
+
+def _line(row: Row) -> str:
+    return f"| {' | '.join(row)} |"
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return _SPECIAL.sub(r"\\\1", clean(text))

@@ -1,0 +1,101 @@
+"""A report on a terminal: good in 80 columns, with and without colour."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from typing import TYPE_CHECKING
+
+from agentaccel.report.wording import EMPTY, NA, PROSE, Block, Row, blocks, clean, headline, shorten
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from agentaccel.report.figures import Report
+
+
+INDENT = "  "
+NAMES = ("session", "cause")
+"""Headers of columns that hold words, wherever they stand."""
+
+GAP = 2
+"""Columns between two columns of a table."""
+
+
+def render_text(report: Report, width: int = 80, color: bool = False) -> str:
+    """The report as lines of at most `width` columns, with ANSI colours where `color` is set."""
+    from rich.console import Console
+
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=max(width, 40),
+        force_terminal=color,
+        color_system="standard" if color else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=False,
+        legacy_windows=False,
+    )
+    if report.empty:
+        console.print(EMPTY.rstrip(), soft_wrap=True)
+    else:
+        console.print(headline(report), style="bold")
+        for block in blocks(report):
+            console.print()
+            _show(console, block)
+    if report.notes:
+        console.print()
+        for note in report.notes:
+            console.print(_wrapped(f"note: {clean(note)}", console.width), style="yellow", soft_wrap=True)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def _show(console: Console, block: Block) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    console.print(clean(block.title), style="bold cyan")
+    rows = _fitted(block, console.width)
+    table = Table(box=None, padding=(0, GAP, 0, 0), show_header=bool(block.header), header_style="dim")
+    columns = len(block.header or (block.rows[0] if block.rows else ()))
+    last_is_prose = not block.header or block.header[-1] == PROSE
+    for index in range(columns):
+        prose = index == columns - 1 and last_is_prose
+        name = index == 0 or (bool(block.header) and block.header[index] in NAMES)
+        table.add_column(
+            block.header[index] if block.header else "",
+            justify="left" if prose or name else "right",
+            no_wrap=not prose,
+            overflow="fold" if prose else "ellipsis",
+            min_width=16 if index == 0 and not block.header else None,
+        )
+    for row in rows:
+        cells = [Text(f"{INDENT}{cell}" if index == 0 else cell) for index, cell in enumerate(row)]
+        for cell in cells:
+            if cell.plain == NA:
+                cell.stylize("dim")
+        if not block.header and len(cells) == 3:
+            cells[1].stylize("bold")
+            cells[2].stylize("dim")
+        table.add_row(*cells)
+    if rows:
+        console.print(table)
+    if block.after:
+        console.print(_wrapped(block.after, console.width, INDENT), style="dim")
+
+
+def _fitted(block: Block, width: int) -> list[Row]:
+    """The rows of a table with names short enough for the numbers beside them to stay whole."""
+    if not block.header or block.header[-1] == PROSE:
+        return list(block.rows)
+    others = [max(len(row[index]) for row in (block.header, *block.rows)) for index in range(1, len(block.header))]
+    room = width - len(INDENT) - sum(others) - GAP * len(block.header)
+    return [(shorten(row[0], max(room, 8)), *row[1:]) for row in block.rows]
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> str:
+    return textwrap.fill(
+        text, width, initial_indent=indent, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )

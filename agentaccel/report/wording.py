@@ -1,0 +1,310 @@
+"""A report as words and numbers for people, before any layout: the text and the Markdown form share it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from agentaccel.report.figures import Costs, Group, Latency, Report
+from agentaccel.types import Cause
+
+NA = "n/a"
+GROUPS_SHOWN = 40
+"""Groups in a table for people; the JSON form has all."""
+
+PROSE = "why"
+"""The header of a last column that holds sentences."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What names from logs may not bring to a terminal: control characters, changes of direction, half characters."""
+
+Row = tuple[str, ...]
+
+EMPTY = """Nothing to report: there is no request in these records.
+
+What to do:
+  agentaccel report ~/.claude/projects          read the logs of a coding agent on this machine
+  client = agentaccel.Accel().wrap(AsyncAnthropic())
+                                                record your own agent, then run `agentaccel report`
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A heading and rows of equal length; a block with a header is a table, one without a list of figures."""
+
+    title: str
+    rows: tuple[Row, ...]
+    header: Row = ()
+    after: str = ""
+    """A sentence below the rows."""
+
+
+def clean(name: str) -> str:
+    """A name from outside, harmless on a terminal."""
+    return _CONTROL.sub("?", name)
+
+
+def shorten(name: str, width: int) -> str:
+    """A name with its middle left out: sub-agents differ at the end.
+
+    >>> shorten("533ff7a3-d390-41ff-b9e8-1b09fb4c2fe2/a7f5273", 20)
+    '533ff7a3-d3…/a7f5273'
+    """
+    if len(name) <= width:
+        return name
+    tail = min(8, width // 2)
+    return f"{name[: width - tail - 1]}…{name[-tail:]}"
+
+
+def share(value: float | None) -> str:
+    """A share in percent.
+
+    >>> share(0.9714), share(None)
+    ('97.1 %', 'n/a')
+    """
+    return NA if value is None else f"{100 * value:.1f} %"
+
+
+def usd(value: float | None) -> str:
+    """An amount of USD, with more digits where it is small.
+
+    >>> usd(1234.5), usd(0.01234), usd(0), usd(None)
+    ('1,234.50', '0.0123', '0.00', 'n/a')
+    """
+    if value is None:
+        return NA
+    return f"{value:,.4f}" if 0 < abs(value) < 1 else f"{value:,.2f}"
+
+
+def short(tokens: int | None) -> str:
+    """Tokens in few digits.
+
+    >>> short(9_999), short(12_345), short(2_345_678), short(None)
+    ('9,999', '12.3k', '2.35M', 'n/a')
+    """
+    if tokens is None:
+        return NA
+    if tokens < 10_000:
+        return f"{tokens:,}"
+    return f"{tokens / 1e3:,.1f}k" if tokens < 999_950 else f"{tokens / 1e6:,.2f}M"
+
+
+def exact(tokens: int | None) -> str:
+    """Tokens in full."""
+    return NA if tokens is None else f"{tokens:,}"
+
+
+def factor(value: float | None) -> str:
+    return NA if value is None else f"{value:.2f}"
+
+
+def headline(report: Report) -> str:
+    """What the report is over, in one line."""
+    total = report.total
+    main = total.sessions - total.subagents
+    parts = [plural(main, "session")]
+    if total.subagents:
+        parts.append(plural(total.subagents, "sub-agent"))
+    parts.append(plural(total.requests, "request"))
+    if report.first is not None and report.last is not None:
+        first, last = (f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}" for at in (report.first, report.last))
+        parts.append(first if first == last else f"{first} to {last}")
+    return ", ".join(parts)
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def blocks(report: Report) -> list[Block]:
+    """The whole report, most important first."""
+    total = report.total
+    found = [_cache(total), _cost(total), _causes(total)]
+    found += [_time(total), _limits(total), _requests(total), _modes(total)]
+    if len(report.groups) > 1 or report.by != "session":
+        found.append(_groups(report))
+    if report.causes:
+        found += [_causes_by_group(report), _examples(report)]
+    return [block for block in found if block.rows or block.after]
+
+
+def _cache(group: Group) -> Block:
+    tokens = group.tokens
+    written = ", ".join(f"{exact(count)} for {clean(label)}" for label, count in sorted(tokens.write.items()))
+    known = bool(tokens.known)
+    rows: list[Row] = [
+        ("hit rate", share(tokens.hit_rate), "cache reads / all input tokens"),
+        ("  possible", share(tokens.perfect_rate), "had every earlier prefix been read"),
+        ("input", exact(tokens.input), _without_telemetry(group)),
+        ("  read", exact(tokens.read) if known else NA, ""),
+        ("  written", exact(tokens.written) if known else NA, written),
+        ("  neither", exact(tokens.uncached) if known else NA, ""),
+        ("re-write factor", factor(tokens.rewrite), "written / had to be written once"),
+    ]
+    return Block(title="Prompt cache (tokens)", rows=tuple(rows))
+
+
+def _without_telemetry(group: Group) -> str:
+    blind = group.tokens.input - group.tokens.known
+    return f"{exact(blind)} of them without cache telemetry" if blind else ""
+
+
+def _cost(group: Group) -> Block:
+    costs = group.costs
+    rows: list[Row] = [
+        ("paid", usd(costs.paid), _not_priced(costs)),
+        ("as you wrote it", usd(costs.as_written), _added(costs)),
+        ("without cache", usd(costs.without), _against(costs.paid, costs.without)),
+        ("perfect cache", usd(costs.perfect), _against(costs.paid, costs.perfect)),
+    ]
+    if costs.output is not None:
+        rows.append(("output, apart", usd(costs.output), ""))
+    return Block(title="Cost of input (USD)", rows=tuple(rows))
+
+
+def _not_priced(costs: Costs) -> str:
+    return f"{plural(costs.unpriced, 'request')} not priced, in no row" if costs.unpriced else ""
+
+
+def _added(costs: Costs) -> str:
+    """What we did to the bill, a loss in plain words."""
+    saved = costs.saved
+    if saved is None:
+        return "agentaccel changed nothing here" if costs.priced and not costs.unmodelled else ""
+    part = f" ({share(abs(saved) / costs.as_written)})" if costs.as_written else ""
+    rest = f"; {costs.unmodelled:,} not modelled" if costs.unmodelled else ""
+    if saved < 0:
+        return f"agentaccel cost {usd(-saved)} more{part}{rest}"
+    return f"agentaccel saved {usd(saved)}{part}{rest}"
+
+
+def _against(paid: float | None, other: float | None) -> str:
+    if not paid or other is None:
+        return ""
+    return f"{other / paid:.2f} times what was paid"
+
+
+def _causes(group: Group) -> Block:
+    rows = tuple(
+        (_named(row.cause, row.inferred), f"{row.misses:,}", exact(row.tokens), usd(row.usd)) for row in group.causes
+    )
+    after = ""
+    if any(row.cause is Cause.FIRST for row in group.causes):
+        after = "A first request has nothing of its own session to read."
+    elif not rows and group.tokens.known:
+        after = "Nothing was missed."
+    header = ("cause", "times", "tokens", "USD")
+    return Block(title="Why tokens were not read", header=header, rows=rows, after=after)
+
+
+def _causes_by_group(report: Report) -> Block:
+    rows = tuple(
+        (clean(group.name), _named(row.cause, row.inferred), f"{row.misses:,}", exact(row.tokens), usd(row.usd))
+        for group in report.groups[:GROUPS_SHOWN]
+        for row in group.causes
+    )
+    header = (report.by, "cause", "times", "tokens", "USD")
+    return Block(title=f"Causes by {report.by}", header=header, rows=rows)
+
+
+def _named(cause: Cause, inferred: bool) -> str:
+    """A cause, with the label of an inference; *unexplained* claims nothing and needs none."""
+    return f"{cause} (inferred)" if inferred and cause is not Cause.UNKNOWN else str(cause)
+
+
+def _time(group: Group) -> Block:
+    tools = group.tools
+    rows: list[Row] = []
+    for name, latency in (("warm", group.warm), ("cold", group.cold)):
+        if latency.count or group.warm.count or group.cold.count:
+            rows.append((f"first byte, {name}", _latency(latency), f"p50 / p90 of {latency.count:,}"))
+    if not rows:
+        rows.append(("first byte", NA, "not recorded in these records"))
+    failed = f", {tools.failed:,} failed" if tools.failed else ""
+    rows.append(("tool calls", f"{tools.calls:,}{failed}", _unfinished(tools.unfinished)))
+    rows.append(("share in tools", share(tools.share), "of the time at work, pauses left out"))
+    return Block(title="Time", rows=tuple(rows))
+
+
+def _unfinished(count: int) -> str:
+    return f"{count:,} without a recorded end" if count else ""
+
+
+def _latency(latency: Latency) -> str:
+    if latency.p50 is None or latency.p90 is None:
+        return NA
+    return f"{latency.p50:.2f} / {latency.p90:.2f} s"
+
+
+def _limits(group: Group) -> Block:
+    limits = group.limits
+    if limits.counted is None:
+        return Block(title="Rate limit (input tokens)", rows=(("counted", NA, ""),))
+    rows = (
+        ("counted", exact(limits.counted), _peak(limits.peak_counted)),
+        ("with cache reads", exact(limits.everything), _peak(limits.peak_everything)),
+    )
+    return Block(title="Rate limit (input tokens)", rows=rows)
+
+
+def _peak(tokens: int | None) -> str:
+    return f"{exact(tokens)} in the busiest minute" if tokens is not None else ""
+
+
+def _requests(group: Group) -> Block:
+    rows: list[Row] = [("answered", f"{group.requests:,}", "")]
+    if group.unreported:
+        blind = plural(group.sessions_unreported, "session")
+        rows.append(("no telemetry", f"{group.unreported:,}", f"n/a in the figures; {blind} without any"))
+    rows += [(outcome, f"{count:,}", "counted apart") for outcome, count in sorted(group.attempts.items())]
+    return Block(title="Requests", rows=tuple(rows))
+
+
+def _modes(group: Group) -> Block:
+    if len(group.modes) < 2:
+        return Block(title="", rows=())
+    rows = tuple(
+        (
+            clean(row.mode),
+            f"{row.requests:,}",
+            share(row.hit_rate),
+            usd(row.paid / row.priced if row.paid is not None and row.priced else None),
+        )
+        for row in group.modes
+    )
+    header = ("mode", "requests", "hit rate", "USD a request")
+    return Block(title="By mode", header=header, rows=rows, after="Holdout and bypass are left as written.")
+
+
+def _groups(report: Report) -> Block:
+    rows = tuple(
+        (
+            clean(group.name),
+            f"{group.requests:,}",
+            short(group.tokens.input) if group.tokens.input else NA,
+            share(group.tokens.hit_rate),
+            factor(group.tokens.rewrite),
+            usd(group.costs.paid),
+            usd(group.costs.without),
+        )
+        for group in report.groups[:GROUPS_SHOWN]
+    )
+    more = len(report.groups) - len(rows)
+    header = (report.by, "reqs", "input", "hit rate", "re-write", "paid", "no cache")
+    after = f"And {more:,} more: --format json has them all." if more > 0 else ""
+    return Block(title=f"By {report.by}", header=header, rows=rows, after=after)
+
+
+def _examples(report: Report) -> Block:
+    rows = tuple(
+        (
+            f"{datetime.fromtimestamp(row.started, UTC):%m-%d %H:%M}" if row.started else NA,
+            shorten(clean(row.session), 16),
+            short(row.tokens),
+            ": ".join(part for part in (_named(row.cause, row.inferred), clean(row.detail)) if part),
+        )
+        for row in report.examples
+    )
+    return Block(title="Largest misses (times in UTC)", header=("when", "session", "tokens", PROSE), rows=rows)

@@ -1,0 +1,80 @@
+"""Logs that other programs wrote, as our records: streamed, counted once, never a crash on a bad line or file.
+
+Two formats are recognised, by content: Claude Code's session logs, and agent runs in one normalised format. Reading
+needs memory for the replies that may still grow and for one number per reply seen, not for the files.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from agentaccel.trace.importers.claude_code import read_session
+from agentaccel.trace.importers.lines import (
+    ImportTally,
+    Meter,
+    Progress,
+    find_logs,
+    parse,
+    raw_lines,
+    sizes,
+)
+from agentaccel.trace.importers.runs import read_runs
+from agentaccel.types import ToolRecord, TurnRecord
+
+__all__ = ["ImportTally", "Progress", "read_logs"]
+
+PEEK = 200
+"""Lines looked at to tell a file's format."""
+
+_SESSION_FIELDS = {"sessionId", "uuid", "leafUuid", "messageId", "snapshot", "message"}
+"""A line of a session log has a `type` and at least one of these."""
+
+
+def read_logs(
+    paths: Iterable[Path | str], *, progress: Progress | None = None, tally: ImportTally | None = None
+) -> Iterator[TurnRecord | ToolRecord]:
+    """The records in files and folders of logs, in the order of each conversation.
+
+    Folders are searched for `.jsonl` and `.jsonl.gz`. `tally` is filled while reading. Raises TraceError at once for
+    a path that does not exist; an unknown or unreadable file is noted in `tally` and the others are read.
+    """
+    files = find_logs(paths)
+    return _read(files, Meter(sizes(files), progress), ImportTally() if tally is None else tally)
+
+
+def _read(files: list[Path], meter: Meter, tally: ImportTally) -> Iterator[TurnRecord | ToolRecord]:
+    seen: set[int] = set()
+    for path in files:
+        lines = raw_lines(path, tally, meter)
+        head = list(itertools.islice(lines, PEEK))
+        kind = _recognise(head)
+        unread = len(tally.unreadable)
+        if kind == "session":
+            tally.files += 1
+            yield from read_session(itertools.chain(head, lines), _stem(path), seen, tally)
+        elif kind == "runs":
+            tally.files += 1
+            yield from read_runs(itertools.chain(head, lines), seen, tally)
+        elif any(line.strip() for line in head):
+            tally.unrecognised.append(str(path))
+        elif not tally.unreadable[unread - 1 : unread] or not tally.unreadable[-1].startswith(f"{path}:"):
+            tally.empty += 1
+
+
+def _recognise(head: Iterable[bytes]) -> str | None:
+    """What the first telling line says the file is."""
+    for line in head:
+        entry = parse(line, ImportTally())
+        if entry is None:
+            continue
+        if isinstance(entry.get("messages"), list) and not isinstance(entry.get("type"), str):
+            return "runs"
+        if isinstance(entry.get("type"), str) and not _SESSION_FIELDS.isdisjoint(entry):
+            return "session"
+    return None
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".gz").removesuffix(".jsonl")

@@ -1,0 +1,291 @@
+"""Claude Code's session logs: one JSON object a line, undocumented and growing; what is not known is skipped.
+
+A reply is written as one line per content block, each repeating the usage, with other lines in between. So replies
+wait in a queue until enough has followed them, and are counted once per message and request id, with the usage of
+the last line that carries it. Sub-agents are sessions of their own, wherever their messages stand: in `progress`
+lines, in side-chain lines, or in files of their own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from agentaccel.canonical import digest, identity_bytes
+from agentaccel.facts import cache_facts
+from agentaccel.trace.importers.fields import blocks, count, mapping, seconds, text, usage_of
+from agentaccel.trace.importers.infer import Arrival, Conversation, settle
+from agentaccel.trace.importers.lines import ImportTally, parse
+from agentaccel.types import Outcome, ToolRecord, TurnRecord, Usage
+
+QUEUE = 4096
+"""Replies and tool calls that wait for a later line of theirs. A reply is finished within a handful of lines; a tool
+that runs in the background while the agent goes on is the reason for so many."""
+
+MAIN, SUB = "claude-code", "claude-code sub-agent"
+"""The names of the agents, for grouping."""
+
+_BY_THE_CLIENT = "<synthetic>"
+"""The model of messages that the client made up: interruptions, and errors of the API."""
+
+_PLATFORMS = {"msg_bdrk_": "bedrock", "msg_vrtx_": "vertex"}
+"""Where a reply came from, by the beginning of its id."""
+
+_WANTED = (b'"assistant"', b'"user"', b'compact_boundary"', b'"api_error"')
+"""Every line that matters holds one of these (quotes inside strings are escaped, so text cannot fake them)."""
+
+_BULKY = (b'"progress"', b'"file-history-snapshot"')
+"""Kinds of line that are frequent and, without any of the above, need no parsing."""
+
+
+@dataclass(slots=True)
+class _Reply:
+    """A reply that may still grow."""
+
+    thread: _Thread
+    model: str
+    platform: str
+    started: float
+    finished: float
+    compacted: bool
+    repeated: bool
+    usage: Mapping[str, object] | None = None
+    stop: str | None = None
+    outcome: Outcome = "ok"
+    status: int | None = None
+    error: str | None = None
+    attempt: int = 0
+
+
+@dataclass(slots=True)
+class _Call:
+    """A tool call that may still end."""
+
+    thread: _Thread
+    name: str
+    key: str
+    started: float
+    repeated: bool
+    finished: float | None = None
+    failed: bool = False
+
+
+@dataclass(slots=True)
+class _Thread:
+    """One conversation in one file: the main one, or a sub-agent's."""
+
+    session: str
+    parent: str | None
+    prompted: float = 0.0
+    """When the last message to the model was written: the request began then."""
+    compacted: bool = False
+    model: str = "unknown"
+    past: Conversation = field(default_factory=Conversation)
+
+
+def read_session(
+    lines: Iterable[bytes], name: str, seen: set[int], tally: ImportTally
+) -> Iterator[TurnRecord | ToolRecord]:
+    """The records of one file called `name`; `seen` holds the replies that earlier files have told of."""
+    reader = _Reader(name, seen, tally)
+    for line in lines:
+        tally.lines += 1
+        if _skippable(line):
+            continue
+        entry = parse(line, tally)
+        if entry is not None:
+            reader.take(entry)
+            while len(reader.queue) > QUEUE:
+                yield from reader.release()
+    while reader.queue:
+        yield from reader.release()
+
+
+def _skippable(line: bytes) -> bool:
+    return (
+        any(kind in line for kind in _BULKY)
+        and not any(kind in line for kind in _WANTED)
+        and line.endswith((b"}\n", b"}\r\n"))
+    )
+
+
+class _Reader:
+    """Takes parsed lines in order and gives back records in the order in which replies and calls began."""
+
+    def __init__(self, name: str, seen: set[int], tally: ImportTally) -> None:
+        self.queue: deque[_Reply | _Call] = deque()
+        self._name, self._seen, self._tally = name, seen, tally
+        self._threads: dict[tuple[str, str], _Thread] = {}
+        self._replies: dict[tuple[str, str], _Reply] = {}
+        self._calls: dict[str, _Call] = {}
+        self._keys: deque[tuple[str, str] | str | None] = deque()
+        self._roots: dict[str, str] = {}
+        self._now = 0.0
+
+    def take(self, entry: Mapping[str, object]) -> None:
+        """One line of the log."""
+        kind = entry.get("type")
+        self._now = seconds(entry.get("timestamp")) or self._now
+        if kind == "progress":
+            data = mapping(entry, "data")
+            agent = text(data, "agentId")
+            if agent is not None:
+                thread = self._thread(entry, agent)
+                self._message(thread, mapping(data, "message"))
+        elif kind in ("assistant", "user"):
+            self._message(self._thread(entry, self._agent(entry)), entry)
+        elif kind == "system":
+            self._system(self._thread(entry, self._agent(entry)), entry)
+
+    def release(self) -> Iterator[TurnRecord | ToolRecord]:
+        """The oldest reply or call as a record; nothing where another file has told of it."""
+        item, key = self.queue.popleft(), self._keys.popleft()
+        if isinstance(item, _Call):
+            if isinstance(key, str) and self._calls.get(key) is item:
+                del self._calls[key]
+            if not item.repeated:
+                yield _tool_record(item)
+            return
+        if isinstance(key, tuple):
+            self._replies.pop(key, None)
+        record = _turn_record(item)
+        if item.repeated:
+            self._tally.duplicates += 1
+        else:
+            yield record
+
+    def _agent(self, entry: Mapping[str, object]) -> str | None:
+        """Which sub-agent a line belongs to; None for the main conversation."""
+        agent = text(entry, "agentId")
+        if entry.get("isSidechain") is not True:
+            return agent
+        uuid, parent = text(entry, "uuid") or "", text(entry, "parentUuid")
+        root = self._roots.get(parent, parent) if parent else uuid
+        if agent is None:
+            # Older clients do not name the sub-agent: the chain of messages does, by where it begins.
+            self._roots[uuid] = root
+        return agent or f"sidechain-{root[:8]}"
+
+    def _thread(self, entry: Mapping[str, object], agent: str | None) -> _Thread:
+        session = text(entry, "sessionId") or self._name
+        thread = self._threads.get((session, agent or ""))
+        if thread is None:
+            thread = _Thread(f"{session}/{agent}", session) if agent else _Thread(session, None)
+            self._threads[session, agent or ""] = thread
+        return thread
+
+    def _message(self, thread: _Thread, entry: Mapping[str, object]) -> None:
+        at = seconds(entry.get("timestamp")) or self._now
+        message = mapping(entry, "message")
+        if entry.get("type") == "assistant":
+            self._assistant(thread, entry, message, at)
+        elif entry.get("type") == "user":
+            thread.prompted = at
+            thread.compacted |= entry.get("isCompactSummary") is True
+            for block in blocks(message):
+                call = self._calls.get(text(block, "tool_use_id") or "")
+                if call is not None and block.get("type") == "tool_result":
+                    call.finished, call.failed = at, block.get("is_error") is True
+
+    def _assistant(
+        self, thread: _Thread, entry: Mapping[str, object], message: Mapping[str, object], at: float
+    ) -> None:
+        model = text(message, "model") or "unknown"
+        if model == _BY_THE_CLIENT:
+            if entry.get("isApiErrorMessage") is True:
+                self._failed(thread, at, text(entry, "error") or "api_error")
+            return
+        key = (text(message, "id") or text(entry, "uuid") or str(at), text(entry, "requestId") or "")
+        reply = self._replies.get(key)
+        if reply is None:
+            reply = self._begin(thread, key, model, at)
+        reply.finished = max(reply.finished, at)
+        reply.stop = text(message, "stop_reason") or reply.stop
+        reply.usage = mapping(message, "usage") or reply.usage
+        for block in blocks(message):
+            if block.get("type") == "tool_use":
+                self._call(thread, block, at, repeated=reply.repeated)
+
+    def _begin(self, thread: _Thread, key: tuple[str, str], model: str, at: float) -> _Reply:
+        mark = hash(key)
+        repeated = mark in self._seen
+        self._seen.add(mark)
+        platform = next((name for start, name in _PLATFORMS.items() if key[0].startswith(start)), "api")
+        started = min(thread.prompted or at, at)
+        reply = _Reply(thread, model, platform, started, at, thread.compacted, repeated)
+        thread.compacted, thread.model = False, model
+        self._replies[key] = reply
+        self.queue.append(reply)
+        self._keys.append(key)
+        return reply
+
+    def _call(self, thread: _Thread, block: Mapping[str, object], at: float, *, repeated: bool) -> None:
+        name, id_ = text(block, "name"), text(block, "id")
+        if name is None or (id_ is not None and id_ in self._calls):
+            return
+        call = _Call(thread, name, digest(identity_bytes([name, block.get("input")])).hex(), at, repeated)
+        if id_ is not None:
+            self._calls[id_] = call
+        self.queue.append(call)
+        self._keys.append(id_)
+
+    def _system(self, thread: _Thread, entry: Mapping[str, object]) -> None:
+        subtype = text(entry, "subtype") or ""
+        if subtype.endswith("compact_boundary"):
+            thread.compacted = True
+        elif subtype == "api_error":
+            at = seconds(entry.get("timestamp")) or self._now
+            retry = count(entry, "retryAttempt") or 1
+            self._failed(thread, at, "api_error", count(mapping(entry, "error"), "status"), retry - 1)
+
+    def _failed(self, thread: _Thread, at: float, error: str, status: int | None = None, attempt: int = 0) -> None:
+        mark = hash((thread.session, at, error, attempt))
+        repeated = mark in self._seen
+        self._seen.add(mark)
+        started = min(thread.prompted or at, at)
+        reply = _Reply(thread, thread.model, "api", started, at, False, repeated)
+        reply.outcome, reply.error, reply.status, reply.attempt = "failed", error, status, attempt
+        self.queue.append(reply)
+        self._keys.append(None)
+
+
+def _turn_record(reply: _Reply) -> TurnRecord:
+    thread = reply.thread
+    facts = cache_facts(reply.model, platform=reply.platform)
+    default_ttl = facts.ttls[0].label if facts is not None else "5m"
+    usage = usage_of(reply.usage, default_ttl) if reply.usage else Usage()
+    arrival = Arrival(model=reply.model, usage=usage, started=reply.started, compacted=reply.compacted)
+    reusable, misses = settle(thread.past, arrival, facts)
+    return TurnRecord(
+        session=thread.session,
+        provider="anthropic",
+        platform=reply.platform,
+        model=reply.model,
+        started=reply.started,
+        finished=reply.finished,
+        agent=SUB if thread.parent else MAIN,
+        parent=thread.parent,
+        attempt=reply.attempt,
+        outcome=reply.outcome,
+        status=reply.status,
+        error=reply.error,
+        mode="log",
+        usage=usage,
+        stop=reply.stop,
+        reusable=reusable,
+        misses=misses,
+    )
+
+
+def _tool_record(call: _Call) -> ToolRecord:
+    done: Outcome = "failed" if call.failed else "ok"
+    return ToolRecord(
+        session=call.thread.session,
+        name=call.name,
+        key=call.key,
+        started=call.started,
+        finished=call.finished,
+        outcome=done if call.finished is not None else "abandoned",
+        agent=SUB if call.thread.parent else MAIN,
+    )

@@ -1,0 +1,171 @@
+"""Log files as lines: which files, one line at a time, bounded, compressed or not, whole or cut."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, cast
+
+import orjson
+
+from agentaccel.errors import TraceError
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes read so far and the bytes there were when the import began."""
+
+SUFFIXES = (".jsonl", ".jsonl.gz")
+"""What is taken from a folder; a file that is named itself may be called anything."""
+
+MAX_LINE = 64 << 20
+"""Bytes kept of one line: above what a reply with images takes, below what hurts; a longer line is skipped."""
+
+REPORT_EVERY = 4 << 20
+"""Bytes between two calls of the progress callback."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ImportTally:
+    """What an import came across; filled while the records are read, complete when the last one is out."""
+
+    files: int = 0
+    """Files whose format was recognised."""
+    lines: int = 0
+    skipped: int = 0
+    """Lines that could not be read: garbage, or longer than `MAX_LINE`."""
+    cut: int = 0
+    """Last lines that were cut, or still being written; not part of `skipped`."""
+    duplicates: int = 0
+    """Replies that another file of the same import had already told of (resumed and forked sessions)."""
+    unrecognised: list[str] = field(default_factory=list)
+    """Files in neither of the known formats."""
+    unreadable: list[str] = field(default_factory=list)
+    """Files that could not be read to their end, as "path: why"."""
+    empty: int = 0
+    """Files without a single line."""
+
+
+def find_logs(paths: Iterable[Path | str]) -> list[Path]:
+    """Every log under `paths`, each once, sub-agents' own files first, then by name.
+
+    Sub-agents come first because the main log repeats only a part of what they did. Raises TraceError for a path
+    that does not exist.
+    """
+    found: dict[Path, Path] = {}
+    for given in map(Path, paths):
+        if given.is_dir():
+            inside = (Path(root, name) for root, _, names in os.walk(given) for name in names)
+            for path in inside:
+                if path.name.endswith(SUFFIXES):
+                    found.setdefault(path.resolve(), path)
+        elif given.exists():
+            found.setdefault(given.resolve(), given)
+        else:
+            raise TraceError(f"no such file or folder: {given}")
+    return sorted(found.values(), key=lambda path: (not path.name.startswith("agent-"), str(path)))
+
+
+def sizes(paths: Iterable[Path]) -> int:
+    """Bytes on disk; a file that has gone meanwhile counts as none."""
+    total = 0
+    for path in paths:
+        try:
+            total += path.stat().st_size
+        except OSError:
+            continue
+    return total
+
+
+@dataclass(slots=True)
+class Meter:
+    """Adds up what several files have read and tells the progress callback now and then."""
+
+    total: int
+    progress: Progress | None
+    done: int = 0
+    told: int = 0
+
+    def at(self, bytes_of_this_file: int) -> None:
+        """`bytes_of_this_file` bytes of the current file have been read."""
+        now = self.done + bytes_of_this_file
+        if self.progress is not None and now - self.told >= REPORT_EVERY:
+            self.told = now
+            self.progress(now, max(now, self.total))
+
+    def finish(self, bytes_of_this_file: int) -> None:
+        """The current file is done."""
+        self.done += bytes_of_this_file
+        if self.progress is not None:
+            self.told = self.done
+            self.progress(self.done, max(self.done, self.total))
+
+
+def raw_lines(path: Path, tally: ImportTally, meter: Meter) -> Iterator[bytes]:
+    """The lines of one file with their line ends; an unreadable rest ends the file and is noted in `tally`."""
+    try:
+        with path.open("rb", buffering=0) as raw:
+            yield from _bounded(_unpacked(raw), raw, tally, meter)
+            meter.finish(raw.tell())
+    except (OSError, EOFError, zlib.error) as error:
+        tally.unreadable.append(f"{path}: {str(error) or type(error).__name__}")
+
+
+def _unpacked(raw: io.FileIO) -> IO[bytes]:
+    """The file's content; compression is known by its first bytes, not by the name."""
+    magic = raw.read(2)
+    raw.seek(0)
+    if magic == b"\x1f\x8b":
+        return io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=raw)), 1 << 18)
+    return io.BufferedReader(raw, 1 << 18)
+
+
+def _bounded(stream: IO[bytes], raw: io.FileIO, tally: ImportTally, meter: Meter) -> Iterator[bytes]:
+    too_long = False
+    for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b"")):
+        whole = line.endswith(b"\n")
+        if len(line) >= MAX_LINE and not whole:
+            too_long = True
+        elif too_long:
+            too_long = False
+            tally.lines += 1
+            tally.skipped += 1
+        else:
+            yield line
+        if number % 512 == 0:
+            meter.at(raw.tell())
+    if too_long:
+        tally.lines += 1
+        tally.skipped += 1
+
+
+def parse(line: bytes, tally: ImportTally) -> dict[str, object] | None:
+    """One line as an object; None for a blank line, and for one that is noted in `tally` as unreadable."""
+    try:
+        value = orjson.loads(line)
+    except ValueError:
+        value = _second_try(line)
+    if isinstance(value, dict):
+        return value
+    if not line.strip():
+        return None
+    if line.endswith(b"\n"):
+        tally.skipped += 1
+    else:
+        tally.cut += 1
+    return None
+
+
+def _second_try(line: bytes) -> object:
+    """What orjson refuses and other writers produce: lone surrogates, bytes that are not UTF-8, huge integers."""
+    body = line.strip()
+    if not (body.startswith(b"{") and body.endswith(b"}")):
+        return None
+    try:
+        return json.loads(body.decode("utf-8", errors="replace"))
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,109 @@
+"""Agent runs in one normalised format: a line is a run with its messages, and usage where the source had it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+
+from agentaccel.canonical import digest, identity_bytes
+from agentaccel.facts import CacheFacts, cache_facts
+from agentaccel.trace.importers.fields import mapping, seconds, text, usage_of
+from agentaccel.trace.importers.infer import Arrival, Conversation, settle
+from agentaccel.trace.importers.lines import ImportTally, parse
+from agentaccel.types import ToolRecord, TurnRecord, Usage
+
+Messages = list[Mapping[str, object]]
+
+
+def read_runs(lines: Iterable[bytes], seen: set[int], tally: ImportTally) -> Iterator[TurnRecord | ToolRecord]:
+    """The records of one file; `seen` holds the runs that earlier files have told of."""
+    for line in lines:
+        tally.lines += 1
+        run = parse(line, tally)
+        if run is None:
+            continue
+        messages = run.get("messages")
+        if not isinstance(messages, list):
+            tally.skipped += 1
+            continue
+        session = text(run, "id")
+        if session is not None:
+            mark = hash(("run", text(run, "source"), session))
+            if mark in seen:
+                tally.duplicates += 1
+                continue
+            seen.add(mark)
+        yield from _run(session or f"run-{tally.lines}", run, [m for m in messages if isinstance(m, dict)])
+
+
+def _run(session: str, run: Mapping[str, object], messages: Messages) -> Iterator[TurnRecord | ToolRecord]:
+    model, agent = text(run, "model") or "unknown", text(run, "domain")
+    past, compacted, before = Conversation(), False, seconds(mapping(run, "meta").get("t0")) or 0.0
+    provider = provider_of(model)
+    facts = cache_facts(model) if provider == "anthropic" else None
+    results = {text(m, "tool_call_id"): m for m in messages if m.get("role") == "tool"}
+    for message in messages:
+        end = seconds(message.get("ts_end")) or seconds(message.get("ts"))
+        compacted |= message.get("compact_boundary") is True
+        if message.get("role") == "assistant":
+            reported = mapping(message, "usage")
+            usage = usage_of(reported, facts.ttls[0].label if facts else "default") if reported else Usage()
+            arrival = Arrival(model=model, usage=usage, started=before, compacted=compacted)
+            reusable, misses = settle(past, arrival, facts)
+            yield TurnRecord(
+                session=session,
+                provider=provider,
+                model=model,
+                started=min(before, end) if end else before,
+                finished=end,
+                agent=agent,
+                mode="log",
+                usage=usage,
+                reusable=reusable,
+                misses=misses,
+            )
+            compacted = compacted and usage.input is None
+            yield from _calls(session, agent, message, results, end)
+        before = max(before, end or 0.0)
+
+
+def _calls(
+    session: str,
+    agent: str | None,
+    message: Mapping[str, object],
+    results: Mapping[str | None, Mapping[str, object]],
+    asked: float | None,
+) -> Iterator[ToolRecord]:
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        function = mapping(call, "function") if isinstance(call, dict) else {}
+        name = text(function, "name")
+        if name is None:
+            continue
+        result = results.get(text(call, "id"))
+        done = seconds(result.get("ts")) if result is not None else None
+        failed = result is not None and result.get("is_error") is True
+        yield ToolRecord(
+            session=session,
+            name=name,
+            key=digest(identity_bytes([name, function.get("arguments")])).hex(),
+            started=asked or 0.0,
+            finished=None if done is None else max(done, asked or 0.0),
+            outcome="abandoned" if result is None else "failed" if failed else "ok",
+            agent=agent,
+        )
+
+
+@functools.lru_cache(maxsize=256)
+def provider_of(model: str) -> str:
+    """Who offers a model, by our facts and the price list; "unknown" where neither lists it."""
+    facts: CacheFacts | None = cache_facts(model)
+    if facts is not None:
+        return facts.provider
+    from genai_prices.data_snapshot import get_snapshot  # takes 0.2 s: only for models without facts
+
+    try:
+        provider, _ = get_snapshot().find_provider_model(model, None, None, None)
+    except LookupError:
+        return "unknown"
+    return provider.id
