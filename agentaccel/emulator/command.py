@@ -1,0 +1,59 @@
+"""The command that runs the emulator: `python -m agentaccel.emulator`, and `agentaccel emulate`."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import click
+
+from agentaccel.clock import ManualClock
+from agentaccel.emulator.core import Emulator
+from agentaccel.emulator.server import serve
+from agentaccel.emulator.server_clock import RealClock
+from agentaccel.errors import ConfigError
+from agentaccel.facts import table
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.option("--model", help="Serve this model only [default: every model that is known].")
+@click.option("--script", type=_FILE, help="Replies, as JSON or JSON lines.")
+@click.option("--faults", type=_FILE, help="What goes wrong, as JSON or JSON lines.")
+@click.option("--port", default=0, show_default="a free one", help="Port on 127.0.0.1.")
+@click.option("--platform", default="api", show_default=True, help="Whose rules hold: api, bedrock, vertex, ...")
+@click.option("--realtime", is_flag=True, help="Let bytes leave when they are due, instead of at once.")
+def emulate(
+    model: str | None, script: Path | None, faults: Path | None, port: int, platform: str, realtime: bool
+) -> None:
+    """Run a local Messages API with the documented prompt cache, until Ctrl-C. It costs nothing and knows nothing."""
+    try:
+        emulator = Emulator(
+            model=model,
+            script=script,
+            faults=faults,
+            platform=platform,
+            clock=RealClock() if realtime else ManualClock(),
+        )
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from error
+    with serve(emulator, port=port) as server:
+        click.echo(_usage(server.url, model or table("anthropic")["models"][0]["match"][0]))
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            total = server.counters.total
+            click.echo(f"\n{total.requests} requests, {total.input} input tokens, {total.read} of them from the cache")
+
+
+def _usage(url: str, model: str) -> str:
+    return f"""{url}
+
+  export ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=any
+  python -c 'import anthropic; print(anthropic.Anthropic().messages.create(
+      model="{model}", max_tokens=99, messages=[{{"role": "user", "content": "Hello"}}]))'
+  curl {url}/_ctl/counters        # what was read, written and neither
+  curl {url}/_ctl/log             # every request
+  curl {url}/_ctl -d '{{"op": "advance", "seconds": 301}}'
+"""

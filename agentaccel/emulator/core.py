@@ -1,0 +1,172 @@
+"""The emulator without sockets: a request and a time in, a reply planned to the byte and the second out.
+
+>>> import json
+>>> request = HttpRequest(method="POST", path="/v1/messages",
+...     headers={"x-api-key": "k", "anthropic-version": "2026-10-21"},
+...     body=json.dumps({"model": "claude-sonnet-5", "max_tokens": 99,
+...                      "messages": [{"role": "user", "content": "Hello"}]}).encode())
+>>> reply = Emulator(script=["Hi."]).handle(request, now=0.0)
+>>> reply.status, json.loads(reply.body)["content"]
+(200, [{'type': 'text', 'text': 'Hi.'}])
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict
+
+import orjson
+
+from agentaccel.clock import Clock, ManualClock
+from agentaccel.emulator.accounts import Counters, LogEntry
+from agentaccel.emulator.anthropic_cache import PromptCache
+from agentaccel.emulator.anthropic_candidate import Problem
+from agentaccel.emulator.anthropic_wire import error_body
+from agentaccel.emulator.behaviour import Behaviour
+from agentaccel.emulator.exchange import HttpReply, HttpRequest, json_reply
+from agentaccel.emulator.faults import FaultPlan, FaultsLike, faults_of
+from agentaccel.emulator.messages_api import Call, MessagesApi
+from agentaccel.emulator.script import ScriptLike, script_of
+from agentaccel.errors import ConfigError
+
+_NO_CALL = "req_emulated"
+
+
+class Emulator:
+    """A local provider with its prompt cache, its refusals and its faults. Thread-safe.
+
+    A script that is a function is called under the emulator's lock and must not call the emulator.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        script: ScriptLike = None,
+        faults: FaultsLike = None,
+        clock: Clock | None = None,
+        platform: str = "api",
+        behaviour: Behaviour | None = None,
+    ) -> None:
+        """Serve `model` only, or every model that the facts list; `clock` is read where no time is given.
+
+        Raises UnknownModel where nothing is known of `model`, and ConfigError for a platform, script or faults that
+        cannot be.
+        """
+        self.behaviour = behaviour or Behaviour()
+        self.clock: Clock = clock or ManualClock()
+        self._lock = threading.RLock()
+        self._apis = (MessagesApi(model=model, platform=platform, behaviour=self.behaviour),)
+        self._script = script_of(script)
+        self._faults = FaultPlan(faults_of(faults))
+        self._counters = Counters()
+        self._log: list[LogEntry] = []
+        self._strikable = 0
+
+    def reset(self) -> None:
+        """Forget the cache, the log, the totals and what has struck; script, faults and clock stay."""
+        with self._lock:
+            for api in self._apis:
+                api.reset()
+            self._faults.reset()
+            self._counters = Counters()
+            self._log = []
+            self._strikable = 0
+
+    def use_script(self, script: ScriptLike) -> None:
+        """Answer from `script` from now on. Raises ConfigError where it is none."""
+        with self._lock:
+            self._script = script_of(script)
+
+    def use_faults(self, faults: FaultsLike) -> None:
+        """Strike with `faults` from now on; `at` still counts all calls since the last reset."""
+        with self._lock:
+            self._faults = FaultPlan(faults_of(faults))
+
+    @property
+    def log(self) -> tuple[LogEntry, ...]:
+        """Every call so far, oldest first."""
+        with self._lock:
+            return tuple(self._log)
+
+    @property
+    def counters(self) -> Counters:
+        """The running totals; they go on counting."""
+        return self._counters
+
+    @property
+    def cache(self) -> PromptCache:
+        """The prompt cache, for tests that look inside."""
+        return self._apis[0].cache
+
+    def handle(self, request: HttpRequest, now: float | None = None) -> HttpReply:
+        """The reply to `request`, which starts at `now` (seconds since the epoch; None reads the clock).
+
+        Nothing is awaited: the reply says when each of its bytes leaves. The table of entries is at once as it will
+        be then, and shows an entry only to requests that start after the first byte of the reply that writes it.
+        """
+        path = request.path.partition("?")[0]
+        with self._lock:
+            now = self.clock.wall() if now is None else now
+            if path.startswith("/_ctl"):
+                return self._control(request.method, path, request.body)
+            api = next((api for api in self._apis if path in api.paths), None)
+            if api is None:
+                return _refused(Problem("Not found", "not_found_error", 404))
+            if request.method != "POST":
+                return _refused(Problem("Method Not Allowed", "invalid_request_error", 405))
+            striking = path == "/v1/messages"
+            self._strikable += striking
+            call = Call(
+                number=len(self._log) + 1,
+                now=now,
+                path=path,
+                headers={name.lower(): value for name, value in request.headers.items()},
+                body=request.body,
+                fault=self._faults.strike(self._strikable, request.body) if striking else None,
+            )
+            outcome = api.answer(call, self._script)
+            self._book(outcome.entry)
+            return outcome.reply
+
+    def _book(self, entry: LogEntry) -> None:
+        self._log.append(entry)
+        if entry.status != 200:
+            self._counters.refused(entry.status)
+        elif entry.usage is not None and entry.model is not None:
+            self._counters.answered(entry.model, entry.usage)
+
+    def _control(self, method: str, path: str, body: bytes) -> HttpReply:
+        """The control path: not part of any provider's API."""
+        if method == "GET" and path == "/_ctl/log":
+            return json_reply(200, [asdict(entry) for entry in self._log], {})
+        if method == "GET" and path == "/_ctl/counters":
+            return json_reply(200, self._counters.as_json(), {})
+        if method != "POST" or path != "/_ctl":
+            return _refused(Problem("Not found", "not_found_error", 404))
+        try:
+            order = orjson.loads(body)
+            self._obey(order)
+        except (ConfigError, ValueError, KeyError, TypeError, AttributeError) as error:
+            return _refused(Problem(f"{type(error).__name__}: {error}"))
+        return json_reply(200, {"now": self.clock.wall()}, {})
+
+    def _obey(self, order: dict[str, object]) -> None:
+        match order:
+            case {"op": "advance", "seconds": float() | int() as seconds}:
+                advance = getattr(self.clock, "advance", None)
+                if advance is None:
+                    raise ConfigError("this emulator's clock cannot be moved")
+                advance(float(seconds))
+            case {"op": "reset"}:
+                self.reset()
+            case {"op": "script", "script": script}:
+                self.use_script(script)  # type: ignore[arg-type]  # script_of judges it
+            case {"op": "faults", "faults": faults}:
+                self.use_faults(faults)  # type: ignore[arg-type]  # faults_of judges it
+            case _:
+                raise ConfigError("use op advance (seconds), reset, script (script) or faults (faults)")
+
+
+def _refused(problem: Problem) -> HttpReply:
+    return json_reply(problem.status, error_body(problem, _NO_CALL), {"request-id": _NO_CALL})

@@ -1,0 +1,219 @@
+"""The emulator behind a real HTTP/1.1 server on the loopback interface, for tests and for trying things out.
+
+::
+
+    with serve(script=["Hello."]) as server:
+        client = anthropic.Anthropic(base_url=server.url, api_key="any")
+        ...
+        server.clock.advance(301)        # the five-minute entries are gone
+        server.counters.total.read       # what the provider says was read
+
+Time is virtual unless `realtime`: no one sleeps, and each reply moves the server's clock to the moment at which its
+bytes are due, so that requests in a row take the time that they would take. With `advance=False` the clock stands
+still until the test moves it. A prefix is then unreadable until the clock has passed the first byte of its writer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from agentaccel.clock import ManualClock
+from agentaccel.emulator.accounts import Counters, LogEntry
+from agentaccel.emulator.behaviour import Behaviour
+from agentaccel.emulator.core import Emulator
+from agentaccel.emulator.exchange import Chunk, HttpReply, HttpRequest
+from agentaccel.emulator.faults import FaultsLike
+from agentaccel.emulator.script import ScriptLike
+from agentaccel.emulator.server_clock import Advancing, Pace, RealClock, Sleeping, Still
+
+
+class _Server(ThreadingHTTPServer):
+    """Accepts connections, and can cut all of them."""
+
+    daemon_threads = True
+    block_on_close = True
+    request_queue_size = 512
+
+    def __init__(self, port: int, emulator: Emulator, pace: Pace) -> None:
+        self.emulator, self.pace = emulator, pace
+        self.gate = threading.Event()
+        self.gate.set()
+        self.arrived = threading.Condition()
+        self.failures: list[BaseException] = []
+        self._open: set[socket.socket] = set()
+        self._open_lock = threading.Lock()
+        super().__init__(("127.0.0.1", port), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._open_lock:
+            self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._open_lock:
+            self._open.discard(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Keep what went wrong for `serve` to raise; a client that goes away is no error of ours."""
+        error = sys.exc_info()[1]
+        if error is not None and not isinstance(error, ConnectionError):
+            self.failures.append(error)
+
+    def cut(self) -> None:
+        """End every connection, so that no thread waits for a further request."""
+        self.gate.set()
+        with self._open_lock:
+            for connection in self._open:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Reads requests and sends planned replies; decides nothing."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Server
+
+    def do_POST(self) -> None:
+        self._handle()
+
+    def do_GET(self) -> None:
+        self._handle()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class's name
+        """Keep quiet: the emulator has a log of its own."""
+
+    def _handle(self) -> None:
+        start = self.server.emulator.clock.wall()
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        request = HttpRequest(method=self.command, path=self.path, headers=dict(self.headers.items()), body=body)
+        reply = self.server.emulator.handle(request, start)
+        with self.server.arrived:
+            self.server.arrived.notify_all()
+        if not self.path.startswith("/_ctl"):
+            self.server.gate.wait()
+        self._send(reply, start)
+
+    def _send(self, reply: HttpReply, start: float) -> None:
+        if reply.ending == "hang":
+            self.rfile.read(1)  # returns when the client gives up, or the server is stopped
+            self.close_connection = True
+            return
+        head = self._head(reply)
+        for chunk in reply.chunks:
+            self.server.pace.reach(start + chunk.at)
+            self.connection.sendall(head + self._framed(reply, chunk))
+            head = b""
+        if reply.ending == "disconnect":
+            self.close_connection = True
+            return
+        if head or reply.streamed:
+            self.connection.sendall(head + (b"0\r\n\r\n" if reply.streamed else b""))
+
+    def _head(self, reply: HttpReply) -> bytes:
+        framing = ("transfer-encoding", "chunked")
+        if not reply.streamed:
+            # A reply that breaks off promises the length that it does not keep.
+            short = 1 if reply.ending == "disconnect" else 0
+            framing = ("content-length", str(len(reply.body) + short))
+        lines = [f"HTTP/1.1 {reply.status} {self.responses.get(reply.status, ('Unknown',))[0]}"]
+        lines += [f"{name}: {value}" for name, value in (*reply.headers.items(), framing)]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+    def _framed(self, reply: HttpReply, chunk: Chunk) -> bytes:
+        return b"%x\r\n%b\r\n" % (len(chunk.data), chunk.data) if reply.streamed else chunk.data
+
+
+class RunningServer:
+    """A server that runs. Made by `serve`."""
+
+    def __init__(self, server: _Server, clock: ManualClock | RealClock) -> None:
+        self._server = server
+        self.clock = clock
+        self.emulator = server.emulator
+        self.url = f"http://127.0.0.1:{server.server_address[1]}"
+
+    @property
+    def log(self) -> tuple[LogEntry, ...]:
+        """Every call so far, oldest first."""
+        return self.emulator.log
+
+    @property
+    def counters(self) -> Counters:
+        """The running totals."""
+        return self.emulator.counters
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Accept and decide requests, and send no reply until the block is left.
+
+        All requests that arrive inside are in flight at once: none can see what another of them writes, as long as
+        the clock stands.
+        """
+        self._server.gate.clear()
+        try:
+            yield
+        finally:
+            self._server.gate.set()
+
+    def wait_for_calls(self, count: int, timeout: float = 10.0) -> None:
+        """Block until `count` calls have been logged since the last reset. Raises TimeoutError after `timeout` s."""
+        with self._server.arrived:
+            if not self._server.arrived.wait_for(lambda: len(self.emulator.log) >= count, timeout):
+                raise TimeoutError(f"{len(self.emulator.log)} of {count} calls arrived within {timeout} s")
+
+
+@contextlib.contextmanager
+def serve(
+    emulator: Emulator | None = None,
+    *,
+    script: ScriptLike = None,
+    faults: FaultsLike = None,
+    behaviour: Behaviour | None = None,
+    clock: ManualClock | None = None,
+    advance: bool = True,
+    realtime: bool = False,
+    port: int = 0,
+) -> Iterator[RunningServer]:
+    """Run a server while the block lasts; `port` 0 takes a free one.
+
+    Either an `emulator` is given, whose clock is then used, or one is made of `script`, `faults` and `behaviour`.
+    An exception inside the server, such as one of a script that is a function, cuts the connection and is raised
+    when the block is left.
+    """
+    ours: ManualClock | RealClock = RealClock() if realtime else clock or ManualClock()
+    if emulator is None:
+        emulator = Emulator(script=script, faults=faults, behaviour=behaviour, clock=ours)
+    elif isinstance(emulator.clock, (ManualClock, RealClock)):
+        ours = emulator.clock
+    pace: Pace = Still()
+    if isinstance(ours, RealClock):
+        pace = Sleeping(ours)
+    elif advance:
+        pace = Advancing(ours)
+    server = _Server(port, emulator, pace)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="agentaccel-emulator", daemon=True)
+    thread.start()
+    try:
+        yield RunningServer(server, ours)
+    except Exception as error:
+        for failure in server.failures:
+            error.add_note(f"inside the emulator: {failure!r}")
+        raise
+    finally:
+        if isinstance(pace, Sleeping):
+            pace.stopped.set()
+        server.shutdown()
+        server.cut()
+        server.server_close()
+        thread.join()
+    if server.failures:
+        raise server.failures[0]

@@ -1,0 +1,74 @@
+"""From a scripted reply to what the model wrote: ids filled in, tokens counted, cut off at max_tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agentaccel.emulator.anthropic_prompt import Tokenizer, canonical
+from agentaccel.emulator.script import ScriptedReply
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What the model wrote."""
+
+    content: tuple[Json, ...]
+    """Content blocks."""
+    stop_reason: str
+    """Why it stopped."""
+    tokens: int
+    """Output tokens."""
+    thinking: int
+    """Output tokens that were thinking."""
+
+
+def write(scripted: ScriptedReply, *, limit: int, turn: int, tokenizer: Tokenizer) -> Written:
+    """What the model writes of `scripted` within `limit` tokens, as the message number `turn` of its conversation.
+
+    A reply that is too long loses its end: text is cut, other blocks are dropped, and the stop reason is max_tokens.
+    """
+    blocks = tuple(_finished(block, f"{turn}_{place}") for place, block in enumerate(scripted.content))
+    sizes = [tokenizer.count(len(canonical(block))) for block in blocks]
+    thinking = sum(size for block, size in zip(blocks, sizes, strict=True) if block["type"] == "thinking")
+    total = scripted.output_tokens if scripted.output_tokens is not None else sum(sizes)
+    if total > limit:
+        kept = _cut(blocks, sizes, limit, total)
+        return Written(content=kept, stop_reason="max_tokens", tokens=limit, thinking=min(thinking, limit))
+    called = any(block["type"] == "tool_use" for block in blocks)
+    reason = scripted.stop_reason or ("tool_use" if called else "end_turn")
+    return Written(content=blocks, stop_reason=reason, tokens=total, thinking=min(thinking, total))
+
+
+def _cut(blocks: Sequence[Json], sizes: Sequence[int], limit: int, total: int) -> tuple[Json, ...]:
+    left = limit * sum(sizes) / total
+    kept: list[Json] = []
+    for block, size in zip(blocks, sizes, strict=True):
+        if size > left:
+            share = int(len(block.get("text", "")) * left / size)
+            if block["type"] == "text" and share:
+                kept.append({**block, "text": block["text"][:share]})
+            break
+        kept.append(block)
+        left -= size
+    return tuple(kept)
+
+
+def _finished(block: Json, place: str) -> Json:
+    """The block with what a script may leave out: a call's id, a thinking's signature."""
+    if block["type"] == "tool_use":
+        return {"type": "tool_use", "id": f"toolu_emulated_{place}", "input": {}, **block}
+    if block["type"] == "thinking":
+        return {"signature": f"signature_emulated_{place}", **block}
+    return block
+
+
+def opening_text(messages: Sequence[Json]) -> str:
+    """The text of the first user message."""
+    content = next((message.get("content") for message in messages if message["role"] == "user"), "")
+    if isinstance(content, str):
+        return content
+    return "\n".join(block["text"] for block in content or () if block["type"] == "text")
