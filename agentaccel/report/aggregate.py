@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 
 from agentaccel.cache.price import Override, PriceCard, price_card
 from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, table
+from agentaccel.report.bill import billed
 from agentaccel.report.figures import By, Example, Report
-from agentaccel.report.fold import Priced, Sums
+from agentaccel.report.fold import Sums
 from agentaccel.trace.importers import ImportTally
 from agentaccel.types import Cause, ToolRecord, TurnRecord
 
@@ -59,6 +60,7 @@ class _Fold:
         self._examples: list[tuple[int, int, Example]] = []
         self._order = 0
         self._unpriced: set[str] = set()
+        self._known: dict[tuple[str, str, str], CacheFacts | None] = {}
 
     def turn(self, turn: TurnRecord) -> None:
         usage = turn.usage
@@ -68,11 +70,11 @@ class _Fold:
             # A forked session begins with a prompt that another session has already sent.
             needed = max(0, usage.input - max(before, turn.reusable or 0))
             self._largest[turn.session] = max(before, usage.input)
-        priced = Priced(turn=turn, card=self._card(turn), facts=self._facts(turn), needed=needed)
+        bill = billed(turn, self._card(turn), self._facts(turn), needed)
         name = self._name(turn, turn.model)
         self._last_group[turn.session] = name
-        self._total.turn(priced)
-        self._group(name).turn(priced)
+        self._total.turn(bill)
+        self._group(name).turn(bill)
         if turn.started:
             self._first_at = min(self._first_at or turn.started, turn.started)
             self._last_at = max(self._last_at or turn.started, turn.started)
@@ -136,9 +138,14 @@ class _Fold:
         return card
 
     def _facts(self, turn: TurnRecord) -> CacheFacts | None:
-        if turn.provider not in PROVIDERS or turn.platform not in table(turn.provider)["platforms"]:
-            return None
-        return cache_facts(turn.model, provider=turn.provider, platform=turn.platform, aliases=self._aliases)
+        key = (turn.provider, turn.platform, turn.model)
+        if key not in self._known:
+            provider, platform, model = key
+            listed = provider in PROVIDERS and platform in table(provider)["platforms"]
+            self._known[key] = (
+                cache_facts(model, provider=provider, platform=platform, aliases=self._aliases) if listed else None
+            )
+        return self._known[key]
 
     def _keep_examples(self, turn: TurnRecord) -> None:
         for miss in turn.misses:

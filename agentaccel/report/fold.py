@@ -7,10 +7,9 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 
-from agentaccel.cache.price import PriceCard, input_cost
-from agentaccel.facts import CacheFacts
-from agentaccel.report.figures import CauseRow, Costs, Group, Latency, Limits, ModeRow, Tokens, ToolTime
-from agentaccel.types import Cause, Miss, ToolRecord, TurnRecord, Usage
+from agentaccel.report.bill import Billed, Money
+from agentaccel.report.figures import CauseRow, Group, Latency, Limits, ModeRow, Tokens, ToolTime
+from agentaccel.types import Cause, Miss, ToolRecord, TurnRecord
 
 DAY, MINUTE = 86_400, 60
 MINUTES_A_DAY = DAY // MINUTE
@@ -40,6 +39,27 @@ class Span:
     tools: Covered = field(default_factory=Covered)
 
 
+@dataclass(slots=True)
+class ModeSum:
+    """What the requests of one mode add up to."""
+
+    requests: int = 0
+    known: int = 0
+    read: int = 0
+    priced: int = 0
+    paid: float = 0.0
+
+    def row(self, mode: str) -> ModeRow:
+        """The figures of `mode`."""
+        return ModeRow(
+            mode=mode,
+            requests=self.requests,
+            hit_rate=self.read / self.known if self.known else None,
+            paid=self.paid if self.priced else None,
+            priced=self.priced,
+        )
+
+
 class Minutes:
     """Tokens by minute: two counts for each minute of the days that have any."""
 
@@ -63,79 +83,6 @@ class Minutes:
         return max(max(day[:MINUTES_A_DAY]) for day in days), max(max(day[MINUTES_A_DAY:]) for day in days)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Priced:
-    """A request with everything about it that more than one sum needs."""
-
-    turn: TurnRecord
-    card: PriceCard | None
-    facts: CacheFacts | None
-    needed: int
-    """Tokens by which the prompt outgrew the earlier ones of its session."""
-
-    @property
-    def perfect_read(self) -> int:
-        """What a perfect cache would have read: never less than what this one did."""
-        usage = self.turn.usage
-        return min(usage.input or 0, max(self.turn.reusable or 0, usage.read or 0))
-
-    def miss_usd(self, miss: Miss) -> float | None:
-        """What a miss cost beyond reading: missed tokens paid this request's mix of writing and plain input."""
-        usage, card = self.turn.usage, self.card
-        unread = (usage.input or 0) - (usage.read or 0)
-        if card is None or card.read is None or unread <= 0:
-            return None
-        cost = input_cost(card, Usage(input=unread, read=0, write=usage.write))
-        return None if cost is None else miss.tokens * (cost / unread - card.read)
-
-
-class Money:
-    """Sums in USD, all over the same requests."""
-
-    def __init__(self) -> None:
-        self.priced = self.unpriced = self.modelled = self.unmodelled = 0
-        self._paid = self._written = self._without = self._perfect = self._output = 0.0
-        self._with_output = 0
-
-    def add(self, priced: Priced) -> None:
-        turn, card = priced.turn, priced.card
-        paid = input_cost(card, turn.usage)
-        if card is None or paid is None or turn.usage.input is None:
-            self.unpriced += 1
-            return
-        as_written = paid
-        if turn.mode == "on":
-            modelled = input_cost(card, turn.as_written) if turn.as_written is not None else None
-            self.modelled += modelled is not None
-            self.unmodelled += modelled is None
-            as_written = paid if modelled is None else modelled
-        self.priced += 1
-        self._paid += paid
-        self._written += as_written
-        self._without += turn.usage.input * card.input
-        fresh = turn.usage.input - priced.perfect_read
-        self._perfect += fresh * card.input + priced.perfect_read * (card.input if card.read is None else card.read)
-        if turn.mode != "log" and turn.usage.output is not None and card.output is not None:
-            self._output += turn.usage.output * card.output
-            self._with_output += 1
-
-    def costs(self) -> Costs:
-        def known(value: float) -> float | None:
-            return value if self.priced else None
-
-        return Costs(
-            priced=self.priced,
-            unpriced=self.unpriced,
-            modelled=self.modelled,
-            unmodelled=self.unmodelled,
-            paid=known(self._paid),
-            as_written=known(self._written),
-            without=known(self._without),
-            perfect=known(self._perfect),
-            output=self._output if self._with_output else None,
-        )
-
-
 class Sums:
     """Everything that one group adds up."""
 
@@ -148,11 +95,11 @@ class Sums:
         self._causes: dict[tuple[Cause, bool], tuple[int, int, float | None]] = {}
         self._warm, self._cold = array("d"), array("d")
         self._minutes = Minutes() if peaks else None
-        self._modes: dict[str, tuple[Counter[str], Money]] = {}
+        self._modes: dict[str, ModeSum] = {}
 
-    def turn(self, priced: Priced) -> None:
+    def turn(self, billed: Billed) -> None:
         """One request."""
-        turn, usage = priced.turn, priced.turn.usage
+        turn, usage = billed.turn, billed.turn.usage
         span = self._span(turn.session)
         span.subagent |= turn.parent is not None
         span.reported |= usage.reported
@@ -162,18 +109,13 @@ class Sums:
                 return
         self._counts["requests"] += 1
         self._counts["unreported"] += not usage.reported
-        self._tokens(priced)
-        mode, money = self._modes.setdefault(turn.mode, (Counter(), Money()))
-        mode["requests"] += 1
-        if usage.reported:
-            mode["known"] += usage.input or 0
-            mode["read"] += usage.read or 0
+        self._tokens(billed)
+        self._mode(billed)
         if usage.input is not None:
-            self._money.add(priced)
-            money.add(priced)
-            self._limit(priced)
+            self._money.add(billed)
+            self._limit(billed)
         for miss in turn.misses:
-            self._miss(miss, priced.miss_usd(miss))
+            self._miss(miss, billed.miss_usd(miss))
         self._times(turn, span)
 
     def tool(self, tool: ToolRecord) -> None:
@@ -192,21 +134,35 @@ class Sums:
             span = self.spans[session] = Span()
         return span
 
-    def _tokens(self, priced: Priced) -> None:
-        usage, counts = priced.turn.usage, self._counts
+    def _tokens(self, billed: Billed) -> None:
+        usage, counts = billed.turn.usage, self._counts
         counts["input"] += usage.input or 0
         counts["output"] += usage.output or 0
         if usage.reported:
             counts["known"] += usage.input or 0
             counts["read"] += usage.read or 0
             counts["uncached"] += usage.uncached or 0
-            counts["reusable"] += priced.perfect_read
+            counts["reusable"] += billed.perfect_read
         if usage.write is not None:
-            self._write.update(usage.write)
-            counts["needed"] += priced.needed
+            for label, tokens in usage.write.items():
+                self._write[label] += tokens
+            counts["needed"] += billed.needed
 
-    def _limit(self, priced: Priced) -> None:
-        facts, usage, started = priced.facts, priced.turn.usage, priced.turn.started
+    def _mode(self, billed: Billed) -> None:
+        usage, bill = billed.turn.usage, billed.bill
+        mode = self._modes.get(billed.turn.mode)
+        if mode is None:
+            mode = self._modes[billed.turn.mode] = ModeSum()
+        mode.requests += 1
+        if usage.reported:
+            mode.known += usage.input or 0
+            mode.read += usage.read or 0
+        if bill is not None:
+            mode.priced += 1
+            mode.paid += bill.paid
+
+    def _limit(self, billed: Billed) -> None:
+        facts, usage, started = billed.facts, billed.turn.usage, billed.turn.started
         if facts is None or usage.input is None or usage.read is None:
             return
         counted = usage.input - (0 if facts.reads_count_to_rate_limit else usage.read)
@@ -266,20 +222,8 @@ class Sums:
                 peak_counted=peaks[0] if peaks else None,
                 peak_everything=peaks[1] if peaks else None,
             ),
-            modes=tuple(mode_row(mode, *sums) for mode, sums in sorted(self._modes.items())),
+            modes=tuple(mode.row(name) for name, mode in sorted(self._modes.items())),
         )
-
-
-def mode_row(mode: str, counts: Counter[str], money: Money) -> ModeRow:
-    """The figures of one mode."""
-    costs = money.costs()
-    return ModeRow(
-        mode=mode,
-        requests=counts["requests"],
-        hit_rate=counts["read"] / counts["known"] if counts["known"] else None,
-        paid=costs.paid,
-        priced=costs.priced,
-    )
 
 
 def latency(seconds: array[float]) -> Latency:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from agentaccel.report.wording import EMPTY, Block, Row, blocks, clean, headline
+from agentaccel.report.numbers import clean
+from agentaccel.report.wording import EMPTY, Block, Row, blocks, headline
 
 if TYPE_CHECKING:
     from agentaccel.report.figures import Report

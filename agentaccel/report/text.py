@@ -6,7 +6,8 @@ import io
 import textwrap
 from typing import TYPE_CHECKING
 
-from agentaccel.report.wording import EMPTY, NA, PROSE, Block, Row, blocks, clean, headline, shorten
+from agentaccel.report.numbers import NA, clean, shorten
+from agentaccel.report.wording import EMPTY, PROSE, Block, Row, blocks, headline
 
 if TYPE_CHECKING:
     from rich.console import Console

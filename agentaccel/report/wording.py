@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from agentaccel.report.figures import Costs, Group, Latency, Report
+from agentaccel.report.numbers import NA, clean, exact, factor, plural, share, short, shorten, usd
 from agentaccel.types import Cause
 
-NA = "n/a"
 GROUPS_SHOWN = 40
 """Groups in a table for people; the JSON form has all."""
 
 PROSE = "why"
 """The header of a last column that holds sentences."""
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What names from logs may not bring to a terminal: control characters, changes of direction, half characters."""
 
 Row = tuple[str, ...]
 
@@ -41,65 +37,6 @@ class Block:
     """A sentence below the rows."""
 
 
-def clean(name: str) -> str:
-    """A name from outside, harmless on a terminal."""
-    return _CONTROL.sub("?", name)
-
-
-def shorten(name: str, width: int) -> str:
-    """A name with its middle left out: sub-agents differ at the end.
-
-    >>> shorten("533ff7a3-d390-41ff-b9e8-1b09fb4c2fe2/a7f5273", 20)
-    '533ff7a3-d3…/a7f5273'
-    """
-    if len(name) <= width:
-        return name
-    tail = min(8, width // 2)
-    return f"{name[: width - tail - 1]}…{name[-tail:]}"
-
-
-def share(value: float | None) -> str:
-    """A share in percent.
-
-    >>> share(0.9714), share(None)
-    ('97.1 %', 'n/a')
-    """
-    return NA if value is None else f"{100 * value:.1f} %"
-
-
-def usd(value: float | None) -> str:
-    """An amount of USD, with more digits where it is small.
-
-    >>> usd(1234.5), usd(0.01234), usd(0), usd(None)
-    ('1,234.50', '0.0123', '0.00', 'n/a')
-    """
-    if value is None:
-        return NA
-    return f"{value:,.4f}" if 0 < abs(value) < 1 else f"{value:,.2f}"
-
-
-def short(tokens: int | None) -> str:
-    """Tokens in few digits.
-
-    >>> short(9_999), short(12_345), short(2_345_678), short(None)
-    ('9,999', '12.3k', '2.35M', 'n/a')
-    """
-    if tokens is None:
-        return NA
-    if tokens < 10_000:
-        return f"{tokens:,}"
-    return f"{tokens / 1e3:,.1f}k" if tokens < 999_950 else f"{tokens / 1e6:,.2f}M"
-
-
-def exact(tokens: int | None) -> str:
-    """Tokens in full."""
-    return NA if tokens is None else f"{tokens:,}"
-
-
-def factor(value: float | None) -> str:
-    return NA if value is None else f"{value:.2f}"
-
-
 def headline(report: Report) -> str:
     """What the report is over, in one line."""
     total = report.total
@@ -112,10 +49,6 @@ def headline(report: Report) -> str:
         first, last = (f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}" for at in (report.first, report.last))
         parts.append(first if first == last else f"{first} to {last}")
     return ", ".join(parts)
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def blocks(report: Report) -> list[Block]:

@@ -57,6 +57,8 @@ def _read(files: list[Path], meter: Meter, tally: ImportTally) -> Iterator[TurnR
         elif kind == "runs":
             tally.files += 1
             yield from read_runs(itertools.chain(head, lines), seen, tally)
+        elif len(head) == 1 and head[0].startswith(b"{") and not head[0].endswith(b"\n"):
+            tally.cut += 1  # a log that has just been begun
         elif any(line.strip() for line in head):
             tally.unrecognised.append(str(path))
         elif not tally.unreadable[unread - 1 : unread] or not tally.unreadable[-1].startswith(f"{path}:"):

@@ -8,12 +8,13 @@ lines, in side-chain lines, or in files of their own.
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from agentaccel.canonical import digest, identity_bytes
-from agentaccel.facts import cache_facts
+from agentaccel.facts import CacheFacts, cache_facts
 from agentaccel.trace.importers.fields import blocks, count, mapping, seconds, text, usage_of
 from agentaccel.trace.importers.infer import Arrival, Conversation, settle
 from agentaccel.trace.importers.lines import ImportTally, parse
@@ -34,9 +35,6 @@ _PLATFORMS = {"msg_bdrk_": "bedrock", "msg_vrtx_": "vertex"}
 
 _WANTED = (b'"assistant"', b'"user"', b'compact_boundary"', b'"api_error"')
 """Every line that matters holds one of these (quotes inside strings are escaped, so text cannot fake them)."""
-
-_BULKY = (b'"progress"', b'"file-history-snapshot"')
-"""Kinds of line that are frequent and, without any of the above, need no parsing."""
 
 
 @dataclass(slots=True)
@@ -103,11 +101,10 @@ def read_session(
 
 
 def _skippable(line: bytes) -> bool:
-    return (
-        any(kind in line for kind in _BULKY)
-        and not any(kind in line for kind in _WANTED)
-        and line.endswith((b"}\n", b"}\r\n"))
-    )
+    """Whether a line is of a kind that is frequent, and without anything that matters: it needs no parsing."""
+    if b'"progress"' not in line and b'"file-history-snapshot"' not in line:
+        return False
+    return not any(kind in line for kind in _WANTED) and line.endswith((b"}\n", b"}\r\n"))
 
 
 class _Reader:
@@ -132,9 +129,10 @@ class _Reader:
             agent = text(data, "agentId")
             if agent is not None:
                 thread = self._thread(entry, agent)
-                self._message(thread, mapping(data, "message"))
+                message = mapping(data, "message")
+                self._message(thread, message, seconds(message.get("timestamp")) or self._now)
         elif kind in ("assistant", "user"):
-            self._message(self._thread(entry, self._agent(entry)), entry)
+            self._message(self._thread(entry, self._agent(entry)), entry, self._now)
         elif kind == "system":
             self._system(self._thread(entry, self._agent(entry)), entry)
 
@@ -175,8 +173,7 @@ class _Reader:
             self._threads[session, agent or ""] = thread
         return thread
 
-    def _message(self, thread: _Thread, entry: Mapping[str, object]) -> None:
-        at = seconds(entry.get("timestamp")) or self._now
+    def _message(self, thread: _Thread, entry: Mapping[str, object], at: float) -> None:
         message = mapping(entry, "message")
         if entry.get("type") == "assistant":
             self._assistant(thread, entry, message, at)
@@ -235,9 +232,8 @@ class _Reader:
         if subtype.endswith("compact_boundary"):
             thread.compacted = True
         elif subtype == "api_error":
-            at = seconds(entry.get("timestamp")) or self._now
             retry = count(entry, "retryAttempt") or 1
-            self._failed(thread, at, "api_error", count(mapping(entry, "error"), "status"), retry - 1)
+            self._failed(thread, self._now, "api_error", count(mapping(entry, "error"), "status"), retry - 1)
 
     def _failed(self, thread: _Thread, at: float, error: str, status: int | None = None, attempt: int = 0) -> None:
         mark = hash((thread.session, at, error, attempt))
@@ -250,9 +246,14 @@ class _Reader:
         self._keys.append(None)
 
 
+@functools.lru_cache(maxsize=256)
+def _facts(model: str, platform: str) -> CacheFacts | None:
+    return cache_facts(model, platform=platform)
+
+
 def _turn_record(reply: _Reply) -> TurnRecord:
     thread = reply.thread
-    facts = cache_facts(reply.model, platform=reply.platform)
+    facts = _facts(reply.model, reply.platform)
     default_ttl = facts.ttls[0].label if facts is not None else "5m"
     usage = usage_of(reply.usage, default_ttl) if reply.usage else Usage()
     arrival = Arrival(model=reply.model, usage=usage, started=reply.started, compacted=reply.compacted)

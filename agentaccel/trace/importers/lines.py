@@ -25,6 +25,9 @@ SUFFIXES = (".jsonl", ".jsonl.gz")
 MAX_LINE = 64 << 20
 """Bytes kept of one line: above what a reply with images takes, below what hurts; a longer line is skipped."""
 
+GZIP_BUFFER = 1 << 14
+"""Bytes unpacked at a time: as much is lost before the place where a compressed file was cut."""
+
 REPORT_EVERY = 4 << 20
 """Bytes between two calls of the progress callback."""
 
@@ -109,7 +112,8 @@ def raw_lines(path: Path, tally: ImportTally, meter: Meter) -> Iterator[bytes]:
     """The lines of one file with their line ends; an unreadable rest ends the file and is noted in `tally`."""
     try:
         with path.open("rb", buffering=0) as raw:
-            yield from _bounded(_unpacked(raw), raw, tally, meter)
+            stream = _unpacked(raw)  # owns `raw`, and closes it when it goes
+            yield from _bounded(stream, raw, tally, meter)
             meter.finish(raw.tell())
     except (OSError, EOFError, zlib.error) as error:
         tally.unreadable.append(f"{path}: {str(error) or type(error).__name__}")
@@ -120,7 +124,7 @@ def _unpacked(raw: io.FileIO) -> IO[bytes]:
     magic = raw.read(2)
     raw.seek(0)
     if magic == b"\x1f\x8b":
-        return io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=raw)), 1 << 18)
+        return io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=raw)), GZIP_BUFFER)
     return io.BufferedReader(raw, 1 << 18)
 
 

@@ -1,0 +1,369 @@
+"""Claude Code's logs: what is counted, once, for whom, and what bad input does."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentaccel.errors import TraceError
+from agentaccel.trace.importers import ImportTally, read_logs
+from agentaccel.types import Cause, ToolRecord, TurnRecord, Usage
+
+NOON = 1_770_000_000.0
+MODEL = "claude-opus-4-6"
+Line = dict[str, Any]
+
+
+def usage(plain: int = 3, read: int = 0, write: int = 0, ttl: str = "1h") -> Line:
+    split = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}
+    split[f"ephemeral_{ttl}_input_tokens"] = write
+    return {
+        "input_tokens": plain,
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": write,
+        "cache_creation": split,
+        "output_tokens": 1,
+    }
+
+
+def line(kind: str, at: float, session: str = "s1", **fields: Any) -> Line:
+    stamp = datetime.fromtimestamp(NOON + at, UTC).isoformat().replace("+00:00", "Z")
+    return {"isSidechain": False, "sessionId": session, "type": kind, "timestamp": stamp, **fields}
+
+
+def reply(at: float, id_: str, use: Line, *content: Line, model: str = MODEL, **fields: Any) -> Line:
+    message = {"id": f"msg_{id_}", "role": "assistant", "model": model, "content": [*content], "usage": use}
+    return line("assistant", at, requestId=f"req_{id_}", message=message, **fields)
+
+
+def prompt(at: float, **fields: Any) -> Line:
+    return line("user", at, message={"role": "user", "content": "go on"}, **fields)
+
+
+def result(at: float, id_: str, *, is_error: bool = False) -> Line:
+    block = {"type": "tool_result", "tool_use_id": id_, "content": "done", "is_error": is_error}
+    return line("user", at, message={"role": "user", "content": [block]})
+
+
+def call(id_: str, name: str = "Read") -> Line:
+    return {"type": "tool_use", "id": id_, "name": name, "input": {"path": "a"}}
+
+
+def write(path: Path, lines: Iterable[Line], tail: bytes = b"") -> Path:
+    path.write_bytes(b"".join(json.dumps(entry).encode() + b"\n" for entry in lines) + tail)
+    return path
+
+
+def turns(*paths: Path, tally: ImportTally | None = None) -> list[TurnRecord]:
+    return [record for record in read_logs(paths, tally=tally) if isinstance(record, TurnRecord)]
+
+
+def tools(*paths: Path) -> list[ToolRecord]:
+    return [record for record in read_logs(paths) if isinstance(record, ToolRecord)]
+
+
+def causes(*paths: Path) -> list[list[Cause]]:
+    return [[miss.cause for miss in turn.misses] for turn in turns(*paths)]
+
+
+def test_a_reply_of_several_lines_counts_once_with_its_last_usage(tmp_path: Path) -> None:
+    """Mandated by the format: every line of a reply repeats the usage, and other lines stand in between."""
+    log = write(
+        tmp_path / "a.jsonl",
+        [
+            prompt(0),
+            reply(2, "1", usage(write=100)),
+            line("progress", 2.5, data={"type": "hook_progress"}),
+            reply(3, "1", usage(write=900)),
+            prompt(4),
+        ],
+    )
+    (turn,) = turns(log)
+    assert turn.usage == Usage(input=903, read=0, write={"1h": 900}, output=1)
+    assert (turn.session, turn.parent, turn.mode, turn.outcome) == ("s1", None, "log", "ok")
+    assert (turn.started, turn.finished) == (NOON, NOON + 3)
+
+
+@given(data=st.data())
+def test_any_interleaving_repetition_and_cut_counts_each_reply_once(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Whatever the order of lines: the sum equals that of the last usage of each reply."""
+    order = data.draw(st.lists(st.integers(0, 5), max_size=30))
+    figures = st.tuples(*[st.integers(0, 10_000)] * 3)
+    expected: dict[int, tuple[int, int, int]] = {}
+    lines = []
+    for at, id_ in enumerate(order):
+        expected[id_] = data.draw(figures)
+        lines.append(reply(at, str(id_), usage(*expected[id_])))
+        if data.draw(st.booleans()):
+            lines.append(data.draw(st.sampled_from([lines[-1], prompt(at), line("summary", at)])))
+    last = json.dumps(reply(99, "cut", usage(7, 7, 7))).encode()
+    cut = data.draw(st.integers(0, len(last) - 1))
+    log = write(tmp_path_factory.mktemp("logs") / "a.jsonl", lines, last[:cut])
+    tally = ImportTally()
+    found = turns(log, tally=tally)
+    assert len(found) == len(expected)
+    assert sum(turn.usage.read or 0 for turn in found) == sum(read for _, read, _ in expected.values())
+    assert sum(turn.usage.input or 0 for turn in found) == sum(map(sum, expected.values()))
+    assert tally.skipped == 0
+    assert tally.cut == (cut > 0)
+
+
+def test_garbage_in_the_middle_is_counted_and_the_rest_is_read(tmp_path: Path) -> None:
+    """What the user sees: a number of skipped lines, never an error."""
+    good = [json.dumps(reply(at, str(at), usage(write=5000))).encode() for at in range(3)]
+    bad = [b"\x00\xff not json", b'{"type": "user", "mess', b"[1, 2]", b"", b'"text"', good[0][: len(good[0]) // 2]]
+    log = tmp_path / "a.jsonl"
+    log.write_bytes(b"\n".join([bad[0], good[0], *bad[1:], good[1], good[2]]) + b"\n")
+    tally = ImportTally()
+    assert len(turns(log, tally=tally)) == 3
+    assert tally.skipped == 5
+
+
+def test_a_line_with_half_a_character_is_still_read(tmp_path: Path) -> None:
+    """Clients write lone surrogates, which strict parsers refuse."""
+    text = {"type": "text", "text": "\ud83d"}
+    log = write(tmp_path / "a.jsonl", [reply(0, "1", usage(write=10), text)])
+    assert len(turns(log)) == 1
+
+
+def test_a_file_that_is_being_appended_gives_what_is_there(tmp_path: Path) -> None:
+    """The last line is half written: it is noted as cut, and read when it is whole."""
+    second = json.dumps(reply(1, "2", usage(write=20))).encode()
+    log = write(tmp_path / "a.jsonl", [reply(0, "1", usage(write=10))], second[:50])
+    tally = ImportTally()
+    assert len(turns(log, tally=tally)) == 1
+    assert (tally.cut, tally.skipped) == (1, 0)
+    with log.open("ab") as file:
+        file.write(second[50:])
+    assert len(turns(log)) == 2
+
+
+def test_compressed_logs_and_folders_are_read(tmp_path: Path) -> None:
+    """Folders are searched all the way down; compression is known by content."""
+    deep = tmp_path / "x" / "y"
+    deep.mkdir(parents=True)
+    body = json.dumps(reply(0, "1", usage(write=10))).encode() + b"\n"
+    (deep / "a.jsonl.gz").write_bytes(gzip.compress(body))
+    (tmp_path / "notes.txt").write_text("not a log")
+    assert len(turns(tmp_path)) == 1
+    assert len(turns(deep / "a.jsonl.gz", tmp_path)) == 1
+
+
+def test_a_cut_compressed_file_gives_what_can_be_unpacked(tmp_path: Path) -> None:
+    """The file is noted as not readable to its end."""
+    body = b"".join(
+        json.dumps(reply(n, str(n), usage(write=n), {"type": "text", "text": os.urandom(200).hex()})).encode() + b"\n"
+        for n in range(500)
+    )
+    log = tmp_path / "a.jsonl.gz"
+    log.write_bytes(gzip.compress(body)[:-2000])
+    tally = ImportTally()
+    assert 350 < len(turns(log, tally=tally)) < 500
+    assert tally.unreadable == [f"{log}: Compressed file ended before the end-of-stream marker was reached"]
+
+
+def test_unknown_and_empty_files_do_not_stop_the_others(tmp_path: Path) -> None:
+    """They are listed; the rest is read."""
+    write(tmp_path / "a.jsonl", [reply(0, "1", usage(write=10))])
+    write(tmp_path / "b.jsonl", [{"event": "unrelated"}])
+    (tmp_path / "c.jsonl").write_bytes(b"")
+    tally = ImportTally()
+    assert len(turns(tmp_path, tally=tally)) == 1
+    assert tally.unrecognised == [str(tmp_path / "b.jsonl")]
+    assert (tally.files, tally.empty) == (1, 1)
+
+
+def test_a_path_that_does_not_exist_is_an_error_at_once(tmp_path: Path) -> None:
+    """Before anything is read."""
+    with pytest.raises(TraceError):
+        read_logs([tmp_path / "nowhere"])
+
+
+def test_history_copied_into_a_resumed_session_counts_once(tmp_path: Path) -> None:
+    """Replies with the same ids in two files are one; the resumed session goes on from them."""
+    old = [prompt(0), reply(1, "1", usage(write=9000), call("t1")), result(2, "t1")]
+    old.append(reply(3, "2", usage(read=9000, write=500)))
+    new = [{**entry, "sessionId": "s2"} for entry in old]
+    new += [
+        {**prompt(10), "sessionId": "s2"},
+        {**reply(11, "3", usage(read=9503, write=100)), "sessionId": "s2"},
+    ]
+    write(tmp_path / "a.jsonl", old)
+    write(tmp_path / "b.jsonl", new)
+    tally = ImportTally()
+    found = turns(tmp_path, tally=tally)
+    assert [(turn.session, turn.usage.input) for turn in found] == [("s1", 9003), ("s1", 9503), ("s2", 9606)]
+    assert found[-1].reusable == 9503
+    assert found[-1].misses == ()
+    assert tally.duplicates == 2
+    assert len(tools(tmp_path)) == 1
+
+
+def test_subagents_are_sessions_of_their_own_wherever_they_stand(tmp_path: Path) -> None:
+    """In progress lines, in side-chain lines with and without a name, and in files of their own; each once."""
+    inner = reply(1, "a1", usage(read=50, write=5000))
+    nested = {key: inner[key] for key in ("type", "message", "requestId", "timestamp")}
+    main = [
+        prompt(0),
+        reply(0.5, "m", usage(write=9000)),
+        line("progress", 1, data={"type": "agent_progress", "agentId": "abc", "message": nested}),
+        {**prompt(2), "isSidechain": True, "uuid": "root0001x", "parentUuid": None},
+        reply(3, "b1", usage(write=7000), isSidechain=True, uuid="u2", parentUuid="root0001x"),
+        reply(4, "b2", usage(read=7000, write=1), isSidechain=True, uuid="u3", parentUuid="u2"),
+    ]
+    write(tmp_path / "s1.jsonl", main)
+    own = [inner | {"isSidechain": True, "agentId": "abc"}]
+    own.append(reply(2, "a2", usage(read=5050, write=10), isSidechain=True, agentId="abc"))
+    (tmp_path / "s1" / "subagents").mkdir(parents=True)
+    write(tmp_path / "s1" / "subagents" / "agent-abc.jsonl", own)
+    found = [(turn.session, turn.parent, turn.usage.input) for turn in turns(tmp_path)]
+    assert found == [
+        ("s1/abc", "s1", 5053),
+        ("s1/abc", "s1", 5063),
+        ("s1", None, 9003),
+        ("s1/sidechain-root0001", "s1", 7003),
+        ("s1/sidechain-root0001", "s1", 7004),
+    ]
+
+
+def test_a_tool_runs_from_its_call_to_its_result(tmp_path: Path) -> None:
+    """Failed where the result says so; without a result it has no end."""
+    log = write(
+        tmp_path / "a.jsonl",
+        [
+            reply(0, "1", usage(write=10), call("t1")),
+            reply(1, "1", usage(write=10), call("t2", "Bash")),
+            reply(1, "1", usage(write=10), call("t3", "Grep")),
+            result(5, "t2", is_error=True),
+            result(7, "t1"),
+        ],
+    )
+    found = [(t.name, t.started - NOON, t.finished and t.finished - NOON, t.outcome) for t in tools(log)]
+    assert found == [("Read", 0, 7, "ok"), ("Bash", 1, 5, "failed"), ("Grep", 1, None, "abandoned")]
+
+
+def test_errors_of_the_api_are_failed_attempts_and_the_clients_own_words_are_nothing(tmp_path: Path) -> None:
+    """Neither is a reply with zero tokens."""
+    zero = usage(0)
+    log = write(
+        tmp_path / "a.jsonl",
+        [
+            reply(0, "1", usage(write=10)),
+            line("system", 1, subtype="api_error", retryAttempt=2, error={"status": 529}),
+            reply(2, "x", zero, model="<synthetic>", isApiErrorMessage=True),
+            reply(3, "y", zero, model="<synthetic>"),
+        ],
+    )
+    found = [(turn.outcome, turn.status, turn.attempt, turn.usage.input) for turn in turns(log)]
+    assert found == [("ok", None, 0, 13), ("failed", 529, 1, None), ("failed", None, 0, None)]
+
+
+def test_a_reply_without_usage_is_not_known_rather_than_zero(tmp_path: Path) -> None:
+    """Telemetry that is missing stays missing."""
+    entry = reply(0, "1", usage())
+    del entry["message"]["usage"]
+    (turn,) = turns(write(tmp_path / "a.jsonl", [entry]))
+    assert turn.usage == Usage()
+    assert turn.misses == ()
+
+
+def big(at: float, id_: str, read: int, write: int, ttl: str = "1h", model: str = MODEL) -> list[Line]:
+    return [prompt(at), reply(at + 1, id_, usage(0, read, write, ttl), model=model)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param([*big(0, "1", 0, 50_000), *big(9, "2", 50_000, 500)], [], id="all read"),
+        pytest.param([*big(0, "1", 0, 50_000), *big(9, "2", 46_000, 5_000)], [], id="small loss"),
+        pytest.param([*big(0, "1", 0, 50_000, "5m"), *big(310, "2", 9_000, 42_000, "5m")], [Cause.EXPIRED], id="5 min"),
+        pytest.param([*big(0, "1", 0, 50_000), *big(310, "2", 9_000, 42_000)], [Cause.UNKNOWN], id="1h lives"),
+        pytest.param([*big(0, "1", 0, 50_000), *big(3700, "2", 9_000, 42_000)], [Cause.EXPIRED], id="1 hour"),
+        pytest.param(
+            [*big(0, "1", 0, 50_000), line("system", 5, subtype="compact_boundary"), *big(9, "2", 9_000, 9_000)],
+            [Cause.COMPACTED],
+            id="compacted",
+        ),
+        pytest.param(
+            [*big(0, "1", 0, 50_000), prompt(5, isCompactSummary=True), *big(9000, "2", 0, 18_000)],
+            [Cause.COMPACTED],
+            id="compacted after a pause",
+        ),
+        pytest.param(
+            [*big(0, "1", 0, 50_000), *big(9, "2", 0, 51_000, model="claude-sonnet-4-5")],
+            [Cause.MODEL],
+            id="model switch",
+        ),
+        pytest.param([*big(0, "1", 0, 50_000), *big(9, "2", 9_000, 20_000)], [Cause.CHANGED], id="rewound or edited"),
+        pytest.param(
+            [reply(0, "1", usage(50_000)), reply(5, "2", usage(51_000))], [Cause.NOT_MARKED], id="never marked"
+        ),
+        pytest.param([reply(0, "1", usage(3_000)), reply(5, "2", usage(3_900))], [Cause.BELOW_MINIMUM], id="too short"),
+    ],
+)
+def test_a_miss_gets_the_cause_that_the_log_shows_and_no_other(
+    tmp_path: Path, lines: list[Line], expected: list[Cause]
+) -> None:
+    """Chosen by us: precision before recall; what shows no reason is unexplained."""
+    log = write(tmp_path / "a.jsonl", lines)
+    assert causes(log)[0] == [Cause.FIRST]
+    assert causes(log)[1] == expected
+    assert all(miss.inferred for turn in turns(log) for miss in turn.misses)
+
+
+def test_the_tokens_of_a_miss_are_those_that_could_have_been_read_and_were_not(tmp_path: Path) -> None:
+    """The prompt before, as far as this one is as long, less what was read."""
+    log = write(tmp_path / "a.jsonl", [*big(0, "1", 0, 50_000, "5m"), *big(310, "2", 9_000, 42_000, "5m")])
+    first, second = turns(log)
+    assert (first.reusable, [miss.tokens for miss in first.misses]) == (0, [50_000])
+    assert (second.reusable, [miss.tokens for miss in second.misses]) == (50_000, [41_000])
+
+
+def test_a_pause_counts_from_request_to_request_and_every_read_renews(tmp_path: Path) -> None:
+    """Mandated by the provider: a lifetime begins anew with every use."""
+    steps = [big(200 * n, str(n), 50_000 * (n > 0), 50_000 * (n == 0), "5m") for n in range(5)]
+    log = write(tmp_path / "a.jsonl", [entry for step in steps for entry in step])
+    assert causes(log)[1:] == [[], [], [], []]
+
+
+def test_progress_is_told_to_the_end(tmp_path: Path) -> None:
+    """The last call says that everything was read."""
+    log = write(tmp_path / "a.jsonl", [reply(0, "1", usage(write=10))])
+    told: list[tuple[int, int]] = []
+    list(read_logs([log], progress=lambda done, total: told.append((done, total))))
+    assert told[-1] == (log.stat().st_size, log.stat().st_size)
+
+
+def plain_count(path: Path) -> tuple[int, int, int, int]:
+    """Replies, input, read and written of the main conversation, by the shortest code that can be right."""
+    last: dict[tuple[str, str], Line] = {}
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for entry in map(json.loads, file):
+            if entry["type"] == "assistant" and not entry["isSidechain"]:
+                last[entry["message"]["id"], entry["requestId"]] = entry["message"]["usage"]
+    keys = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    plain, read, written = (sum(use[key] for use in last.values()) for key in keys)
+    return len(last), plain, read, written
+
+
+@pytest.mark.traces
+@pytest.mark.skipif("AGENTACCEL_TRACES" not in os.environ, reason="needs AGENTACCEL_TRACES")
+def test_real_logs_reconcile_to_the_token() -> None:
+    """Against an independent count of the raw files."""
+    paths = sorted((Path(os.environ["AGENTACCEL_TRACES"]) / "claude_code").glob("*.jsonl.gz"))
+    assert paths
+    for path in paths:
+        main = [turn for turn in turns(path) if turn.parent is None]
+        sums = [sum(getattr(turn.usage, key) for turn in main) for key in ("uncached", "read", "written")]
+        assert (len(main), *sums) == plain_count(path)
