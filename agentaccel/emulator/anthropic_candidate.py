@@ -61,6 +61,8 @@ class Candidate:
     """Whether this is a call of count_tokens."""
     resolve: Callable[[str], CacheFacts | None]
     """The facts of a model that is served, or None."""
+    platform: str = "api"
+    """The platform that is emulated."""
     api_keys: frozenset[str] | None = None
     """Keys that are accepted; None accepts any."""
 

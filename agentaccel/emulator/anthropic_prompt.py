@@ -3,60 +3,19 @@
 A *leaf* is the smallest piece that an entry can end at: a tool, a system block, a content block, or a block inside a
 tool result. The tape holds, per leaf, the hash of everything up to it, the tokens up to it (inclusive) and its
 position. Nothing here knows of entries, prices or time.
-
-What is rendered at a level but stands elsewhere in the request is mixed in where that level begins, so that a change
-of it breaks this level and those after it (providers.md, 1.4). The table is written here on its own, not taken from
-`agentaccel.facts`, so that the emulator and the planner cannot share a mistake in it; a test compares the two.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import ceil
-from typing import Any, Literal
+from typing import Literal
 
-import orjson
+from agentaccel.emulator.anthropic_levels import Json, as_blocks, canonical, messages_seed, root_seed, system_seed
 
-Json = Mapping[str, Any]
 Positions = Literal["runs", "blocks"]
-
-SYSTEM_PARAMETERS = frozenset({"speed", "output_format"})
-"""Request parameters rendered where the system prompt begins (with `output_config.format` and citations)."""
-MESSAGE_PARAMETERS = frozenset({"thinking", "tool_choice", "output_config", "context_management", "container"})
-"""Request parameters rendered where the messages begin (with the presence of images)."""
-UNRENDERED = frozenset(
-    {
-        "max_tokens",
-        "stop_sequences",
-        "metadata",
-        "stream",
-        "service_tier",
-        "temperature",
-        "top_p",
-        "top_k",
-        "diagnostics",
-        "user_profile_id",
-        "workspace_id",
-        "billing_policy",
-        "fallbacks",
-        "fallback_credit_token",
-        "fallback_credit",
-        "compaction",
-    }
-)
-"""Request parameters that the prompt does not show."""
-PROMPT_FIELDS = frozenset({"model", "tools", "system", "messages", "cache_control", "inference_geo"})
-"""Fields that are read on their own."""
-
-DEFAULTS: Mapping[str, tuple[object, ...]] = {
-    "speed": (None, "standard"),
-    "tool_choice": (None, {"type": "auto"}, {"type": "auto", "disable_parallel_tool_use": False}),
-    "effort": (None, "high"),
-}
-"""Values that render as if the parameter had been left out."""
 
 IMAGE_TOKENS = 1_500
 """What an image counts for, whatever its size: images are modelled by presence only."""
@@ -99,30 +58,11 @@ class Tape:
         return self.tokens[-1] if self.tokens else self.hidden
 
 
-def canonical(value: object) -> bytes:
-    """`value` as compact JSON in the sender's key order: another order is another prompt."""
-    try:
-        return orjson.dumps(value)
-    except (TypeError, ValueError):
-        return json.dumps(value, separators=(",", ":")).encode("utf-8", "surrogatepass")
-
-
 def unmarked(block: Json) -> Json:
     """`block` without its own marker; what lies deeper (a tool's schema, a call's input) is content and stays."""
     if "cache_control" not in block:
         return block
     return {key: value for key, value in block.items() if key != "cache_control"}
-
-
-def as_blocks(content: object) -> Sequence[Json]:
-    """Content as a list of blocks; a string is one text block.
-
-    >>> as_blocks("hi") == as_blocks([{"type": "text", "text": "hi"}])
-    True
-    """
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    return [] if content is None else content  # type: ignore[return-value]  # checked by the shape checks
 
 
 def with_lists(body: Json) -> Json:
@@ -140,12 +80,6 @@ def with_lists(body: Json) -> Json:
 def in_system(tool: Json) -> bool:
     """Whether the provider renders `tool` into the system prompt."""
     return str(tool.get("type") or "").startswith(_SYSTEM_TOOLS)
-
-
-def rendered(body: Json, name: str) -> object:
-    """The value of the parameter `name`, with the provider's explicit default as None."""
-    value = body.get(name)
-    return None if value in DEFAULTS.get(name, (None,)) else value
 
 
 def shown_messages(messages: Sequence[Json], strips_thinking: bool) -> Iterable[tuple[int, Json, Sequence[Json]]]:
@@ -170,50 +104,6 @@ def shown_messages(messages: Sequence[Json], strips_thinking: bool) -> Iterable[
 
 def _speaks(blocks: Sequence[Json]) -> bool:
     return any(block["type"] != "tool_result" for block in blocks)
-
-
-def system_seed(body: Json) -> object:
-    """What is rendered where the system prompt begins."""
-    config = body.get("output_config") or {}
-    return [
-        {name: rendered(body, name) for name in sorted(SYSTEM_PARAMETERS)},
-        config.get("format"),
-        any(_cites(block) for message in body["messages"] for block in as_blocks(message.get("content"))),
-    ]
-
-
-def messages_seed(body: Json) -> object:
-    """What is rendered where the messages begin."""
-    config = dict(body.get("output_config") or {})
-    config.pop("format", None)
-    if config.get("effort") in DEFAULTS["effort"]:
-        config.pop("effort", None)
-    parameters = {name: rendered(body, name) for name in sorted(MESSAGE_PARAMETERS) if name != "output_config"}
-    return [
-        parameters,
-        config,
-        any(_pictures(block) for message in body["messages"] for block in as_blocks(message.get("content"))),
-    ]
-
-
-def root_seed(body: Json, betas: str) -> object:
-    """What is rendered ahead of everything: unlisted parameters, and beta features, which diagnostics cannot see."""
-    known = UNRENDERED | SYSTEM_PARAMETERS | MESSAGE_PARAMETERS | PROMPT_FIELDS
-    rest = {name: body[name] for name in sorted(body) if name not in known}
-    return [body.get("inference_geo") or "global", sorted({beta.strip() for beta in betas.split(",")} - {""}), rest]
-
-
-def _cites(block: Json) -> bool:
-    citations = block.get("citations")
-    if isinstance(citations, Mapping) and citations.get("enabled"):
-        return True
-    return block["type"] == "tool_result" and any(_cites(part) for part in as_blocks(block.get("content")))
-
-
-def _pictures(block: Json) -> bool:
-    if block["type"] == "tool_result":
-        return any(_pictures(part) for part in as_blocks(block.get("content")))
-    return bool(block["type"] == "image")
 
 
 @dataclass(slots=True)

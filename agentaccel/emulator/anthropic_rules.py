@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from agentaccel.emulator.anthropic_candidate import Candidate, Check, Found, Problem
 from agentaccel.emulator.anthropic_prompt import last_markable, with_lists
-from agentaccel.facts import plain_name
 
 SYSTEM_ROLE_MODELS = frozenset(
     {
@@ -24,6 +23,22 @@ SYSTEM_ROLE_MODELS = frozenset(
     }
 )
 """Models that take system messages in mid-conversation (providers.md 1.4; sources A5, A7, 2026-08-22)."""
+NO_TOP_LEVEL_MARKER = frozenset(
+    {
+        ("bedrock", model)
+        for model in (
+            "claude-opus-4-6",
+            "claude-sonnet-4-6",
+            "claude-opus-4-5",
+            "claude-sonnet-4-5",
+            "claude-haiku-4-5",
+            "claude-opus-4-1",
+            "claude-opus-4",
+            "claude-sonnet-4",
+        )
+    }
+)
+"""Platforms and models that refuse a top-level marker: legacy Bedrock, up to Opus 4.6 (providers.md 1.1)."""
 UNMARKABLE = frozenset({"thinking", "redacted_thinking", "fallback", "mcp_tool_listing"})
 """Types of content block that have no cache_control field."""
 
@@ -162,7 +177,8 @@ def top_level_marker(request: Candidate) -> Problem | None:
     control = request.body.get("cache_control")
     if control is None:
         return None
-    if not request.known.top_level_marker:
+    legacy = (request.platform, request.known.model) in NO_TOP_LEVEL_MARKER
+    if legacy or not request.known.top_level_marker:
         return Problem("cache_control: Extra inputs are not permitted")
     block = last_markable(with_lists(request.body))
     marked = block.get("cache_control") if block is not None else None
@@ -202,7 +218,7 @@ def first_role(request: Candidate) -> Problem | None:
 
 def takes_system(request: Candidate) -> bool:
     """Whether the model takes system messages in mid-conversation."""
-    return plain_name(request.known.model) in SYSTEM_ROLE_MODELS
+    return request.known.model in SYSTEM_ROLE_MODELS
 
 
 def system_role(request: Candidate) -> Problem | None:

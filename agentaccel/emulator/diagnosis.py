@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from agentaccel.emulator.anthropic_prompt import PROMPT_FIELDS, UNRENDERED, as_blocks, canonical, unmarked
+from agentaccel.emulator.anthropic_levels import PROMPT_FIELDS, UNRENDERED, as_blocks, canonical
+from agentaccel.emulator.anthropic_prompt import unmarked
 
 Json = Mapping[str, Any]
 _KEPT = 10_000

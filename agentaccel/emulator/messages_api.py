@@ -14,8 +14,9 @@ import orjson
 from agentaccel.emulator.accounts import Bucket, LogEntry, RateMeter, drain, limit_headers
 from agentaccel.emulator.anthropic_cache import PromptCache, Rules, Settlement
 from agentaccel.emulator.anthropic_candidate import Candidate, Problem
+from agentaccel.emulator.anthropic_levels import canonical
 from agentaccel.emulator.anthropic_limits import objection
-from agentaccel.emulator.anthropic_prompt import Tape, canonical, read_tape, with_lists
+from agentaccel.emulator.anthropic_prompt import Tape, read_tape, with_lists
 from agentaccel.emulator.anthropic_wire import Message, Usage, error_body, message_body, stream_chunks
 from agentaccel.emulator.behaviour import Behaviour
 from agentaccel.emulator.diagnosis import Diagnoser, fingerprint
@@ -116,6 +117,7 @@ class MessagesApi:
             raw=call.body,
             counting=call.path.endswith("count_tokens"),
             resolve=self.facts_of,
+            platform=self._platform,
             api_keys=self._behaviour.api_keys,
         )
         if (found := objection(candidate, self._behaviour.skipped_checks)) is not None:
@@ -127,6 +129,10 @@ class MessagesApi:
             return Outcome(reply=reply, entry=_entry(call, status=200, request=candidate.body, leaves=len(tape.hashes)))
         return self._generate(call, candidate, workspace, tape, script)
 
+    def _name(self, model: str) -> str:
+        """The model's plain name: aliases and dated names share one cache."""
+        return plain_name(self._behaviour.aliases.get(model, model))
+
     def _workspace(self, candidate: Candidate) -> str:
         key = candidate.api_key or ""
         named = candidate.headers.get("anthropic-workspace-id")
@@ -136,15 +142,15 @@ class MessagesApi:
         facts = candidate.known
         return read_tape(
             with_lists(candidate.body),
-            scope=canonical(["" if self._shared else workspace, plain_name(candidate.body["model"])]),
+            scope=canonical(["" if self._shared else workspace, self._name(candidate.body["model"])]),
             betas=candidate.headers.get("anthropic-beta", ""),
-            tokenizer=self._behaviour.tokenizer_of(candidate.body["model"]),
+            tokenizer=self._behaviour.tokenizer_of(self._name(candidate.body["model"])),
             positions=self._behaviour.positions or facts.positions,
             strips_thinking=facts.strips_thinking,
         )
 
     def _generate(self, call: Call, candidate: Candidate, workspace: str, tape: Tape, script: Script) -> Outcome:
-        buckets = self._meter.open(workspace, candidate.body["model"], call.now)
+        buckets = self._meter.open(workspace, self._name(candidate.body["model"]), call.now)
         if (used_up := self._meter.refusal(buckets)) is not None:
             return _limited(call, buckets, *used_up)
         facts = candidate.known
@@ -173,7 +179,7 @@ class MessagesApi:
 
     def _reply(self, call: Call, prompt: _Prompt, scripted: ScriptedReply) -> Outcome:
         body, fault = prompt.body, call.fault
-        tokenizer = self._behaviour.tokenizer_of(body["model"])
+        tokenizer = self._behaviour.tokenizer_of(self._name(body["model"]))
         written = write(scripted, limit=body["max_tokens"], turn=len(body["messages"]), tokenizer=tokenizer)
         timing, settled = self._behaviour.timing, prompt.settled
         first = scripted.first_token

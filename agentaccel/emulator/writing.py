@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentaccel.emulator.anthropic_prompt import Tokenizer, canonical
+from agentaccel.emulator.anthropic_levels import canonical
+from agentaccel.emulator.anthropic_prompt import Tokenizer
 from agentaccel.emulator.script import ScriptedReply
 
 Json = Mapping[str, Any]
