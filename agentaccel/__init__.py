@@ -1,3 +1,107 @@
 """agentaccel makes any LLM agent loop cheaper and faster without changing its answers."""
 
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
 __version__ = "0.1.0"
+
+logging.getLogger("agentaccel").addHandler(logging.NullHandler())
+
+if TYPE_CHECKING:
+    from agentaccel.accel import Accel, apply
+    from agentaccel.clock import Clock, ManualClock, SystemClock
+    from agentaccel.errors import (
+        AgentAccelError,
+        ConfigError,
+        MissingExtra,
+        SessionClosed,
+        TraceError,
+        UnknownModel,
+    )
+    from agentaccel.policy import CachePolicy, Policy, StorePolicy
+    from agentaccel.session import Session
+    from agentaccel.turn import Turn
+    from agentaccel.types import (
+        CachePlan,
+        Cause,
+        Drift,
+        Effect,
+        Expected,
+        Marker,
+        Miss,
+        ToolCall,
+        ToolRecord,
+        TurnRecord,
+        Usage,
+    )
+
+_HOMES = {
+    "accel": ("Accel", "apply"),
+    "clock": ("Clock", "ManualClock", "SystemClock"),
+    "errors": ("AgentAccelError", "ConfigError", "MissingExtra", "SessionClosed", "TraceError", "UnknownModel"),
+    "policy": ("CachePolicy", "Policy", "StorePolicy"),
+    "session": ("Session",),
+    "turn": ("Turn",),
+    "types": (
+        "CachePlan",
+        "Cause",
+        "Drift",
+        "Effect",
+        "Expected",
+        "Marker",
+        "Miss",
+        "ToolCall",
+        "ToolRecord",
+        "TurnRecord",
+        "Usage",
+    ),
+}
+
+__all__ = [  # noqa: RUF022 - sorted within themselves; the version last
+    "Accel",
+    "AgentAccelError",
+    "CachePlan",
+    "CachePolicy",
+    "Cause",
+    "Clock",
+    "ConfigError",
+    "Drift",
+    "Effect",
+    "Expected",
+    "ManualClock",
+    "Marker",
+    "Miss",
+    "MissingExtra",
+    "Policy",
+    "Session",
+    "SessionClosed",
+    "StorePolicy",
+    "SystemClock",
+    "ToolCall",
+    "ToolRecord",
+    "TraceError",
+    "Turn",
+    "TurnRecord",
+    "UnknownModel",
+    "Usage",
+    "apply",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Public names are imported when they are first used, so that `import agentaccel` costs next to nothing."""
+    import importlib
+
+    for module, names in _HOMES.items():
+        if name in names:
+            value = getattr(importlib.import_module(f"agentaccel.{module}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'agentaccel' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

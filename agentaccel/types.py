@@ -289,6 +289,8 @@ class TurnRecord:
     """Where the prompt left the one before it, if it did."""
     held: str = ""
     """Why the history is held by the provider; empty where the request was whole."""
+    diagnosis: str | None = None
+    """The provider's own reason for a missed prefix, where it was asked for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

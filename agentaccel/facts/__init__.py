@@ -200,8 +200,9 @@ def _resolve(name: str, provider: str, platform: str) -> CacheFacts | None:
 @functools.cache
 def priors() -> Priors:
     """The planner's stated priors."""
-    data = {key: value for key, value in table("priors").items() if key != "date"}
-    return Priors(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})
+    data: dict[str, Any] = {key: value for key, value in table("priors").items() if key != "date"}
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+    return Priors(**fields)
 
 
 def client_platform(class_name: str) -> tuple[str, str] | None:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from agentaccel.report.numbers import clean
-from agentaccel.report.wording import EMPTY, Block, Row, blocks, headline
+from agentaccel.report.wording import EMPTY, WORDS, Block, Row, blocks, headline
 
 if TYPE_CHECKING:
     from agentaccel.report.figures import Report
@@ -31,8 +31,8 @@ def _block(block: Block) -> list[str]:
     parts = [f"## {_plain(block.title)}"]
     if block.rows:
         header = block.header or ("figure", "value", "")
-        right = range(1, len(header)) if block.header else (1,)
-        rule = tuple("--:" if index in right else "---" for index in range(len(header)))
+        words = {0, *(index for index, name in enumerate(header) if name in WORDS or not name)}
+        rule = tuple("---" if index in words else "--:" for index in range(len(header)))
         rows = (tuple(_plain(cell.strip()) for cell in row) for row in block.rows)
         parts.append("\n".join(_line(row) for row in (header, rule, *rows)))
     if block.after:

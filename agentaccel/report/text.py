@@ -7,7 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from agentaccel.report.numbers import NA, clean, shorten
-from agentaccel.report.wording import EMPTY, PROSE, Block, Row, blocks, headline
+from agentaccel.report.wording import EMPTY, PROSE, WORDS, Block, Row, blocks, headline
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 
 INDENT = "  "
-NAMES = ("session", "cause")
-"""Headers of columns that hold words, wherever they stand."""
-
 GAP = 2
 """Columns between two columns of a table."""
 
@@ -64,9 +61,9 @@ def _show(console: Console, block: Block) -> None:
     last_is_prose = not block.header or block.header[-1] == PROSE
     for index in range(columns):
         prose = index == columns - 1 and last_is_prose
-        name = index == 0 or (bool(block.header) and block.header[index] in NAMES)
+        name = index == 0 or (bool(block.header) and block.header[index] in WORDS)
         table.add_column(
-            block.header[index] if block.header else "",
+            (INDENT if index == 0 else "") + block.header[index] if block.header else "",
             justify="left" if prose or name else "right",
             no_wrap=not prose,
             overflow="fold" if prose else "ellipsis",

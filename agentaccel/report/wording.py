@@ -5,15 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from agentaccel.report.figures import Costs, Group, Latency, Report
+from agentaccel.report.figures import Costs, Group, Latency, Report, Tokens
 from agentaccel.report.numbers import NA, clean, exact, factor, plural, share, short, shorten, usd
 from agentaccel.types import Cause
 
 GROUPS_SHOWN = 40
 """Groups in a table for people; the JSON form has all."""
 
+FULL = 1_000_000_000
+"""Tokens from which a table of groups writes millions."""
+
 PROSE = "why"
 """The header of a last column that holds sentences."""
+
+WORDS = ("session", "cause", PROSE)
+"""Headers of columns that hold words, wherever they stand."""
 
 Row = tuple[str, ...]
 
@@ -216,18 +222,25 @@ def _groups(report: Report) -> Block:
         (
             clean(group.name),
             f"{group.requests:,}",
-            short(group.tokens.input) if group.tokens.input else NA,
+            *_counters(group.tokens),
             share(group.tokens.hit_rate),
-            factor(group.tokens.rewrite),
             usd(group.costs.paid),
-            usd(group.costs.without),
         )
         for group in report.groups[:GROUPS_SHOWN]
     )
     more = len(report.groups) - len(rows)
-    header = (report.by, "reqs", "input", "hit rate", "re-write", "paid", "no cache")
+    header = (report.by, "requests", "uncached", "read", "written", "hit rate", "paid")
     after = f"And {more:,} more: --format json has them all." if more > 0 else ""
     return Block(title=f"By {report.by}", header=header, rows=rows, after=after)
+
+
+def _counters(tokens: Tokens) -> tuple[str, str, str]:
+    """Uncached, read and written tokens; in full while a column can hold them."""
+    counts = (tokens.uncached, tokens.read, tokens.written)
+    if not tokens.known:
+        return NA, NA, NA
+    uncached, read, written = (exact(count) if count < FULL else short(count) for count in counts)
+    return uncached, read, written
 
 
 def _examples(report: Report) -> Block:

@@ -26,6 +26,10 @@ SHRUNK_SHARE = 0.1
 """A prompt that is shorter by more than this than the one before was rewound or edited, not just trimmed."""
 
 
+MENTIONED = 120.0
+"""Seconds from which a pause is mentioned beside a loss that it does not explain."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Conversation:
     """What the requests of one conversation so far say about the next; changes with every request."""
@@ -109,7 +113,9 @@ def _cause(before: Conversation, now: Arrival, facts: CacheFacts | None) -> tupl
         return Cause.EXPIRED, expired
     if total < previous * (1 - SHRUNK_SHARE):
         return Cause.CHANGED, f"prompt shrank from {previous:,} to {total:,} tokens: rewound or edited"
-    return Cause.UNKNOWN, f"the first {read:,} tokens were read" if read else "nothing was read"
+    kept = f"the first {read:,} tokens were read" if read else "nothing was read"
+    pause = now.started - before.started if before.started and now.started else 0.0
+    return Cause.UNKNOWN, f"{kept}, after {pause / 60:.0f} min" if pause >= MENTIONED else kept
 
 
 def _expired(before: Conversation, now: Arrival, facts: CacheFacts | None) -> str:

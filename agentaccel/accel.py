@@ -1,0 +1,179 @@
+"""`Accel`: one policy, one trace store, and the two touch points of an agent loop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeVar, overload
+
+from agentaccel.clock import Clock, SystemClock
+from agentaccel.errors import ConfigError
+from agentaccel.facts import PROVIDERS, client_platform
+from agentaccel.policy import Policy, from_environment
+from agentaccel.providers import anthropic
+from agentaccel.session import Composer, Session, bypassed, current
+from agentaccel.session.registry import Registry
+from agentaccel.tooling import Toolbox
+from agentaccel.trace.recorder import Recorder
+from agentaccel.turn import Turn
+from agentaccel.types import CachePlan, Effect, Request, ToolCall
+
+log = logging.getLogger("agentaccel")
+
+C = TypeVar("C")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Accel:
+    """Makes agent loops cheaper without changing their answers.
+
+        accel = Accel()                                     # or Accel(Policy(mode="observe"))
+        client = accel.wrap(AsyncAnthropic())               # touch point 1: the model call; the same class back
+        tools = accel.tools({"search": search})             # touch point 2: the tool call
+
+    Thread-safe. One per process is enough; several share nothing but the trace store. Raises `ConfigError` where a
+    setting or an environment variable cannot be meant.
+    """
+
+    def __init__(self, policy: Policy | None = None, *, clock: Clock | None = None) -> None:
+        self.policy = from_environment(policy or Policy())
+        self._clock = clock or SystemClock()
+        off = self.policy.mode == "off"
+        store = self.policy.store if not off else type(self.policy.store)(enabled=False)
+        self._recorder = Recorder(store, strict=self.policy.strict)
+        self._registry = Registry(self._recorder)
+        self._composer = Composer(self.policy, self._clock, self._recorder, self._registry)
+        self._toolbox = Toolbox(self._clock, self._recorder, self._registry)
+
+    # --- touch point 1: the model call --------------------------------------------------------------------------------
+
+    def wrap(self, client: C) -> C:
+        """`client` with agentaccel at its last hop: a new client of the same class that shares its connections.
+
+        Takes `anthropic.Anthropic` and `anthropic.AsyncAnthropic`; wrapping a wrapped client gives the same client
+        back. The client given is not changed. Raises `ConfigError` for a client that is not known, or that another
+        `Accel` has wrapped.
+        """
+        if self.policy.mode == "off":
+            return client
+        found = next((hit for base in type(client).__mro__ if (hit := client_platform(base.__name__))), None)
+        if found is None:
+            raise ConfigError(
+                f"{type(client).__module__}.{type(client).__qualname__} is not a client that agentaccel knows: pass "
+                "an anthropic.Anthropic or AsyncAnthropic, or use accel.turn(request) around your own HTTP call"
+            )
+        from agentaccel.clients.anthropic import wrap_client
+
+        return wrap_client(client, self._composer, platform=found[1])
+
+    def plan(self, request: Request, *, provider: str = "anthropic", platform: str = "api") -> CachePlan:
+        """What agentaccel would add to `request`, and why; nothing is sent and nothing is recorded.
+
+        `agentaccel.apply(request, plan)` gives the request to send.
+        """
+        return self._composer.preview(_checked(request, provider), platform=platform)
+
+    def turn(self, request: Request, *, provider: str = "anthropic", platform: str = "api") -> Turn:
+        """A turn for people with their own HTTP: give it events, and send the request of its `Send` command.
+
+            turn = accel.turn(body)
+            [send] = turn.handle(Started(time.monotonic()))
+            reply = my_post(send.request)
+            turn.handle(Reported(usage=usage_of(reply["usage"])))
+            turn.handle(Finished(time.monotonic()))
+        """
+        request = _checked(request, provider)
+        if self.policy.mode == "off":
+            return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None)
+        return self._composer.begin(request, platform=platform)
+
+    # --- touch point 2: the tool call ---------------------------------------------------------------------------------
+
+    @overload
+    def tools(self, tools: Mapping[str, F]) -> dict[str, F]: ...
+    @overload
+    def tools(self, tools: Sequence[F]) -> list[F]: ...
+    def tools(self, tools: Mapping[str, F] | Sequence[F]) -> dict[str, F] | list[F]:
+        """A tool table, by name or as a list of functions, with every run recorded."""
+        if isinstance(tools, Mapping):
+            return {name: self._wrapped(tool, name, Effect.UNKNOWN) for name, tool in tools.items()}
+        return [self._wrapped(tool, None, Effect.UNKNOWN) for tool in tools]
+
+    @overload
+    def tool(self, function: F, /) -> F: ...
+    @overload
+    def tool(self, /, *, name: str | None = None, effect: Effect | str = Effect.UNKNOWN) -> Callable[[F], F]: ...
+    def tool(
+        self, function: F | None = None, /, *, name: str | None = None, effect: Effect | str = Effect.UNKNOWN
+    ) -> F | Callable[[F], F]:
+        """Decorator for one tool, bare or with what its owner declares of it.
+
+        `effect` is a member of `Effect` or its value ("read_local"). Raises `ConfigError` for another one.
+        """
+        try:
+            declared = Effect(effect)
+        except ValueError:
+            known = ", ".join(repr(one.value) for one in Effect)
+            raise ConfigError(f"effect is {effect!r}; declare one of {known}") from None
+        if function is not None:
+            return self._wrapped(function, name, declared)
+        return lambda decorated: self._wrapped(decorated, name, declared)
+
+    def _wrapped(self, tool: F, name: str | None, effect: Effect) -> F:
+        return tool if self.policy.mode == "off" else self._toolbox.wrap(tool, name, effect)
+
+    # --- sessions -----------------------------------------------------------------------------------------------------
+
+    def session(
+        self, id: str, *, agent: str | None = None, tenant: str | None = None, parent: str | None = None  # noqa: A002
+    ) -> Session:
+        """The conversation called `id`, to be entered; what is said of it here outlasts this process.
+
+        `agent` is what statistics are learned for, `tenant` keeps conversations of different owners apart, `parent`
+        names the session that this one works for (default: the session that is open here).
+        """
+        if not isinstance(id, str) or not id:
+            raise ConfigError(f"a session needs a name; got {id!r}")
+        outer = current.get().session
+        conversation = self._registry.named(id)
+        with conversation.lock:
+            conversation.agent = agent or conversation.agent
+            conversation.tenant = tenant or conversation.tenant
+            conversation.parent = parent or conversation.parent or (outer.id if outer and outer.id != id else None)
+        return Session(conversation, self._watch)
+
+    def _watch(self, call: ToolCall) -> AbstractContextManager[object]:
+        return self._toolbox.watch(call)
+
+    @contextmanager
+    def bypass(self) -> Iterator[None]:
+        """Model calls made inside go out as written, and are recorded as bypassed."""
+        with bypassed():
+            yield
+
+    def close(self) -> None:
+        """Close the trace store; what was waiting is written first. Clients go on working, unrecorded."""
+        self._recorder.close()
+
+    def __enter__(self) -> Accel:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def apply(request: Request, plan: CachePlan) -> Request:
+    """`request` with what `plan` adds; the very same object where it adds nothing."""
+    return anthropic.encode(request, plan)
+
+
+def _checked(request: Request, provider: str) -> Request:
+    if provider not in PROVIDERS:
+        raise ConfigError(f"provider is {provider!r}; known are {', '.join(map(repr, PROVIDERS))}")
+    if not isinstance(request, Mapping):
+        raise ConfigError(f"a request is the JSON body as a dict; got {type(request).__name__}")
+    messages = request.get("messages")
+    if messages is not None and not isinstance(messages, list | tuple):
+        raise ConfigError(f"messages must be a list; got {type(messages).__name__}, which could be read only once")
+    return request

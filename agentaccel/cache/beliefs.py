@@ -1,0 +1,79 @@
+"""What is believed about a workload: stated priors, corrected by what was counted.
+
+Everything learned is a pair (yes, n) under a topic: *n* occasions, *yes* of them. Topics:
+
+- `goes_on/3`: after the fourth request of a session another one followed within the lifetime of an entry
+- `stable/system[0]`: this part of the prompt came back, unchanged or as a variant that was still warm
+- `shared`: a session began with a static prefix that another one had used within the lifetime of an entry
+- `bytes/MODEL`: bytes sent and tokens counted; a ratio, not a probability
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from agentaccel.facts import Priors, priors
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One thing that was seen: `yes` of `n` occasions under `topic`."""
+
+    topic: str
+    yes: float
+    n: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Beliefs:
+    """Counts by topic. A value: `after` gives a new one."""
+
+    counts: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def after(self, seen: Iterable[Observation], fade: float = 1.0) -> Beliefs:
+        """These beliefs once `seen` was seen; the weight of what was seen before is multiplied by `fade`."""
+        counts = dict(self.counts)
+        for one in seen:
+            yes, n = counts.get(one.topic, (0.0, 0.0))
+            counts[one.topic] = (yes * fade + one.yes, n * fade + one.n)
+        return Beliefs(counts)
+
+    def probability(self, topic: str, prior: float, weight: float) -> float:
+        """The mean of `prior`, worth `weight` occasions, and what was counted.
+
+        >>> Beliefs({"goes_on/0": (0.0, 4.0)}).probability("goes_on/0", prior=0.5, weight=4.0)
+        0.25
+        """
+        yes, n = self.counts.get(topic, (0.0, 0.0))
+        return (prior * weight + yes) / (weight + n)
+
+    def goes_on(self, turn: int, *, tools: bool) -> float:
+        """That another request follows the one with index `turn` (0 for a session's first) in time."""
+        stated = priors()
+        by_turn = stated.goes_on_with_tools if tools else stated.goes_on_without_tools
+        return self.probability(f"goes_on/{turn}", by_turn[min(turn, len(by_turn) - 1)], stated.prior_weight)
+
+    def shared(self) -> float:
+        """That another session begins with the same tools and system in time."""
+        stated = priors()
+        return self.probability("shared", stated.prefix_shared, stated.prior_weight)
+
+    def stable(self, place: str) -> float:
+        """That `place` comes back, unchanged or as a variant that is still warm.
+
+        >>> round(Beliefs().stable("system[0]"), 2), round(Beliefs({"stable/system[0]": (0.0, 1.0)}).stable("system[0]"), 2)
+        (0.89, 0.2)
+        """
+        stated: Priors = priors()
+        yes, n = self.counts.get(f"stable/{place}", (0.0, 0.0))
+        return (stated.same + yes) / (stated.same + stated.changed + n)
+
+    def bytes_per_token(self, model: str) -> float | None:
+        """The learned ratio for `model`; None before its provider has counted anything."""
+        size, tokens = self.counts.get(f"bytes/{model}", (0.0, 0.0))
+        return size / tokens if size > 0 and tokens > 0 else None
+
+    def unstable_places(self) -> list[str]:
+        """Places that have been seen to change."""
+        return [topic[len("stable/") :] for topic in self.counts if topic.startswith("stable/")]

@@ -1,0 +1,153 @@
+"""What we believe the provider holds, until when; and the documented arithmetic of one request against it.
+
+The algorithm is the vendor's (prompt caching guide, 2026-09): each marker on a prefix of at least the minimum writes
+one entry; each marker looks back at most `lookback` positions, its own first, for a live entry; the longest hit is
+read; what lies between the hit and the last marker is written, what lies behind the last marker is neither. With
+several lifetimes, the part up to the last marker of a longer lifetime is written at that lifetime's price.
+
+>>> from agentaccel.facts import cache_facts
+>>> facts = cache_facts("claude-sonnet-5")
+>>> entry = Entry(ttl="5m", expires=300.0, visible=2.0)
+>>> entry.live(1.0), entry.live(2.0), entry.live(300.0)
+(False, True, False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from agentaccel.cache.prefix import Prefixes
+from agentaccel.types import Expected
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A prefix that the provider is believed to hold."""
+
+    ttl: str
+    """Label of its lifetime."""
+    expires: float
+    """When it is gone, exclusive, unless it is used before; seconds since the epoch."""
+    visible: float
+    """From when on requests can read it, inclusive: the first byte of the reply to the request that wrote it."""
+    tokens: int | None = None
+    """Exact tokens of the prefix, where the provider's own counts told them."""
+
+    def live(self, now: float) -> bool:
+        return self.visible <= now < self.expires
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Entries by prefix hash. A value: every change is a new one."""
+
+    entries: Mapping[bytes, Entry] = field(default_factory=dict)
+
+    def live(self, hash_: bytes, now: float) -> bool:
+        entry = self.entries.get(hash_)
+        return entry is not None and entry.live(now)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A marker as the arithmetic needs it: the segment whose prefix it ends, and its lifetime."""
+
+    at: int
+    ttl: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What one request does to the cache."""
+
+    hit: int
+    """The segment whose prefix is read; -1 where nothing is."""
+    expected: Expected
+    written: tuple[Mark, ...]
+    """Markers that write or refresh an entry: those on a prefix of at least the minimum."""
+
+
+Tokens = Callable[[int], float]
+"""Tokens of the prefix that ends with segment i, inclusive; 0 for -1."""
+
+
+def bill(
+    prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool], tokens: Tokens, positions: str
+) -> Bill:
+    """The arithmetic of a request with `marks` (ascending) when `live(i)` tells whether the prefix up to i is held.
+
+    `tokens(i)` must not decrease. The caller leaves out marks on prefixes below the model's minimum: they do nothing.
+    """
+    facts = prefix.facts
+    valid = tuple(marks)
+    hit = _hit(prefix, valid, live, positions)
+    total = tokens(len(prefix.hashes) - 1)
+    read = done = tokens(hit)
+    write: dict[str, float] = {}
+    for ttl in sorted(facts.ttls, key=lambda ttl: -ttl.seconds):
+        reach = max((tokens(mark.at) for mark in valid if mark.ttl == ttl.label), default=0.0)
+        if reach > done:
+            write[ttl.label] = reach - done
+            done = reach
+    return Bill(hit=hit, expected=Expected(read=read, write=write, uncached=total - done), written=valid)
+
+
+def _hit(prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool], positions: str) -> int:
+    for mark in reversed(marks):
+        at = mark.at
+        for _ in range(prefix.facts.lookback):
+            if live(at):
+                return at
+            at = prefix.previous(at, positions)
+            if at < 0:
+                break
+    return -1
+
+
+def after(
+    ledger: Ledger, prefix: Prefixes, done: Bill, *, started: float, visible: float, exact: Mapping[int, int]
+) -> Ledger:
+    """The ledger once the reply to a request has begun.
+
+    Entries on the path that was read are refreshed for their own lifetime, counted from the start of the request;
+    marks behind it are entered. `exact` holds the tokens of prefixes that the provider's counts told.
+    """
+    facts = prefix.facts
+    seconds = {ttl.label: ttl.seconds for ttl in facts.ttls}
+    entries = {hash_: entry for hash_, entry in ledger.entries.items() if entry.expires + _KEEP > started}
+    for i in range(done.hit + 1):
+        entry = entries.get(prefix.hashes[i])
+        if entry is not None and entry.live(started):
+            entries[prefix.hashes[i]] = replace(entry, expires=started + seconds.get(entry.ttl, 0.0))
+    for mark in done.written:
+        hash_ = prefix.hashes[mark.at]
+        held = entries.get(hash_)
+        if held is not None and held.live(started):
+            continue  # read, not written: it was refreshed above with the lifetime that it has
+        entries[hash_] = Entry(ttl=mark.ttl, expires=started + seconds[mark.ttl], visible=visible)
+    for i, count in exact.items():
+        entry = entries.get(prefix.hashes[i])
+        if entry is not None:
+            entries[prefix.hashes[i]] = replace(entry, tokens=count)
+    return Ledger(_bounded(entries, prefix))
+
+
+_KEEP = 3600.0
+"""Seconds for which a dead entry is remembered, so that a miss can be told to be an expiry."""
+
+_MOST_ENTRIES = 48
+"""Entries remembered. A loop adds one per turn, and only the longest and the static ones are ever read again."""
+
+
+def _bounded(entries: dict[bytes, Entry], prefix: Prefixes) -> dict[bytes, Entry]:
+    """`entries` without the oldest of the middle of the history, once there are too many."""
+    if len(entries) <= _MOST_ENTRIES:
+        return entries
+    levels = {hash_: segment.level for hash_, segment in zip(prefix.hashes, prefix.prompt.segments, strict=True)}
+    middle = sorted(
+        (hash_ for hash_ in entries if levels.get(hash_, "messages") == "messages"), key=lambda h: entries[h].visible
+    )
+    for hash_ in middle[: len(entries) - _MOST_ENTRIES]:
+        del entries[hash_]
+    return entries

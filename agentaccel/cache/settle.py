@@ -1,0 +1,329 @@
+"""What a reply taught: the bill reconciled with the expectation, every miss named, and the next state.
+
+A miss is tokens that an earlier prompt of the session held in the same place and that were not read. Its cause is
+found by asking, in this order: was the usage reported; is it the first request; did the prompt change before the
+place; was the entry gone by time; was there ever a marker; did this request's markers reach it; could it be seen yet.
+What is left was the provider's doing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from agentaccel.cache.beliefs import Observation
+from agentaccel.cache.ledger import Bill, Ledger, Mark, after, bill
+from agentaccel.cache.places import PARAMETERS, TAIL, TOOLS, find
+from agentaccel.cache.plan import reaching, turn_of
+from agentaccel.cache.prefix import Prefixes
+from agentaccel.cache.scale import Scale, scale
+from agentaccel.canonical import chain, digest
+from agentaccel.cache.state import Head, State, shared_length
+from agentaccel.facts import LEVELS, priors
+from agentaccel.types import Cause, Expected, Miss, Usage, show_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """One request as it went out and came back."""
+
+    prefix: Prefixes
+    """The prompt as sent, which is the prompt as written: markers are no part of it."""
+    marks: tuple[Mark, ...]
+    """All markers as sent."""
+    written_marks: tuple[Mark, ...]
+    """The user's markers alone."""
+    started: float
+    visible: float
+    """When the reply began; entries can be read from then on."""
+    usage: Usage
+    ours: bool
+    """Whether a marker of ours was among them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What one reply amounts to."""
+
+    state: State
+    """The session's state for the next turn."""
+    expected: Expected
+    """What the ledger expected, with this request's exact total."""
+    as_written: Usage | None
+    """The bill of the request as the user wrote it; None where the provider reported nothing to scale it by."""
+    reusable: int | None
+    misses: tuple[Miss, ...]
+    learned: tuple[Observation, ...]
+    """What the workload's statistics gain by it."""
+
+
+def settle(state: State, head: Head | None, sent: Sent) -> Settled:
+    """Fold one answered request into `state`; `head` is the prompt before it, if there was one."""
+    prefix, usage = sent.prefix, sent.usage
+    known = {h: e.tokens for h, e in state.ledger.entries.items() if e.tokens is not None}
+    tokens = scale(prefix, known, state.seen.bytes_per_token(prefix.prompt.model), usage.input)
+    observed = _observe(state, head, prefix, sent.started)
+    predicted = _bill(prefix, sent.marks, state.ledger, tokens, sent.started)
+    actual, exact = _actual(state.ledger, prefix, predicted, sent, tokens)
+    ledger = after(state.ledger, prefix, actual, started=sent.started, visible=sent.visible, exact=exact)
+    shadow_bill = _bill(prefix, sent.written_marks, state.shadow, tokens, sent.started)
+    shadow = after(state.shadow, prefix, shadow_bill, started=sent.started, visible=sent.visible, exact={})
+    ours = state.ours or sent.ours
+    as_written = _usage(shadow_bill.expected, usage) if ours else usage
+    reusable = _reusable(state, head, prefix, tokens)
+    return Settled(
+        state=replace(
+            state,
+            turns=state.turns + 1,
+            ledger=ledger,
+            shadow=shadow if ours else ledger,
+            seen=state.seen.after(observed.stability, priors().memory).after(_size(prefix, usage)),
+            variants=observed.variants,
+            cut=observed.cut,
+            ours=ours,
+            last_started=sent.started,
+            born=state.born if state.turns else prefix.prompt.messages,
+        ),
+        expected=predicted.expected,
+        as_written=as_written if usage.input is not None else None,
+        reusable=None if usage.input is None else reusable,
+        misses=tuple(_misses(state, head, sent, predicted, reusable, tokens)),
+        learned=(*observed.stability, *_size(prefix, usage), *_going_on(state, prefix, sent.started)),
+    )
+
+
+# --- the bill -------------------------------------------------------------------------------------------------------
+
+
+def _bill(prefix: Prefixes, marks: Sequence[Mark], ledger: Ledger, tokens: Scale, now: float) -> Bill:
+    valid = reaching(tokens, marks, prefix.facts.min_tokens)
+    return bill(prefix, valid, lambda i: ledger.live(prefix.hashes[i], now), tokens, prefix.facts.positions)
+
+
+def _actual(
+    ledger: Ledger, prefix: Prefixes, predicted: Bill, sent: Sent, tokens: Scale
+) -> tuple[Bill, Mapping[int, int]]:
+    """What the usage says that the request did, and the prefixes whose tokens it told exactly."""
+    usage = sent.usage
+    if usage.read is None:
+        return predicted, {}
+    written = usage.written or 0
+    if not usage.read and not written:
+        # Nothing was cached: the prefix was below the minimum, or nothing was marked.
+        return replace(predicted, hit=-1, written=()), {}
+    hit = _hit_of(ledger, prefix, predicted, usage.read, tokens, sent.started)
+    marks = predicted.written or reaching(tokens, sent.marks, 0)
+    kept = tuple(mark for mark in marks if written or mark.at <= hit)
+    exact = {hit: usage.read} if hit >= 0 and usage.read else {}
+    if written and marks:
+        exact[marks[-1].at] = usage.read + written
+    return Bill(hit=hit, expected=predicted.expected, written=kept), exact
+
+
+def _hit_of(ledger: Ledger, prefix: Prefixes, predicted: Bill, read: int, tokens: Scale, now: float) -> int:
+    """The segment whose prefix the provider read: the entry with exactly that count, else the nearest by size."""
+    if not read:
+        return -1
+    live = [i for i, hash_ in enumerate(prefix.hashes) if ledger.live(hash_, now)] if ledger.entries else []
+    counted = [i for i in live if ledger.entries[prefix.hashes[i]].tokens == read]
+    if counted:
+        return counted[-1]
+    near = live or range(len(prefix.hashes))
+    return min(near, key=lambda i: (abs(tokens(i) - read), i != predicted.hit))
+
+
+def _usage(expected: Expected, usage: Usage) -> Usage:
+    """An expectation in whole tokens that add up to the provider's total."""
+    total = usage.input or 0
+    write = {label: round(tokens) for label, tokens in expected.write.items() if round(tokens) > 0}
+    read = min(round(expected.read), total)
+    excess = read + sum(write.values()) - total
+    if excess > 0 and write:
+        label = max(write, key=lambda label: write[label])
+        write[label] = max(write[label] - excess, 0)
+    return Usage(input=total, read=read, write=write, output=usage.output)
+
+
+def _size(prefix: Prefixes, usage: Usage) -> tuple[Observation, ...]:
+    if not usage.input:
+        return ()
+    return (Observation(f"bytes/{prefix.prompt.model}", float(prefix.size), float(usage.input)),)
+
+
+# --- what was seen --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Observed:
+    stability: tuple[Observation, ...]
+    variants: Mapping[str, Mapping[bytes, float]]
+    cut: int
+
+
+def _observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> _Observed:
+    """Which places came back: unchanged, or as a variant sent so recently that its entry may still be warm."""
+    if head is None:
+        return _Observed((), state.variants, 0)
+    lifetime = prefix.facts.ttls[0].seconds
+    shared = shared_length(head, prefix)
+    variants = {name: {v: t for v, t in old.items() if t + lifetime > now} for name, old in state.variants.items()}
+    seen: list[Observation] = []
+    cut = 0
+    broken = _broken_place(head, prefix, shared)
+    names = dict.fromkeys([*state.seen.unstable_places(), *([broken] if broken else [])])
+    for name in names:
+        if name in ("any", TAIL):
+            continue
+        place = find(prefix, name)
+        if place is None:
+            continue
+        past = variants.setdefault(name, {})
+        before = _before(head, prefix, name)
+        if before is not None:
+            past.setdefault(before, head.started)
+        seen.append(Observation(f"stable/{name}", float(place.digest in past)))
+        past[place.digest] = now
+    if broken == TAIL:
+        cut = len(head.hashes) - shared
+    if broken == TAIL or state.cut:
+        seen.append(Observation(f"stable/{TAIL}", float(broken != TAIL)))
+    if broken is None:
+        seen.append(Observation("stable/any", 1.0))
+    return _Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0))
+
+
+def _broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:
+    """The name of the place where this prompt left the one before; None where it only grew."""
+    if shared == len(head.hashes):
+        return None
+    for level in LEVELS:
+        changed = _changed_parameters(head, prefix)
+        start = sum(head.levels[one] for one in LEVELS[: LEVELS.index(level)])
+        if shared == start:
+            hit = [name for name in changed if level in _breaks(prefix, name)]
+            if hit:
+                return PARAMETERS + hit[0]
+    segments = prefix.prompt.segments
+    if shared < head.levels["tools"]:
+        return TOOLS
+    if shared >= len(segments) or segments[shared].level == "messages":
+        if shared >= head.last_message:
+            return TAIL
+        return show_path(segments[shared].path) if shared < len(segments) else TAIL
+    return show_path(segments[shared].path)
+
+
+def _changed_parameters(head: Head, prefix: Prefixes) -> list[str]:
+    now = prefix.prompt.parameters
+    changed = [name for name in {**head.parameters, **now} if head.parameters.get(name) != now.get(name)]
+    return (["model"] if head.model != prefix.prompt.model else []) + changed
+
+
+def _breaks(prefix: Prefixes, parameter: str) -> tuple[str, ...]:
+    return LEVELS if parameter == "model" else prefix.facts.breaks(parameter)
+
+
+def _before(head: Head, prefix: Prefixes, name: str) -> bytes | None:
+    """What stood at a place in the prompt before."""
+    if name == TOOLS:
+        count = head.levels["tools"]
+        return chain(head.digests[:count])[-1] if count else None
+    if name == PARAMETERS + "model":
+        return digest(head.model.encode())
+    if name.startswith(PARAMETERS):
+        return head.parameters.get(name[len(PARAMETERS) :], b"")
+    place = find(prefix, name)
+    return head.digests[place.index] if place is not None and place.index < len(head.digests) else None
+
+
+def _going_on(state: State, prefix: Prefixes, now: float) -> tuple[Observation, ...]:
+    """That the request before was followed by this one, in time or not, and that this one was made."""
+    turn = turn_of(prefix.prompt)
+    made = Observation(f"goes_on/{turn}", 0.0, 1.0)
+    if state.last_started is None or turn == 0:
+        return (made,)
+    in_time = now - state.last_started <= prefix.facts.ttls[0].seconds
+    return (made, Observation(f"goes_on/{turn - 1}", float(in_time), 0.0))
+
+
+# --- misses ---------------------------------------------------------------------------------------------------------
+
+
+def _reusable(state: State, head: Head | None, prefix: Prefixes, tokens: Scale) -> int:
+    """Tokens of this prompt that an earlier one of the session began with."""
+    deepest = shared_length(head, prefix) - 1 if head is not None else -1
+    for hash_ in state.ledger.entries:
+        deepest = max(deepest, prefix.index.get(hash_, -1))
+    return round(tokens(deepest))
+
+
+def _misses(
+    state: State, head: Head | None, sent: Sent, predicted: Bill, reusable: int, tokens: Scale
+) -> list[Miss]:
+    usage = sent.usage
+    if usage.read is None or usage.input is None:
+        return []
+    if head is None and not state.turns:
+        fresh = usage.input - usage.read
+        return [Miss(cause=Cause.FIRST, tokens=fresh)] if fresh > 0 else []
+    misses: list[Miss] = []
+    if head is not None:
+        misses.extend(_changed(head, sent.prefix, usage, max(reusable, usage.read)))
+    lost = reusable - usage.read
+    if lost > _noise(reusable):
+        explained = reusable - round(predicted.expected.read)
+        cause, detail = _geometry(state, head, sent, tokens, reusable)
+        if explained > _noise(reusable):
+            misses.append(Miss(cause=cause, tokens=min(lost, explained), detail=detail))
+            lost -= min(lost, explained)
+        if lost > _noise(reusable):
+            misses.append(
+                Miss(cause=Cause.EVICTED, tokens=lost, detail="a prefix that should have been held was not read")
+            )
+    return misses
+
+
+def _noise(tokens: int) -> int:
+    """Differences below this are the estimate's, not the cache's."""
+    return max(32, tokens // 50)
+
+
+def _changed(head: Head, prefix: Prefixes, usage: Usage, reusable: int) -> list[Miss]:
+    """What the prompt before held behind the place where this one left it."""
+    shared = shared_length(head, prefix)
+    broken = _broken_place(head, prefix, shared)
+    if broken is None or head.tokens is None:
+        return []
+    lost = min(head.tokens, usage.input or 0) - reusable
+    if lost <= _noise(head.tokens):
+        return []
+    if broken == PARAMETERS + "model":
+        return [Miss(cause=Cause.MODEL, tokens=lost, detail="caches are kept per model")]
+    if broken.startswith(PARAMETERS):
+        return [Miss(cause=Cause.PARAMETER, tokens=lost, detail=broken[len(PARAMETERS) :])]
+    if broken == TAIL and prefix.prompt.messages < head.messages:
+        return [Miss(cause=Cause.CHANGED, tokens=lost, detail="edited history")]
+    return [Miss(cause=Cause.CHANGED, tokens=lost, detail=broken)]
+
+
+def _geometry(state: State, head: Head | None, sent: Sent, tokens: Scale, reusable: int) -> tuple[Cause, str]:
+    """Why the ledger itself did not expect the reusable tokens to be read."""
+    prefix, now = sent.prefix, sent.started
+    minimum = prefix.facts.min_tokens
+    entries = {prefix.index[h]: e for h, e in state.ledger.entries.items() if h in prefix.index}
+    if not sent.marks:
+        if tokens(len(prefix.hashes) - 1) < minimum:
+            return Cause.BELOW_MINIMUM, f"fewer than {minimum} tokens"
+        return Cause.NOT_MARKED, "this request carried no marker"
+    deep = [i for i in sorted(entries) if tokens(i) > reusable * 0.5] or sorted(entries)
+    if not deep:
+        if reusable < minimum:
+            return Cause.BELOW_MINIMUM, f"fewer than {minimum} tokens"
+        return Cause.NOT_MARKED, "no earlier request had marked it"
+    entry = entries[deep[-1]]
+    if now >= entry.expires:
+        idle = now - (head.started if head is not None else state.last_started or now)
+        return Cause.EXPIRED, f"{idle:.0f} s since the last request; entries marked {entry.ttl} were gone"
+    if now < entry.visible:
+        return Cause.CONCURRENT, "the request that writes it had not been answered yet"
+    return Cause.LOOKBACK, f"more than {prefix.facts.lookback} positions from the nearest marker"

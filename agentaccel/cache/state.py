@@ -1,0 +1,100 @@
+"""What a session has seen so far: the part of a plan's input that is neither the request nor learned elsewhere.
+
+`State` is small, frozen and written to the trace store with every turn, so that another process which takes the next
+turn plans as this one would have. `Head` is a past prompt in hashes, from which drift is told; it can be rebuilt from
+the store's segment chains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agentaccel.cache.beliefs import Beliefs
+from agentaccel.cache.ledger import Ledger
+from agentaccel.cache.prefix import Prefixes
+from agentaccel.facts import LEVELS, Level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The last prompt of a conversation, in hashes."""
+
+    hashes: tuple[bytes, ...]
+    """Prefix hash per segment."""
+    digests: tuple[bytes, ...]
+    """Digest per segment."""
+    sizes: tuple[int, ...]
+    """Bytes of each prefix."""
+    levels: Mapping[Level, int]
+    """Segments per level."""
+    parameters: Mapping[str, bytes]
+    model: str
+    messages: int
+    """Number of messages."""
+    last_message: int
+    """Index of the first segment of the last message."""
+    started: float
+    """When the request was sent."""
+    tokens: int | None
+    """The provider's count of the whole prompt."""
+    message_id: str | None = None
+    """The provider's id of the reply."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What the turns of one session amount to."""
+
+    turns: int = 0
+    """Requests answered so far."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """What the provider is believed to hold because of this session."""
+    shadow: Ledger = field(default_factory=Ledger)
+    """What it would hold had every request been sent as the user wrote it."""
+    seen: Beliefs = field(default_factory=Beliefs)
+    """What this session has shown: stability of places, bytes per token."""
+    variants: Mapping[str, Mapping[bytes, float]] = field(default_factory=dict)
+    """For each place that has changed, when each of its recent variants was last sent."""
+    cut: int = 0
+    """Segments at the end of a prompt that the next one replaced, as last seen; 0 where history only grew."""
+    ours: bool = False
+    """Whether a marker of ours has been sent."""
+    last_started: float | None = None
+    born: int = 0
+    """Messages in the session's first request."""
+
+
+def head_of(prefix: Prefixes, *, started: float, tokens: int | None, message_id: str | None) -> Head:
+    """The prompt of `prefix` as a head for the next turn."""
+    segments = prefix.prompt.segments
+    last = prefix.prompt.messages - 1
+    own = (i for i, segment in enumerate(segments) if segment.level == "messages" and segment.path[1] == last)
+    return Head(
+        hashes=prefix.hashes,
+        digests=tuple(segment.digest for segment in segments),
+        sizes=prefix.sizes,
+        levels={level: sum(segment.level == level for segment in segments) for level in LEVELS},
+        parameters=prefix.prompt.parameters,
+        model=prefix.prompt.model,
+        messages=prefix.prompt.messages,
+        last_message=next(own, len(segments)),
+        started=started,
+        tokens=tokens,
+        message_id=message_id,
+    )
+
+
+def shared_length(head: Head, prefix: Prefixes) -> int:
+    """Segments that the prompt of `prefix` begins with and that `head` began with too, parameters included.
+
+    Prefix hashes are chained, so the first difference can be found by halving.
+    """
+    low, high = 0, min(len(head.hashes), len(prefix.hashes))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if head.hashes[middle - 1] == prefix.hashes[middle - 1]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

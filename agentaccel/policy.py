@@ -1,0 +1,121 @@
+"""`Policy`: every choice a user can make, frozen and checked where it is written.
+
+The defaults change nothing but cache markers. Whatever changes content or sends requests of our own is off until it is
+switched on here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, get_args
+
+from agentaccel.errors import ConfigError
+
+Mode = Literal["on", "observe", "off"]
+
+ENV_DISABLE = "AGENTACCEL_DISABLE"
+"""Set to 1 to remove agentaccel: `Accel` then hands back clients and tools as they were given."""
+ENV_MODE = "AGENTACCEL_MODE"
+"""Overrides `Policy.mode`."""
+ENV_STORE = "AGENTACCEL_STORE"
+"""Overrides the path of the trace store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachePolicy:
+    """Choices about prompt-cache markers."""
+
+    ttl: str = "auto"
+    """Lifetime to mark with: a label of the provider ("5m", "1h"), or "auto" for the provider's default."""
+    diagnostics: bool = False
+    """Consent to send the provider's own diagnostics field, which asks it why a prefix was missed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorePolicy:
+    """Choices about the trace store."""
+
+    path: Path | str | None = None
+    """The SQLite file; None for `trace.db` in the user's data folder, or `AGENTACCEL_STORE` where that is set."""
+    enabled: bool = True
+    """False keeps everything in memory: nothing is written to disk and nothing is learned across processes."""
+    content: bool = False
+    """Consent to keep message content in the store. Without it, only keyed hashes, sizes, names and usage are kept."""
+    max_bytes: int = 256 * 1024 * 1024
+    """Size at which the oldest turns are dropped; at least 1 MiB."""
+
+    def __post_init__(self) -> None:
+        if self.max_bytes < 1024 * 1024:
+            raise ConfigError(f"StorePolicy.max_bytes is {self.max_bytes}; give at least 1048576 (1 MiB)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What agentaccel may do.
+
+    Policy()                                    markers where they pay
+    Policy(mode="observe")                      watch, predict, record; change nothing
+    Policy(holdout=0.05)                        leave 5 % of sessions as written, as a control group
+    Policy(cache=CachePolicy(ttl="1h"))         one lifetime for every marker of ours
+    Policy(aliases={"prod": "claude-opus-5"})   names that your gateway or deployment uses
+    """
+
+    mode: Mode = "on"
+    """"on": act; "observe": record and predict, change neither request nor response; "off": do not take part."""
+    holdout: float = 0.0
+    """Share of sessions left as written for comparison, 0 ≤ share < 1; chosen by a keyed hash of the session's id."""
+    cache: CachePolicy = field(default_factory=CachePolicy)
+    store: StorePolicy = field(default_factory=StorePolicy)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Your names for models, mapped to names that agentaccel knows."""
+    prices: Mapping[str, Mapping[str, float | Mapping[str, float]]] = field(default_factory=dict)
+    """Your own prices in USD per million tokens, by model: "input", "output", "read", and "write" by lifetime; what is
+    left out follows the model's cache facts."""
+    strict: bool = False
+    """Raise our own failures in place of logging them; for tests."""
+
+    def __post_init__(self) -> None:
+        if self.mode not in get_args(Mode):
+            raise ConfigError(f"Policy.mode is {self.mode!r}; give one of {', '.join(map(repr, get_args(Mode)))}")
+        if not 0 <= self.holdout < 1:
+            raise ConfigError(f"Policy.holdout is {self.holdout}; give a share from 0 up to but not including 1")
+        for model, prices in self.prices.items():
+            _check_prices(model, prices)
+
+
+def _check_prices(model: str, prices: Mapping[str, float | Mapping[str, float]]) -> None:
+    figures = [*prices.values()]
+    figures.extend(value for nested in prices.values() if isinstance(nested, Mapping) for value in nested.values())
+    numbers = [value for value in figures if not isinstance(value, Mapping)]
+    known = {"input", "output", "read", "write"}
+    if (
+        "input" not in prices
+        or not known.issuperset(prices)
+        or any(isinstance(value, bool) or not isinstance(value, int | float) or value < 0 for value in numbers)
+    ):
+        raise ConfigError(
+            f"Policy.prices[{model!r}] is {dict(prices)!r}; give USD per million tokens, 0 or more, for 'input' and "
+            "any of 'output', 'read' and 'write' (the last by lifetime: {'5m': 3.75})"
+        )
+
+
+def from_environment(policy: Policy, environ: Mapping[str, str] | None = None) -> Policy:
+    """`policy` with what the environment says in its place.
+
+    Raises `ConfigError` where a variable holds what cannot be meant.
+    """
+    environ = os.environ if environ is None else environ
+    if environ.get(ENV_DISABLE, "").strip().lower() in {"1", "true", "yes", "on"}:
+        return replace(policy, mode="off")
+    mode = environ.get(ENV_MODE, "").strip().lower()
+    if mode:
+        if mode not in get_args(Mode):
+            raise ConfigError(f"{ENV_MODE} is {mode!r}; set it to one of {', '.join(get_args(Mode))}, or unset it")
+        policy = replace(policy, mode=mode)  # type: ignore[arg-type]  # checked on the line above
+    path = environ.get(ENV_STORE, "").strip()
+    if path:
+        policy = replace(policy, store=replace(policy.store, path=path))
+    return policy

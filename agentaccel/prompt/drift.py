@@ -1,0 +1,239 @@
+"""Where the prompt of a turn leaves the prompt of the turn before it, and the likely reason.
+
+Two ways in. `compare` has both requests and names the byte. `drift` has this request and a `Print` of the one before,
+which holds hashes only: it names the segment and, from checksums of 32-byte pieces, the piece, and judges the cause by
+what stands there now. So a live session can be explained without any content having been kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+from agentaccel.canonical import digest, identity_bytes, wire_bytes
+from agentaccel.facts import LEVELS, CacheFacts, Level
+from agentaccel.prompt.shapes import shape_at
+from agentaccel.types import Drift, Path, Prompt, Request, Segment, show_path
+
+PIECE = 32
+"""Bytes per checksum."""
+_MOST_PIECES = 512
+"""Checksums kept per segment: a change behind the first 16 KiB of one block is placed in the block, not in a piece."""
+
+_ORDERED = frozenset({"tool_use", "custom"})
+"""Kinds whose key order is worth telling apart from their content."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPrint:
+    """What is kept of a segment of a past prompt."""
+
+    level: Level
+    name: str
+    digest: bytes
+    pieces: bytes
+    """One CRC-32 per piece of the segment's text, 4 bytes each."""
+    unordered: bytes
+    """Hash that does not depend on key order; empty where that is not told apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Print:
+    """What is kept of a past prompt to tell where the next one leaves it."""
+
+    model: str
+    parameters: Mapping[str, bytes]
+    messages: int
+    segments: tuple[SegmentPrint, ...]
+
+
+def imprint(prompt: Prompt, request: Request, before: Print | None = None) -> Print:
+    """The print of `request`; prints of segments that `before` holds are shared with it."""
+    known = {one.digest: one for one in before.segments} if before is not None else {}
+    return Print(
+        model=prompt.model,
+        parameters=prompt.parameters,
+        messages=prompt.messages,
+        segments=tuple(known.get(s.digest) or _segment_print(s, request) for s in prompt.segments),
+    )
+
+
+def _segment_print(segment: Segment, request: Request) -> SegmentPrint:
+    value = value_at(request, segment.path)
+    unordered = digest(identity_bytes(_bare(value))) if segment.kind in _ORDERED else b""
+    return SegmentPrint(segment.level, segment.name, segment.digest, _pieces(text_of(value)), unordered)
+
+
+def _pieces(text: bytes) -> bytes:
+    size = min(len(text), PIECE * _MOST_PIECES)
+    return b"".join(crc32(text[i : i + PIECE]).to_bytes(4, "little") for i in range(0, size, PIECE))
+
+
+def drift(before: Print, prompt: Prompt, request: Request, facts: CacheFacts) -> Drift | None:
+    """Where `prompt` leaves the one that `before` is the print of; None where it only goes on."""
+    if prompt.model != before.model:
+        return Drift(level="parameters", where="model", likely="model switch", detail=f"{before.model} → {prompt.model}")
+    i = _first_difference(before, prompt)
+    for level in LEVELS:
+        if i is not None and i < len(before.segments) and LEVELS.index(level) > LEVELS.index(before.segments[i].level):
+            break
+        name = _changed_parameter(before, prompt, facts, level)
+        if name is not None:
+            return Drift(level="parameters", where=name, likely="changed parameter", detail=f"breaks the {level}")
+    if i is None:
+        return None
+    if i >= len(prompt.segments):
+        return Drift(level="messages", where="messages", likely="edited history", detail="the history became shorter")
+    segment = prompt.segments[i]
+    if segment.level == "tools" or before.segments[i].level == "tools":
+        whole = _tools(before, prompt)
+        if whole is not None:
+            return whole
+    return _inside(before, prompt, request, i)
+
+
+def _first_difference(before: Print, prompt: Prompt) -> int | None:
+    for i, (old, new) in enumerate(zip(before.segments, prompt.segments, strict=False)):
+        if old.digest != new.digest:
+            return i
+    return len(prompt.segments) if len(prompt.segments) < len(before.segments) else None
+
+
+def _changed_parameter(before: Print, prompt: Prompt, facts: CacheFacts, level: Level) -> str | None:
+    for name in {**before.parameters, **prompt.parameters}:
+        if before.parameters.get(name) != prompt.parameters.get(name) and level in facts.breaks(name):
+            return name
+    return None
+
+
+def _tools(before: Print, prompt: Prompt) -> Drift | None:
+    """What became of the tool list as a whole; None where one tool changed in place."""
+    old = [segment for segment in before.segments if segment.level == "tools"]
+    new = [segment for segment in prompt.segments if segment.level == "tools"]
+    old_names, new_names = [one.name for one in old], [one.name for one in new]
+    if old_names == new_names:
+        return None
+    if sorted(one.digest for one in old) == sorted(one.digest for one in new) or sorted(old_names) == sorted(new_names):
+        return Drift(level="tools", where="tools", likely="reordered tools", detail="same tools, another order")
+    added = sorted(set(new_names) - set(old_names))
+    removed = sorted(set(old_names) - set(new_names))
+    parts = [f"{word} {', '.join(names[:3])}" for word, names in (("added", added), ("removed", removed)) if names]
+    return Drift(level="tools", where="tools", likely="changed tool set", detail="; ".join(parts))
+
+
+def _inside(before: Print, prompt: Prompt, request: Request, i: int) -> Drift:
+    """The change of one segment: in place, or by another standing there."""
+    old, segment = before.segments[i], prompt.segments[i]
+    value = value_at(request, segment.path)
+    where = show_path(segment.path) + (".text" if isinstance(value, Mapping) and "text" in value else "")
+    if old.unordered and old.unordered == digest(identity_bytes(_bare(value))):
+        return Drift(level=segment.level, where=where, likely="key order", detail="same content, keys in another order")
+    if not old.pieces:
+        likely = "edited history" if segment.level == "messages" else "edited text"
+        return Drift(level=segment.level, where=where, likely=likely, detail="made in another process")
+    text = text_of(value)
+    pieces = _pieces(text)
+    first = next(
+        (n for n in range(0, min(len(pieces), len(old.pieces)), 4) if pieces[n : n + 4] != old.pieces[n : n + 4]),
+        min(len(pieces), len(old.pieces)),
+    )
+    start = first // 4 * PIECE
+    likely = _likely(text, start, start + PIECE)
+    if segment.level == "messages" and (likely == "text" or not _same_pieces(pieces, old.pieces)):
+        likely = "edited history"
+    detail = f"first difference in bytes {start} to {start + PIECE - 1} of {len(text)}"
+    return Drift(level=segment.level, where=where, likely=_named(likely, segment.level), detail=detail)
+
+
+def _same_pieces(one: bytes, other: bytes) -> bool:
+    """Whether any piece stands in the same place in both."""
+    return any(one[i : i + 4] == other[i : i + 4] for i in range(0, min(len(one), len(other)), 4))
+
+
+def _likely(text: bytes, start: int, end: int) -> str:
+    """The shape of what stands in bytes `start` to `end` of `text`."""
+    head = text[max(start - 256, 0) : start].decode("utf-8", "replace")
+    piece = text[start:end].decode("utf-8", "replace")
+    near = head[-64:] + piece + text[end : end + 64].decode("utf-8", "replace")
+    at = len(head[-64:])
+    return shape_at(near, at, at + max(len(piece), 1))
+
+
+def _named(likely: str, level: Level) -> str:
+    return "edited text" if likely == "text" and level != "messages" else likely
+
+
+# --- both requests at hand ------------------------------------------------------------------------------------------
+
+
+def compare(old: Request, new: Request, old_prompt: Prompt, new_prompt: Prompt, facts: CacheFacts) -> Drift | None:
+    """Where `new` leaves `old`, to the byte; None where it only goes on."""
+    coarse = drift(imprint(old_prompt, old), new_prompt, new, facts)
+    if coarse is None or coarse.level == "parameters" or coarse.where == "tools":
+        return coarse
+    i = _first_difference(imprint(old_prompt, old), new_prompt)
+    if i is None or i >= len(new_prompt.segments):
+        return coarse
+    segment, before = new_prompt.segments[i], old_prompt.segments[i]
+    path, byte, kind, text = _first_place(
+        _bare(value_at(old, before.path)), _bare(value_at(new, segment.path)), segment.path
+    )
+    likely = coarse.likely
+    if kind == "key order":
+        likely = kind
+    elif text is not None and byte is not None:
+        shape = _likely(text, byte, byte + 1)
+        likely = shape if shape != "text" else coarse.likely if coarse.likely == "edited history" else "edited text"
+    return Drift(level=segment.level, where=show_path(path), likely=likely, byte=byte, detail=kind)
+
+
+def _first_place(old: Any, new: Any, path: Path) -> tuple[Path, int | None, str, bytes | None]:
+    """The first leaf at which two JSON values differ: its path, the byte, what happened, and the new text."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for name in new:
+            if name in old and old[name] != new[name]:
+                return _first_place(old[name], new[name], (*path, name))
+        if list(old) != list(new) and set(old) == set(new):
+            return path, None, "key order", None
+        for name in new:  # equal values may still hold keys in another order
+            if name in old and wire_bytes(old[name]) != wire_bytes(new[name]):
+                return _first_place(old[name], new[name], (*path, name))
+        changed = sorted(set(old) ^ set(new))
+        return (*path, *changed[:1]), None, "added" if changed and changed[0] in new else "removed", None
+    if isinstance(old, list) and isinstance(new, list):
+        for i, (one, other) in enumerate(zip(old, new, strict=False)):
+            if wire_bytes(one) != wire_bytes(other):
+                return _first_place(one, other, (*path, i))
+        return (*path, min(len(old), len(new))), None, "longer" if len(new) > len(old) else "shorter", None
+    if isinstance(old, str) and isinstance(new, str):
+        one, other = old.encode("utf-8", "surrogatepass"), new.encode("utf-8", "surrogatepass")
+        byte = next((i for i, (x, y) in enumerate(zip(one, other, strict=False)) if x != y), min(len(one), len(other)))
+        return path, byte, "text differs", other
+    return path, None, "value differs", None
+
+
+def value_at(request: Request, path: Path) -> Any:
+    """What stands at `path` of `request`."""
+    value: Any = request
+    for part in path:
+        value = value[part]
+    return value
+
+
+def text_of(value: Any) -> bytes:
+    """The text of a segment: its own where it is text, its wire bytes otherwise."""
+    value = _bare(value)
+    if isinstance(value, Mapping) and isinstance(value.get("text"), str):
+        value = value["text"]
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    return wire_bytes(value)
+
+
+def _bare(value: Any) -> Any:
+    """A block without its marker, which is no part of the prompt."""
+    if isinstance(value, Mapping) and "cache_control" in value:
+        return {name: item for name, item in value.items() if name != "cache_control"}
+    return value

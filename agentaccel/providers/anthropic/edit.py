@@ -1,0 +1,71 @@
+"""Writing a plan into a request of the Anthropic Messages API, and taking it out again.
+
+Taking our markers away from an encoded request gives back the sender's, up to two lossless forms: a string `system`
+and a string `content` become one text block, because only a block can carry a marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agentaccel.types import CachePlan, Path, Request
+
+MARK = "cache_control"
+"""The field that carries a marker, on a block or at the top level of the request."""
+
+DEFAULT_TTL = "5m"
+"""The lifetime of a marker that names none."""
+
+
+def encode(request: Request, plan: CachePlan) -> Request:
+    """`request` with the markers and options of `plan`; shares every part that does not change.
+
+    With an empty plan it returns the very object it was given, so the bytes on the wire are the sender's own.
+
+    >>> from agentaccel.types import Marker
+    >>> body = {"model": "m", "system": "Be brief.", "messages": []}
+    >>> encode(body, CachePlan(markers=(Marker(path=("system",), ttl="5m", ours=True),)))["system"]
+    [{'type': 'text', 'text': 'Be brief.', 'cache_control': {'type': 'ephemeral'}}]
+    >>> encode(body, CachePlan()) is body
+    True
+    """
+    changed: Request = request
+    for marker in plan.markers:
+        sent = {"type": "ephemeral"} if marker.ttl == DEFAULT_TTL else {"type": "ephemeral", "ttl": marker.ttl}
+        changed = _at(changed, marker.path, _marking(sent))
+    return {**changed, **plan.options} if plan.options else changed
+
+
+def strip(request: Request, plan: CachePlan) -> Request:
+    """`request`, once encoded with `plan`, without what the plan added: the sender's, up to the lossless forms."""
+    changed: Request = {name: value for name, value in request.items() if name not in plan.options}
+    for marker in plan.markers:
+        changed = _at(changed, marker.path, _unmarked)
+    return changed
+
+
+def _at(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
+    """A copy of `value` in which `change` was applied to what stands at `path`; everything beside it is shared."""
+    if not path:
+        return change(value)
+    head, rest = path[0], path[1:]
+    child = _at(value[head], rest, change)
+    if isinstance(value, Mapping):
+        return {**value, head: child}
+    return [*value[:head], child, *value[int(head) + 1 :]]
+
+
+def _marking(sent: Mapping[str, str]) -> Callable[[Any], Any]:
+    def mark(value: Any) -> Any:
+        if isinstance(value, str):
+            return [{"type": "text", "text": value, MARK: dict(sent)}]
+        return {**value, MARK: dict(sent)}
+
+    return mark
+
+
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, list):  # a string that became one text block; its path ends at the list
+        return [_unmarked(item) for item in value]
+    return {name: item for name, item in value.items() if name != MARK}

@@ -1,0 +1,157 @@
+"""Reading replies of the Anthropic Messages API: usage, tool calls, stop reason, streamed or not.
+
+Rules for usage (recorded exchanges of real APIs, 2024 to 2026): `input_tokens` excludes what the cache did, so the
+three counters are added; a stream's `message_start` gives the first figures and every non-null key of a later
+`message_delta` replaces them; where the split by lifetime sums to less than the total, the total wins; a key that is
+absent or null was not reported, which is not zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from agentaccel.providers.anthropic.edit import DEFAULT_TTL
+from agentaccel.providers.sse import SseParser
+from agentaccel.types import ToolCall, Usage
+
+_SPLIT_PREFIX, _SPLIT_SUFFIX = "ephemeral_", "_input_tokens"
+
+
+def usage_of(raw: Mapping[str, Any]) -> Usage:
+    """The provider's usage object as `Usage`; fields that are absent, null or not numbers are None.
+
+    >>> usage_of({"input_tokens": 5, "cache_read_input_tokens": 90, "cache_creation_input_tokens": 5, "output_tokens": 2})
+    Usage(input=100, read=90, write={'5m': 5}, output=2)
+    >>> usage_of({"input_tokens": 5, "output_tokens": 2})
+    Usage(input=5, read=None, write=None, output=2)
+    """
+    fresh, read = _count(raw, "input_tokens"), _count(raw, "cache_read_input_tokens")
+    created = _count(raw, "cache_creation_input_tokens")
+    split = raw.get("cache_creation")
+    write: dict[str, int] | None = None
+    if isinstance(split, Mapping):
+        write = {
+            name[len(_SPLIT_PREFIX) : -len(_SPLIT_SUFFIX)]: count
+            for name in split
+            if name.startswith(_SPLIT_PREFIX) and name.endswith(_SPLIT_SUFFIX) and (count := _count(split, name))
+        }
+    if created is not None:
+        write = write or {}
+        missing = created - sum(write.values())
+        if missing > 0:
+            write[DEFAULT_TTL] = write.get(DEFAULT_TTL, 0) + missing
+    total = None if fresh is None else fresh + (read or 0) + (sum(write.values()) if write else 0)
+    return Usage(input=total, read=read, write=write, output=_count(raw, "output_tokens"))
+
+
+def _count(raw: Mapping[str, Any], name: str) -> int | None:
+    value = raw.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+@dataclass(slots=True)
+class ReplyTap:
+    """Watches one reply go by, in decoded bytes, and says what was in it. One tap per attempt; it never raises.
+
+    What does not parse is skipped: the reader of the reply is the one to complain.
+    """
+
+    streamed: bool
+    """True for server-sent events, False for one JSON body."""
+    message_id: str | None = None
+    model: str | None = None
+    stop: str | None = None
+    complete: bool = False
+    """True once the reply ended in the way the protocol ends one."""
+    error: str | None = None
+    """Type of the error that came inside a stream that had begun well."""
+    diagnostics: Mapping[str, Any] | None = None
+    """The provider's own word on a missed prefix, where it was asked for one."""
+    _usage: dict[str, Any] = field(default_factory=dict)
+    _body: list[bytes] = field(default_factory=list)
+    _events: SseParser = field(default_factory=SseParser)
+    _open: dict[int, tuple[str, str, list[str]]] = field(default_factory=dict)
+    """Tool calls whose arguments are still arriving: id, name and pieces, by block index."""
+
+    @property
+    def usage(self) -> Usage:
+        """What has been reported so far."""
+        return usage_of(self._usage)
+
+    def feed(self, chunk: bytes) -> Iterator[ToolCall]:
+        """Take the next bytes; yields each tool call once, when its arguments have closed."""
+        if not self.streamed:
+            self._body.append(chunk)
+            return
+        for name, data in self._events.feed(chunk):
+            event = _loads(data)
+            if event is not None:
+                yield from self._event(name, event)
+
+    def finish(self) -> Iterator[ToolCall]:
+        """The bytes have ended: read the body where it was not streamed."""
+        if self.streamed:
+            return
+        body = _loads(b"".join(self._body))
+        self._body.clear()
+        if body is None or body.get("type") == "error":
+            return
+        self._message(body)
+        self.complete = body.get("type") == "message"
+        for block in body.get("content") or ():
+            if isinstance(block, Mapping) and block.get("type") == "tool_use" and isinstance(block.get("input"), Mapping):
+                yield ToolCall(name=str(block.get("name")), arguments=block["input"], id=block.get("id"))
+
+    def _event(self, name: str, event: dict[str, Any]) -> Iterator[ToolCall]:
+        kind = event.get("type") or name
+        if kind == "message_start" and isinstance(event.get("message"), Mapping):
+            self._message(event["message"])
+        elif kind == "message_delta":
+            self._take_usage(event.get("usage"))
+            delta = event.get("delta")
+            if isinstance(delta, Mapping) and delta.get("stop_reason"):
+                self.stop = str(delta["stop_reason"])
+        elif kind == "content_block_start":
+            block = event.get("content_block")
+            if isinstance(block, Mapping) and block.get("type") == "tool_use":
+                self._open[event.get("index", -1)] = (str(block.get("id")), str(block.get("name")), [])
+        elif kind == "content_block_delta":
+            delta, call = event.get("delta"), self._open.get(event.get("index", -1))
+            if call is not None and isinstance(delta, Mapping) and delta.get("type") == "input_json_delta":
+                call[2].append(str(delta.get("partial_json", "")))
+        elif kind == "content_block_stop":
+            call = self._open.pop(event.get("index", -1), None)
+            if call is not None:
+                # A tool without arguments sends no delta that holds anything.
+                arguments = _loads("".join(call[2]).encode("utf-8", "surrogatepass") or b"{}")
+                if arguments is not None:
+                    yield ToolCall(name=call[1], arguments=arguments, id=call[0])
+        elif kind == "message_stop":
+            self.complete = True
+        elif kind == "error":
+            error = event.get("error")
+            self.error = str(error.get("type")) if isinstance(error, Mapping) else "error"
+
+    def _message(self, message: Mapping[str, Any]) -> None:
+        self.message_id = message.get("id") if isinstance(message.get("id"), str) else None
+        self.model = message.get("model") if isinstance(message.get("model"), str) else None
+        self.stop = message.get("stop_reason") or self.stop
+        if isinstance(message.get("diagnostics"), Mapping):
+            self.diagnostics = message["diagnostics"]
+        self._take_usage(message.get("usage"))
+
+    def _take_usage(self, usage: Any) -> None:
+        if isinstance(usage, Mapping):
+            self._usage.update({name: value for name, value in usage.items() if value is not None})
+
+
+def _loads(data: bytes) -> dict[str, Any] | None:
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None

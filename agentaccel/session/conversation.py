@@ -1,0 +1,181 @@
+"""What has been seen of one session: in memory, and as the trace store keeps it for other processes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+
+from agentaccel.cache.beliefs import Beliefs
+from agentaccel.cache.prefix import prefixes
+from agentaccel.cache.state import Head, State, head_of
+from agentaccel.canonical import ROOT, digest, link
+from agentaccel.facts import LEVELS, CacheFacts
+from agentaccel.prompt.drift import Print, SegmentPrint
+from agentaccel.trace.record import dump_state, load_beliefs, load_state
+from agentaccel.trace.store import SessionRow, Store
+from agentaccel.types import Prompt, Segment
+
+
+@dataclass(slots=True)
+class Conversation:
+    """One session, shared by every handle of the same id in this process. `lock` guards every field."""
+
+    id: str
+    agent: str | None = None
+    tenant: str | None = None
+    parent: str | None = None
+    workload: str = ""
+    """What statistics are learned for; known from the first request on."""
+    created: float | None = None
+    snapshot: Beliefs = field(default_factory=Beliefs)
+    """What was believed of the workload when the session began; the same in every process that takes part."""
+    state: State = field(default_factory=State)
+    head: Head | None = None
+    print: Print | None = None
+    """Checksums of the last prompt, to place a change in it; only in the process that saw it."""
+    stored_turns: int = 0
+    """Turns that the store had when this process last looked."""
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+
+def workload_of(prompt: Prompt, agent: str | None) -> str:
+    """The name that statistics are kept under: the agent's, else tool names and model, never system text."""
+    if agent:
+        return f"agent {agent}"
+    names = sorted(segment.name for segment in prompt.segments if segment.level == "tools")
+    parts = (prompt.model.encode("utf-8", "replace"), *(name.encode("utf-8", "replace") for name in names))
+    return "tools " + digest(b"\x00".join(parts)).hex()
+
+
+def lineage_of(prompt: Prompt) -> list[bytes]:
+    """A hash of the conversation after each message, first to last: what the next request of it begins with.
+
+    Only messages count, so that a clock in the system prompt or a reordered tool list does not make a new session.
+    """
+    hashes: list[bytes] = []
+    parent = ROOT
+    last: Any = None
+    for segment in prompt.segments:
+        if segment.level != "messages":
+            continue
+        if segment.path[1] != last and last is not None:
+            hashes.append(parent)
+        last = segment.path[1]
+        parent = link(parent, segment.digest)
+    if last is not None:
+        hashes.append(parent)
+    return hashes
+
+
+def lineage_written(prompt: Prompt, tenant: str | None, born: int) -> tuple[bytes, ...]:
+    """The hashes under which the next request finds this conversation: its end, its last reply, its first exchange.
+
+    The last reply is the way back where the end is replaced each turn; the first exchange, where history is edited.
+    Replies among the first `born` messages came with the session's first request: examples, perhaps, which every
+    session of an agent begins with, so they say nothing about which one it is.
+    """
+    hashes = lineage_of(prompt)
+    if not hashes:
+        return ()
+    roles: dict[Any, str] = {s.path[1]: s.role for s in prompt.segments if s.level == "messages"}
+    replies = [i for i, role in enumerate(roles.values()) if role == "assistant" and i >= born]
+    chosen = [len(hashes) - 1, *([replies[-1], replies[0]] if replies else [])]
+    return tuple(dict.fromkeys(_for_tenant(hashes[i], tenant) for i in chosen))
+
+
+def lineage_sought(prompt: Prompt, tenant: str | None) -> tuple[bytes, ...]:
+    """The hashes by which this request may go on from an earlier one, longest first; the request itself left out.
+
+    So a request that is repeated begins a session of its own, and a single first message never joins one: many
+    conversations begin with the same words.
+    """
+    hashes = lineage_of(prompt)
+    return tuple(_for_tenant(hash_, tenant) for hash_ in reversed(hashes[:-1]))
+
+
+def _for_tenant(hash_: bytes, tenant: str | None) -> bytes:
+    return link(hash_, digest(tenant.encode("utf-8", "replace"))) if tenant else hash_
+
+
+# --- the store's form -------------------------------------------------------------------------------------------------
+
+
+def row_of(conversation: Conversation) -> SessionRow:
+    """The conversation as the store keeps it; the head is written separately, once its chains have row ids."""
+    return SessionRow(
+        id=conversation.id,
+        agent=conversation.agent,
+        tenant=conversation.tenant,
+        parent=conversation.parent,
+        workload=conversation.workload,
+        created=conversation.created or 0.0,
+        turns=conversation.state.turns,
+        snapshot=orjson.dumps(conversation.snapshot.counts).decode(),
+        state=dump_state(conversation.state),
+        head=None,
+    )
+
+
+def dump_head(head: Head, ends: tuple[int, int, int]) -> str:
+    """What of a head cannot be read off its chains, and where these end."""
+    return orjson.dumps(
+        {
+            "ends": ends,
+            "parameters": {name: value.hex() for name, value in head.parameters.items()},
+            "model": head.model.encode("utf-8", "replace").decode(),
+            "messages": head.messages,
+            "last_message": head.last_message,
+            "started": head.started,
+            "tokens": head.tokens,
+            "message_id": head.message_id,
+        }
+    ).decode()
+
+
+def refresh(conversation: Conversation, store: Store, facts: CacheFacts | None, provider: str) -> None:
+    """Take over what other processes have added to the session since this one last looked."""
+    turns = store.turns_of(conversation.id)
+    if turns == conversation.stored_turns:
+        return
+    row = store.session(conversation.id)
+    if row is None:
+        return
+    conversation.agent = conversation.agent or row.agent
+    conversation.parent = conversation.parent or row.parent
+    conversation.tenant = conversation.tenant or row.tenant
+    conversation.workload = row.workload
+    conversation.created = row.created
+    conversation.snapshot = load_beliefs(orjson.loads(row.snapshot))
+    conversation.state = load_state(row.state)
+    conversation.stored_turns = turns
+    conversation.head = conversation.print = None
+    if row.head is not None and facts is not None:
+        conversation.head, conversation.print = _load_head(orjson.loads(row.head), store, facts, provider)
+
+
+def _load_head(raw: Mapping[str, Any], store: Store, facts: CacheFacts, provider: str) -> tuple[Head, Print]:
+    segments: list[Segment] = []
+    for end in raw["ends"]:
+        segments.extend(store.chain_to(end) if end else ())
+    parameters = {name: bytes.fromhex(value) for name, value in raw["parameters"].items()}
+    prompt = Prompt(
+        provider=provider,
+        platform=facts.platform,
+        model=raw["model"],
+        segments=tuple(replace(segment, path=("messages", 0)) for segment in segments),
+        parameters=parameters,
+        markers=(),
+        messages=raw["messages"],
+        stream=False,
+    )
+    head = head_of(
+        prefixes(prompt, facts), started=raw["started"], tokens=raw["tokens"], message_id=raw["message_id"]
+    )
+    prints = tuple(SegmentPrint(s.level, s.name, s.digest, b"", b"") for s in segments)
+    known = Print(model=raw["model"], parameters=parameters, messages=raw["messages"], segments=prints)
+    assert sum(head.levels[level] for level in LEVELS) == len(segments)
+    return replace(head, last_message=raw["last_message"]), known

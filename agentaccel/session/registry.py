@@ -1,0 +1,113 @@
+"""Which conversation a request belongs to: the open session, else the one whose prefix it goes on from."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from agentaccel.canonical import digest, identity_bytes
+from agentaccel.session.conversation import Conversation, lineage_of, lineage_sought
+from agentaccel.trace.recorder import Recorder
+from agentaccel.types import Prompt, ToolCall
+
+_MOST_CONVERSATIONS = 1024
+"""Conversations kept in memory; an older one is read back from the store when it goes on."""
+_MOST_REMEMBERED = 16384
+"""Hashes kept in memory per kind, about sixteen per conversation."""
+
+
+@dataclass(slots=True)
+class Registry:
+    """Conversations by id and by lineage. Thread-safe."""
+
+    recorder: Recorder
+    _conversations: OrderedDict[str, Conversation] = field(default_factory=OrderedDict)
+    _waiting: OrderedDict[bytes, OrderedDict[str, bool]] = field(default_factory=OrderedDict)
+    """For each lineage hash, the sessions that came to it, in that order, and whether they have gone past it."""
+    _at: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
+    """For each session, the hashes it waits at."""
+    _begun: OrderedDict[bytes, str] = field(default_factory=OrderedDict)
+    """Conversations by the whole of their first request, so that a retry does not begin another."""
+    _asked: OrderedDict[bytes, str] = field(default_factory=OrderedDict)
+    """Sessions by the identity of the tool calls that the model asked for in them."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def named(self, session_id: str) -> Conversation:
+        """The conversation called `session_id`, begun if there is none."""
+        with self._lock:
+            conversation = self._conversations.get(session_id)
+            if conversation is None:
+                conversation = self._conversations[session_id] = Conversation(id=session_id)
+                while len(self._conversations) > _MOST_CONVERSATIONS:
+                    gone, _ = self._conversations.popitem(last=False)
+                    self._at.pop(gone, None)
+            self._conversations.move_to_end(session_id)
+            return conversation
+
+    def by_lineage(self, prompt: Prompt, tenant: str | None = None) -> Conversation | None:
+        """The conversation that `prompt` goes on from; None where it begins one."""
+        for hash_ in lineage_sought(prompt, tenant):
+            found = self._here(hash_) or self._stored(hash_)
+            if found is not None:
+                return self.named(found)
+        return None
+
+    def begin(self, prompt: Prompt, *, retried: bool) -> Conversation:
+        """A new conversation under a name of our own; the one of the failed attempt where the request is `retried`."""
+        whole = lineage_of(prompt)[-1:]
+        with self._lock:
+            name = self._begun.get(whole[0]) if retried and whole else None
+        conversation = self.named(name or f"s-{secrets.token_hex(8)}")
+        if whole:
+            with self._lock:
+                _remember(self._begun, whole[0], conversation.id)
+        return conversation
+
+    def asked(self, call: ToolCall, session_id: str) -> None:
+        """The model asked for `call` in that session, so whoever runs it now runs it for that session."""
+        with self._lock:
+            _remember(self._asked, identity_of(call), session_id)
+
+    def asker(self, call: ToolCall) -> str | None:
+        """The session in which the model last asked for exactly this call."""
+        with self._lock:
+            return self._asked.get(identity_of(call))
+
+    def waits_at(self, session_id: str, hashes: tuple[bytes, ...]) -> None:
+        """The session has come to `hashes`, and past those it waited at before."""
+        with self._lock:
+            for hash_ in self._at.get(session_id, ()):
+                if hash_ in self._waiting and session_id in self._waiting[hash_]:
+                    self._waiting[hash_][session_id] = True
+            self._at[session_id] = hashes
+            for hash_ in hashes:
+                sessions = self._waiting.setdefault(hash_, OrderedDict())
+                sessions[session_id] = False
+                self._waiting.move_to_end(hash_)
+            while len(self._waiting) > _MOST_REMEMBERED:
+                self._waiting.popitem(last=False)
+
+    def _stored(self, hash_: bytes) -> str | None:
+        return self.recorder.read(lambda store: store.session_of(hash_), None)
+
+    def _here(self, hash_: bytes) -> str | None:
+        with self._lock:
+            sessions = self._waiting.get(hash_)
+            if not sessions:
+                return None
+            waiting = next((name for name, passed in sessions.items() if not passed), None)
+            return waiting if waiting is not None else next(reversed(sessions))
+
+
+def identity_of(call: ToolCall, key: bytes = b"") -> bytes:
+    """Equal for equal calls: the name and the arguments, whatever the order of their keys."""
+    return digest(identity_bytes([call.name, call.arguments]), key)
+
+
+def _remember(known: OrderedDict[bytes, str], what: bytes, session_id: str) -> None:
+    known[what] = session_id
+    known.move_to_end(what)
+    while len(known) > _MOST_REMEMBERED:
+        known.popitem(last=False)

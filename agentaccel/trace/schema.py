@@ -1,0 +1,62 @@
+"""The tables of the trace store, as numbered migrations: the number of those applied is SQLite's `user_version`.
+
+Segments are a content-addressed, parent-linked chain per level: a turn points at the ends of three chains, and a
+conversation that grows by two blocks adds two rows.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from agentaccel.errors import TraceError
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE sessions (
+        id TEXT PRIMARY KEY, agent TEXT, tenant TEXT, parent TEXT, workload TEXT NOT NULL,
+        created REAL NOT NULL, turns INTEGER NOT NULL, snapshot TEXT NOT NULL, state TEXT NOT NULL, head TEXT
+    ) WITHOUT ROWID;
+    CREATE TABLE segments (
+        id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, digest BLOB NOT NULL, level TEXT NOT NULL,
+        kind TEXT NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL, content BLOB,
+        UNIQUE (parent, digest, level)
+    );
+    CREATE TABLE turns (
+        id INTEGER PRIMARY KEY, session TEXT NOT NULL, started REAL NOT NULL,
+        tools INTEGER NOT NULL, system INTEGER NOT NULL, messages INTEGER NOT NULL, record TEXT NOT NULL
+    );
+    CREATE INDEX turns_by_time ON turns (started);
+    CREATE TABLE tools (id INTEGER PRIMARY KEY, session TEXT NOT NULL, started REAL NOT NULL, record TEXT NOT NULL);
+    CREATE INDEX tools_by_time ON tools (started);
+    CREATE TABLE lineage (
+        hash BLOB NOT NULL, session TEXT NOT NULL, at REAL NOT NULL, passed INTEGER NOT NULL,
+        PRIMARY KEY (hash, session)
+    ) WITHOUT ROWID;
+    CREATE INDEX lineage_by_session ON lineage (session);
+    CREATE TABLE beliefs (
+        workload TEXT NOT NULL, topic TEXT NOT NULL, yes REAL NOT NULL, n REAL NOT NULL, PRIMARY KEY (workload, topic)
+    ) WITHOUT ROWID;
+    CREATE TABLE statics (hash BLOB PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
+    """,
+)
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring the tables up to date; safe when several processes do it at once. Raises `TraceError` on a newer store."""
+    if connection.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > len(MIGRATIONS):
+            raise TraceError(
+                f"this trace store has format {version}, and this agentaccel knows up to {len(MIGRATIONS)}: upgrade it"
+            )
+        for script in MIGRATIONS[version:]:
+            for statement in filter(str.strip, script.split(";")):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")

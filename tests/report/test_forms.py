@@ -1,0 +1,231 @@
+"""The report as people see it: 80 columns, with and without colour, in Markdown, and from the command line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from inline_snapshot import snapshot
+
+from agentaccel.cli.report import report_command
+from agentaccel.report import render_markdown, render_text, report
+from agentaccel.trace.importers import ImportTally
+from agentaccel.types import Cause, Drift, Miss, ToolRecord, TurnRecord, Usage
+
+NOON = 1_770_000_000.0
+MODEL = "claude-sonnet-4-5"
+PRICES = {MODEL: {"input": 10.0, "output": 50.0, "read": 1.0, "write": {"5m": 12.5, "1h": 20.0}}}
+
+
+def records() -> list[TurnRecord | ToolRecord]:
+    """A session of ours that saved, a sub-agent, a silent one, and a failure."""
+    first = TurnRecord(
+        session="0b6ad9f0-0000-4000-8000-000000000001",
+        provider="anthropic",
+        model=MODEL,
+        started=NOON,
+        first_byte=NOON + 1.5,
+        finished=NOON + 4,
+        usage=Usage(input=20_000, read=0, write={"5m": 19_000}, output=300),
+        as_written=Usage(input=20_000, read=0, write={}),
+        reusable=0,
+        misses=(Miss(cause=Cause.FIRST, tokens=20_000),),
+    )
+    second = replace(
+        first,
+        started=NOON + 10,
+        first_byte=NOON + 10.4,
+        finished=NOON + 12,
+        usage=Usage(input=25_000, read=12_000, write={"5m": 12_500}, output=200),
+        as_written=Usage(input=25_000, read=0, write={}),
+        reusable=20_000,
+        misses=(Miss(cause=Cause.CHANGED, tokens=8_000),),
+        drift=Drift(level="system", where="system[0].text", likely="clock", byte=41),
+    )
+    silent = replace(second, session="silent", usage=Usage(), as_written=None, misses=(), drift=None, mode="observe")
+    failed = replace(silent, outcome="failed", error="OverloadedError", mode="on", first_byte=None)
+    sub = replace(first, session=f"{first.session}/a7f5273", parent=first.session, mode="holdout")
+    call = ToolRecord(session=first.session, name="search", key="", started=NOON + 4, finished=NOON + 9, outcome="ok")
+    return [first, call, second, silent, failed, sub]
+
+
+def test_the_text_is_whole_in_80_columns() -> None:
+    """Pinned as a whole: what a user reads after `agentaccel report --causes`."""
+    text = render_text(report(records(), causes=True, prices=PRICES))
+    assert max(map(len, text.splitlines())) <= 80
+    assert text == snapshot("""\
+2 sessions, 1 sub-agent, 4 requests, 2026-02-02
+
+Prompt cache (tokens)
+  hit rate         18.5 %  cache reads / all input tokens
+    possible       30.8 %  had every earlier prefix been read
+  input            65,000
+    read           12,000
+    written        50,500  50,500 for 5m
+    neither         2,500
+  re-write factor    1.12  written / had to be written once
+
+Cost of input (USD)
+  paid             0.6683
+  as you wrote it  0.6975  agentaccel saved 0.0292 (4.2 %)
+  without cache    0.6500  0.97 times what was paid
+  perfect cache    0.4700  0.70 times what was paid
+  output, apart    0.0400
+
+Why tokens were not read
+cause             times  tokens     USD
+  first request       2  40,000  0.4550
+  prompt changed      1   8,000  0.0912
+  A first request has nothing of its own session to read.
+
+Time
+  first byte, warm  0.40 / 0.40 s  p50 / p90 of 1
+  first byte, cold  1.50 / 1.50 s  p50 / p90 of 2
+  tool calls                    1
+  share in tools           29.4 %  of the time at work, pauses left out
+
+Rate limit (input tokens)
+  counted           53,000  53,000 in the busiest minute
+  with cache reads  65,000  65,000 in the busiest minute
+
+Requests
+  answered        4
+  no telemetry    1  n/a in the figures; 1 session without any
+  failed          1  counted apart
+
+By mode
+mode       requests  hit rate  USD a request
+  holdout         1     0.0 %         0.2475
+  observe         1       n/a            n/a
+  on              2    26.7 %         0.2104
+  Holdout and bypass are left as written.
+
+By session
+session                      reqs  input  hit rate  re-write    paid  no cache
+  0b6ad9f0-0000-40…00000001     2  45.0k    26.7 %      1.26  0.4208    0.4500
+  0b6ad9f0-0000-40…/a7f5273     1  20.0k     0.0 %      0.95  0.2475    0.2000
+  silent                        1    n/a       n/a       n/a     n/a       n/a
+
+Causes by session
+session                                  cause           times  tokens     USD
+  0b6ad9f0-0000-4000-8000-000000000001   first request       1  20,000  0.2275
+  0b6ad9f0-0000-4000-8000-000000000001   prompt changed      1   8,000  0.0912
+  0b6ad9f0-0000-4000-8000-0000…/a7f5273  first request       1  20,000  0.2275
+
+Largest misses (times in UTC)
+when           session           tokens  why
+  02-02 02:40  0b6ad9f…00000001   8,000  prompt changed: system[0].text: clock
+""")
+
+
+def test_colour_changes_nothing_but_the_colour() -> None:
+    """The same words, with escapes around them."""
+    found = report(records(), causes=True, prices=PRICES)
+    coloured = render_text(found, color=True)
+    assert "\x1b[" in coloured
+    assert "\x1b[" not in render_text(found)
+    assert "hit rate" in coloured
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 132])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    """From narrow to wide; numbers stay whole from 80 columns on."""
+    text = render_text(report(records(), causes=True, prices=PRICES), width)
+    assert max(map(len, text.splitlines())) <= max(width, 40)
+
+
+def test_a_loss_is_called_a_loss() -> None:
+    """In plain words."""
+    dear = replace(records()[0], as_written=Usage(input=20_000, read=20_000, write={}))  # type: ignore[type-var]
+    assert "agentaccel cost 0.2275 more" in render_text(report([dear], prices=PRICES))
+
+
+def test_nothing_to_report_says_what_to_do() -> None:
+    """An empty store is a beginning."""
+    text = render_text(report([]))
+    assert "agentaccel report ~/.claude/projects" in text
+    assert "Accel().wrap(" in text
+    assert "Nothing to report" in render_markdown(report([]))
+
+
+def test_what_the_import_skipped_is_said() -> None:
+    """Lines, files, and replies that were told twice."""
+    tally = ImportTally(lines=1000, skipped=3, cut=1, duplicates=7, unrecognised=["x.jsonl"], empty=2)
+    text = render_text(report(records(), prices=PRICES, tally=tally))
+    notes = [line for line in text.splitlines() if line.startswith("note: ")]
+    assert notes == snapshot(
+        [
+            "note: 3 of 1,000 lines could not be read and were skipped",
+            "note: 1 last lines were cut or still being written, and were skipped",
+            "note: 7 replies or runs were in more than one file and count once",
+            "note: 2 files were empty",
+            "note: neither Claude Code logs nor agent runs: x.jsonl",
+        ]
+    )
+
+
+def test_names_from_logs_cannot_write_to_the_terminal_or_break_a_table() -> None:
+    """Escapes, directions and pipes are made harmless; markup is shown as it is."""
+    evil = replace(records()[0], session="a|b\x1b[31m\n[bold]\u202e\ud800")
+    found = report([evil, records()[2]], causes=True, prices=PRICES)
+    text, page = render_text(found), render_markdown(found)
+    assert "\x1b" not in text + page
+    assert "[bold]" in text
+    assert "a\\|b" in page
+    text.encode()
+    page.encode()
+
+
+def test_markdown_is_headings_and_tables() -> None:
+    """For a pull request."""
+    page = render_markdown(report(records(), by="model", prices=PRICES))
+    assert page.startswith("# agentaccel report\n\n2 sessions, 1 sub-agent")
+    assert "\n| hit rate |" in page
+    assert "\n## By model\n" in page
+
+
+def log(path: Path) -> Path:
+    message = {"id": "m", "model": MODEL, "usage": {"input_tokens": 5, "cache_read_input_tokens": 95}}
+    entry = {
+        "type": "assistant",
+        "sessionId": "s1",
+        "requestId": "r",
+        "timestamp": "2026-02-02T00:00:00Z",
+        "message": message,
+    }
+    path.write_text(json.dumps(entry) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "json"])
+@pytest.mark.parametrize("by", ["session", "agent", "model", "tenant", "day"])
+def test_the_command_reads_logs_and_shows_them(tmp_path: Path, form: str, by: str) -> None:
+    """Every form with every grouping."""
+    done = CliRunner().invoke(report_command, [str(log(tmp_path / "a.jsonl")), "--by", by, "--format", form])
+    assert done.exit_code == 0, done.output
+    if form == "json":
+        assert json.loads(done.stdout)["total"]["hit_rate"] == 0.95
+    else:
+        assert "95.0 %" in done.stdout
+
+
+def test_the_command_refuses_what_it_cannot_read(tmp_path: Path) -> None:
+    """Exit code 2 and one sentence."""
+    (tmp_path / "b.jsonl").write_text('{"event": 1}\n', encoding="utf-8")
+    for argument in ("nowhere", "b.jsonl"):
+        done = CliRunner().invoke(report_command, [str(tmp_path / argument)])
+        assert done.exit_code == 2
+        assert argument in done.stderr
+    (tmp_path / "store").write_bytes(b"SQLite format 3\x00")
+    done = CliRunner().invoke(report_command, [str(tmp_path / "store"), str(log(tmp_path / "a.jsonl"))])
+    assert done.exit_code == 2
+
+
+def test_an_empty_folder_is_nothing_to_report(tmp_path: Path) -> None:
+    """Not an error."""
+    done = CliRunner().invoke(report_command, [str(tmp_path)])
+    assert done.exit_code == 0
+    assert "Nothing to report" in done.stdout
