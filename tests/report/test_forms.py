@@ -76,7 +76,7 @@ Cost of input (USD)
   output, apart    0.0400
 
 Why tokens were not read
-cause             times  tokens     USD
+  cause           times  tokens     USD
   first request       2  40,000  0.4550
   prompt changed      1   8,000  0.0912
   A first request has nothing of its own session to read.
@@ -97,26 +97,26 @@ Requests
   failed          1  counted apart
 
 By mode
-mode       requests  hit rate  USD a request
+  mode     requests  hit rate  USD a request
   holdout         1     0.0 %         0.2475
   observe         1       n/a            n/a
   on              2    26.7 %         0.2104
   Holdout and bypass are left as written.
 
 By session
-session                      reqs  input  hit rate  re-write    paid  no cache
-  0b6ad9f0-0000-40…00000001     2  45.0k    26.7 %      1.26  0.4208    0.4500
-  0b6ad9f0-0000-40…/a7f5273     1  20.0k     0.0 %      0.95  0.2475    0.2000
-  silent                        1    n/a       n/a       n/a     n/a       n/a
+  session                requests  uncached    read  written  hit rate    paid
+  0b6ad9f0-000…00000001         2     1,500  12,000   31,500    26.7 %  0.4208
+  0b6ad9f0-000…/a7f5273         1     1,000       0   19,000     0.0 %  0.2475
+  silent                        1       n/a     n/a      n/a       n/a     n/a
 
 Causes by session
-session                                  cause           times  tokens     USD
+  session                                cause           times  tokens     USD
   0b6ad9f0-0000-4000-8000-000000000001   first request       1  20,000  0.2275
   0b6ad9f0-0000-4000-8000-000000000001   prompt changed      1   8,000  0.0912
   0b6ad9f0-0000-4000-8000-0000…/a7f5273  first request       1  20,000  0.2275
 
 Largest misses (times in UTC)
-when           session           tokens  why
+  when         session           tokens  why
   02-02 02:40  0b6ad9f…00000001   8,000  prompt changed: system[0].text: clock
 """)
 

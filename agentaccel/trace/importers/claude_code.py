@@ -76,7 +76,7 @@ class _Thread:
     session: str
     parent: str | None
     prompted: float = 0.0
-    """When the last message to the model was written: the request began then."""
+    """When a message to the model was written that has no reply yet: its request began then; 0.0 for none."""
     compacted: bool = False
     model: str = "unknown"
     past: Conversation = field(default_factory=Conversation)
@@ -212,6 +212,7 @@ class _Reader:
         started = min(thread.prompted or at, at)
         reply = _Reply(thread, model, platform, started, at, thread.compacted, repeated)
         thread.compacted, thread.model = False, model
+        thread.prompted = 0.0  # the next request has a message of its own; if it is not logged, its time is not known
         self._replies[key] = reply
         self.queue.append(reply)
         self._keys.append(key)

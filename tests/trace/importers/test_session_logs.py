@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from agentaccel.errors import TraceError
 from agentaccel.trace.importers import ImportTally, read_logs
+from agentaccel.trace.importers.lines import MAX_LINE
 from agentaccel.types import Cause, ToolRecord, TurnRecord, Usage
 
 NOON = 1_770_000_000.0
@@ -128,6 +129,22 @@ def test_garbage_in_the_middle_is_counted_and_the_rest_is_read(tmp_path: Path) -
     tally = ImportTally()
     assert len(turns(log, tally=tally)) == 3
     assert tally.skipped == 5
+
+
+def test_a_line_beyond_all_measure_is_skipped(tmp_path: Path) -> None:
+    """It is neither kept in memory nor the end of the import."""
+    log = write(tmp_path / "a.jsonl", [reply(0, "1", usage(write=10))], b"x" * (MAX_LINE + 5) + b"\n")
+    with log.open("ab") as file:
+        file.write(json.dumps(reply(1, "2", usage(write=10))).encode() + b"\n")
+    tally = ImportTally()
+    assert len(turns(log, tally=tally)) == 2
+    assert (tally.lines, tally.skipped) == (3, 1)
+
+
+def test_a_reply_without_a_logged_prompt_begins_with_its_first_line(tmp_path: Path) -> None:
+    """An older prompt would make it seem to have taken hours."""
+    log = write(tmp_path / "a.jsonl", [prompt(0), reply(2, "1", usage(write=10)), reply(9000, "2", usage(read=10))])
+    assert [turn.started - NOON for turn in turns(log)] == [0, 9000]
 
 
 def test_a_line_with_half_a_character_is_still_read(tmp_path: Path) -> None:
