@@ -77,11 +77,11 @@ class Accel:
     def turn(self, request: Request, *, provider: str = "anthropic", platform: str = "api") -> Turn:
         """A turn for people with their own HTTP: give it events, and send the request of its `Send` command.
 
-            turn = accel.turn(body)
-            [send] = turn.handle(Started(time.monotonic()))
-            reply = my_post(send.request)
-            turn.handle(Reported(usage=usage_of(reply["usage"])))
-            turn.handle(Finished(time.monotonic()))
+        turn = accel.turn(body)
+        [send] = turn.handle(Started(time.monotonic()))
+        reply = my_post(send.request)
+        turn.handle(Reported(usage=usage_of(reply["usage"])))
+        turn.handle(Finished(time.monotonic()))
         """
         request = _checked(request, provider)
         if self.policy.mode == "off":
@@ -126,7 +126,12 @@ class Accel:
     # --- sessions -----------------------------------------------------------------------------------------------------
 
     def session(
-        self, id: str, *, agent: str | None = None, tenant: str | None = None, parent: str | None = None  # noqa: A002
+        self,
+        id: str,
+        *,
+        agent: str | None = None,
+        tenant: str | None = None,
+        parent: str | None = None,
     ) -> Session:
         """The conversation called `id`, to be entered; what is said of it here outlasts this process.
 

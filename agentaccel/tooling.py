@@ -128,9 +128,7 @@ def _signature(tool: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def _arguments(
-    signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Mapping[str, Any]:
+def _arguments(signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
     """Arguments by name, as the model gives them; by position where the signature does not say."""
     if signature is not None and args:
         try:

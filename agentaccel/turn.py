@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
 
 from agentaccel.types import CachePlan, Outcome, Request, ToolCall, Usage
 

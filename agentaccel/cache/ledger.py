@@ -72,9 +72,7 @@ Tokens = Callable[[int], float]
 """Tokens of the prefix that ends with segment i, inclusive; 0 for -1."""
 
 
-def bill(
-    prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool], tokens: Tokens, positions: str
-) -> Bill:
+def bill(prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool], tokens: Tokens, positions: str) -> Bill:
     """The arithmetic of a request with `marks` (ascending) when `live(i)` tells whether the prefix up to i is held.
 
     `tokens(i)` must not decrease. The caller leaves out marks on prefixes below the model's minimum: they do nothing.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentaccel.canonical import chain, digest
 from agentaccel.cache.prefix import Prefixes
+from agentaccel.canonical import chain, digest
 from agentaccel.facts import LEVELS
 from agentaccel.types import show_path
 

@@ -41,6 +41,8 @@ class View:
     """What is believed of the workload, this session's own observations included."""
     now: float
     """Seconds since the epoch."""
+    cut: int = 0
+    """Segments at the end of the prompt that the next one is expected to replace."""
     ttl: str = "auto"
     """The user's choice of lifetime, or "auto" for the provider's default."""
     price: PriceCard | None = None
@@ -104,9 +106,7 @@ def plan(prefix: Prefixes, view: View) -> CachePlan:
     bill_, cost = _cost(scene, chosen)
     bare = _expected_cost(scene, ())
     return CachePlan(
-        markers=tuple(
-            Marker(path=_path(prefix, one.at), ttl=one.ttl, reason=one.reason, ours=True) for one in chosen
-        ),
+        markers=tuple(Marker(path=_path(prefix, one.at), ttl=one.ttl, reason=one.reason, ours=True) for one in chosen),
         reasons=tuple(reasons),
         expected=bill_.expected,
         expected_cost=None if view.price is None else cost * view.price.input,
@@ -127,7 +127,9 @@ def marks_of(prefix: Prefixes, markers: Sequence[Marker]) -> tuple[Mark, ...]:
         if marker.path == ():
             at = next((i for i in reversed(range(len(segments))) if segments[i].markable), None)
         elif at is None:
-            at = next((by_path[marker.path[:n]] for n in range(len(marker.path), 0, -1) if marker.path[:n] in by_path), None)
+            at = next(
+                (by_path[marker.path[:n]] for n in range(len(marker.path), 0, -1) if marker.path[:n] in by_path), None
+            )
         if at is not None:
             marks.append(Mark(at, marker.ttl))
     return tuple(sorted(marks, key=lambda mark: mark.at))
@@ -161,9 +163,9 @@ def _scene(prefix: Prefixes, view: View) -> _Scene:
         existing=marks_of(prefix, prompt.markers),
         going_on=view.beliefs.goes_on(turn_of(prompt), tools=any(s.level == "tools" for s in prompt.segments)),
         static=static[-1] if static else -1,
-        warm=frozenset(
-            index for hash_, index in prefix.index.items() if state.ledger.live(hash_, view.now)
-        ) if state.ledger.entries else frozenset(),
+        warm=frozenset(index for hash_, index in prefix.index.items() if state.ledger.live(hash_, view.now))
+        if state.ledger.entries
+        else frozenset(),
     )
 
 
@@ -183,8 +185,8 @@ def _survival(prefix: Prefixes, view: View) -> tuple[tuple[int, float], ...]:
         place = find(prefix, name)
         if place is not None:
             steps.append((place.index, beliefs.stable(name)))
-    if view.state.cut:
-        steps.append((max(len(prefix.hashes) - view.state.cut, 0), beliefs.stable(TAIL)))
+    if view.cut:
+        steps.append((max(len(prefix.hashes) - view.cut, 0), beliefs.stable(TAIL)))
     steps.sort()
     value, product = 1.0, []
     for start, probability in steps:
@@ -329,9 +331,7 @@ def _path(prefix: Prefixes, at: int) -> tuple[str | int, ...]:
     return prefix.prompt.segments[at].path
 
 
-def _remarks(
-    scene: _Scene, candidates: Sequence[Candidate], chosen: Sequence[Candidate], room: int
-) -> list[str]:
+def _remarks(scene: _Scene, candidates: Sequence[Candidate], chosen: Sequence[Candidate], room: int) -> list[str]:
     """Why there are not more markers."""
     facts = scene.facts
     remarks: list[str] = []

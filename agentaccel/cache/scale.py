@@ -40,7 +40,9 @@ class Scale:
         return estimate
 
 
-def scale(prefix: Prefixes, known: Mapping[bytes, int], bytes_per_token: float | None, total: int | None = None) -> Scale:
+def scale(
+    prefix: Prefixes, known: Mapping[bytes, int], bytes_per_token: float | None, total: int | None = None
+) -> Scale:
     """The scale for the prompt of `prefix`.
 
     `known` holds exact counts by prefix hash; `bytes_per_token` is what was learned (None: the facts' prior); `total`

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 
 from agentaccel.cache.beliefs import Observation
 from agentaccel.cache.ledger import Bill, Ledger, Mark, after, bill
-from agentaccel.cache.places import PARAMETERS, TAIL, TOOLS, find
+from agentaccel.cache.observe import Observed, broken_place
+from agentaccel.cache.places import PARAMETERS, TAIL
 from agentaccel.cache.plan import reaching, turn_of
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scale import Scale, scale
-from agentaccel.canonical import chain, digest
 from agentaccel.cache.state import Head, State, shared_length
-from agentaccel.facts import LEVELS, priors
-from agentaccel.types import Cause, Expected, Miss, Usage, show_path
+from agentaccel.facts import priors
+from agentaccel.types import Cause, Expected, Miss, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +57,11 @@ class Settled:
     """What the workload's statistics gain by it."""
 
 
-def settle(state: State, head: Head | None, sent: Sent) -> Settled:
+def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> Settled:
     """Fold one answered request into `state`; `head` is the prompt before it, if there was one."""
     prefix, usage = sent.prefix, sent.usage
     known = {h: e.tokens for h, e in state.ledger.entries.items() if e.tokens is not None}
     tokens = scale(prefix, known, state.seen.bytes_per_token(prefix.prompt.model), usage.input)
-    observed = _observe(state, head, prefix, sent.started)
     predicted = _bill(prefix, sent.marks, state.ledger, tokens, sent.started)
     actual, exact = _actual(state.ledger, prefix, predicted, sent, tokens)
     ledger = after(state.ledger, prefix, actual, started=sent.started, visible=sent.visible, exact=exact)
@@ -150,90 +149,7 @@ def _size(prefix: Prefixes, usage: Usage) -> tuple[Observation, ...]:
     return (Observation(f"bytes/{prefix.prompt.model}", float(prefix.size), float(usage.input)),)
 
 
-# --- what was seen --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Observed:
-    stability: tuple[Observation, ...]
-    variants: Mapping[str, Mapping[bytes, float]]
-    cut: int
-
-
-def _observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> _Observed:
-    """Which places came back: unchanged, or as a variant sent so recently that its entry may still be warm."""
-    if head is None:
-        return _Observed((), state.variants, 0)
-    lifetime = prefix.facts.ttls[0].seconds
-    shared = shared_length(head, prefix)
-    variants = {name: {v: t for v, t in old.items() if t + lifetime > now} for name, old in state.variants.items()}
-    seen: list[Observation] = []
-    cut = 0
-    broken = _broken_place(head, prefix, shared)
-    names = dict.fromkeys([*state.seen.unstable_places(), *([broken] if broken else [])])
-    for name in names:
-        if name in ("any", TAIL):
-            continue
-        place = find(prefix, name)
-        if place is None:
-            continue
-        past = variants.setdefault(name, {})
-        before = _before(head, prefix, name)
-        if before is not None:
-            past.setdefault(before, head.started)
-        seen.append(Observation(f"stable/{name}", float(place.digest in past)))
-        past[place.digest] = now
-    if broken == TAIL:
-        cut = len(head.hashes) - shared
-    if broken == TAIL or state.cut:
-        seen.append(Observation(f"stable/{TAIL}", float(broken != TAIL)))
-    if broken is None:
-        seen.append(Observation("stable/any", 1.0))
-    return _Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0))
-
-
-def _broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:
-    """The name of the place where this prompt left the one before; None where it only grew."""
-    if shared == len(head.hashes):
-        return None
-    for level in LEVELS:
-        changed = _changed_parameters(head, prefix)
-        start = sum(head.levels[one] for one in LEVELS[: LEVELS.index(level)])
-        if shared == start:
-            hit = [name for name in changed if level in _breaks(prefix, name)]
-            if hit:
-                return PARAMETERS + hit[0]
-    segments = prefix.prompt.segments
-    if shared < head.levels["tools"]:
-        return TOOLS
-    if shared >= len(segments) or segments[shared].level == "messages":
-        if shared >= head.last_message:
-            return TAIL
-        return show_path(segments[shared].path) if shared < len(segments) else TAIL
-    return show_path(segments[shared].path)
-
-
-def _changed_parameters(head: Head, prefix: Prefixes) -> list[str]:
-    now = prefix.prompt.parameters
-    changed = [name for name in {**head.parameters, **now} if head.parameters.get(name) != now.get(name)]
-    return (["model"] if head.model != prefix.prompt.model else []) + changed
-
-
-def _breaks(prefix: Prefixes, parameter: str) -> tuple[str, ...]:
-    return LEVELS if parameter == "model" else prefix.facts.breaks(parameter)
-
-
-def _before(head: Head, prefix: Prefixes, name: str) -> bytes | None:
-    """What stood at a place in the prompt before."""
-    if name == TOOLS:
-        count = head.levels["tools"]
-        return chain(head.digests[:count])[-1] if count else None
-    if name == PARAMETERS + "model":
-        return digest(head.model.encode())
-    if name.startswith(PARAMETERS):
-        return head.parameters.get(name[len(PARAMETERS) :], b"")
-    place = find(prefix, name)
-    return head.digests[place.index] if place is not None and place.index < len(head.digests) else None
+# --- what was learned -----------------------------------------------------------------------------------------------
 
 
 def _going_on(state: State, prefix: Prefixes, now: float) -> tuple[Observation, ...]:
@@ -257,9 +173,7 @@ def _reusable(state: State, head: Head | None, prefix: Prefixes, tokens: Scale) 
     return round(tokens(deepest))
 
 
-def _misses(
-    state: State, head: Head | None, sent: Sent, predicted: Bill, reusable: int, tokens: Scale
-) -> list[Miss]:
+def _misses(state: State, head: Head | None, sent: Sent, predicted: Bill, reusable: int, tokens: Scale) -> list[Miss]:
     usage = sent.usage
     if usage.read is None or usage.input is None:
         return []
@@ -291,7 +205,7 @@ def _noise(tokens: int) -> int:
 def _changed(head: Head, prefix: Prefixes, usage: Usage, reusable: int) -> list[Miss]:
     """What the prompt before held behind the place where this one left it."""
     shared = shared_length(head, prefix)
-    broken = _broken_place(head, prefix, shared)
+    broken = broken_place(head, prefix, shared)
     if broken is None or head.tokens is None:
         return []
     lost = min(head.tokens, usage.input or 0) - reusable

@@ -123,7 +123,7 @@ class _Attempt:
         try:
             turn = composer.begin(request.json, platform=platform, attempt=request.retries_taken)
             return cls(composer, turn, request)
-        except Exception:  # noqa: BLE001 - our failure is one log line, and the request goes out as written
+        except Exception:
             if composer.policy.strict:
                 raise
             log.exception("agentaccel: could not plan a request; it goes out as written, unrecorded")
@@ -151,7 +151,9 @@ class _Attempt:
     def _watch_body(self, http: Any) -> None:
         watch = ReplyWatch(self._turn, self._composer.clock, http.headers, strict=self._composer.policy.strict)
         if http.is_stream_consumed or http.is_closed:
-            whole = ReplyWatch(self._turn, self._composer.clock, _Plain(http.headers), strict=self._composer.policy.strict)
+            whole = ReplyWatch(
+                self._turn, self._composer.clock, _Plain(http.headers), strict=self._composer.policy.strict
+            )
             whole.chunk(http.content)
             whole.end("read")
         else:
@@ -160,7 +162,7 @@ class _Attempt:
     def _end(self, event: Failed) -> None:
         try:
             self._turn.handle(event)
-        except Exception:  # noqa: BLE001 - the caller's own error is on its way; ours is one log line
+        except Exception:
             if self._composer.policy.strict:
                 raise
             log.exception("agentaccel: could not record a failed request")

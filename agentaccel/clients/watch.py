@@ -64,9 +64,7 @@ class ReplyWatch:
                 self._turn.handle(CallClosed(call, now))
         tap = self._tap
         self._turn.handle(
-            Reported(
-                usage=tap.usage, stop=tap.stop, message_id=tap.message_id, diagnostics=_diagnosis(tap.diagnostics)
-            )
+            Reported(usage=tap.usage, stop=tap.stop, message_id=tap.message_id, diagnostics=_diagnosis(tap.diagnostics))
         )
         if how == "read" and (tap.complete or self._blind):
             self._turn.handle(Finished(now))
@@ -79,7 +77,7 @@ class ReplyWatch:
     def _guarded(self, work: Callable[..., None], *args: object) -> None:
         try:
             work(*args)
-        except Exception:  # noqa: BLE001 - the reader of a reply must never see our failure
+        except Exception:
             if self._strict:
                 raise
             log.exception("agentaccel: could not watch a reply; it goes on unwatched")

@@ -74,7 +74,9 @@ def _pieces(text: bytes) -> bytes:
 def drift(before: Print, prompt: Prompt, request: Request, facts: CacheFacts) -> Drift | None:
     """Where `prompt` leaves the one that `before` is the print of; None where it only goes on."""
     if prompt.model != before.model:
-        return Drift(level="parameters", where="model", likely="model switch", detail=f"{before.model} → {prompt.model}")
+        return Drift(
+            level="parameters", where="model", likely="model switch", detail=f"{before.model} → {prompt.model}"
+        )
     i = _first_difference(before, prompt)
     for level in LEVELS:
         if i is not None and i < len(before.segments) and LEVELS.index(level) > LEVELS.index(before.segments[i].level):

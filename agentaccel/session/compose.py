@@ -1,7 +1,7 @@
 """How a request becomes a turn, and how a turn that has ended becomes a record and the next state.
 
-    request ─decode▶ Prompt ─conversation─▶ plan ─encode▶ Turn        (begin)
-    Ended ─settle▶ State, misses ─▶ TurnRecord ─▶ store                (when the turn ends)
+request ─decode▶ Prompt ─conversation─▶ plan ─encode▶ Turn        (begin)
+Ended ─settle▶ State, misses ─▶ TurnRecord ─▶ store                (when the turn ends)
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import partial
 from typing import Literal
 
 from agentaccel.cache.beliefs import Beliefs, Observation
+from agentaccel.cache.observe import Observed, observe
 from agentaccel.cache.plan import View, marks_of, plan
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import PriceCard, price_card
@@ -20,7 +21,7 @@ from agentaccel.cache.settle import Sent, Settled, settle
 from agentaccel.cache.state import Head, head_of
 from agentaccel.canonical import wire_bytes
 from agentaccel.clock import Clock
-from agentaccel.facts import CacheFacts, cache_facts
+from agentaccel.facts import CacheFacts, cache_facts, priors
 from agentaccel.policy import Policy
 from agentaccel.prompt.drift import Print, drift, imprint, value_at
 from agentaccel.providers import anthropic
@@ -56,6 +57,7 @@ class _Going:
     prompt: Prompt
     facts: CacheFacts | None
     prefix: Prefixes | None
+    observed: Observed | None
     plan: CachePlan
     """As computed, whether or not it was applied."""
     mode: TurnMode
@@ -129,8 +131,11 @@ class Composer:
             self.recorder.read(lambda it: refresh(conversation, it, facts, prompt.provider), None)
         if conversation.created is None:
             self._open(conversation, prompt, now)
-        prefix = None if facts is None else prefixes(prompt, facts)
-        chosen = self._choose(conversation, prompt, facts, prefix, now)
+        prefix = observed = None
+        if facts is not None:
+            prefix = prefixes(prompt, facts)
+            observed = observe(conversation.state, conversation.head, prefix, now)
+        chosen = self._choose(conversation, prompt, prefix, observed, now)
         if "diagnostics" not in request:
             chosen = self._with_diagnostics(chosen, conversation, facts)
         return _Going(
@@ -139,6 +144,7 @@ class Composer:
             prompt=prompt,
             facts=facts,
             prefix=prefix,
+            observed=observed,
             plan=chosen,
             mode=self._mode(conversation, scope),
             attempt=attempt,
@@ -158,22 +164,24 @@ class Composer:
         self,
         conversation: Conversation,
         prompt: Prompt,
-        facts: CacheFacts | None,
         prefix: Prefixes | None,
+        observed: Observed | None,
         now: float,
     ) -> CachePlan:
-        if facts is None or prefix is None:
-            self._say(f"model {prompt.model}", f"no cache facts for model {prompt.model!r}; map it with Policy(aliases=…)")
+        if prefix is None or observed is None:
+            self._say(
+                f"model {prompt.model}", f"no cache facts for model {prompt.model!r}; map it with Policy(aliases=…)"
+            )
             return CachePlan(reasons=(f"no cache facts are known for model {prompt.model!r}",))
-        beliefs = conversation.snapshot.after(
-            Observation(topic, yes, n) for topic, (yes, n) in conversation.state.seen.counts.items()
-        )
+        seen = conversation.state.seen.after(observed.stability, priors().memory)
+        beliefs = conversation.snapshot.after(Observation(topic, yes, n) for topic, (yes, n) in seen.counts.items())
         return plan(
             prefix,
             View(
                 state=conversation.state,
                 beliefs=beliefs,
                 now=now,
+                cut=observed.cut,
                 ttl=self.policy.cache.ttl,
                 price=self._price(prompt, prefix, beliefs),
             ),
@@ -189,12 +197,12 @@ class Composer:
             override=self.policy.prices,
         )
 
-    def _with_diagnostics(
-        self, chosen: CachePlan, conversation: Conversation, facts: CacheFacts | None
-    ) -> CachePlan:
+    def _with_diagnostics(self, chosen: CachePlan, conversation: Conversation, facts: CacheFacts | None) -> CachePlan:
         if not self.policy.cache.diagnostics or facts is None or not facts.diagnostics or chosen.expected is None:
             return chosen
-        self._say("diagnostics", "asking the provider for its cache diagnostics, as the policy allows", level=logging.INFO)
+        self._say(
+            "diagnostics", "asking the provider for its cache diagnostics, as the policy allows", level=logging.INFO
+        )
         previous = conversation.head.message_id if conversation.head is not None else None
         reason = "asks the provider why a prefix was missed (CachePolicy.diagnostics)"
         options = {"diagnostics": {"previous_message_id": previous}}
@@ -223,7 +231,7 @@ class Composer:
     def _fold(self, going: _Going, ended: Ended) -> Settled | None:
         """Take the turn into the conversation; None where the provider answered nothing that could be taken."""
         answered = ended.outcome == "ok" or ended.usage.input is not None
-        if going.prefix is None or not answered:
+        if going.prefix is None or going.observed is None or not answered:
             return None
         conversation, prefix = going.conversation, going.prefix
         on = going.mode == "on"
@@ -241,6 +249,7 @@ class Composer:
                 usage=ended.usage,
                 ours=on and bool(going.plan.markers),
             ),
+            going.observed,
         )
         conversation.state = settled.state
         conversation.head = head_of(

@@ -172,9 +172,7 @@ def _load_head(raw: Mapping[str, Any], store: Store, facts: CacheFacts, provider
         messages=raw["messages"],
         stream=False,
     )
-    head = head_of(
-        prefixes(prompt, facts), started=raw["started"], tokens=raw["tokens"], message_id=raw["message_id"]
-    )
+    head = head_of(prefixes(prompt, facts), started=raw["started"], tokens=raw["tokens"], message_id=raw["message_id"])
     prints = tuple(SegmentPrint(s.level, s.name, s.digest, b"", b"") for s in segments)
     known = Print(model=raw["model"], parameters=parameters, messages=raw["messages"], segments=prints)
     assert sum(head.levels[level] for level in LEVELS) == len(segments)

@@ -23,7 +23,9 @@ _TOOL_FIELDS = {field.name for field in fields(ToolRecord)}
 
 def dump_turn(record: TurnRecord) -> str:
     """`record` as JSON, without what it does not say."""
-    return wire_bytes({name: value for name, value in asdict(record).items() if value not in (None, (), "", {})}).decode()
+    return wire_bytes(
+        {name: value for name, value in asdict(record).items() if value not in (None, (), "", {})}
+    ).decode()
 
 
 def load_turn(data: bytes | str) -> TurnRecord:

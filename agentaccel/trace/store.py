@@ -19,6 +19,7 @@ from typing import Any
 from agentaccel.cache.beliefs import Beliefs, Observation
 from agentaccel.errors import TraceError
 from agentaccel.facts import LEVELS, Level
+from agentaccel.policy import ENV_STORE
 from agentaccel.trace.record import dump_tool, dump_turn, load_tool, load_turn
 from agentaccel.trace.schema import migrate
 from agentaccel.types import Segment, ToolRecord, TurnRecord
@@ -35,6 +36,12 @@ def default_path() -> Path:
     from platformdirs import user_data_dir
 
     return Path(user_data_dir("agentaccel", appauthor=False)) / "trace.db"
+
+
+def store_path(path: Path | None) -> Path:
+    """`path`, else what the environment names, else the default."""
+    named = os.environ.get(ENV_STORE, "").strip()
+    return path or (Path(named).expanduser() if named else default_path())
 
 
 def load_key(path: Path) -> bytes:
@@ -202,9 +209,7 @@ class Store:
                 (end,),
             ).fetchall()
         return [
-            Segment(
-                level=level, path=(), kind=kind, role=role, name=name, digest=digest_, size=size, markable=False
-            )
+            Segment(level=level, path=(), kind=kind, role=role, name=name, digest=digest_, size=size, markable=False)
             for digest_, level, kind, role, name, size in rows
         ]
 
@@ -349,9 +354,7 @@ class Store:
 @contextmanager
 def open_reader(path: Path | None = None) -> Iterator[Store]:
     """The store at `path` for reading only; the default one where none is named. Raises `TraceError`."""
-    from agentaccel.policy import ENV_STORE
-
-    chosen = path or (Path(os.environ[ENV_STORE]) if os.environ.get(ENV_STORE) else default_path())
+    chosen = store_path(path)
     try:
         store = Store(chosen, max_bytes=2**63, read_only=True)
     except sqlite3.Error as error:

@@ -103,7 +103,11 @@ class ReplyTap:
         self._message(body)
         self.complete = body.get("type") == "message"
         for block in body.get("content") or ():
-            if isinstance(block, Mapping) and block.get("type") == "tool_use" and isinstance(block.get("input"), Mapping):
+            if (
+                isinstance(block, Mapping)
+                and block.get("type") == "tool_use"
+                and isinstance(block.get("input"), Mapping)
+            ):
                 yield ToolCall(name=str(block.get("name")), arguments=block["input"], id=block.get("id"))
 
     def _event(self, name: str, event: dict[str, Any]) -> Iterator[ToolCall]:

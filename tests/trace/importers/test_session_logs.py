@@ -5,75 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from session_lines import NOON, Line, call, line, prompt, reply, result, tools, turns, usage, write
 
 from agentaccel.errors import TraceError
 from agentaccel.trace.importers import ImportTally, read_logs
 from agentaccel.trace.importers.lines import MAX_LINE
-from agentaccel.types import Cause, ToolRecord, TurnRecord, Usage
-
-NOON = 1_770_000_000.0
-MODEL = "claude-opus-4-6"
-Line = dict[str, Any]
-
-
-def usage(plain: int = 3, read: int = 0, write: int = 0, ttl: str = "1h") -> Line:
-    split = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}
-    split[f"ephemeral_{ttl}_input_tokens"] = write
-    return {
-        "input_tokens": plain,
-        "cache_read_input_tokens": read,
-        "cache_creation_input_tokens": write,
-        "cache_creation": split,
-        "output_tokens": 1,
-    }
-
-
-def line(kind: str, at: float, session: str = "s1", **fields: Any) -> Line:
-    stamp = datetime.fromtimestamp(NOON + at, UTC).isoformat().replace("+00:00", "Z")
-    return {"isSidechain": False, "sessionId": session, "type": kind, "timestamp": stamp, **fields}
-
-
-def reply(at: float, id_: str, use: Line, *content: Line, model: str = MODEL, **fields: Any) -> Line:
-    message = {"id": f"msg_{id_}", "role": "assistant", "model": model, "content": [*content], "usage": use}
-    return line("assistant", at, requestId=f"req_{id_}", message=message, **fields)
-
-
-def prompt(at: float, **fields: Any) -> Line:
-    return line("user", at, message={"role": "user", "content": "go on"}, **fields)
-
-
-def result(at: float, id_: str, *, is_error: bool = False) -> Line:
-    block = {"type": "tool_result", "tool_use_id": id_, "content": "done", "is_error": is_error}
-    return line("user", at, message={"role": "user", "content": [block]})
-
-
-def call(id_: str, name: str = "Read") -> Line:
-    return {"type": "tool_use", "id": id_, "name": name, "input": {"path": "a"}}
-
-
-def write(path: Path, lines: Iterable[Line], tail: bytes = b"") -> Path:
-    path.write_bytes(b"".join(json.dumps(entry).encode() + b"\n" for entry in lines) + tail)
-    return path
-
-
-def turns(*paths: Path, tally: ImportTally | None = None) -> list[TurnRecord]:
-    return [record for record in read_logs(paths, tally=tally) if isinstance(record, TurnRecord)]
-
-
-def tools(*paths: Path) -> list[ToolRecord]:
-    return [record for record in read_logs(paths) if isinstance(record, ToolRecord)]
-
-
-def causes(*paths: Path) -> list[list[Cause]]:
-    return [[miss.cause for miss in turn.misses] for turn in turns(*paths)]
+from agentaccel.types import Usage
 
 
 def test_a_reply_of_several_lines_counts_once_with_its_last_usage(tmp_path: Path) -> None:
@@ -293,65 +235,6 @@ def test_a_reply_without_usage_is_not_known_rather_than_zero(tmp_path: Path) -> 
     (turn,) = turns(write(tmp_path / "a.jsonl", [entry]))
     assert turn.usage == Usage()
     assert turn.misses == ()
-
-
-def big(at: float, id_: str, read: int, write: int, ttl: str = "1h", model: str = MODEL) -> list[Line]:
-    return [prompt(at), reply(at + 1, id_, usage(0, read, write, ttl), model=model)]
-
-
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        pytest.param([*big(0, "1", 0, 50_000), *big(9, "2", 50_000, 500)], [], id="all read"),
-        pytest.param([*big(0, "1", 0, 50_000), *big(9, "2", 46_000, 5_000)], [], id="small loss"),
-        pytest.param([*big(0, "1", 0, 50_000, "5m"), *big(310, "2", 9_000, 42_000, "5m")], [Cause.EXPIRED], id="5 min"),
-        pytest.param([*big(0, "1", 0, 50_000), *big(310, "2", 9_000, 42_000)], [Cause.UNKNOWN], id="1h lives"),
-        pytest.param([*big(0, "1", 0, 50_000), *big(3700, "2", 9_000, 42_000)], [Cause.EXPIRED], id="1 hour"),
-        pytest.param(
-            [*big(0, "1", 0, 50_000), line("system", 5, subtype="compact_boundary"), *big(9, "2", 9_000, 9_000)],
-            [Cause.COMPACTED],
-            id="compacted",
-        ),
-        pytest.param(
-            [*big(0, "1", 0, 50_000), prompt(5, isCompactSummary=True), *big(9000, "2", 0, 18_000)],
-            [Cause.COMPACTED],
-            id="compacted after a pause",
-        ),
-        pytest.param(
-            [*big(0, "1", 0, 50_000), *big(9, "2", 0, 51_000, model="claude-sonnet-4-5")],
-            [Cause.MODEL],
-            id="model switch",
-        ),
-        pytest.param([*big(0, "1", 0, 50_000), *big(9, "2", 9_000, 20_000)], [Cause.CHANGED], id="rewound or edited"),
-        pytest.param(
-            [reply(0, "1", usage(50_000)), reply(5, "2", usage(51_000))], [Cause.NOT_MARKED], id="never marked"
-        ),
-        pytest.param([reply(0, "1", usage(3_000)), reply(5, "2", usage(3_900))], [Cause.BELOW_MINIMUM], id="too short"),
-    ],
-)
-def test_a_miss_gets_the_cause_that_the_log_shows_and_no_other(
-    tmp_path: Path, lines: list[Line], expected: list[Cause]
-) -> None:
-    """Chosen by us: precision before recall; what shows no reason is unexplained."""
-    log = write(tmp_path / "a.jsonl", lines)
-    assert causes(log)[0] == [Cause.FIRST]
-    assert causes(log)[1] == expected
-    assert all(miss.inferred for turn in turns(log) for miss in turn.misses)
-
-
-def test_the_tokens_of_a_miss_are_those_that_could_have_been_read_and_were_not(tmp_path: Path) -> None:
-    """The prompt before, as far as this one is as long, less what was read."""
-    log = write(tmp_path / "a.jsonl", [*big(0, "1", 0, 50_000, "5m"), *big(310, "2", 9_000, 42_000, "5m")])
-    first, second = turns(log)
-    assert (first.reusable, [miss.tokens for miss in first.misses]) == (0, [50_000])
-    assert (second.reusable, [miss.tokens for miss in second.misses]) == (50_000, [41_000])
-
-
-def test_a_pause_counts_from_request_to_request_and_every_read_renews(tmp_path: Path) -> None:
-    """Mandated by the provider: a lifetime begins anew with every use."""
-    steps = [big(200 * n, str(n), 50_000 * (n > 0), 50_000 * (n == 0), "5m") for n in range(5)]
-    log = write(tmp_path / "a.jsonl", [entry for step in steps for entry in step])
-    assert causes(log)[1:] == [[], [], [], []]
 
 
 def test_progress_is_told_to_the_end(tmp_path: Path) -> None:

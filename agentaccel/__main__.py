@@ -1,0 +1,21 @@
+"""`python -m agentaccel` and the `agentaccel` command."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line; errors of ours end it with one sentence and exit code 2."""
+    from agentaccel.cli import main as cli
+    from agentaccel.errors import AgentAccelError
+
+    try:
+        cli(prog_name="agentaccel")
+    except AgentAccelError as error:
+        sys.stderr.write(f"agentaccel: {error}\n")
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Which places of a prompt came back since the prompt before it: seen before a request is planned.
+
+A change counts against a place only if the variant that stands there now was not sent within the lifetime of an entry:
+two tool orders that alternate are two warm prefixes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agentaccel.cache.beliefs import Observation
+from agentaccel.cache.places import PARAMETERS, TAIL, TOOLS, find
+from agentaccel.cache.prefix import Prefixes
+from agentaccel.cache.state import Head, State, shared_length
+from agentaccel.canonical import chain, digest
+from agentaccel.facts import LEVELS
+from agentaccel.types import show_path
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a request shows by itself, before it is answered."""
+
+    stability: tuple[Observation, ...]
+    """Which places came back."""
+    variants: Mapping[str, Mapping[bytes, float]]
+    """As in `State`."""
+    cut: int
+    """As in `State`."""
+
+
+def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Observed:
+    """Which places came back: unchanged, or as a variant sent so recently that its entry may still be warm."""
+    if head is None:
+        return Observed((), state.variants, 0)
+    lifetime = prefix.facts.ttls[0].seconds
+    shared = shared_length(head, prefix)
+    variants = {name: {v: t for v, t in old.items() if t + lifetime > now} for name, old in state.variants.items()}
+    seen: list[Observation] = []
+    cut = 0
+    broken = broken_place(head, prefix, shared)
+    names = dict.fromkeys([*state.seen.unstable_places(), *([broken] if broken else [])])
+    for name in names:
+        if name in ("any", TAIL):
+            continue
+        place = find(prefix, name)
+        if place is None:
+            continue
+        past = variants.setdefault(name, {})
+        before = _before(head, prefix, name)
+        if before is not None:
+            past.setdefault(before, head.started)
+        seen.append(Observation(f"stable/{name}", float(place.digest in past)))
+        past[place.digest] = now
+    if broken == TAIL:
+        cut = len(head.hashes) - shared
+    if broken == TAIL or state.cut:
+        seen.append(Observation(f"stable/{TAIL}", float(broken != TAIL)))
+    if broken is None:
+        seen.append(Observation("stable/any", 1.0))
+    return Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0))
+
+
+def broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:
+    """The name of the place where this prompt left the one before; None where it only grew."""
+    if shared == len(head.hashes):
+        return None
+    for level in LEVELS:
+        changed = _changed_parameters(head, prefix)
+        start = sum(head.levels[one] for one in LEVELS[: LEVELS.index(level)])
+        if shared == start:
+            hit = [name for name in changed if level in _breaks(prefix, name)]
+            if hit:
+                return PARAMETERS + hit[0]
+    segments = prefix.prompt.segments
+    if shared < head.levels["tools"]:
+        return TOOLS
+    if shared >= len(segments) or segments[shared].level == "messages":
+        if shared >= head.last_message:
+            return TAIL
+        return show_path(segments[shared].path) if shared < len(segments) else TAIL
+    return show_path(segments[shared].path)
+
+
+def _changed_parameters(head: Head, prefix: Prefixes) -> list[str]:
+    now = prefix.prompt.parameters
+    changed = [name for name in {**head.parameters, **now} if head.parameters.get(name) != now.get(name)]
+    return (["model"] if head.model != prefix.prompt.model else []) + changed
+
+
+def _breaks(prefix: Prefixes, parameter: str) -> tuple[str, ...]:
+    return LEVELS if parameter == "model" else prefix.facts.breaks(parameter)
+
+
+def _before(head: Head, prefix: Prefixes, name: str) -> bytes | None:
+    """What stood at a place in the prompt before."""
+    if name == TOOLS:
+        count = head.levels["tools"]
+        return chain(head.digests[:count])[-1] if count else None
+    if name == PARAMETERS + "model":
+        return digest(head.model.encode())
+    if name.startswith(PARAMETERS):
+        return head.parameters.get(name[len(PARAMETERS) :], b"")
+    place = find(prefix, name)
+    return head.digests[place.index] if place is not None and place.index < len(head.digests) else None

@@ -1,0 +1,45 @@
+"""The command line: thin commands over the library, each in a module of its own that loads only when it is used."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+import agentaccel
+
+_COMMANDS = {
+    "report": ("agentaccel.cli.report", "report_command", "What the cache did, why, and what it saved."),
+    "explain": (
+        "agentaccel.cli.explain",
+        "explain_command",
+        "The plan for one request, and where two requests differ.",
+    ),
+    "demo": ("agentaccel.cli.demo", "demo_command", "A support desk in five forms, side by side."),
+    "emulate": ("agentaccel.emulator.command", "emulate", "A local provider with real cache physics."),
+    "purge": ("agentaccel.cli.purge", "purge_command", "Remove old turns from the trace store."),
+}
+
+
+class _Lazy(click.Group):
+    """A group that imports a command when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, name, _ = _COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, what) for name, (_, _, what) in _COMMANDS.items()])
+
+
+@click.group(cls=_Lazy)
+@click.version_option(agentaccel.__version__, prog_name="agentaccel")
+def main() -> None:
+    """Make LLM agent loops cheaper and faster, and see the evidence."""

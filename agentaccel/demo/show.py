@@ -1,0 +1,80 @@
+"""How the demo's results look: a table for people, JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agentaccel.demo.forms import TURNS
+from agentaccel.demo.run import COLUMNS, MODEL, FormResult, Run
+
+
+def hit_rate(run: Run) -> float:
+    """Cache reads over all input tokens."""
+    return (run.usage.read or 0) / (run.usage.input or 1)
+
+
+def as_json(results: Sequence[FormResult], store: Path) -> dict[str, Any]:
+    """Every figure of the demo, per form and column; costs in USD of input."""
+    return {
+        "model": MODEL,
+        "provider": "emulator",
+        "turns": TURNS,
+        "store": str(store),
+        "forms": [
+            {
+                "form": result.form.name,
+                "columns": {
+                    column: {
+                        "cost": run.cost,
+                        "hit_rate": hit_rate(run),
+                        "input": run.usage.input,
+                        "read": run.usage.read,
+                        "write": run.usage.written,
+                        "uncached": run.usage.uncached,
+                        "first_two_premium": run.first_two_premium,
+                    }
+                    for column, run in result.runs.items()
+                },
+                "complaints": result.complaints,
+            }
+            for result in results
+        ],
+        "ok": not any(result.complaints for result in results),
+    }
+
+
+def render(results: Sequence[FormResult], store: Path, *, width: int | None = None, color: bool | None = None) -> str:
+    """The table, at most 80 columns wide."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=None, box=None, pad_edge=False, header_style="bold")
+    table.add_column("the same desk, in five forms")
+    for column in COLUMNS:
+        table.add_column(column, justify="right")
+    for result in results:
+        best = min(run.cost for run in result.runs.values())
+        cells = [_cell(result.runs[column], best) for column in COLUMNS]
+        table.add_row(f"{result.form.name}\n[dim]{result.form.what}[/dim]", *cells)
+    console = Console(width=width or 80, force_terminal=color, color_system="standard" if color else None, record=False)
+    with console.capture() as capture:
+        console.print()
+        console.print(f"Input cost in US cents and cache hit rate, {TURNS} turns each, {MODEL} at list price,")
+        console.print("provider: the bundled emulator. Every column did exactly the same work.")
+        console.print()
+        console.print(table)
+        console.print()
+        for complaint in (one for result in results for one in result.complaints):
+            console.print(f"[red]not as promised:[/red] {complaint}")
+        console.print("Why each token was read or not:", highlight=False)
+        console.print(f"  agentaccel report {store} --causes", highlight=False, soft_wrap=True)
+    return capture.get()
+
+
+def _cell(run: Run, best: float) -> str:
+    cost = f"{run.cost * 100:.2f} ¢"
+    style = "bold green" if run.cost <= best * (1 + 1e-9) else ""
+    shown = f"[{style}]{cost}[/{style}]" if style else cost
+    return f"{shown}\n[dim]{hit_rate(run):.1%} hits[/dim]"
