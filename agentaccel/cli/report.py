@@ -15,6 +15,7 @@ import click
 from agentaccel.errors import AgentAccelError, TraceError
 from agentaccel.report import By, Report, render_markdown, render_text, to_json
 from agentaccel.report import report as fold
+from agentaccel.report.wording import WHAT_TO_DO
 from agentaccel.trace.importers import ImportTally, Progress, read_logs
 from agentaccel.types import ToolRecord, TurnRecord
 
@@ -42,6 +43,8 @@ def report_command(sources: tuple[Path, ...], by: By, causes: bool, form: str) -
         found = _from_logs(sources, by, causes) if _are_logs(sources) else _from_store(sources, by, causes)
     except AgentAccelError as error:
         click.echo(f"agentaccel report: {error}", err=True)
+        if not sources:
+            click.echo(WHAT_TO_DO, err=True, nl=False)
         sys.exit(2)
     click.echo(_shown(found, form), nl=False)
 

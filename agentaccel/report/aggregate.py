@@ -51,7 +51,8 @@ class _Fold:
     """The state of the pass."""
 
     def __init__(self, by: By, prices: Override | None, aliases: Mapping[str, str] | None) -> None:
-        self._by, self._prices, self._aliases = by, prices, aliases
+        self._by: By = by
+        self._prices, self._aliases = prices, aliases
         self._total, self._groups = Sums(peaks=True), dict[str, Sums]()
         self._largest: dict[str, int] = {}
         self._last_group: dict[str, str] = {}

@@ -23,13 +23,13 @@ WORDS = ("session", "cause", PROSE)
 
 Row = tuple[str, ...]
 
-EMPTY = """Nothing to report: there is no request in these records.
-
-What to do:
+WHAT_TO_DO = """What to do:
   agentaccel report ~/.claude/projects          read the logs of a coding agent on this machine
   client = agentaccel.Accel().wrap(AsyncAnthropic())
                                                 record your own agent, then run `agentaccel report`
 """
+
+EMPTY = f"Nothing to report: there is no request in these records.\n\n{WHAT_TO_DO}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

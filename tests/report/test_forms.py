@@ -13,6 +13,7 @@ from inline_snapshot import snapshot
 from agentaccel.cli.report import report_command
 from agentaccel.report import render_markdown, render_text, report
 from agentaccel.trace.importers import ImportTally
+from agentaccel.trace.store import Store
 from agentaccel.types import Cause, Drift, Miss, ToolRecord, TurnRecord, Usage
 
 NOON = 1_770_000_000.0
@@ -229,3 +230,25 @@ def test_an_empty_folder_is_nothing_to_report(tmp_path: Path) -> None:
     done = CliRunner().invoke(report_command, [str(tmp_path)])
     assert done.exit_code == 0
     assert "Nothing to report" in done.stdout
+
+
+def test_a_default_store_that_is_not_there_yet_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first thing a new user may try."""
+    monkeypatch.setenv("AGENTACCEL_STORE", str(tmp_path / "none.db"))
+    done = CliRunner().invoke(report_command, [])
+    assert done.exit_code == 2
+    assert "none.db" in done.stderr
+    assert "agentaccel report ~/.claude/projects" in done.stderr
+
+
+def test_a_trace_store_is_read_in_the_order_of_time(tmp_path: Path) -> None:
+    """Turns and tools of one session are woven together."""
+    path = tmp_path / "traces.db"
+    store = Store(path, max_bytes=1 << 30)
+    call = records()[1]
+    assert isinstance(call, ToolRecord)
+    store.write_tool(call)
+    store.close()
+    done = CliRunner().invoke(report_command, [str(path), "--format", "json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["total"]["tools"]["calls"] == 1

@@ -15,6 +15,10 @@ _EARLIEST, _LATEST = 946_684_800.0, 4_102_444_800.0
 """2000 and 2100: a time outside was not a time."""
 
 
+_MOST = 10**12
+"""No request has as many tokens: a larger number was not a count."""
+
+
 def text(holder: Mapping[str, object], key: str) -> str | None:
     """A string that is not empty."""
     value = holder.get(key)
@@ -30,7 +34,9 @@ def mapping(holder: Mapping[str, object], key: str) -> Mapping[str, object]:
 def count(holder: Mapping[str, object], key: str) -> int | None:
     """A number of tokens."""
     value = holder.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value <= _MOST else None
 
 
 def blocks(message: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
