@@ -127,7 +127,7 @@ class Accel:
 
     def session(
         self,
-        id: str,
+        id: str,  # noqa: A002 - the word that callers expect
         *,
         agent: str | None = None,
         tenant: str | None = None,

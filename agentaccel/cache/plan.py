@@ -197,7 +197,7 @@ def _survival(prefix: Prefixes, view: View) -> tuple[tuple[int, float], ...]:
 
 def _candidates(scene: _Scene) -> list[Candidate]:
     """Places worth a marker, most valuable first; at most one per segment."""
-    prefix, prompt = scene.prefix, scene.prefix.prompt
+    prompt = scene.prefix.prompt
     segments = prompt.segments
     ends: list[tuple[int, str]] = []
     tail = _new_tail(prompt)

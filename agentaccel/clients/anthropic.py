@@ -50,7 +50,7 @@ def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
 
 
 def _middleware(base: Any, composer: Composer, platform: str) -> Any:
-    """An instance of a subclass of the SDK's middleware; made here because the SDK is imported only where it is used."""
+    """Our middleware; its class is made here because the SDK is imported only where it is used."""
 
     class AccelMiddleware(base):  # type: ignore[misc]  # the base is known at run time only
         agentaccel_composer = composer

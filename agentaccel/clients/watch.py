@@ -131,12 +131,26 @@ def _library(stream: Any) -> str:
 
 @functools.cache
 def _stream_class(module: Any, is_sync: bool, is_async: bool) -> Any:
-    bases = (*((module.SyncByteStream,) if is_sync else ()), *((module.AsyncByteStream,) if is_async else ()))
+    """The library checks which kind a stream is by its base classes, so the watched one has the same."""
+    bases: tuple[Any, ...] = (_Watched,)
+    bases += ((_SyncWatched, module.SyncByteStream) if is_sync else ()) + (
+        (_AsyncWatched, module.AsyncByteStream) if is_async else ()
+    )
+    return type("WatchedStream", bases[1:] + bases[:1], {})
 
-    def __init__(self: Any, stream: Any, watch: ReplyWatch) -> None:
+
+class _Watched:
+    """A stream of bytes and who watches it."""
+
+    def __init__(self, stream: Any, watch: ReplyWatch) -> None:
         self._stream, self._watch = stream, watch
 
-    def __iter__(self: Any) -> Iterator[bytes]:
+    def __del__(self) -> None:
+        self._watch.end("closed")  # dropped without being closed or read
+
+
+class _SyncWatched(_Watched):
+    def __iter__(self) -> Iterator[bytes]:
         try:
             for chunk in self._stream:
                 self._watch.chunk(chunk)
@@ -149,7 +163,13 @@ def _stream_class(module: Any, is_sync: bool, is_async: bool) -> Any:
             raise
         self._watch.end("read")
 
-    async def __aiter__(self: Any) -> AsyncIterator[bytes]:
+    def close(self) -> None:
+        self._watch.end("closed")
+        self._stream.close()
+
+
+class _AsyncWatched(_Watched):
+    async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
             async for chunk in self._stream:
                 self._watch.chunk(chunk)
@@ -165,20 +185,6 @@ def _stream_class(module: Any, is_sync: bool, is_async: bool) -> Any:
             raise
         self._watch.end("read")
 
-    def close(self: Any) -> None:
-        self._watch.end("closed")
-        self._stream.close()
-
-    async def aclose(self: Any) -> None:
+    async def aclose(self) -> None:
         self._watch.end("closed")
         await self._stream.aclose()
-
-    def __del__(self: Any) -> None:
-        self._watch.end("closed")  # dropped without being closed or read
-
-    members: dict[str, Any] = {"__init__": __init__, "__del__": __del__, "__slots__": ("_stream", "_watch")}
-    if is_sync:
-        members |= {"__iter__": __iter__, "close": close}
-    if is_async:
-        members |= {"__aiter__": __aiter__, "aclose": aclose}
-    return type("WatchedStream", bases, members)

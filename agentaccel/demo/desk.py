@@ -34,10 +34,10 @@ What you may do without asking
 What you may not do
 - change orders, prices or addresses; speak about other customers; close a ticket whose last note is a question.
 
-Escalate to a person when: the customer mentions a lawyer, an injury, a fire or a journalist; the amount is above 500 EUR;
-the same customer has had three tickets in thirty days; a carrier has lost two parcels of the same order; or you have
-made two attempts and the facts still do not fit together. Escalating is not failing. Say what you found, what you tried,
-and what you would do next, in three lines.
+Escalate to a person when: the customer mentions a lawyer, an injury, a fire or a journalist; the amount is above 500
+EUR; the same customer has had three tickets in thirty days; a carrier has lost two parcels of the same order; or you have
+made two attempts and the facts still do not fit together. Escalating is not failing. Say what you found, what you
+tried, and what you would do next, in three lines.
 """
 
 
@@ -65,8 +65,8 @@ TOOLS: tuple[dict[str, Any], ...] = (
     ),
     _tool(
         "get_customer",
-        "Look up one customer by number: name, e-mail address, country as a two-letter code, the plan that the customer "
-        "is on (solo, team or enterprise) and the day the customer joined. The country decides which carrier delivers "
+        "Look up one customer by number: name, e-mail address, country as a two-letter code, the plan that the "
+        "customer is on (solo, team or enterprise) and the day the customer joined. The country decides which carrier delivers "
         "and which consumer law applies; the plan decides how fast we promised to answer. It never changes anything.",
         customer_id=("integer", "The customer's number, as the ticket or an order gives it."),
     ),
@@ -79,22 +79,22 @@ TOOLS: tuple[dict[str, Any], ...] = (
     ),
     _tool(
         "get_order",
-        "Read one order by its number: the customer, the item, the amount in cents of a euro, the status, the day it was "
-        "placed and the carrier. The status comes from the carrier and may be up to six hours old; a parcel that shows "
+        "Read one order by its number: the customer, the item, the amount in cents of a euro, the status, the day it "
+        "was placed and the carrier. The status comes from the carrier and may be up to six hours old; a parcel that shows "
         "as delivered may still have been left with a neighbour. It never changes anything.",
         order_id=("integer", "The order's number, four digits, for example 1004."),
     ),
     _tool(
         "search_articles",
-        "Search the policy articles by words in their title or text, and return the whole text of up to three. Articles "
-        "are binding: what they allow you may promise, what they do not mention you may not. Search with one or two "
+        "Search the policy articles by words in their title or text, and return the whole text of up to three. "
+        "Articles are binding: what they allow you may promise, what they do not mention you may not. Search with one or two "
         "plain words, such as 'refund' or 'lost'; longer questions find less, not more.",
         words=("string", "One or two plain words."),
     ),
     _tool(
         "add_note",
-        "Write a note on a ticket. The customer can read every note, so write it as you would write to the customer, in "
-        "the style that your instructions ask for. A note cannot be changed or taken back once it is written. Returns "
+        "Write a note on a ticket. The customer can read every note, so write it as you would write to the customer, "
+        "in the style that your instructions ask for. A note cannot be changed or taken back once it is written. Returns "
         "the number of the note. Writing the same note twice puts it on the ticket twice.",
         ticket_id=("integer", "The number of the ticket."),
         text=("string", "What to write, without a signature; the signature is added."),
@@ -102,8 +102,8 @@ TOOLS: tuple[dict[str, Any], ...] = (
     _tool(
         "set_status",
         "Set a ticket to 'waiting' (the customer or a carrier has to do something next) or 'solved' (the customer has "
-        "what the articles promise). Returns the ticket's new status. Setting a ticket to 'solved' sends the customer a "
-        "short survey, so do it once and last, and never while a question of the customer is unanswered.",
+        "what the articles promise). Returns the ticket's new status. Setting a ticket to 'solved' sends the customer "
+        "a short survey, so do it once and last, and never while a question of the customer is unanswered.",
         ticket_id=("integer", "The number of the ticket."),
         status=("string", "Either 'waiting' or 'solved'."),
     ),

@@ -48,17 +48,18 @@ PARAMETERS = frozenset(
     }
 )
 """Fields that a request may have."""
-REQUIRED_FIELDS: Mapping[str, tuple[str, ...]] = {
-    "text": ("text",),
-    "thinking": ("thinking", "signature"),
-    "redacted_thinking": ("data",),
-    "tool_use": ("id", "name", "input"),
-    "tool_result": ("tool_use_id",),
-    "image": ("source",),
-    "document": ("source",),
+_TEXT, _OBJECT = ((str,), "string"), ((dict,), "dictionary")
+BLOCK_FIELDS: Mapping[str, Mapping[str, tuple[tuple[type, ...], str]]] = {
+    "text": {"text": _TEXT},
+    "thinking": {"thinking": _TEXT, "signature": _TEXT},
+    "redacted_thinking": {"data": _TEXT},
+    "tool_use": {"id": _TEXT, "name": _TEXT, "input": _OBJECT},
+    "tool_result": {"tool_use_id": _TEXT},
+    "image": {"source": _OBJECT},
+    "document": {"source": _OBJECT},
 }
-"""Fields that a content block of a type must have."""
-BLOCK_TYPES = frozenset(REQUIRED_FIELDS) | frozenset(
+"""Fields that a content block of a type must have, with their types."""
+BLOCK_TYPES = frozenset(BLOCK_FIELDS) | frozenset(
     {
         "search_result",
         "server_tool_use",
@@ -230,20 +231,14 @@ def _block_shape(block: object, path: str) -> Problem | None:
         tags = ", ".join(f"'{tag}'" for tag in sorted(BLOCK_TYPES))
         text = f"Input tag '{kind}' found using 'type' does not match any of the expected tags: {tags}"
         return Problem(f"{path}: {text}")
-    for name in REQUIRED_FIELDS.get(kind, ()):
+    for name, (types, word) in BLOCK_FIELDS.get(kind, {}).items():
         if name not in block:
             return Problem(f"{path}.{kind}.{name}: Field required")
-    if kind in _TYPED and not isinstance(block.get(_TYPED[kind][0]), _TYPED[kind][1]):
-        return Problem(f"{path}.{kind}.{_TYPED[kind][0]}: Input should be a valid {_TYPED[kind][2]}")
+        if not isinstance(block[name], types):
+            return Problem(f"{path}.{kind}.{name}: Input should be a valid {word}")
+    if kind == "tool_result" and not isinstance(block.get("content"), (str, list, type(None))):
+        return Problem(f"{path}.tool_result.content: Input should be a valid list")
     return None
-
-
-_TYPED: Mapping[str, tuple[str, tuple[type, ...], str]] = {
-    "text": ("text", (str,), "string"),
-    "thinking": ("thinking", (str,), "string"),
-    "tool_use": ("input", (dict,), "dictionary"),
-    "tool_result": ("content", (str, list, type(None)), "list"),
-}
 
 
 ENVELOPE: tuple[Check, ...] = (

@@ -9,6 +9,7 @@ from typing import Any
 from agentaccel.emulator.anthropic_candidate import Candidate, Check, Problem
 from agentaccel.emulator.anthropic_checks import ENVELOPE
 from agentaccel.emulator.anthropic_rules import RULES
+from agentaccel.emulator.anthropic_tool_rules import TOOL_RULES
 
 _STRICT_VERSION = "2026-10-21"
 """The version of the API that no longer takes what `api_2026_10_21` refuses."""
@@ -136,6 +137,7 @@ def api_2026_10_21(request: Candidate) -> Problem | None:
 
 CHECKS: tuple[Check, ...] = (
     *ENVELOPE,
+    *TOOL_RULES,
     *RULES,
     Check("tool_results", tool_results),
     Check("call_ids", call_ids),

@@ -1,6 +1,6 @@
-"""What the Messages API refuses in a well-formed request: rules on markers, tools, thinking, roles and caching.
+"""What the Messages API refuses in a well-formed request: rules on markers, diagnostics, roles and text.
 
-Sources: providers.md 1.1, 1.4, 1.9; recorded exchanges for the texts on tools and models. *Invented* marks a text
+Sources: providers.md 1.1, 1.4, 1.9; recorded exchanges *Invented* marks a text
 that is not published.
 """
 
@@ -67,65 +67,6 @@ def _marker_shape(control: object, path: str) -> Problem | None:
         return Problem(f"{path}.ephemeral.{unknown}: Extra inputs are not permitted")
     if control.get("ttl", "5m") not in ("5m", "1h"):
         return Problem(f"{path}.ephemeral.ttl: Input should be '5m' or '1h'")
-    return None
-
-
-def tool_shapes(request: Candidate) -> Problem | None:
-    """Tools are objects; a custom one has a name and an object schema."""
-    for number, tool in enumerate(request.body.get("tools") or ()):
-        path = f"tools.{number}"
-        if not isinstance(tool, dict):
-            return Problem(f"{path}: Input should be a valid dictionary")
-        if tool.get("type", "custom") not in ("custom", None):
-            continue
-        if not isinstance(tool.get("name"), str) or not tool["name"]:
-            return Problem(f"{path}.custom.name: Field required")
-        schema = tool.get("input_schema")
-        if schema is None:
-            return Problem(f"{path}.custom.input_schema: Field required")
-        if not isinstance(schema, dict):
-            return Problem(f"{path}.custom.input_schema: Input should be a valid dictionary")
-        if "type" not in schema:
-            return Problem(f"{path}.custom.input_schema.type: Field required")
-        if schema["type"] != "object":
-            return Problem(f"{path}.custom.input_schema.type: Input should be 'object'")
-    return None
-
-
-def tool_names(request: Candidate) -> Problem | None:
-    """Names of tools are unique."""
-    names = [tool["name"] for tool in request.body.get("tools") or () if "name" in tool]
-    return None if len(set(names)) == len(names) else Problem("tools: Tool names must be unique.")
-
-
-def tool_choice(request: Candidate) -> Problem | None:
-    """A tool choice goes with tools, and names one of them."""
-    choice = request.body.get("tool_choice")
-    if choice is None:
-        return None
-    kind, tools = choice.get("type"), request.body.get("tools") or ()
-    if kind not in ("auto", "any", "tool", "none"):
-        tags = "'any', 'auto', 'none', 'tool'"
-        text = f"Input tag '{kind}' found using 'type' does not match any of the expected tags: {tags}"
-        return Problem(f"tool_choice: {text}")
-    if not tools and kind != "none":
-        return Problem("tool_choice: tool_choice may only be specified while providing tools.")
-    if kind == "tool" and choice.get("name") not in {tool.get("name") for tool in tools}:
-        return Problem(f"Tool '{choice.get('name')}' not found in provided tools")
-    return None
-
-
-def deferred_tools(request: Candidate) -> Problem | None:
-    """A deferred tool carries no marker, and not all tools are deferred."""
-    tools = request.body.get("tools") or ()
-    for tool in tools:
-        if tool.get("defer_loading") and tool.get("cache_control") is not None:
-            return Problem(
-                f"Tool '{tool.get('name')}' cannot have both defer_loading=true and cache_control set. "
-                "Tools with defer_loading cannot use prompt caching."
-            )
-    if tools and all(tool.get("defer_loading") for tool in tools):
-        return Problem("At least one tool must have defer_loading=false. All tools cannot be deferred.")
     return None
 
 
@@ -279,12 +220,8 @@ def _trailing_space(request: Candidate) -> Problem | None:
 
 
 RULES: tuple[Check, ...] = (
-    Check("tool_shapes", tool_shapes),
     Check("marker_shapes", marker_shapes),
     Check("diagnostics", diagnostics),
-    Check("tool_names", tool_names),
-    Check("tool_choice", tool_choice),
-    Check("deferred_tools", deferred_tools),
     Check("marker_count", marker_count),
     Check("marked_text", marked_text),
     Check("marker_order", marker_order),

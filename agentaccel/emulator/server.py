@@ -36,8 +36,7 @@ from agentaccel.emulator.server_clock import Advancing, Pace, RealClock, Sleepin
 class _Server(ThreadingHTTPServer):
     """Accepts connections, and can cut all of them."""
 
-    daemon_threads = True
-    block_on_close = True
+    daemon_threads = False  # so that closing waits for them; `cut` sees to it that they end
     request_queue_size = 512
 
     def __init__(self, port: int, emulator: Emulator, pace: Pace) -> None:

@@ -191,19 +191,14 @@ def compare(old: Request, new: Request, old_prompt: Prompt, new_prompt: Prompt, 
     return Drift(level=segment.level, where=show_path(path), likely=likely, byte=byte, detail=kind)
 
 
-def _first_place(old: Any, new: Any, path: Path) -> tuple[Path, int | None, str, bytes | None]:
-    """The first leaf at which two JSON values differ: its path, the byte, what happened, and the new text."""
+_Place = tuple[Path, int | None, str, bytes | None]
+"""A path, the byte, what happened there, and the new text."""
+
+
+def _first_place(old: Any, new: Any, path: Path) -> _Place:
+    """The first leaf at which two JSON values differ."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for name in new:
-            if name in old and old[name] != new[name]:
-                return _first_place(old[name], new[name], (*path, name))
-        if list(old) != list(new) and set(old) == set(new):
-            return path, None, "key order", None
-        for name in new:  # equal values may still hold keys in another order
-            if name in old and wire_bytes(old[name]) != wire_bytes(new[name]):
-                return _first_place(old[name], new[name], (*path, name))
-        changed = sorted(set(old) ^ set(new))
-        return (*path, *changed[:1]), None, "added" if changed and changed[0] in new else "removed", None
+        return _in_object(old, new, path)
     if isinstance(old, list) and isinstance(new, list):
         for i, (one, other) in enumerate(zip(old, new, strict=False)):
             if wire_bytes(one) != wire_bytes(other):
@@ -214,6 +209,19 @@ def _first_place(old: Any, new: Any, path: Path) -> tuple[Path, int | None, str,
         byte = next((i for i, (x, y) in enumerate(zip(one, other, strict=False)) if x != y), min(len(one), len(other)))
         return path, byte, "text differs", other
     return path, None, "value differs", None
+
+
+def _in_object(old: Mapping[str, Any], new: Mapping[str, Any], path: Path) -> _Place:
+    for name in new:
+        if name in old and old[name] != new[name]:
+            return _first_place(old[name], new[name], (*path, name))
+    if list(old) != list(new) and set(old) == set(new):
+        return path, None, "key order", None
+    for name in new:  # equal values may still hold keys in another order
+        if name in old and wire_bytes(old[name]) != wire_bytes(new[name]):
+            return _first_place(old[name], new[name], (*path, name))
+    changed = sorted(set(old) ^ set(new))
+    return (*path, *changed[:1]), None, "added" if changed and changed[0] in new else "removed", None
 
 
 def value_at(request: Request, path: Path) -> Any:

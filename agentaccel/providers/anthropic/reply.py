@@ -24,8 +24,8 @@ _SPLIT_PREFIX, _SPLIT_SUFFIX = "ephemeral_", "_input_tokens"
 def usage_of(raw: Mapping[str, Any]) -> Usage:
     """The provider's usage object as `Usage`; fields that are absent, null or not numbers are None.
 
-    >>> usage_of({"input_tokens": 5, "cache_read_input_tokens": 90, "cache_creation_input_tokens": 5, "output_tokens": 2})
-    Usage(input=100, read=90, write={'5m': 5}, output=2)
+    >>> usage_of({"input_tokens": 5, "cache_read_input_tokens": 90, "cache_creation_input_tokens": 5})
+    Usage(input=100, read=90, write={'5m': 5}, output=None)
     >>> usage_of({"input_tokens": 5, "output_tokens": 2})
     Usage(input=5, read=None, write=None, output=2)
     """
@@ -111,34 +111,39 @@ class ReplyTap:
                 yield ToolCall(name=str(block.get("name")), arguments=block["input"], id=block.get("id"))
 
     def _event(self, name: str, event: dict[str, Any]) -> Iterator[ToolCall]:
-        kind = event.get("type") or name
-        if kind == "message_start" and isinstance(event.get("message"), Mapping):
-            self._message(event["message"])
-        elif kind == "message_delta":
-            self._take_usage(event.get("usage"))
-            delta = event.get("delta")
-            if isinstance(delta, Mapping) and delta.get("stop_reason"):
-                self.stop = str(delta["stop_reason"])
-        elif kind == "content_block_start":
+        match event.get("type") or name:
+            case "content_block_start" | "content_block_delta" | "content_block_stop" as kind:
+                yield from self._block(kind, event)
+            case "message_start":
+                if isinstance(event.get("message"), Mapping):
+                    self._message(event["message"])
+            case "message_delta":
+                self._take_usage(event.get("usage"))
+                delta = event.get("delta")
+                if isinstance(delta, Mapping) and delta.get("stop_reason"):
+                    self.stop = str(delta["stop_reason"])
+            case "message_stop":
+                self.complete = True
+            case "error":
+                error = event.get("error")
+                self.error = str(error.get("type")) if isinstance(error, Mapping) else "error"
+
+    def _block(self, kind: str, event: dict[str, Any]) -> Iterator[ToolCall]:
+        """Arguments of tool calls arrive in pieces and are read once, when the block has closed."""
+        index = event.get("index", -1)
+        if kind == "content_block_start":
             block = event.get("content_block")
             if isinstance(block, Mapping) and block.get("type") == "tool_use":
-                self._open[event.get("index", -1)] = (str(block.get("id")), str(block.get("name")), [])
+                self._open[index] = (str(block.get("id")), str(block.get("name")), [])
         elif kind == "content_block_delta":
-            delta, call = event.get("delta"), self._open.get(event.get("index", -1))
+            delta, call = event.get("delta"), self._open.get(index)
             if call is not None and isinstance(delta, Mapping) and delta.get("type") == "input_json_delta":
                 call[2].append(str(delta.get("partial_json", "")))
-        elif kind == "content_block_stop":
-            call = self._open.pop(event.get("index", -1), None)
-            if call is not None:
-                # A tool without arguments sends no delta that holds anything.
-                arguments = _loads("".join(call[2]).encode("utf-8", "surrogatepass") or b"{}")
-                if arguments is not None:
-                    yield ToolCall(name=call[1], arguments=arguments, id=call[0])
-        elif kind == "message_stop":
-            self.complete = True
-        elif kind == "error":
-            error = event.get("error")
-            self.error = str(error.get("type")) if isinstance(error, Mapping) else "error"
+        elif (closed := self._open.pop(index, None)) is not None:
+            # A tool without arguments sends no delta that holds anything.
+            arguments = _loads("".join(closed[2]).encode("utf-8", "surrogatepass") or b"{}")
+            if arguments is not None:
+                yield ToolCall(name=closed[1], arguments=arguments, id=closed[0])
 
     def _message(self, message: Mapping[str, Any]) -> None:
         self.message_id = message.get("id") if isinstance(message.get("id"), str) else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from agentaccel.canonical import digest, wire_bytes
@@ -212,7 +213,7 @@ def _illegal(
         if ttl is None:
             yield f"{show_path(marker.path) or 'the request'} asks for an unknown lifetime {marker.ttl!r}"
     known = [ttl.seconds for ttl in lifetimes if ttl is not None]
-    if any(later > earlier for earlier, later in zip(known, known[1:], strict=False)):
+    if any(later > earlier for earlier, later in pairwise(known)):
         yield "a longer lifetime comes after a shorter one"
     if markers[-1].path == ():
         if not facts.top_level_marker:

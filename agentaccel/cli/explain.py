@@ -1,0 +1,51 @@
+"""`agentaccel explain`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agentaccel.errors import TraceError
+
+
+@click.command("explain")
+@click.argument("request_file", metavar="REQUEST.json", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
+@click.argument(
+    "previous_file", metavar="[PREVIOUS.json]", required=False, type=click.Path(path_type=Path, dir_okay=False)
+)
+@click.option("--platform", default="api", show_default=True, help="api, bedrock, vertex, foundry or aws.")
+@click.option("--gap", default=10.0, show_default=True, help="Seconds between the two requests.")
+@click.option("--json", "as_json", is_flag=True, help="Print the explanation as JSON.")
+def explain_command(request_file: Path, previous_file: Path | None, platform: str, gap: float, as_json: bool) -> None:
+    """Show what would be added to REQUEST.json, why, and what it is expected to cost.
+
+    With PREVIOUS.json, the request before it in the same conversation: also where the two prompts first differ, and the
+    likely cause. "-" reads the request from standard input. Nothing is sent and nothing is stored.
+    """
+    from agentaccel.explain import explain
+
+    previous = _load(previous_file) if previous_file is not None else None
+    explanation = explain(_load(request_file), previous, platform=platform, gap=gap)
+    if as_json:
+        click.echo(json.dumps(explanation.as_json(), indent=2))
+    else:
+        from agentaccel.cli.explain_text import render
+
+        click.echo(render(explanation, color=sys.stdout.isatty()), nl=False)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        value = json.loads(text)
+    except OSError as error:
+        raise TraceError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise TraceError(f"{path} is not JSON: {error}") from error
+    if not isinstance(value, dict) or "messages" not in value:
+        raise TraceError(f"{path} is not a request body: expected an object with 'messages'")
+    return value

@@ -1,0 +1,86 @@
+"""How an explanation looks in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agentaccel.explain import Explanation
+from agentaccel.types import show_path
+
+Say = Callable[..., None]
+"""Prints a line of markup, indented by so many columns."""
+
+
+def render(explanation: Explanation, *, color: bool, width: int = 80) -> str:
+    """The explanation for people, at most `width` columns wide."""
+    from rich.console import Console
+    from rich.padding import Padding
+
+    console = Console(width=width, force_terminal=color, color_system="standard" if color else None, highlight=False)
+
+    def line(text: str, indent: int = 0) -> None:
+        console.print(Padding(text, (0, 0, 0, indent)), markup=True)
+
+    with console.capture() as capture:
+        _facts(explanation, line)
+        _plan(explanation, line)
+        _expected(explanation, line)
+        if explanation.compared:
+            _drift(explanation, line)
+    return "\n".join(text.rstrip() for text in capture.get().splitlines()) + "\n"
+
+
+def _facts(it: Explanation, say: Say) -> None:
+    facts = it.facts
+    kind = " (family's cautious figures)" if facts.family else ""
+    say(f"[bold]{_safe(it.prefix.prompt.model)}[/bold] on {facts.platform}{kind}")
+    say(
+        f"caches prefixes of {facts.min_tokens} tokens or more, at most {facts.max_markers} markers, "
+        f"reads at {facts.read:g} of the input price",
+        2,
+    )
+    say(f"source: {facts.source.what}, {facts.source.date}", 2)
+
+
+def _plan(it: Explanation, say: Say) -> None:
+    say("")
+    say("[bold]Markers[/bold]")
+    for marker in it.prefix.prompt.markers:
+        say(f"{_safe(show_path(marker.path) or 'top level')}  {marker.ttl}  yours, kept", 2)
+    for marker in it.plan.markers:
+        say(f"[green]+[/green] {_safe(show_path(marker.path) or 'top level')}  {marker.ttl}", 2)
+        say(_safe(marker.reason), 4)
+    if not it.plan.markers:
+        say("none added", 2)
+    for reason in it.plan.reasons:
+        say(_safe(reason), 2)
+
+
+def _expected(it: Explanation, say: Say) -> None:
+    expected = it.plan.expected
+    if expected is None:
+        return
+    say("")
+    say("[bold]Expected[/bold] (estimated from bytes; the provider counts)")
+    write = ", ".join(f"{tokens:,.0f} for {label}" for label, tokens in expected.write.items()) or "0"
+    say(f"read {expected.read:,.0f}   written {write}   neither {expected.uncached:,.0f} tokens", 2)
+    cost = it.plan.expected_cost
+    say("input cost n/a: no price is known" if cost is None else f"input cost {cost:.6f} USD", 2)
+
+
+def _drift(it: Explanation, say: Say) -> None:
+    drift = it.drift
+    say("")
+    say("[bold]Against the previous request[/bold]")
+    if drift is None:
+        say("it only goes on: everything before the new part is unchanged", 2)
+        return
+    place = f"{drift.where}, byte {drift.byte}" if drift.byte is not None else drift.where
+    say(f"first difference: [bold]{_safe(place)}[/bold]", 2)
+    say(f"likely cause: [bold]{_safe(drift.likely)}[/bold]{f' ({_safe(drift.detail)})' if drift.detail else ''}", 2)
+
+
+def _safe(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text.encode("utf-8", "replace").decode())

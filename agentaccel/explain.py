@@ -1,0 +1,110 @@
+"""What agentaccel would do with a request, and why: the pure line from two request bodies to an explanation."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from agentaccel.cache.beliefs import Beliefs, Observation
+from agentaccel.cache.observe import Observed, observe
+from agentaccel.cache.plan import View, marks_of, plan
+from agentaccel.cache.prefix import Prefixes, prefixes
+from agentaccel.cache.price import PriceCard, price_card
+from agentaccel.cache.scale import scale
+from agentaccel.cache.settle import Sent, settle
+from agentaccel.cache.state import Head, State, head_of
+from agentaccel.errors import ConfigError, UnknownModel
+from agentaccel.facts import CacheFacts, cache_facts, table
+from agentaccel.prompt.drift import compare
+from agentaccel.providers.anthropic import decode
+from agentaccel.types import CachePlan, Drift, Request, Usage, show_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """A plan with everything that it rests on."""
+
+    facts: CacheFacts
+    prefix: Prefixes
+    plan: CachePlan
+    drift: Drift | None
+    """Where the request leaves the one before it; None where it goes on, or where there is none."""
+    compared: bool
+    """Whether there was a request before it."""
+    price: PriceCard | None
+
+    def as_json(self) -> dict[str, Any]:
+        """The explanation as plain JSON values; tokens are estimates, costs in USD."""
+        expected = self.plan.expected
+        return {
+            "model": self.prefix.prompt.model,
+            "platform": self.facts.platform,
+            "minimum_tokens": self.facts.min_tokens,
+            "segments": len(self.prefix.prompt.segments),
+            "held_by_provider": self.prefix.prompt.held or None,
+            "illegal_as_written": list(self.prefix.prompt.illegal),
+            "kept": [{"at": show_path(m.path), "ttl": m.ttl} for m in self.prefix.prompt.markers],
+            "markers": [{"at": show_path(m.path), "ttl": m.ttl, "reason": m.reason} for m in self.plan.markers],
+            "reasons": list(self.plan.reasons),
+            "expected": None
+            if expected is None
+            else {
+                "read": round(expected.read),
+                "write": {label: round(tokens) for label, tokens in expected.write.items()},
+                "uncached": round(expected.uncached),
+                "input_cost": self.plan.expected_cost,
+            },
+            "drift": None if self.drift is None else asdict(self.drift),
+            "source": f"{self.facts.source.what}, {self.facts.source.date}",
+        }
+
+
+def explain(
+    request: Request, previous: Request | None = None, *, platform: str = "api", gap: float = 10.0
+) -> Explanation:
+    """What would be added to `request`, sent `gap` seconds after `previous` with nothing else known.
+
+    Raises `UnknownModel` for a model without facts, `ConfigError` for a platform that is not known.
+    """
+    if platform not in table("anthropic")["platforms"]:
+        raise ConfigError(f"platform is {platform!r}; known are {', '.join(table('anthropic')['platforms'])}")
+    model = str(request.get("model", ""))
+    facts = cache_facts(model, platform=platform)
+    if facts is None:
+        raise UnknownModel(model)
+    prefix = prefixes(decode(request, facts, platform=platform), facts)
+    price = price_card("anthropic", model, input_tokens=round(prefix.size / facts.bytes_per_token))
+    state, head, drift = State(), None, None
+    if previous is not None:
+        before = prefixes(decode(previous, facts, platform=platform), facts)
+        state, head = _answered(before)
+        drift = compare(previous, request, before.prompt, prefix.prompt, facts)
+    observed = observe(state, head, prefix, gap)
+    beliefs = Beliefs().after((*_seen(state), *observed.stability))
+    view = View(state=state, beliefs=beliefs, now=gap, cut=observed.cut, price=price)
+    return Explanation(
+        facts=facts, prefix=prefix, plan=plan(prefix, view), drift=drift, compared=previous is not None, price=price
+    )
+
+
+def _answered(prefix: Prefixes) -> tuple[State, Head]:
+    """The state after the request of `prefix` was planned by us and answered as expected, at time 0."""
+    made = plan(prefix, View(state=State(), beliefs=Beliefs(), now=0.0))
+    expected = made.expected
+    total = round(scale(prefix, {}, None)(len(prefix.hashes) - 1)) if prefix.hashes else 0
+    write = {label: round(tokens) for label, tokens in expected.write.items()} if expected is not None else {}
+    sent = Sent(
+        prefix=prefix,
+        marks=marks_of(prefix, (*prefix.prompt.markers, *made.markers)),
+        written_marks=marks_of(prefix, prefix.prompt.markers),
+        started=0.0,
+        visible=0.0,
+        usage=Usage(input=total, read=0, write=write),
+        ours=bool(made.markers),
+    )
+    state = settle(State(), None, sent, Observed((), {}, 0)).state
+    return state, head_of(prefix, started=0.0, tokens=total, message_id=None)
+
+
+def _seen(state: State) -> list[Observation]:
+    return [Observation(topic, yes, n) for topic, (yes, n) in state.seen.counts.items()]
