@@ -6,13 +6,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from agentaccel.cache.beliefs import Beliefs, Observation
+from agentaccel.cache.marks import marks_of
 from agentaccel.cache.observe import Observed, observe
-from agentaccel.cache.plan import View, marks_of, plan
+from agentaccel.cache.plan import plan
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import PriceCard, price_card
 from agentaccel.cache.scale import scale
 from agentaccel.cache.settle import Sent, settle
 from agentaccel.cache.state import Head, State, head_of
+from agentaccel.cache.weigh import View
 from agentaccel.errors import ConfigError, UnknownModel
 from agentaccel.facts import CacheFacts, cache_facts, table
 from agentaccel.prompt.drift import compare

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 from agentaccel.cache.beliefs import Observation
 from agentaccel.cache.ledger import Bill, Ledger, Mark, after, bill
+from agentaccel.cache.marks import reaching, turn_of
 from agentaccel.cache.observe import Observed, broken_place
 from agentaccel.cache.places import PARAMETERS, TAIL
-from agentaccel.cache.plan import reaching, turn_of
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scale import Scale, scale
 from agentaccel.cache.state import Head, State, shared_length

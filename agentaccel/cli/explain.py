@@ -13,7 +13,9 @@ from agentaccel.errors import TraceError
 
 
 @click.command("explain")
-@click.argument("request_file", metavar="REQUEST.json", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
+@click.argument(
+    "request_file", metavar="REQUEST.json", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True)
+)
 @click.argument(
     "previous_file", metavar="[PREVIOUS.json]", required=False, type=click.Path(path_type=Path, dir_okay=False)
 )

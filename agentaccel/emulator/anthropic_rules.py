@@ -1,7 +1,6 @@
 """What the Messages API refuses in a well-formed request: rules on markers, diagnostics, roles and text.
 
-Sources: providers.md 1.1, 1.4, 1.9; recorded exchanges *Invented* marks a text
-that is not published.
+Sources: providers.md 1.1, 1.4, 1.9. *Invented* marks a text that is not published.
 """
 
 from __future__ import annotations

@@ -5,6 +5,23 @@ from __future__ import annotations
 from agentaccel.emulator.anthropic_candidate import Candidate, Check, Json, Problem
 
 
+TOOL_KINDS = (
+    "bash",
+    "text_editor",
+    "memory",
+    "computer",
+    "computer_toolset",
+    "browser_toolset",
+    "web_search",
+    "web_fetch",
+    "code_execution",
+    "tool_search_tool_bm25",
+    "tool_search_tool_regex",
+    "advisor",
+)
+"""Types of tool other than custom ones and mcp_toolset, without their dates."""
+
+
 def tool_shapes(request: Candidate) -> Problem | None:
     """Tools are objects; a custom one has a name and an object schema."""
     for number, tool in enumerate(request.body.get("tools") or ()):

@@ -13,12 +13,14 @@ from functools import partial
 from typing import Literal
 
 from agentaccel.cache.beliefs import Beliefs, Observation
+from agentaccel.cache.marks import marks_of
 from agentaccel.cache.observe import Observed, observe
-from agentaccel.cache.plan import View, marks_of, plan
+from agentaccel.cache.plan import plan
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import PriceCard, price_card
 from agentaccel.cache.settle import Sent, Settled, settle
 from agentaccel.cache.state import Head, head_of
+from agentaccel.cache.weigh import View
 from agentaccel.canonical import wire_bytes
 from agentaccel.clock import Clock
 from agentaccel.facts import CacheFacts, cache_facts, priors
