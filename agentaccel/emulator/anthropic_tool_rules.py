@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from agentaccel.emulator.anthropic_candidate import Candidate, Check, Json, Problem
 
-
 TOOL_KINDS = (
     "bash",
     "text_editor",
@@ -31,9 +30,11 @@ def tool_shapes(request: Candidate) -> Problem | None:
         for name in ("type", "name"):
             if not isinstance(tool.get(name), (str, type(None))):
                 return Problem(f"{path}.{name}: Input should be a valid string")
-        if (tool.get("type") or "custom") == "custom" and (
-            problem := _custom_shape(tool, f"{path}.custom")
-        ) is not None:
+        kind = tool.get("type") or "custom"
+        if kind not in ("custom", "mcp_toolset") and kind.rpartition("_")[0] not in TOOL_KINDS:
+            text = f"Input tag '{kind}' found using 'type' does not match any of the expected tags"
+            return Problem(f"{path}: {text}")
+        if kind == "custom" and (problem := _custom_shape(tool, f"{path}.custom")) is not None:
             return problem
     return None
 

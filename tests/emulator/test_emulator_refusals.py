@@ -69,6 +69,11 @@ REFUSED = [
     ),
     ("system_shapes", request(HELLO, system=[{"type": "image"}]), "system.0.type: Input should be 'text'"),
     ("tool_shapes", request(HELLO, tools=[{"input_schema": {}}]), "tools.0.custom.name: Field required"),
+    (
+        "tool_shapes",
+        request(HELLO, tools=[{"type": "hammer_20260101", "name": "f"}]),
+        "tools.0: Input tag 'hammer_20260101' found using 'type' does not match any of the expected tags",
+    ),
     ("tool_shapes", request(HELLO, tools=[{"name": "f"}]), "tools.0.custom.input_schema: Field required"),
     (
         "tool_shapes",
