@@ -21,27 +21,17 @@ if TYPE_CHECKING:
         UnknownModel,
     )
     from agentaccel.policy import CachePolicy, Policy, StorePolicy
+    from agentaccel.records import ToolRecord, TurnRecord
     from agentaccel.session import Session
     from agentaccel.turn import Turn
-    from agentaccel.types import (
-        CachePlan,
-        Cause,
-        Drift,
-        Effect,
-        Expected,
-        Marker,
-        Miss,
-        ToolCall,
-        ToolRecord,
-        TurnRecord,
-        Usage,
-    )
+    from agentaccel.types import CachePlan, Cause, Drift, Effect, Expected, Marker, Miss, ToolCall, Usage
 
 _HOMES = {
     "accel": ("Accel", "apply"),
     "clock": ("Clock", "ManualClock", "SystemClock"),
     "errors": ("AgentAccelError", "ConfigError", "MissingExtra", "SessionClosed", "TraceError", "UnknownModel"),
     "policy": ("CachePolicy", "Policy", "StorePolicy"),
+    "records": ("ToolRecord", "TurnRecord"),
     "session": ("Session",),
     "turn": ("Turn",),
     "types": (
@@ -53,8 +43,6 @@ _HOMES = {
         "Marker",
         "Miss",
         "ToolCall",
-        "ToolRecord",
-        "TurnRecord",
         "Usage",
     ),
 }

@@ -16,10 +16,11 @@ from typing import Any, TypeVar, cast
 
 from agentaccel.clock import Clock
 from agentaccel.errors import ConfigError
+from agentaccel.records import Outcome, ToolRecord
 from agentaccel.session.handle import current
 from agentaccel.session.registry import Registry, identity_of
 from agentaccel.trace.recorder import Recorder
-from agentaccel.types import Effect, Outcome, ToolCall, ToolRecord
+from agentaccel.types import Effect, ToolCall
 
 F = TypeVar("F", bound=Callable[..., Any])
 

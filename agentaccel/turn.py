@@ -12,7 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from agentaccel.types import CachePlan, Outcome, Request, ToolCall, Usage
+from agentaccel.records import Outcome
+from agentaccel.types import CachePlan, Request, ToolCall, Usage
 
 # --- events: what happened, each with the monotonic time at which it did ---------------------------------------------
 

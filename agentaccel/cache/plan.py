@@ -82,7 +82,10 @@ def _candidates(scene: Scene) -> list[Candidate]:
 def _ttl_at(scene: Scene, at: int) -> Ttl | None:
     """The lifetime a marker of ours may have at `at`: longer ones must come first, and the user's stay as they are."""
     facts = scene.facts
-    wanted = facts.ttl(scene.view.ttl) or facts.ttls[0]
+    top = scene.prefix.prompt.markers[-1] if scene.prefix.prompt.markers else None
+    # Beside a top-level marker ours have its lifetime: wherever the provider puts that one, they cannot disagree.
+    choice = top.ttl if top is not None and top.path == () else scene.view.ttl
+    wanted = facts.ttl(choice) or facts.ttls[0]
     seconds = {ttl.label: ttl.seconds for ttl in facts.ttls}
     ceiling = min((seconds[mark.ttl] for mark in scene.existing if mark.at < at), default=float("inf"))
     floor = max((seconds[mark.ttl] for mark in scene.existing if mark.at > at), default=0.0)

@@ -32,14 +32,15 @@ def purge_command(store: Path | None, older_than: str) -> None:
     """Remove turns and tool calls that are older than AGE from the trace store."""
     import sqlite3
 
-    from agentaccel.trace.store import Store, store_path
+    from agentaccel.trace.database import store_path
+    from agentaccel.trace.store import Store
 
     before = time.time() - seconds_of(older_than)
     path = store_path(store)
     if not path.exists():
         raise TraceError(f"there is no trace store at {path}")
     try:
-        opened = Store(path, max_bytes=2**63)
+        opened = Store(path)
         gone = opened.purge(before)
         opened.close()
     except sqlite3.Error as error:

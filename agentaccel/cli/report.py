@@ -13,11 +13,11 @@ from typing import get_args
 import click
 
 from agentaccel.errors import AgentAccelError, TraceError
+from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report import By, Report, render_markdown, render_text, to_json
 from agentaccel.report import report as fold
 from agentaccel.report.wording import WHAT_TO_DO
 from agentaccel.trace.importers import ImportTally, Progress, read_logs
-from agentaccel.types import ToolRecord, TurnRecord
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
 """The first bytes of every trace store."""

@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 
 from agentaccel.cache.price import Override, PriceCard, price_card
 from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, table
+from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report.bill import billed
 from agentaccel.report.figures import By, Example, Report
 from agentaccel.report.fold import Sums
 from agentaccel.trace.importers import ImportTally
-from agentaccel.types import Cause, ToolRecord, TurnRecord
+from agentaccel.types import Cause
 
 EXAMPLES = 10
 """Largest misses kept to be shown."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from agentaccel.cache.price import PriceCard, input_cost
 from agentaccel.facts import CacheFacts
+from agentaccel.records import TurnRecord
 from agentaccel.report.figures import Costs
-from agentaccel.types import Miss, TurnRecord, Usage
+from agentaccel.types import Miss, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,44 +84,52 @@ def _bill(turn: TurnRecord, card: PriceCard, perfect_read: int) -> Bill | None:
     )
 
 
+@dataclass(slots=True)
 class Money:
-    """Sums in USD, all over the same requests."""
+    """Sums in USD, all over the same requests; a field each of `Costs`, which says what it means."""
 
-    def __init__(self) -> None:
-        self._priced = self._unpriced = self._modelled = self._unmodelled = self._with_output = 0
-        self._paid = self._as_written = self._without = self._perfect = self._output = 0.0
+    priced: int = 0
+    unpriced: int = 0
+    modelled: int = 0
+    unmodelled: int = 0
+    with_output: int = 0
+    paid: float = 0.0
+    as_written: float = 0.0
+    without: float = 0.0
+    perfect: float = 0.0
+    output: float = 0.0
 
     def add(self, billed: Billed) -> None:
         """One request with usage."""
         bill = billed.bill
         if bill is None:
-            self._unpriced += 1
+            self.unpriced += 1
             return
         if bill.as_written is None:
-            self._unmodelled += 1
-            self._as_written += bill.paid
+            self.unmodelled += 1
+            self.as_written += bill.paid
         else:
-            self._modelled += billed.turn.mode == "on"
-            self._as_written += bill.as_written
-        self._priced += 1
-        self._paid += bill.paid
-        self._without += bill.without
-        self._perfect += bill.perfect
+            self.modelled += billed.turn.mode == "on"
+            self.as_written += bill.as_written
+        self.priced += 1
+        self.paid += bill.paid
+        self.without += bill.without
+        self.perfect += bill.perfect
         if bill.output is not None:
-            self._output += bill.output
-            self._with_output += 1
+            self.output += bill.output
+            self.with_output += 1
 
     def costs(self) -> Costs:
         """The sums so far."""
-        known = bool(self._priced)
+        known = bool(self.priced)
         return Costs(
-            priced=self._priced,
-            unpriced=self._unpriced,
-            modelled=self._modelled,
-            unmodelled=self._unmodelled,
-            paid=self._paid if known else None,
-            as_written=self._as_written if known else None,
-            without=self._without if known else None,
-            perfect=self._perfect if known else None,
-            output=self._output if self._with_output else None,
+            priced=self.priced,
+            unpriced=self.unpriced,
+            modelled=self.modelled,
+            unmodelled=self.unmodelled,
+            paid=self.paid if known else None,
+            as_written=self.as_written if known else None,
+            without=self.without if known else None,
+            perfect=self.perfect if known else None,
+            output=self.output if self.with_output else None,
         )

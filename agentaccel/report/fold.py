@@ -7,9 +7,10 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 
+from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report.bill import Billed, Money
 from agentaccel.report.figures import CauseRow, Group, Latency, Limits, ModeRow, Tokens, ToolTime
-from agentaccel.types import Cause, Miss, ToolRecord, TurnRecord
+from agentaccel.types import Cause, Miss
 
 DAY, MINUTE = 86_400, 60
 MINUTES_A_DAY = DAY // MINUTE
@@ -85,6 +86,19 @@ class Minutes:
 
 class Sums:
     """Everything that one group adds up."""
+
+    __slots__ = (
+        "_attempts",
+        "_causes",
+        "_cold",
+        "_counts",
+        "_minutes",
+        "_modes",
+        "_money",
+        "_warm",
+        "_write",
+        "spans",
+    )
 
     def __init__(self, *, peaks: bool) -> None:
         self.spans: dict[str, Span] = {}

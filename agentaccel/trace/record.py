@@ -15,7 +15,8 @@ from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.ledger import Entry, Ledger
 from agentaccel.cache.state import State
 from agentaccel.canonical import wire_bytes
-from agentaccel.types import Cause, Drift, Expected, Marker, Miss, ToolRecord, TurnRecord, Usage
+from agentaccel.records import ToolRecord, TurnRecord
+from agentaccel.types import Cause, Drift, Expected, Marker, Miss, Usage
 
 _TURN_FIELDS = {field.name for field in fields(TurnRecord)}
 _TOOL_FIELDS = {field.name for field in fields(ToolRecord)}

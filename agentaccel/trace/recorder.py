@@ -18,8 +18,9 @@ from typing import TypeVar
 
 from agentaccel.errors import AgentAccelError
 from agentaccel.policy import StorePolicy
-from agentaccel.trace.store import Store, TurnWrite, default_path, load_key
-from agentaccel.types import ToolRecord
+from agentaccel.records import ToolRecord
+from agentaccel.trace.database import default_path, load_key
+from agentaccel.trace.store import Store, TurnWrite
 
 log = logging.getLogger("agentaccel")
 

@@ -7,9 +7,7 @@ transaction, so a killed process loses at most the row being written. Failures n
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,45 +17,15 @@ from typing import Any
 from agentaccel.cache.beliefs import Beliefs, Observation
 from agentaccel.errors import TraceError
 from agentaccel.facts import LEVELS, Level
-from agentaccel.policy import ENV_STORE
+from agentaccel.records import ToolRecord, TurnRecord
+from agentaccel.trace.database import Database, store_path
 from agentaccel.trace.record import dump_tool, dump_turn, load_tool, load_turn
-from agentaccel.trace.schema import migrate
-from agentaccel.types import Segment, ToolRecord, TurnRecord
+from agentaccel.types import Segment
 
-KEY_BYTES = 32
-BUSY_SECONDS = 0.25
-"""How long a write waits for another process before it counts as failed; a turn's write takes well under 1 ms."""
 _SIZE_CHECK_EVERY = 64
 """Turns between two looks at the size of the file."""
-
-
-def default_path() -> Path:
-    """`trace.db` in the user's data folder."""
-    from platformdirs import user_data_dir
-
-    return Path(user_data_dir("agentaccel", appauthor=False)) / "trace.db"
-
-
-def store_path(path: Path | None) -> Path:
-    """`path`, else what the environment names, else the default."""
-    named = os.environ.get(ENV_STORE, "").strip()
-    return path or (Path(named).expanduser() if named else default_path())
-
-
-def load_key(path: Path) -> bytes:
-    """The key under which hashes of this store are made: random, in a file beside it that only its owner may read."""
-    key_path = path.with_name(path.name + ".key")
-    try:
-        descriptor = os.open(key_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        key = key_path.read_bytes()
-        if len(key) != KEY_BYTES:
-            raise TraceError(f"{key_path} is not a key of agentaccel: move it and the store away") from None
-        return key
-    with os.fdopen(descriptor, "wb") as file:
-        key = os.urandom(KEY_BYTES)
-        file.write(key)
-    return key
+_MOST_ROWS = 200_000
+"""Row ids of segments kept in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,67 +65,26 @@ class TurnWrite:
 
 
 class Store:
-    """One open trace store. Thread-safe: one connection behind a lock; a forked child opens its own."""
+    """One open trace store; thread-safe. Methods raise what SQLite raises."""
 
-    def __init__(self, path: Path, *, max_bytes: int, read_only: bool = False) -> None:
+    def __init__(self, path: Path, *, max_bytes: int = 2**63, read_only: bool = False) -> None:
         self.path = path
         self._max_bytes = max_bytes
-        self._read_only = read_only
-        self._lock = threading.RLock()
-        self._chain: dict[tuple[int, bytes, str], int] = {}
+        self._database = Database(path, read_only=read_only)
+        self._rows: dict[tuple[int, bytes, str], int] = {}
+        """Row ids of segments by parent, digest and level, for as long as the database's generation holds."""
+        self._generation = 0
         self._writes = 0
-        self._connection = self._open()
-        self._pid = os.getpid()
-
-    def _open(self) -> sqlite3.Connection:
-        if self._read_only:
-            if not self.path.exists():
-                raise TraceError(f"there is no trace store at {self.path}")
-            connection = sqlite3.connect(
-                f"file:{self.path}?mode=ro", uri=True, timeout=BUSY_SECONDS, check_same_thread=False
-            )
-            connection.isolation_level = None
-            return connection
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-        connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, check_same_thread=False)
-        connection.isolation_level = None  # transactions are written out below
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")  # a killed process loses nothing, a lost power supply may
-        migrate(connection)
-        return connection
-
-    @contextmanager
-    def _using(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            if os.getpid() != self._pid:
-                # A connection must not cross a fork; the parent's is left to the parent, unclosed.
-                self._chain.clear()
-                self._connection, self._pid = self._open(), os.getpid()
-            yield self._connection
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._using() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-            except BaseException:
-                self._chain.clear()  # ids of rows that are now undone
-                connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
 
     def close(self) -> None:
-        with self._lock:
-            if os.getpid() == self._pid:
-                self._connection.close()
+        """Close the file."""
+        self._database.close()
 
     # --- sessions and what was learned --------------------------------------------------------------------------------
 
     def session(self, session_id: str) -> SessionRow | None:
         """The session called `session_id`, as the last turn of any process left it."""
-        with self._using() as connection:
+        with self._database.using() as connection:
             row = connection.execute(
                 "SELECT id, agent, tenant, parent, workload, created, turns, snapshot, state, head"
                 " FROM sessions WHERE id = ?",
@@ -168,7 +95,7 @@ class Store:
 
     def turns_of(self, session_id: str) -> int:
         """How many answered turns the session has; 0 for one that is not known."""
-        with self._using() as connection:
+        with self._database.using() as connection:
             row = connection.execute("SELECT turns FROM sessions WHERE id = ?", (session_id,)).fetchone()
         return 0 if row is None else int(row[0])
 
@@ -177,7 +104,7 @@ class Store:
 
         Where several do, the one that has waited longest at that very point; else the last that came past it.
         """
-        with self._using() as connection:
+        with self._database.using() as connection:
             row = connection.execute(
                 "SELECT session FROM lineage WHERE hash = ? ORDER BY passed, CASE passed WHEN 0 THEN at ELSE -at END"
                 " LIMIT 1",
@@ -187,19 +114,19 @@ class Store:
 
     def beliefs(self, workload: str) -> Beliefs:
         """What all sessions of `workload` have shown."""
-        with self._using() as connection:
+        with self._database.using() as connection:
             rows = connection.execute("SELECT topic, yes, n FROM beliefs WHERE workload = ?", (workload,)).fetchall()
         return Beliefs({topic: (yes, n) for topic, yes, n in rows})
 
     def static_last_used(self, hash_: bytes) -> float | None:
         """When a session with this static prefix last made a request."""
-        with self._using() as connection:
+        with self._database.using() as connection:
             row = connection.execute("SELECT at FROM statics WHERE hash = ?", (hash_,)).fetchone()
         return None if row is None else float(row[0])
 
     def chain_to(self, end: int) -> list[Segment]:
         """The segments of the chain that ends with row `end`, first to last; paths are not kept, so they are empty."""
-        with self._using() as connection:
+        with self._database.using() as connection:
             rows = connection.execute(
                 "WITH RECURSIVE up(id, parent, digest, level, kind, role, name, size, depth) AS ("
                 " SELECT id, parent, digest, level, kind, role, name, size, 0 FROM segments WHERE id = ?"
@@ -217,7 +144,7 @@ class Store:
 
     def write_turn(self, write: TurnWrite) -> None:
         """Add one turn. Raises what SQLite raises."""
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             ends = self._write_segments(connection, write)
             connection.execute(
                 "INSERT INTO turns (session, started, tools, system, messages, record) VALUES (?, ?, ?, ?, ?, ?)",
@@ -259,15 +186,18 @@ class Store:
             connection.execute("INSERT OR REPLACE INTO statics (hash, at) VALUES (?, ?)", (write.static, at))
 
     def _write_segments(self, connection: sqlite3.Connection, write: TurnWrite) -> tuple[int, int, int]:
+        if self._generation != self._database.generation:
+            self._rows.clear()
+            self._generation = self._database.generation
         ends: dict[Level, int] = dict.fromkeys(LEVELS, 0)
         for segment in write.segments:
             place = (ends[segment.level], segment.digest, segment.level)
-            row_id = self._chain.get(place)
+            row_id = self._rows.get(place)
             if row_id is None:
                 row_id = self._segment_row(connection, segment, ends[segment.level], write.content)
-                if len(self._chain) > 200_000:
-                    self._chain.clear()
-                self._chain[place] = row_id
+                if len(self._rows) > _MOST_ROWS:
+                    self._rows.clear()
+                self._rows[place] = row_id
             ends[segment.level] = row_id
         return ends["tools"], ends["system"], ends["messages"]
 
@@ -294,7 +224,7 @@ class Store:
 
     def write_tool(self, record: ToolRecord) -> None:
         """Add one tool execution. Raises what SQLite raises."""
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             connection.execute(
                 "INSERT INTO tools (session, started, record) VALUES (?, ?, ?)",
                 (record.session, record.started, dump_tool(record)),
@@ -304,22 +234,22 @@ class Store:
 
     def turns(self) -> Iterator[TurnRecord]:
         """Every turn, oldest first."""
-        return (load_turn(row[0]) for row in self._rows("SELECT record FROM turns ORDER BY started, id"))
+        return (load_turn(row[0]) for row in self._records("SELECT record FROM turns ORDER BY started, id"))
 
     def tools(self) -> Iterator[ToolRecord]:
         """Every tool execution, oldest first."""
-        return (load_tool(row[0]) for row in self._rows("SELECT record FROM tools ORDER BY started, id"))
+        return (load_tool(row[0]) for row in self._records("SELECT record FROM tools ORDER BY started, id"))
 
-    def _rows(self, query: str) -> Iterator[Any]:
+    def _records(self, query: str) -> Iterator[Any]:
         try:
-            with self._using() as connection:
+            with self._database.using() as connection:
                 yield from connection.execute(query)
         except sqlite3.DatabaseError as error:
             raise TraceError(f"{self.path} cannot be read as a trace store: {error}") from error
 
     def purge(self, before: float) -> int:
         """Remove turns and tool calls that started before `before`, and what only they needed; returns their number."""
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             gone = connection.execute("DELETE FROM turns WHERE started < ?", (before,)).rowcount
             gone += connection.execute("DELETE FROM tools WHERE started < ?", (before,)).rowcount
             connection.execute("DELETE FROM lineage WHERE at < ?", (before,))
@@ -331,15 +261,15 @@ class Store:
                 " UNION SELECT s.parent FROM segments s JOIN kept ON s.id = kept.id)"
                 " DELETE FROM segments WHERE id NOT IN (SELECT id FROM kept)"
             )
-            self._chain.clear()
-        with self._using() as connection:
+            self._database.generation += 1
+        with self._database.using() as connection:
             connection.execute("VACUUM")
         return gone
 
     def _enforce_size(self) -> None:
         """Drop the oldest tenth of the turns for as long as the file is too large."""
         for _ in range(20):
-            with self._using() as connection:
+            with self._database.using() as connection:
                 pages = connection.execute("PRAGMA page_count").fetchone()[0]
                 if pages * connection.execute("PRAGMA page_size").fetchone()[0] <= self._max_bytes:
                     return
@@ -356,7 +286,7 @@ def open_reader(path: Path | None = None) -> Iterator[Store]:
     """The store at `path` for reading only; the default one where none is named. Raises `TraceError`."""
     chosen = store_path(path)
     try:
-        store = Store(chosen, max_bytes=2**63, read_only=True)
+        store = Store(chosen, read_only=True)
     except sqlite3.Error as error:
         raise TraceError(f"{chosen} cannot be opened as a trace store: {error}") from error
     try:

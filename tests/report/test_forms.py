@@ -11,10 +11,11 @@ from click.testing import CliRunner
 from inline_snapshot import snapshot
 
 from agentaccel.cli.report import report_command
+from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report import render_markdown, render_text, report
 from agentaccel.trace.importers import ImportTally
 from agentaccel.trace.store import Store
-from agentaccel.types import Cause, Drift, Miss, ToolRecord, TurnRecord, Usage
+from agentaccel.types import Cause, Drift, Miss, Usage
 
 NOON = 1_770_000_000.0
 MODEL = "claude-sonnet-4-5"

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentaccel.records import Outcome, ToolRecord, TurnRecord
 from agentaccel.report import By, report, to_json
-from agentaccel.types import Cause, Miss, Outcome, ToolRecord, TurnRecord, Usage
+from agentaccel.types import Cause, Miss, Usage
 
 NOON = 1_770_000_000.0
 MODEL = "claude-sonnet-4-5"

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.importers.claude_code import read_session
 from agentaccel.trace.importers.lines import (
     ImportTally,
@@ -21,7 +22,6 @@ from agentaccel.trace.importers.lines import (
     sizes,
 )
 from agentaccel.trace.importers.runs import read_runs
-from agentaccel.types import ToolRecord, TurnRecord
 
 __all__ = ["ImportTally", "Progress", "read_logs"]
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 
 from agentaccel.canonical import digest, identity_bytes
 from agentaccel.facts import CacheFacts, cache_facts
+from agentaccel.records import Outcome, ToolRecord, TurnRecord
 from agentaccel.trace.importers.fields import blocks, count, mapping, seconds, text, usage_of
 from agentaccel.trace.importers.infer import Arrival, Conversation, settle
 from agentaccel.trace.importers.lines import ImportTally, parse
-from agentaccel.types import Outcome, ToolRecord, TurnRecord, Usage
+from agentaccel.types import Usage
 
 QUEUE = 4096
 """Replies and tool calls that wait for a later line of theirs. A reply is finished within a handful of lines; a tool

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from agentaccel.canonical import digest, identity_bytes
 from agentaccel.facts import CacheFacts, cache_facts
+from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.importers.fields import mapping, seconds, text, usage_of
 from agentaccel.trace.importers.infer import Arrival, Conversation, settle
 from agentaccel.trace.importers.lines import ImportTally, parse
-from agentaccel.types import ToolRecord, TurnRecord, Usage
+from agentaccel.types import Usage
 
 Messages = list[Mapping[str, object]]
 

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.importers import ImportTally, read_logs
-from agentaccel.types import Cause, ToolRecord, TurnRecord
+from agentaccel.types import Cause
 
 NOON = 1_770_000_000.0
 MODEL = "claude-opus-4-6"

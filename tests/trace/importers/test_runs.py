@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.importers import ImportTally, read_logs
 from agentaccel.trace.importers.fields import seconds, usage_of
-from agentaccel.types import Cause, ToolRecord, TurnRecord, Usage
+from agentaccel.types import Cause, Usage
 
 NOON = 1_770_000_000.0
 

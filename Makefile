@@ -1,0 +1,53 @@
+# Every target makes its own virtual environment when there is none: with uv where uv is there, else with python3 -m venv.
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+STAMP := $(VENV)/.agentaccel-installed
+
+.PHONY: demo test check bench ci-all traces soak docs format clean
+
+$(STAMP): pyproject.toml
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv venv --allow-existing -q $(VENV) && uv pip install -q --python $(BIN)/python -e '.[anthropic]' --group dev; \
+	else \
+	  test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); \
+	  $(BIN)/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1' && \
+	  $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[anthropic]' --group dev; \
+	fi
+	@touch $@
+
+demo: $(STAMP)  ## a support desk in five forms, side by side
+	$(BIN)/agentaccel demo
+
+test: $(STAMP)  ## the fast suite
+	$(BIN)/python -m pytest -n auto
+
+check: $(STAMP)  ## format, lint, types, tests, docs: what main always passes
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/python -m pytest -n auto
+	$(BIN)/mkdocs build --strict -q -d $(VENV)/site
+
+soak: $(STAMP)  ## long fuzzing: legality, mutants, processes
+	$(BIN)/python -m pytest -n auto -m soak
+
+traces: $(STAMP)  ## what runs on real traces; needs AGENTACCEL_TRACES
+	$(BIN)/python -m pytest -n auto -m traces
+
+bench:  ## benchmarks/ is still empty: its README says what will be there
+	@cat benchmarks/README.md
+
+wheel: $(STAMP)  ## build the wheel and try it in an empty folder and a fresh environment
+	rm -rf dist && $(BIN)/python -m build -q
+	$(PYTHON) tests/wheel/try_wheel.py dist
+
+ci-all: check soak traces wheel  ## everything
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis agentaccel-demo.db*

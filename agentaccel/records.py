@@ -1,0 +1,83 @@
+"""The records that the trace store keeps, that importers make and that reports read. Units as in `types`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from agentaccel.types import Drift, Expected, Marker, Miss, Usage
+
+Outcome = Literal["ok", "failed", "abandoned", "cancelled"]
+"""How a request or a tool call ended; *abandoned*: the reader broke off the stream."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRecord:
+    """One request to a model and what came of it: one row of the trace store, or one reply of an imported log."""
+
+    session: str
+    """The conversation."""
+    provider: str
+    model: str
+    """The model as the request named it."""
+    started: float
+    """When the request was sent; 0.0 where an imported log does not say."""
+    platform: str = "api"
+    agent: str | None = None
+    tenant: str | None = None
+    parent: str | None = None
+    """The session that this one was opened from, for sub-agents."""
+    attempt: int = 0
+    """0 for the first attempt, n for the vendor SDK's n-th retry."""
+    first_byte: float | None = None
+    """When the reply began; None where not seen."""
+    finished: float | None = None
+    """When the reply ended; None where not seen."""
+    outcome: Outcome = "ok"
+    status: int | None = None
+    """HTTP status; None where no answer came or the source does not say."""
+    error: str | None = None
+    """Name of the error, where one ended the request; never its text."""
+    mode: str = "on"
+    """"on", "observe", "holdout" (mode on, left as written for comparison), "bypass", or "log" for imported ones."""
+    streamed: bool = False
+    usage: Usage = field(default_factory=Usage)
+    stop: str | None = None
+    """The provider's reason for ending the reply."""
+    calls: tuple[str, ...] = ()
+    """Names of the tools that the reply asked for, in order."""
+    markers: tuple[Marker, ...] = ()
+    """Markers as sent, the user's included."""
+    reasons: tuple[str, ...] = ()
+    """The plan's reasons."""
+    expected: Expected | None = None
+    """What the plan expected."""
+    as_written: Usage | None = None
+    """The bill of the request as the user wrote it, modelled with the provider's total; None where not modelled."""
+    reusable: int | None = None
+    """Tokens of the prompt that an earlier prompt of the session began with: what a perfect cache would read."""
+    misses: tuple[Miss, ...] = ()
+    """What was reusable (or, on a first request, everything) and not read, by cause."""
+    drift: Drift | None = None
+    """Where the prompt left the one before it, if it did."""
+    held: str = ""
+    """Why the history is held by the provider; empty where the request was whole."""
+    diagnosis: str | None = None
+    """The provider's own reason for a missed prefix, where it was asked for one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRecord:
+    """One execution of a tool."""
+
+    session: str
+    name: str
+    key: str
+    """Keyed hash of name and arguments, hexadecimal: equal for equal calls; empty where arguments are not known."""
+    started: float
+    finished: float | None
+    outcome: Outcome
+    error: str | None = None
+    """Class name of the exception, where one was raised."""
+    agent: str | None = None
+    tenant: str | None = None

@@ -1,0 +1,188 @@
+"""How a turn that has ended becomes the conversation's next state and a record in the trace store.
+
+Ended ─settle▶ State, misses ─▶ TurnRecord ─▶ store
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agentaccel.cache.beliefs import Observation
+from agentaccel.cache.marks import marks_of
+from agentaccel.cache.observe import Observed
+from agentaccel.cache.prefix import Prefixes
+from agentaccel.cache.settle import Sent, Settled, settle
+from agentaccel.cache.state import Head, head_of
+from agentaccel.canonical import wire_bytes
+from agentaccel.facts import CacheFacts
+from agentaccel.prompt.drift import Print, drift, imprint, value_at
+from agentaccel.records import TurnRecord
+from agentaccel.session.conversation import Conversation, dump_head, lineage_written, row_of
+from agentaccel.session.registry import Registry
+from agentaccel.trace.recorder import Recorder
+from agentaccel.trace.store import TurnWrite
+from agentaccel.turn import Ended
+from agentaccel.types import CachePlan, Expected, Prompt, Request, Segment
+
+TurnMode = Literal["on", "observe", "holdout", "bypass"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Going:
+    """A turn under way: everything that its settlement needs and that later turns must not change."""
+
+    conversation: Conversation
+    request: Request
+    prompt: Prompt
+    facts: CacheFacts | None
+    prefix: Prefixes | None
+    observed: Observed | None
+    plan: CachePlan
+    """As computed, whether or not it was applied."""
+    mode: TurnMode
+    attempt: int
+    started: float
+    """Wall time."""
+    head: Head | None
+    print: Print | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """Settles turns. The conversation is locked for as long as its state is changed and written."""
+
+    recorder: Recorder
+    registry: Registry
+    keep_content: bool
+    """Whether message content goes into the store."""
+
+    def settle(self, going: Going, ended: Ended) -> None:
+        """Fold the turn into its conversation and leave its record."""
+        conversation = going.conversation
+        for call in ended.calls:
+            self.registry.asked(call, conversation.id)
+        with conversation.lock:
+            settled = self._fold(going, ended)
+            record = self._record(going, ended, settled)
+            self.recorder.write(self._write(going, ended, settled, record))
+
+    def _fold(self, going: Going, ended: Ended) -> Settled | None:
+        """Take the turn into the conversation; None where the provider answered nothing that could be taken."""
+        answered = ended.outcome == "ok" or ended.usage.input is not None
+        if going.prefix is None or going.observed is None or not answered:
+            return None
+        conversation, prefix = going.conversation, going.prefix
+        on = going.mode == "on"
+        markers = (*going.prompt.markers, *(going.plan.markers if on else ()))
+        heard = ended.first_byte if ended.first_byte is not None else ended.finished
+        settled = settle(
+            conversation.state,
+            going.head,
+            Sent(
+                prefix=prefix,
+                marks=marks_of(prefix, markers),
+                written_marks=marks_of(prefix, going.prompt.markers),
+                started=going.started,
+                visible=going.started + (heard - ended.started),
+                usage=ended.usage,
+                ours=on and bool(going.plan.markers),
+            ),
+            going.observed,
+        )
+        conversation.state = settled.state
+        conversation.head = head_of(
+            prefix, started=going.started, tokens=ended.usage.input, message_id=ended.message_id
+        )
+        conversation.print = imprint(going.prompt, going.request, going.print)
+        conversation.stored_turns += 1
+        return settled
+
+    def _record(self, going: Going, ended: Ended, settled: Settled | None) -> TurnRecord:
+        conversation, prompt = going.conversation, going.prompt
+        moved = None
+        if going.print is not None and going.facts is not None and settled is not None:
+            moved = drift(going.print, prompt, going.request, going.facts)
+
+        def wall(at: float | None) -> float | None:
+            return None if at is None else going.started + (at - ended.started)
+
+        return TurnRecord(
+            session=conversation.id,
+            provider=prompt.provider,
+            platform=prompt.platform,
+            model=prompt.model,
+            agent=conversation.agent,
+            tenant=conversation.tenant,
+            parent=conversation.parent,
+            attempt=going.attempt,
+            started=going.started,
+            first_byte=wall(ended.first_byte),
+            finished=wall(ended.finished),
+            outcome=ended.outcome,
+            status=ended.status,
+            error=ended.error,
+            mode=going.mode,
+            streamed=prompt.stream,
+            usage=ended.usage,
+            stop=ended.stop,
+            calls=tuple(call.name for call in ended.calls),
+            markers=(*prompt.markers, *(going.plan.markers if going.mode == "on" else ())),
+            reasons=going.plan.reasons,
+            expected=_whole(settled.expected) if settled is not None else None,
+            as_written=settled.as_written if settled is not None else None,
+            reusable=settled.reusable if settled is not None else None,
+            misses=settled.misses if settled is not None else (),
+            drift=moved,
+            held=prompt.held,
+            diagnosis=ended.diagnostics,
+        )
+
+    def _write(self, going: Going, ended: Ended, settled: Settled | None, record: TurnRecord) -> TurnWrite:
+        conversation, prefix = going.conversation, going.prefix
+        lineage: tuple[bytes, ...] = ()
+        learned: tuple[Observation, ...] = ()
+        static: bytes | None = None
+        if settled is not None and prefix is not None:
+            lineage = lineage_written(going.prompt, conversation.tenant, settled.state.born)
+            self.registry.waits_at(conversation.id, lineage)
+            static = _static(prefix)
+            learned = (*settled.learned, *self._shared(going, settled, static))
+        keep = self.keep_content
+        head = conversation.head
+        return TurnWrite(
+            record=record,
+            session=row_of(conversation) if settled is not None else None,
+            segments=going.prompt.segments,
+            content=(lambda segment: _content(going.request, segment)) if keep else None,
+            lineage=lineage,
+            learned=learned,
+            static=static,
+            ends=(lambda ends: dump_head(head, ends)) if head is not None else None,
+        )
+
+    def _shared(self, going: Going, settled: Settled, static: bytes | None) -> tuple[Observation, ...]:
+        """Whether a session that begins shares its static prefix with one that was active within a lifetime."""
+        if static is None or settled.state.turns != 1 or going.facts is None:
+            return ()
+        last = self.recorder.read(lambda store: store.static_last_used(static), None)
+        in_time = last is not None and going.started - last <= going.facts.ttls[0].seconds
+        return (Observation("shared", float(in_time)),)
+
+
+def _static(prefix: Prefixes) -> bytes | None:
+    static = [i for i, segment in enumerate(prefix.prompt.segments) if segment.level != "messages"]
+    return prefix.hashes[static[-1]] if static else None
+
+
+def _content(request: Request, segment: Segment) -> bytes:
+    return wire_bytes(value_at(request, segment.path))
+
+
+def _whole(expected: Expected) -> Expected:
+    """An expectation rounded to whole tokens: more digits would claim more than is known."""
+    return Expected(
+        read=round(expected.read),
+        write={label: round(tokens) for label, tokens in expected.write.items()},
+        uncached=round(expected.uncached),
+    )

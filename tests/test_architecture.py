@@ -1,0 +1,135 @@
+"""Who may know whom, who may touch the world, and how long things may get."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "agentaccel"
+
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("errors", "clock", "canonical"),
+    ("facts",),
+    ("types",),
+    ("records",),
+    ("policy",),
+    ("providers", "prompt", "cache", "speculate", "loop", "selfhost", "turn"),
+    ("trace",),
+    ("background",),
+    ("session",),
+    ("tooling", "clients", "explain"),
+    ("accel",),
+    ("report",),
+    ("demo", "testing"),
+    ("cli",),
+)
+"""A module may import its own package and every lower layer; packages of one layer do not import one another."""
+
+FREE = {"emulator": {"facts", "clock", "errors", "emulator"}}
+"""Packages outside the layers, and all that they may import."""
+
+WORLD = {"sqlite3", "socket", "http", "subprocess", "os", "httpx", "httpx2", "threading", "asyncio"}
+MAY_TOUCH_THE_WORLD = {
+    "trace/database.py",
+    "trace/store.py",
+    "trace/schema.py",
+    "trace/recorder.py",
+    "policy.py",
+    "session/conversation.py",
+    "session/registry.py",
+    "clients/anthropic.py",
+    "clients/watch.py",
+    "tooling.py",
+    "demo/desk.py",
+    "cli/purge.py",
+}
+"""Modules that touch disk, network, processes, threads or the event loop. Importers and the emulator are apart."""
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    """Absolute names of every module that `path` imports, relative imports resolved."""
+    package = path.relative_to(ROOT).with_suffix("").parts[:-1]
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            found.add(".".join((*base, *(node.module or "").split("."))).strip("."))
+    return found
+
+
+def part_of(module: str) -> str | None:
+    """The part of agentaccel that `module` belongs to: `agentaccel.cache.plan` belongs to `cache`."""
+    names = module.split(".")
+    return names[1] if names[0] == "agentaccel" and len(names) > 1 else None
+
+
+def layer_of(part: str) -> int:
+    return next(i for i, parts in enumerate(LAYERS) if part in parts)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_imports_only_what_stands_below_it(path: Path) -> None:
+    """The layering of the design: decisions do not know storage, storage does not know sessions."""
+    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    if own in ("__init__", "__main__"):
+        return
+    for module in imported(path):
+        other = part_of(module)
+        if other is None or other == own:
+            continue
+        if own in FREE:
+            assert other in FREE[own], f"{own} imports {module}"
+        elif other == "emulator":
+            assert own in ("cli", "testing", "demo"), f"{own} imports {module}"
+        else:
+            assert layer_of(other) < layer_of(own), f"{own} imports {module}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_only_listed_modules_touch_the_world(path: Path) -> None:
+    """Disk, network, threads and tasks stay at the edges."""
+    name = str(path.relative_to(PACKAGE))
+    if name in MAY_TOUCH_THE_WORLD or name.startswith(("emulator/", "trace/importers/")):
+        return
+    touched = {module.partition(".")[0] for module in imported(path)} & WORLD
+    assert not touched, f"{name} imports {sorted(touched)}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_module_creates_tasks(path: Path) -> None:
+    """Only `background.py` may, and it does not exist yet."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute):
+            assert node.attr not in ("create_task", "ensure_future"), f"{path.name}:{node.lineno}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_files_functions_and_parameter_lists_stay_short(path: Path) -> None:
+    """300 lines a file, 50 a function without its docstring, 8 parameters: reaching one means a noun is missing."""
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= 300, f"{path.name} has {text.count(chr(10))} lines"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            doc = node.body[0].end_lineno - node.body[0].lineno + 1 if ast.get_docstring(node) else 0  # type: ignore[operator]
+            assert node.end_lineno - node.lineno + 1 - doc <= 50, f"{path.name}: {node.name}"  # type: ignore[operator]
+            arguments = [*node.args.args, *node.args.kwonlyargs]
+            assert len([one for one in arguments if one.arg not in ("self", "cls")]) <= 8, f"{path.name}: {node.name}"
+
+
+def test_no_module_names_a_model_in_a_branch() -> None:
+    """Facts are data: no `if "claude" in model` anywhere."""
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Compare):
+                for side in (node.left, *node.comparators):
+                    literal = isinstance(side, ast.Constant) and isinstance(side.value, str)
+                    assert not (literal and "claude" in side.value), f"{path.name}:{node.lineno}"  # type: ignore[union-attr,operator]

@@ -1,0 +1,43 @@
+"""What `import agentaccel` costs, and that public means public."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import agentaccel
+
+HEAVY = ("anthropic", "httpx2", "pydantic", "genai_prices", "click", "rich", "sqlite3", "asyncio", "orjson")
+
+
+def run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    """The cost is bounded by what is loaded: none of these, so less than asyncio."""
+    loaded = run("import sys, agentaccel; print(*sorted(sys.modules))").split()
+    assert not {name.partition(".")[0] for name in loaded} & set(HEAVY)
+
+
+def test_using_the_public_names_loads_no_sdk_and_no_terminal_library() -> None:
+    """An agent pays for what it uses: prices, SDKs and the report are loaded when they are needed."""
+    code = "import sys, agentaccel; agentaccel.Accel; agentaccel.Policy(); print(*sorted(sys.modules))"
+    loaded = {name.partition(".")[0] for name in run(code).split()}
+    assert not loaded & {"anthropic", "httpx2", "genai_prices", "click", "rich", "pydantic"}
+
+
+def test_every_public_name_exists_and_is_documented() -> None:
+    """`__all__` keeps its promise, sorted but for the version."""
+    names = agentaccel.__all__
+    assert names[:-1] == sorted(names[:-1], key=lambda name: (name.islower(), name))
+    for name in names[:-1]:
+        assert getattr(agentaccel, name).__doc__, name
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    """Lazy loading hides no typing mistake."""
+    with pytest.raises(AttributeError, match="Acel"):
+        agentaccel.Acel  # type: ignore[attr-defined]  # noqa: B018
