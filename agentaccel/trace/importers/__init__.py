@@ -26,7 +26,7 @@ from agentaccel.trace.importers.runs import read_runs
 __all__ = ["ImportTally", "Progress", "read_logs"]
 
 PEEK = 200
-"""Lines looked at to tell a file's format."""
+"""Lines looked at, at most, to tell a file's format; the first one mostly tells."""
 
 _SESSION_FIELDS = {"sessionId", "uuid", "leafUuid", "messageId", "snapshot", "message"}
 """A line of a session log has a `type` and at least one of these."""
@@ -48,8 +48,7 @@ def _read(files: list[Path], meter: Meter, tally: ImportTally) -> Iterator[TurnR
     seen: set[int] = set()
     for path in files:
         lines = raw_lines(path, tally, meter)
-        head = list(itertools.islice(lines, PEEK))
-        kind = _recognise(head)
+        head, kind = _recognise(lines)
         unread = len(tally.unreadable)
         if kind == "session":
             tally.files += 1
@@ -65,17 +64,19 @@ def _read(files: list[Path], meter: Meter, tally: ImportTally) -> Iterator[TurnR
             tally.empty += 1
 
 
-def _recognise(head: Iterable[bytes]) -> str | None:
-    """What the first telling line says the file is."""
-    for line in head:
+def _recognise(lines: Iterator[bytes]) -> tuple[list[bytes], str | None]:
+    """The lines up to the first telling one, and what that one says the file is."""
+    head = []
+    for line in itertools.islice(lines, PEEK):
+        head.append(line)
         entry = parse(line, ImportTally())
         if entry is None:
             continue
         if isinstance(entry.get("messages"), list) and not isinstance(entry.get("type"), str):
-            return "runs"
+            return head, "runs"
         if isinstance(entry.get("type"), str) and not _SESSION_FIELDS.isdisjoint(entry):
-            return "session"
-    return None
+            return head, "session"
+    return head, None
 
 
 def _stem(path: Path) -> str:

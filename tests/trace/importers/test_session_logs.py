@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -267,3 +268,16 @@ def test_real_logs_reconcile_to_the_token() -> None:
         main = [turn for turn in turns(path) if turn.parent is None]
         sums = [sum(getattr(turn.usage, key) for turn in main) for key in ("uncached", "read", "written")]
         assert (len(main), *sums) == plain_count(path)
+
+
+def test_a_large_log_is_streamed(tmp_path: Path) -> None:
+    """Memory follows the line and the replies that may still grow, not the file."""
+    text = {"type": "text", "text": "x" * 20_000}
+    log = write(tmp_path / "a.jsonl", (reply(n, str(n), usage(read=n), text) for n in range(800)))
+    assert log.stat().st_size > 16e6
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in read_logs([log])) == 800
+        assert tracemalloc.get_traced_memory()[1] < log.stat().st_size / 4
+    finally:
+        tracemalloc.stop()
