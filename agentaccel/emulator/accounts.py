@@ -185,7 +185,7 @@ def drain(buckets: tuple[Bucket, ...], input_tokens: int, output_tokens: int) ->
 
 def limit_headers(buckets: tuple[Bucket, ...]) -> dict[str, str]:
     """The anthropic-ratelimit headers; `tokens` shows the scarcer of input and output."""
-    shown = dict(zip(_NAMES, buckets, strict=True))
+    shown: dict[str, Bucket] = dict(zip(_NAMES, buckets, strict=True))
     shown["tokens"] = min(buckets[1:], key=lambda bucket: bucket.level)
     headers = {}
     for name, bucket in shown.items():

@@ -11,6 +11,7 @@
 Time is virtual unless `realtime`: no one sleeps, and each reply moves the server's clock to the moment at which its
 bytes are due, so that requests in a row take the time that they would take. With `advance=False` the clock stands
 still until the test moves it. A prefix is then unreadable until the clock has passed the first byte of its writer.
+No reader paces a stream in virtual time: when its first event has been read, the clock may stand at its last.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, cast
 
 from agentaccel.clock import ManualClock
 from agentaccel.emulator.accounts import Counters, LogEntry
@@ -31,6 +32,7 @@ from agentaccel.emulator.exchange import Chunk, HttpReply, HttpRequest
 from agentaccel.emulator.faults import FaultsLike
 from agentaccel.emulator.script import ScriptLike
 from agentaccel.emulator.server_clock import Advancing, Pace, RealClock, Sleeping, Still
+from agentaccel.errors import ConfigError
 
 
 class _Server(ThreadingHTTPServer):
@@ -79,7 +81,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    server: _Server
+
+    @property
+    def _host(self) -> _Server:
+        return cast(_Server, self.server)
 
     def do_POST(self) -> None:
         self._handle()
@@ -91,14 +96,14 @@ class _Handler(BaseHTTPRequestHandler):
         """Keep quiet: the emulator has a log of its own."""
 
     def _handle(self) -> None:
-        start = self.server.emulator.clock.wall()
+        start = self._host.emulator.clock.wall()
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         request = HttpRequest(method=self.command, path=self.path, headers=dict(self.headers.items()), body=body)
-        reply = self.server.emulator.handle(request, start)
-        with self.server.arrived:
-            self.server.arrived.notify_all()
+        reply = self._host.emulator.handle(request, start)
+        with self._host.arrived:
+            self._host.arrived.notify_all()
         if not self.path.startswith("/_ctl"):
-            self.server.gate.wait()
+            self._host.gate.wait()
         self._send(reply, start)
 
     def _send(self, reply: HttpReply, start: float) -> None:
@@ -108,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         head = self._head(reply)
         for chunk in reply.chunks:
-            self.server.pace.reach(start + chunk.at)
+            self._host.pace.reach(start + chunk.at)
             self.connection.sendall(head + self._framed(reply, chunk))
             head = b""
         if reply.ending == "disconnect":
@@ -184,25 +189,37 @@ def serve(
 ) -> Iterator[RunningServer]:
     """Run a server while the block lasts; `port` 0 takes a free one.
 
-    Either an `emulator` is given, whose clock is then used, or one is made of `script`, `faults` and `behaviour`.
+    Either an `emulator` is given, whose clock is then used, or one is made of the other arguments. Raises ConfigError
+    where they contradict each other.
     An exception inside the server, such as one of a script that is a function, cuts the connection and is raised
     when the block is left.
     """
-    ours: ManualClock | RealClock = RealClock() if realtime else clock or ManualClock()
+    if emulator is not None and (script or faults or behaviour or clock or realtime):
+        raise ConfigError("give serve() an emulator, or what to make one of, not both")
+    if clock is not None and realtime:
+        raise ConfigError("real time has a clock of its own: give serve() a clock or realtime=True, not both")
     if emulator is None:
-        emulator = Emulator(script=script, faults=faults, behaviour=behaviour, clock=ours)
-    elif isinstance(emulator.clock, (ManualClock, RealClock)):
-        ours = emulator.clock
+        made = RealClock() if realtime else clock or ManualClock()
+        emulator = Emulator(script=script, faults=faults, behaviour=behaviour, clock=made)
+    with _running(emulator, advance=advance, port=port) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def _running(emulator: Emulator, *, advance: bool, port: int) -> Iterator[RunningServer]:
+    clock = emulator.clock
+    if not isinstance(clock, (ManualClock, RealClock)):
+        raise ConfigError("a served emulator needs a ManualClock, or a RealClock for real time")
     pace: Pace = Still()
-    if isinstance(ours, RealClock):
-        pace = Sleeping(ours)
+    if isinstance(clock, RealClock):
+        pace = Sleeping(clock)
     elif advance:
-        pace = Advancing(ours)
+        pace = Advancing(clock)
     server = _Server(port, emulator, pace)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="agentaccel-emulator", daemon=True)
     thread.start()
     try:
-        yield RunningServer(server, ours)
+        yield RunningServer(server, clock)
     except Exception as error:
         for failure in server.failures:
             error.add_note(f"inside the emulator: {failure!r}")

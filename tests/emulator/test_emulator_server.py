@@ -15,10 +15,11 @@ import pytest
 from click.testing import CliRunner
 from emulator_talk import BRISK, EXACT, MODEL, blocks, request, text, user
 
-from agentaccel.clock import ManualClock
+from agentaccel.clock import ManualClock, SystemClock
 from agentaccel.emulator import Behaviour, Emulator, Fault, Timing, call, serve
 from agentaccel.emulator.command import emulate
 from agentaccel.emulator.pytest_fixture import emulator  # noqa: F401  # the fixture under test
+from agentaccel.errors import ConfigError
 
 EXACTLY = Behaviour(tokenizer=EXACT, timing=BRISK)
 
@@ -313,6 +314,21 @@ def test_one_emulator_can_be_served_with_its_own_clock():
     clock = ManualClock(now=5.0)
     with serve(Emulator(clock=clock)) as server:
         assert server.clock is clock
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"emulator": Emulator(), "script": ["x"]},
+        {"clock": ManualClock(), "realtime": True},
+        {"emulator": Emulator(clock=SystemClock())},
+    ],
+    ids=["emulator and script", "clock and real time", "a clock that cannot be moved"],
+)
+def test_arguments_that_contradict_each_other_are_refused(options):
+    """Ours: none is silently ignored."""
+    with pytest.raises(ConfigError), serve(**options):
+        pass
 
 
 def test_the_command_refuses_what_cannot_be(tmp_path):
