@@ -63,7 +63,7 @@ class Segment:
     digest: bytes
     """Keyed hash of the wire bytes, markers removed."""
     size: int
-    """Length of the wire bytes."""
+    """Length of the wire bytes, with what a picture or a document counts for in place of its base64."""
     markable: bool
     """Whether a marker on it is legal."""
     string: bool = False

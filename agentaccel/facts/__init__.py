@@ -92,6 +92,10 @@ class CacheFacts:
     """Kinds of server tool that change the system prompt and not the tools level."""
     bytes_per_token: float
     """Prior for UTF-8 bytes per token."""
+    image_tokens: int
+    """Prior for the tokens of an image, whatever its bytes."""
+    pdf_bytes_per_token: float
+    """Prior for base64 bytes of a document per token."""
     source: Source
     """Where the model's figures were read."""
 
@@ -193,6 +197,8 @@ def _resolve(name: str, provider: str, platform: str) -> CacheFacts | None:
         markable_blocks=frozenset(data["markable"]["blocks"]),
         system_tools=frozenset(data["system_tools"]["types"]),
         bytes_per_token=data["tokens"]["bytes_per_token"],
+        image_tokens=data["tokens"]["image"],
+        pdf_bytes_per_token=data["tokens"]["pdf_bytes_per_token"],
         source=Source(**data["sources"][figures["source"]]),
     )
 

@@ -136,10 +136,22 @@ class _Reader:
             role=role,
             name=name,
             digest=digest(head + b"\x00" + data, self.key),
-            size=len(data),
+            size=len(data) + self._media(block),
             markable=markable,
             string=string,
         )
+
+    def _media(self, block: Any) -> int:
+        """What to add to the wire bytes of a block so that pictures and documents weigh what they count for."""
+        if self.facts is None or not isinstance(block, Mapping):
+            return 0
+        source, added = block.get("source"), 0
+        if isinstance(source, Mapping) and source.get("type") == "base64" and isinstance(source.get("data"), str):
+            size = len(source["data"])
+            tokens = self.facts.image_tokens if _kind(block) == "image" else size / self.facts.pdf_bytes_per_token
+            added = round(tokens * self.facts.bytes_per_token) - size
+        content = block.get("content")
+        return added + (sum(map(self._media, content)) if isinstance(content, list) else 0)
 
     def _markable(self, level: Level, kind: str, block: Any) -> bool:
         if self.facts is None or not isinstance(block, Mapping):
