@@ -89,9 +89,8 @@ def _ttl_at(scene: Scene, at: int) -> Ttl | None:
     seconds = {ttl.label: ttl.seconds for ttl in facts.ttls}
     ceiling = min((seconds[mark.ttl] for mark in scene.existing if mark.at < at), default=float("inf"))
     floor = max((seconds[mark.ttl] for mark in scene.existing if mark.at > at), default=0.0)
-    if wanted.seconds > ceiling or wanted.seconds < floor:
-        wanted = next((ttl for ttl in facts.ttls if floor <= ttl.seconds <= ceiling), wanted)
-    return wanted if floor <= wanted.seconds <= ceiling else None
+    allowed = [ttl for ttl in facts.ttls if floor <= ttl.seconds <= ceiling]
+    return wanted if wanted in allowed else next(iter(allowed), None)
 
 
 def _choose(scene: Scene, candidates: Sequence[Candidate], room: int) -> tuple[Candidate, ...]:

@@ -60,11 +60,13 @@ def tools(rng: random.Random) -> list[Json]:
 
 
 def system(rng: random.Random) -> Any:
-    match rng.randrange(4):
-        case 0:
+    match rng.randrange(9):
+        case 0 | 1:
             return None
-        case 1:
+        case 2 | 3:
             return prose(rng, length(rng))
+        case 4:
+            return ""
         case _:
             return [{"type": "text", "text": prose(rng, length(rng))} for _ in range(rng.choice((1, 2, 3)))]
 
@@ -147,6 +149,11 @@ def conversation(rng: random.Random) -> Iterator[tuple[float, Json]]:
             body["tools"] = list(the_tools)
         if the_system is not None:
             body["system"] = the_system
+        if rng.random() < 0.04:
+            # A turn of the server's own tools was paused and is to go on.
+            paused = {"type": "server_tool_use", "id": f"srvtoolu_{turn}", "name": "web_search", "input": {"query": "x"}}
+            thought = {"type": "thinking", "thinking": prose(rng, 30), "signature": "c2ln"}
+            body["messages"].append({"role": "assistant", "content": [paused, thought]})
         yield rng.choice((1.0, 20.0, 120.0, 400.0)), with_markers(rng, body, habit)
         blocks = reply(rng, turn, names, thinking)
         messages.append({"role": "assistant", "content": blocks})

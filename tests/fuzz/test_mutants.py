@@ -1,0 +1,76 @@
+"""The legality fuzz bites: without any single legality check it fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import Mutant, survives
+
+REQUEST, PLAN = "providers/anthropic/request.py", "cache/plan.py"
+
+LEGALITY = (
+    Mutant(
+        guard="more markers than allowed",
+        file=PLAN,
+        old="room = scene.facts.max_markers - len(prompt.markers)",
+        new="room = scene.facts.max_markers",
+    ),
+    Mutant(
+        guard="a top-level marker that is not counted",
+        file=PLAN,
+        old="room = scene.facts.max_markers - len(prompt.markers)",
+        new="room = scene.facts.max_markers - sum(marker.path != () for marker in prompt.markers)",
+    ),
+    Mutant(
+        guard="a nested marker that is not counted",
+        file=REQUEST,
+        old="""self._found(item, (*path, "content", index), allowed=_kind(item) not in THINKING)""",
+        new="pass",
+    ),
+    Mutant(
+        guard="a longer lifetime after a shorter one",
+        file=PLAN,
+        old=" if floor <= ttl.seconds <= ceiling]",
+        new="]",
+    ),
+    Mutant(
+        guard="a marker on thinking",
+        file=REQUEST,
+        old="return kind in self.facts.markable_blocks",
+        new="return True",
+    ),
+    Mutant(
+        guard="a marker on empty text",
+        file=REQUEST,
+        old="""return isinstance(block.get("text"), str) and bool(block["text"].strip())""",
+        new="return True",
+    ),
+    Mutant(
+        guard="a marker on a deferred tool",
+        file=REQUEST,
+        old="            if deferred:\n",
+        new="            if False:\n",
+    ),
+    Mutant(
+        guard="a marker in a message thread",
+        file=REQUEST,
+        old="""held="message thread" if isinstance(request.get("thread"), Mapping) else "",""",
+        new="""held="",""",
+    ),
+    Mutant(
+        guard="doing nothing",
+        file=PLAN,
+        old="chosen = _choose(scene, candidates, room) if room > 0 else ()",
+        new="chosen = ()",
+    ),
+)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mutant", LEGALITY, ids=lambda mutant: mutant.guard)
+def test_the_fuzz_fails_without_the_guard(mutant: Mutant, tmp_path: Path) -> None:
+    """Each guard deleted in a copy of the package: 1,500 conversations must notice."""
+    output = survives(mutant, tmp_path, ["-m", "tests.fuzz.legality", "1500", "3"])
+    assert output is None, f"nothing noticed {mutant.guard}: {output}"
