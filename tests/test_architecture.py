@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "agentaccel"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "clock", "canonical"),
+    ("errors", "clock", "canonical", "locks"),
     ("facts",),
     ("types",),
     ("records",),
@@ -37,6 +37,7 @@ MAY_TOUCH_THE_WORLD = {
     "trace/store.py",
     "trace/schema.py",
     "trace/recorder.py",
+    "locks.py",
     "policy.py",
     "session/conversation.py",
     "session/registry.py",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +13,7 @@ from agentaccel.cache.prefix import prefixes
 from agentaccel.cache.state import Head, State, head_of
 from agentaccel.canonical import ROOT, digest, link
 from agentaccel.facts import LEVELS, CacheFacts
+from agentaccel.locks import Lock
 from agentaccel.prompt.drift import Print, SegmentPrint
 from agentaccel.trace.record import dump_state, load_beliefs, load_state
 from agentaccel.trace.store import SessionRow, Store
@@ -39,7 +39,7 @@ class Conversation:
     """Checksums of the last prompt, to place a change in it; only in the process that saw it."""
     stored_turns: int = 0
     """Turns that the store had when this process last looked."""
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    lock: Lock = field(default_factory=Lock)
 
 
 def workload_of(prompt: Prompt, agent: str | None) -> str:
@@ -76,14 +76,16 @@ def lineage_written(prompt: Prompt, tenant: str | None, born: int) -> tuple[byte
 
     The last reply is the way back where the end is replaced each turn; the first exchange, where history is edited.
     Replies among the first `born` messages came with the session's first request: examples, perhaps, which every
-    session of an agent begins with, so they say nothing about which one it is.
+    session of an agent begins with, so the first of them says nothing about which one it is. (The last one does, for
+    a request that is longer than the one that wrote it: another session's first request is not.)
     """
     hashes = lineage_of(prompt)
     if not hashes:
         return ()
     roles: dict[Any, str] = {s.path[1]: s.role for s in prompt.segments if s.level == "messages"}
-    replies = [i for i, role in enumerate(roles.values()) if role == "assistant" and i >= born]
-    chosen = [len(hashes) - 1, *([replies[-1], replies[0]] if replies else [])]
+    replies = [i for i, role in enumerate(roles.values()) if role == "assistant"]
+    first = next((i for i in replies if i >= born), None)
+    chosen = [len(hashes) - 1, *replies[-1:], *([first] if first is not None else [])]
     return tuple(dict.fromkeys(_for_tenant(hashes[i], tenant) for i in chosen))
 
 

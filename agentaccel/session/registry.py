@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import secrets
-import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agentaccel.canonical import digest, identity_bytes
+from agentaccel.locks import Lock
 from agentaccel.session.conversation import Conversation, lineage_of, lineage_sought
 from agentaccel.trace.recorder import Recorder
 from agentaccel.types import Prompt, ToolCall
@@ -18,21 +19,31 @@ _MOST_REMEMBERED = 16384
 """Hashes kept in memory per kind, about sixteen per conversation."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A session at one lineage hash."""
+
+    passed: bool
+    """Whether it has gone on from there."""
+    messages: int
+    """Messages of its last request: one that goes on from it has more."""
+
+
 @dataclass(slots=True)
 class Registry:
     """Conversations by id and by lineage. Thread-safe."""
 
     recorder: Recorder
     _conversations: OrderedDict[str, Conversation] = field(default_factory=OrderedDict)
-    _waiting: OrderedDict[bytes, OrderedDict[str, bool]] = field(default_factory=OrderedDict)
-    """For each lineage hash, the sessions that came to it, in that order, and whether they have gone past it."""
+    _waiting: OrderedDict[bytes, OrderedDict[str, Stop]] = field(default_factory=OrderedDict)
+    """For each lineage hash, the sessions that came to it, in that order."""
     _at: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
     """For each session, the hashes it waits at."""
     _begun: OrderedDict[bytes, str] = field(default_factory=OrderedDict)
     """Conversations by the whole of their first request, so that a retry does not begin another."""
     _asked: OrderedDict[bytes, str] = field(default_factory=OrderedDict)
     """Sessions by the identity of the tool calls that the model asked for in them."""
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: Lock = field(default_factory=Lock)
 
     def named(self, session_id: str) -> Conversation:
         """The conversation called `session_id`, begun if there is none."""
@@ -49,7 +60,7 @@ class Registry:
     def by_lineage(self, prompt: Prompt, tenant: str | None = None) -> Conversation | None:
         """The conversation that `prompt` goes on from; None where it begins one."""
         for hash_ in lineage_sought(prompt, tenant):
-            found = self._here(hash_) or self._stored(hash_)
+            found = self._here(hash_, prompt.messages) or self._stored(hash_, prompt.messages)
             if found is not None:
                 return self.named(found)
         return None
@@ -75,30 +86,29 @@ class Registry:
         with self._lock:
             return self._asked.get(identity_of(call))
 
-    def waits_at(self, session_id: str, hashes: tuple[bytes, ...]) -> None:
-        """The session has come to `hashes`, and past those it waited at before."""
+    def waits_at(self, session_id: str, hashes: tuple[bytes, ...], messages: int) -> None:
+        """The session has come to `hashes` with a request of so many messages, and past those it waited at before."""
         with self._lock:
             for hash_ in self._at.get(session_id, ()):
                 if hash_ in self._waiting and session_id in self._waiting[hash_]:
-                    self._waiting[hash_][session_id] = True
+                    self._waiting[hash_][session_id] = Stop(True, messages)
             self._at[session_id] = hashes
             for hash_ in hashes:
                 sessions = self._waiting.setdefault(hash_, OrderedDict())
-                sessions[session_id] = False
+                sessions[session_id] = Stop(False, messages)
                 self._waiting.move_to_end(hash_)
             while len(self._waiting) > _MOST_REMEMBERED:
                 self._waiting.popitem(last=False)
 
-    def _stored(self, hash_: bytes) -> str | None:
-        return self.recorder.read(lambda store: store.session_of(hash_), None)
+    def _stored(self, hash_: bytes, messages: int) -> str | None:
+        return self.recorder.read(lambda store: store.session_of(hash_, messages), None)
 
-    def _here(self, hash_: bytes) -> str | None:
+    def _here(self, hash_: bytes, messages: int) -> str | None:
         with self._lock:
-            sessions = self._waiting.get(hash_)
-            if not sessions:
-                return None
-            waiting = next((name for name, passed in sessions.items() if not passed), None)
-            return waiting if waiting is not None else next(reversed(sessions))
+            stops: Mapping[str, Stop] = self._waiting.get(hash_, {})
+            shorter = [(name, stop) for name, stop in stops.items() if stop.messages < messages]
+            waiting = next((name for name, stop in shorter if not stop.passed), None)
+            return waiting if waiting is not None or not shorter else shorter[-1][0]
 
 
 def identity_of(call: ToolCall, key: bytes = b"") -> bytes:

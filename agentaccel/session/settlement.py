@@ -145,7 +145,7 @@ class Settlement:
         static: bytes | None = None
         if settled is not None and prefix is not None:
             lineage = lineage_written(going.prompt, conversation.tenant, settled.state.born)
-            self.registry.waits_at(conversation.id, lineage)
+            self.registry.waits_at(conversation.id, lineage, going.prompt.messages)
             static = _static(prefix)
             learned = (*settled.learned, *self._shared(going, settled, static))
         keep = self.keep_content
@@ -156,6 +156,7 @@ class Settlement:
             segments=going.prompt.segments,
             content=(lambda segment: _content(going.request, segment)) if keep else None,
             lineage=lineage,
+            messages=going.prompt.messages,
             learned=learned,
             static=static,
             ends=(lambda ends: dump_head(head, ends)) if head is not None else None,

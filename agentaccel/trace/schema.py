@@ -29,7 +29,7 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE tools (id INTEGER PRIMARY KEY, session TEXT NOT NULL, started REAL NOT NULL, record TEXT NOT NULL);
     CREATE INDEX tools_by_time ON tools (started);
     CREATE TABLE lineage (
-        hash BLOB NOT NULL, session TEXT NOT NULL, at REAL NOT NULL, passed INTEGER NOT NULL,
+        hash BLOB NOT NULL, session TEXT NOT NULL, at REAL NOT NULL, passed INTEGER NOT NULL, messages INTEGER NOT NULL,
         PRIMARY KEY (hash, session)
     ) WITHOUT ROWID;
     CREATE INDEX lineage_by_session ON lineage (session);

@@ -57,6 +57,8 @@ class TurnWrite:
     """How to get a segment's wire bytes, where content is to be kept."""
     lineage: tuple[bytes, ...]
     """Hashes by which the next request of the conversation is recognised."""
+    messages: int
+    """Messages of the request."""
     learned: tuple[Observation, ...]
     static: bytes | None
     """Hash of the static prefix, to tell whether sessions share it."""
@@ -99,16 +101,16 @@ class Store:
             row = connection.execute("SELECT turns FROM sessions WHERE id = ?", (session_id,)).fetchone()
         return 0 if row is None else int(row[0])
 
-    def session_of(self, hash_: bytes) -> str | None:
-        """The session that a request which begins with `hash_` goes on from.
+    def session_of(self, hash_: bytes, messages: int) -> str | None:
+        """The session that a request of so many messages, which begins with `hash_`, goes on from.
 
         Where several do, the one that has waited longest at that very point; else the last that came past it.
         """
         with self._database.using() as connection:
             row = connection.execute(
-                "SELECT session FROM lineage WHERE hash = ? ORDER BY passed, CASE passed WHEN 0 THEN at ELSE -at END"
-                " LIMIT 1",
-                (hash_,),
+                "SELECT session FROM lineage WHERE hash = ? AND messages < ?"
+                " ORDER BY passed, CASE passed WHEN 0 THEN at ELSE -at END LIMIT 1",
+                (hash_, messages),
             ).fetchone()
         return None if row is None else str(row[0])
 
@@ -171,11 +173,13 @@ class Store:
             ),
         )  # fmt: skip
         at = write.record.started
-        connection.execute("UPDATE lineage SET passed = 1 WHERE session = ? AND passed = 0", (row.id,))
+        connection.execute(
+            "UPDATE lineage SET passed = 1, messages = ? WHERE session = ? AND passed = 0", (write.messages, row.id)
+        )
         connection.executemany(
-            "INSERT INTO lineage (hash, session, at, passed) VALUES (?, ?, ?, 0)"
-            " ON CONFLICT (hash, session) DO UPDATE SET at = excluded.at, passed = 0",
-            [(hash_, row.id, at) for hash_ in write.lineage],
+            "INSERT INTO lineage (hash, session, at, passed, messages) VALUES (?, ?, ?, 0, ?)"
+            " ON CONFLICT (hash, session) DO UPDATE SET at = excluded.at, passed = 0, messages = excluded.messages",
+            [(hash_, row.id, at, write.messages) for hash_ in write.lineage],
         )
         connection.executemany(
             "INSERT INTO beliefs (workload, topic, yes, n) VALUES (?, ?, ?, ?)"

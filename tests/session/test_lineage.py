@@ -1,0 +1,152 @@
+"""Which requests make one session when nobody opened one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentaccel import ManualClock, Policy
+from tests.driver import Driver, assistant, body, prose, tool, user
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Driver:
+    return Driver(tmp_path)
+
+
+def sessions(driver: Driver) -> list[str]:
+    """The session of each turn, renamed A, B, … in the order of appearance."""
+    names: dict[str, str] = {}
+    return [names.setdefault(record.session, chr(65 + len(names))) for record in driver.records]
+
+
+def test_a_conversation_that_grows_is_one_session(driver: Driver) -> None:
+    """Chosen: grouped by prefix lineage."""
+    driver.ask(body(user("a")))
+    driver.ask(body(user("a"), assistant("b"), user("c")))
+    driver.ask(body(user("a"), assistant("b"), user("c"), assistant("d"), user("e")))
+    assert sessions(driver) == ["A", "A", "A"]
+
+
+def test_a_clock_in_the_system_prompt_does_not_split_a_session(driver: Driver) -> None:
+    """Only messages make lineage."""
+    driver.ask(body(user("a"), system="It is 12:00."))
+    driver.ask(body(user("a"), assistant("b"), user("c"), system="It is 12:01."))
+    assert sessions(driver) == ["A", "A"]
+
+
+def test_reordered_tools_do_not_split_a_session(driver: Driver) -> None:
+    """Nor does what else may change between turns."""
+    driver.ask(body(user("a"), tools=[tool("x"), tool("y")]))
+    driver.ask(body(user("a"), assistant("b"), user("c"), tools=[tool("y"), tool("x")]))
+    assert sessions(driver) == ["A", "A"]
+
+
+def test_the_same_first_words_begin_two_sessions(driver: Driver) -> None:
+    """Many conversations begin alike: a first message is no evidence."""
+    driver.ask(body(user("hello")))
+    driver.ask(body(user("hello")))
+    assert sessions(driver) == ["A", "B"]
+
+
+def test_two_sessions_with_the_same_first_words_go_on_apart(driver: Driver) -> None:
+    """Two sessions share nothing by accident."""
+    driver.ask(body(user("hello")))
+    driver.ask(body(user("hello")))
+    driver.ask(body(user("hello"), assistant("one"), user("1")))
+    driver.ask(body(user("hello"), assistant("two"), user("2")))
+    driver.ask(body(user("hello"), assistant("one"), user("1"), assistant("ok"), user("3")))
+    driver.ask(body(user("hello"), assistant("two"), user("2"), assistant("ok"), user("4")))
+    assert sessions(driver) == ["A", "B", "A", "B", "A", "B"]
+
+
+def test_examples_that_every_session_begins_with_do_not_join_them(driver: Driver) -> None:
+    """A few-shot prompt is shared by all sessions of an agent."""
+    examples = [user("2+2"), assistant("4"), user("3+3"), assistant("6")]
+    driver.ask(body(*examples, user("1+1")))
+    driver.ask(body(*examples, user("5+5")))
+    driver.ask(body(*examples, user("1+1"), assistant("2"), user("and 2+1")))
+    driver.ask(body(*examples, user("5+5"), assistant("10"), user("and 5+1")))
+    assert sessions(driver) == ["A", "B", "A", "B"]
+
+
+def test_a_state_dump_that_is_replaced_each_turn_does_not_split_a_session(driver: Driver) -> None:
+    """The last reply is the way back where the end is replaced."""
+    driver.ask(body(user("task"), assistant("ok"), user("state 1")))
+    driver.ask(body(user("task"), assistant("ok"), user("result 1"), assistant("ok"), user("state 2")))
+    assert sessions(driver) == ["A", "A"]
+
+
+def test_an_edited_history_stays_in_its_session(driver: Driver) -> None:
+    """The first exchange is the way back where later history is rewritten."""
+    start = [user("task"), assistant("first reply"), user("x")]
+    driver.ask(body(user("task")))
+    driver.ask(body(*start))
+    driver.ask(body(*start, assistant("y"), user("z")))
+    driver.ask(body(user("task"), assistant("first reply"), user("[cleared]"), assistant("y"), user("z2")))
+    assert sessions(driver) == ["A", "A", "A", "A"]
+
+
+def test_a_rewind_stays_in_its_session(driver: Driver) -> None:
+    """Going back to an earlier turn is not a new conversation."""
+    driver.ask(body(user("a")))
+    driver.ask(body(user("a"), assistant("b"), user("c")))
+    driver.ask(body(user("a"), assistant("b"), user("c"), assistant("d"), user("e")))
+    driver.ask(body(user("a"), assistant("b"), user("c"), assistant("d"), user("another e")))
+    assert sessions(driver) == ["A"] * 4
+
+
+def test_an_open_session_gathers_what_is_called_in_it(driver: Driver) -> None:
+    """The one context variable says what lineage cannot know."""
+    with driver.accel.session("ticket-1", agent="desk", tenant="acme"):
+        driver.ask(body(user("a")))
+        driver.ask(body(user("something else")))
+    record = driver.records[-1]
+    assert [one.session for one in driver.records] == ["ticket-1", "ticket-1"]
+    assert (record.agent, record.tenant, record.parent) == ("desk", "acme", None)
+
+
+def test_a_session_opened_inside_another_names_it_as_its_parent(driver: Driver) -> None:
+    """Sub-agents are told apart and kept together."""
+    with driver.accel.session("main"):
+        with driver.accel.session("helper", agent="helper"):
+            driver.ask(body(user("a")))
+        driver.ask(body(user("b")))
+    assert [(one.session, one.parent) for one in driver.records] == [("helper", "main"), ("main", None)]
+
+
+def test_bypassed_calls_go_out_as_written_and_say_so(driver: Driver) -> None:
+    """One call can be bypassed."""
+    request = body(user(prose(1500)))
+    with driver.accel.bypass():
+        driver.ask(request)
+    assert driver.sent == request
+    assert driver.records[0].mode == "bypass"
+
+
+def test_a_holdout_leaves_the_same_sessions_as_written_in_every_process(tmp_path: Path) -> None:
+    """Chosen by a keyed hash of the session's id, so that all processes agree."""
+    modes = []
+    for _ in range(2):
+        driver = Driver(tmp_path, policy=Policy(strict=True, holdout=0.5))
+        for number in range(30):
+            with driver.accel.session(f"session-{number}"):
+                driver.ask(body(user(prose(1500, number))))
+        driver.accel.close()
+    records = driver.records
+    modes = [[one.mode for one in records[:30]], [one.mode for one in records[30:]]]
+    assert modes[0] == modes[1]
+    assert 5 < modes[0].count("holdout") < 25
+    assert all(one.markers == () for one in records if one.mode == "holdout")
+
+
+def test_observe_changes_nothing_and_records_everything(tmp_path: Path) -> None:
+    """Contract line 10."""
+    driver = Driver(tmp_path, policy=Policy(strict=True, mode="observe"))
+    request = body(user(prose(1500)))
+    driver.ask(request)
+    record = driver.records[0]
+    assert driver.sent == request
+    assert record.mode == "observe"
+    assert record.expected is not None

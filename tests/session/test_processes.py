@@ -1,0 +1,190 @@
+"""State is a help, never a need: other processes, killed processes, forks and threads."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from agentaccel import ManualClock
+from agentaccel.emulator import Emulator
+from agentaccel.trace.store import open_reader
+from tests.driver import Driver, Json, assistant, body, prose, tool, user
+
+SYSTEM = prose(1200)
+TOOLS = [tool("search", 400), tool("book", 300)]
+
+
+def conversation(turns: int) -> list[Json]:
+    """The requests of one append-only conversation, with a burst of blocks in the middle."""
+    messages = [user(prose(40))]
+    requests = []
+    for turn in range(turns):
+        requests.append(body(*messages, system=SYSTEM, tools=TOOLS))
+        blocks = 30 if turn == 3 else 1
+        reply = [{"type": "text", "text": prose(20, turn + i)} for i in range(blocks)]
+        messages = [*messages, assistant(reply), user(prose(25, turn + 50))]
+    return requests
+
+
+def test_two_processes_that_alternate_place_the_markers_that_one_would(tmp_path: Path) -> None:
+    """Must show 7: memory only improves on what the request and the store say. Two `Accel` share nothing but a file."""
+    alone_clock, both_clock = ManualClock(), ManualClock()
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "both").mkdir()
+    alone = Driver(tmp_path / "alone", clock=alone_clock)
+    shared = Emulator(clock=both_clock)
+    both = [Driver(tmp_path / "both", clock=both_clock, emulator=shared) for _ in range(2)]
+    for turn, request in enumerate(conversation(10)):
+        alone.ask(request)
+        one = both[turn % 2]
+        one.ask(request)
+        assert one.marks == alone.marks, turn
+    assert len({record.session for record in both[0].records}) == 1
+
+
+def test_a_process_that_knows_nothing_still_marks_the_previous_tail(tmp_path: Path) -> None:
+    """What must be right in a second process comes from the request itself."""
+    clock = ManualClock()
+    shared = Emulator(clock=clock)
+    reads = []
+    for turn, request in enumerate(conversation(6)):
+        folder = tmp_path / str(turn)
+        folder.mkdir()
+        reads.append(Driver(folder, clock=clock, emulator=shared).ask(request))
+    assert [usage.read for usage in reads[1:]] == [usage.input for usage in reads[:-1]]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tests.driver import Driver, assistant, body, prose, user
+driver = Driver(Path(sys.argv[1]))
+messages = [user(prose(40))]
+for turn in range(1000):
+    driver.ask(body(*messages[-4:], system=prose(1200)))
+    print(turn, flush=True)
+    messages += [assistant(prose(3, turn)), user(prose(3, turn + 7))]
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL on Windows")
+def test_a_killed_process_loses_at_most_the_row_being_written(tmp_path: Path) -> None:
+    """Must show 7: kill -9 in the middle of 1,000 turns."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parent.parent.parent,
+    )
+    assert process.stdout is not None
+    answered = -1
+    for line in process.stdout:
+        answered = int(line)
+        if answered == 250:
+            process.send_signal(signal.SIGKILL)
+            break
+    rest = process.stdout.read().split()
+    process.stdout.close()
+    process.wait()
+    answered = int(rest[-1]) if rest else answered
+    with open_reader(tmp_path / "trace.db") as reader:
+        kept = len(list(reader.turns()))
+    assert kept >= answered + 1, f"{answered + 1} turns were over, {kept} are kept"
+    assert kept <= answered + 2
+
+
+def test_many_processes_write_one_store(tmp_path: Path) -> None:
+    """Safe for many processes: none fails, and no row is lost."""
+    script = (
+        "import sys; from pathlib import Path; from tests.driver import *\n"
+        "d = Driver(Path(sys.argv[1]))\n"
+        "[d.ask(body(user(prose(30, n)))) for n in range(40)]\n"
+    )
+    root = Path(__file__).parent.parent.parent
+    running = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], cwd=root) for _ in range(4)]
+    assert [process.wait() for process in running] == [0] * 4
+    with open_reader(tmp_path / "trace.db") as reader:
+        assert len(list(reader.turns())) == 160
+
+
+def test_threads_share_one_accel(tmp_path: Path) -> None:
+    """A session and its ledger may be used from several threads."""
+    driver = Driver(tmp_path)
+    failures: list[BaseException] = []
+    barrier = threading.Barrier(4)
+
+    def work(number: int) -> None:
+        try:
+            barrier.wait()
+            for turn in range(10):
+                history = [m for t in range(turn) for m in (assistant(f"{number} {t}"), user("more"))]
+                driver.ask(body(user(prose(50, number)), *history, system=SYSTEM), gap=0.0, seconds=0.0)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    records = driver.records
+    assert len(records) == 40
+    assert len({record.session for record in records}) == 4
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_records_on_its_own_connection(tmp_path: Path) -> None:
+    """A connection must not cross a fork."""
+    script = (
+        "import os, sys; from pathlib import Path; from tests.driver import *\n"
+        "d = Driver(Path(sys.argv[1])); d.ask(body(user('parent')))\n"
+        "child = os.fork()\n"
+        "d.ask(body(user('child' if child == 0 else 'parent again')))\n"
+        "if child: os.waitpid(child, 0)\n"
+    )
+    root = Path(__file__).parent.parent.parent
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script, str(tmp_path)], cwd=root, check=True)
+    with open_reader(tmp_path / "trace.db") as reader:
+        assert len(list(reader.turns())) == 3
+
+
+def test_a_turn_adds_only_its_new_segments_to_the_store(tmp_path: Path) -> None:
+    """Segments are a parent-linked chain, never a list of hashes per turn."""
+    import sqlite3
+
+    driver = Driver(tmp_path)
+    counts = []
+    for request in conversation(8):
+        driver.ask(request)
+        with sqlite3.connect(tmp_path / "trace.db") as connection:
+            counts.append(connection.execute("SELECT count(*) FROM segments").fetchone()[0])
+        connection.close()
+    assert [after - before for before, after in zip(counts, counts[1:], strict=False)] == [2, 2, 2, 31, 2, 2, 2]
+
+
+def test_a_retry_is_planned_as_the_first_attempt_was(tmp_path: Path) -> None:
+    """A plan is a pure function of the request, the snapshot and what the session has seen."""
+    from agentaccel.turn import Failed, Send, Started
+
+    driver = Driver(tmp_path)
+    requests = conversation(3)
+    driver.ask(requests[0])
+    sent = []
+    for attempt in range(3):
+        turn = driver.accel._composer.begin(requests[1], attempt=attempt)
+        send = turn.handle(Started(driver.clock.monotonic()))[-1]
+        assert isinstance(send, Send)
+        sent.append(json.dumps(send.request))
+        turn.handle(Failed(at=driver.clock.monotonic(), status=529, error="overloaded_error"))
+    assert len(set(sent)) == 1
+    failed = driver.records[1:]
+    assert [(one.outcome, one.status, one.attempt) for one in failed] == [("failed", 529, n) for n in range(3)]
+    assert len({one.session for one in driver.records}) == 1
