@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from agentaccel.errors import TraceError
+from agentaccel.locks import Lock
 from agentaccel.policy import ENV_STORE
 from agentaccel.trace.schema import migrate
 
@@ -56,7 +56,7 @@ class Database:
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
         self._read_only = read_only
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self.generation = 0
         """Rises whenever row ids that were handed out may not hold any more."""
         self._connection = self._open()

@@ -10,13 +10,13 @@ import hashlib
 import logging
 import os
 import sqlite3
-import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from agentaccel.errors import AgentAccelError
+from agentaccel.locks import Lock
 from agentaccel.policy import StorePolicy
 from agentaccel.records import ToolRecord
 from agentaccel.trace.database import default_path, load_key
@@ -39,7 +39,7 @@ class Recorder:
     def __init__(self, policy: StorePolicy, *, strict: bool) -> None:
         self._strict = strict
         self._pending: deque[TurnWrite | ToolRecord] = deque(maxlen=_MOST_PENDING)
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._said: set[str] = set()
         self.store: Store | None = None
         self.key = os.urandom(32)
