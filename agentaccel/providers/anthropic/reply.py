@@ -74,7 +74,7 @@ class ReplyTap:
     _usage: dict[str, Any] = field(default_factory=dict)
     _body: list[bytes] = field(default_factory=list)
     _events: SseParser = field(default_factory=SseParser)
-    _open: dict[int, tuple[str, str, list[str]]] = field(default_factory=dict)
+    _open: dict[int, tuple[str | None, str, list[str]]] = field(default_factory=dict)
     """Tool calls whose arguments are still arriving: id, name and pieces, by block index."""
 
     @property
@@ -102,13 +102,14 @@ class ReplyTap:
             return
         self._message(body)
         self.complete = body.get("type") == "message"
-        for block in body.get("content") or ():
+        content = body.get("content")
+        for block in content if isinstance(content, list) else ():
             if (
                 isinstance(block, Mapping)
                 and block.get("type") == "tool_use"
                 and isinstance(block.get("input"), Mapping)
             ):
-                yield ToolCall(name=str(block.get("name")), arguments=block["input"], id=block.get("id"))
+                yield ToolCall(name=str(block.get("name")), arguments=block["input"], id=_text(block.get("id")))
 
     def _event(self, name: str, event: dict[str, Any]) -> Iterator[ToolCall]:
         match event.get("type") or name:
@@ -120,8 +121,8 @@ class ReplyTap:
             case "message_delta":
                 self._take_usage(event.get("usage"))
                 delta = event.get("delta")
-                if isinstance(delta, Mapping) and delta.get("stop_reason"):
-                    self.stop = str(delta["stop_reason"])
+                if isinstance(delta, Mapping):
+                    self.stop = _text(delta.get("stop_reason")) or self.stop
             case "message_stop":
                 self.complete = True
             case "error":
@@ -130,11 +131,13 @@ class ReplyTap:
 
     def _block(self, kind: str, event: dict[str, Any]) -> Iterator[ToolCall]:
         """Arguments of tool calls arrive in pieces and are read once, when the block has closed."""
-        index = event.get("index", -1)
+        index = event.get("index")
+        if not isinstance(index, int):
+            return
         if kind == "content_block_start":
             block = event.get("content_block")
             if isinstance(block, Mapping) and block.get("type") == "tool_use":
-                self._open[index] = (str(block.get("id")), str(block.get("name")), [])
+                self._open[index] = (_text(block.get("id")), str(block.get("name")), [])
         elif kind == "content_block_delta":
             delta, call = event.get("delta"), self._open.get(index)
             if call is not None and isinstance(delta, Mapping) and delta.get("type") == "input_json_delta":
@@ -146,9 +149,9 @@ class ReplyTap:
                 yield ToolCall(name=closed[1], arguments=arguments, id=closed[0])
 
     def _message(self, message: Mapping[str, Any]) -> None:
-        self.message_id = message.get("id") if isinstance(message.get("id"), str) else None
-        self.model = message.get("model") if isinstance(message.get("model"), str) else None
-        self.stop = message.get("stop_reason") or self.stop
+        self.message_id = _text(message.get("id"))
+        self.model = _text(message.get("model"))
+        self.stop = _text(message.get("stop_reason")) or self.stop
         if isinstance(message.get("diagnostics"), Mapping):
             self.diagnostics = message["diagnostics"]
         self._take_usage(message.get("usage"))
@@ -156,6 +159,10 @@ class ReplyTap:
     def _take_usage(self, usage: Any) -> None:
         if isinstance(usage, Mapping):
             self._usage.update({name: value for name, value in usage.items() if value is not None})
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _loads(data: bytes) -> dict[str, Any] | None:

@@ -23,6 +23,9 @@ _LEVELS_AND_MARK = frozenset({"tools", "system", "messages", MARK})
 _SPLIT = frozenset({"output_config"})
 """Parameters whose fields break different levels, hence are told apart."""
 
+_HOLDS_BLOCKS = frozenset({"content", "source", "tool_references"})
+"""Fields of a block that may hold blocks; what stands elsewhere (a call's `input`) is the user's own data."""
+
 THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
@@ -37,8 +40,8 @@ def decode(
     reader = _Reader(facts=facts, key=key)
     segments = (*reader.tools(request), *reader.system(request), *reader.messages(request))
     top = request.get(MARK)
-    if isinstance(top, Mapping):
-        reader.markers.append(Marker(path=(), ttl=_ttl_label(top)))
+    if top is not None:
+        reader.markers.append(Marker(path=(), ttl=_ttl_label(top) if isinstance(top, Mapping) else ""))
     parameters = _parameters(request, key)
     parameters.update({name: digest(b"1", key) for name in reader.flags})
     messages = request.get("messages")
@@ -102,6 +105,9 @@ class _Reader:
             if isinstance(content, str):
                 yield self._segment("messages", path, content, kind="text", role=role, rest=rest, string=True)
                 continue
+            if not _items(content):
+                # No content to speak of, and yet a part of the prompt: its role and its other fields count.
+                yield self._segment("messages", ("messages", index), message, kind="opaque", role=role)
             for place, block in enumerate(_items(content)):
                 yield self._segment("messages", (*path, place), block, kind=_kind(block), role=role, rest=rest)
                 rest = {}
@@ -128,7 +134,7 @@ class _Reader:
             bare = block
         data = wire_bytes(bare)
         # The role is part of the prompt, and so is whatever else a message carries beside its content.
-        head = wire_bytes([role, rest]) if rest else role.encode()
+        head = wire_bytes([role, rest]) if rest else role.encode("utf-8", "surrogatepass")
         return Segment(
             level=level,
             path=path,
@@ -174,20 +180,22 @@ class _Reader:
 
     def _bare(self, block: Mapping[str, Any], path: Path, markable: bool) -> Mapping[str, Any]:
         """`block` without markers, its own and nested ones, which are noted on the way."""
-        bare: Mapping[str, Any] = block
-        content = block.get("content")
-        if isinstance(content, list) and any(isinstance(item, Mapping) and MARK in item for item in content):
-            plain = []
-            for index, item in enumerate(content):
-                if isinstance(item, Mapping) and MARK in item:
-                    self._found(item, (*path, "content", index), allowed=_kind(item) not in THINKING)
-                    item = {name: value for name, value in item.items() if name != MARK}
-                plain.append(item)
-            bare = {**bare, "content": plain}
+        bare = {
+            name: self._inner(value, (*path, name)) if name in _HOLDS_BLOCKS else value
+            for name, value in block.items()
+            if name != MARK
+        }
         if MARK in block:
             self._found(block, path, allowed=markable)
-            bare = {name: value for name, value in bare.items() if name != MARK}
         return bare
+
+    def _inner(self, value: Any, path: Path) -> Any:
+        """What a block holds, without the markers on blocks in it, however deep they lie."""
+        if isinstance(value, Mapping):
+            return self._bare(value, path, _kind(value) not in THINKING)
+        if isinstance(value, list | tuple):
+            return [self._inner(item, (*path, index)) for index, item in enumerate(value)]
+        return value
 
     def _found(self, block: Mapping[str, Any], path: Path, *, allowed: bool) -> None:
         mark = block.get(MARK)
