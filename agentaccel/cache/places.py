@@ -37,7 +37,7 @@ def find(prefix: Prefixes, name: str) -> Place | None:
         start = level_start(prefix, parameter)
         value = prefix.prompt.parameters.get(parameter, b"")
         if parameter == "model":
-            value = digest(prefix.prompt.model.encode())
+            value = digest(prefix.prompt.model.encode("utf-8", "surrogatepass"))
         return Place(name, start, value) if start is not None else None
     for index, segment in enumerate(segments):
         if segment.level != "tools" and show_path(segment.path) == name:

@@ -77,8 +77,12 @@ def prefixes(prompt: Prompt, facts: CacheFacts) -> Prefixes:
 
 
 def _seed(prompt: Prompt, facts: CacheFacts, level: Level) -> bytes:
-    parts = [name.encode() + value for name, value in sorted(prompt.parameters.items()) if level in facts.breaks(name)]
-    return digest(b"\x00".join((level.encode(), prompt.model.encode(), *parts)))
+    parts = [
+        name.encode("utf-8", "surrogatepass") + value
+        for name, value in sorted(prompt.parameters.items())
+        if level in facts.breaks(name)
+    ]
+    return digest(b"\x00".join((level.encode(), prompt.model.encode("utf-8", "surrogatepass"), *parts)))
 
 
 def _dropped(segments: tuple[Segment, ...]) -> frozenset[int]:
