@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 from agentaccel.clients.watch import ReplyWatch, watched
 from agentaccel.errors import ConfigError, MissingExtra
 from agentaccel.session import Composer
-from agentaccel.turn import Command, Failed, Send, Started, Turn, Wait
+from agentaccel.turn import Command, Failed, Finished, Send, Started, Turn, Wait
 
 log = logging.getLogger("agentaccel")
 
@@ -59,12 +59,11 @@ def _middleware(base: Any, composer: Composer, platform: str) -> Any:
             attempt = _Attempt.of(composer, platform, request)
             if attempt is None:
                 return call_next(request)
-            request = attempt.request
-            for command in attempt.commands:
-                if isinstance(command, Wait):
-                    wait(command)
             with attempt:
-                response = call_next(request)
+                for command in attempt.commands:
+                    if isinstance(command, Wait):
+                        wait(command)
+                response = call_next(attempt.request)
             attempt.watch(response)
             return response
 
@@ -72,12 +71,11 @@ def _middleware(base: Any, composer: Composer, platform: str) -> Any:
             attempt = _Attempt.of(composer, platform, request)
             if attempt is None:
                 return await call_next(request)
-            request = attempt.request
-            for command in attempt.commands:
-                if isinstance(command, Wait):
-                    await wait_async(command)
             with attempt:
-                response = await call_next(request)
+                for command in attempt.commands:
+                    if isinstance(command, Wait):
+                        await wait_async(command)
+                response = await call_next(attempt.request)
             attempt.watch(response)
             return response
 
@@ -135,11 +133,20 @@ class _Attempt:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         """No response came: the network's error, or a cancelled task, ends the turn and goes on to the caller."""
         if error is not None:
-            cancelled = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
+            cancelled = isinstance(error, asyncio.CancelledError | GeneratorExit | KeyboardInterrupt)
             self._end(Failed(at=self._now(), error=type(error).__name__, cancelled=cancelled))
 
     def watch(self, response: Any) -> None:
         """A response came, whatever its status; its body may be read already, or may still be to come."""
+        try:
+            self._watch(response)
+        except Exception:
+            if self._composer.policy.strict:
+                raise
+            log.exception("agentaccel: could not watch a reply; it goes on, and its usage is not known")
+            self._end(Finished(self._now()))
+
+    def _watch(self, response: Any) -> None:
         http = getattr(response, "http_response", None)
         if http is None:  # a middleware further in answered by itself
             self._end(Failed(at=self._now(), error="answered without a response"))
@@ -149,17 +156,16 @@ class _Attempt:
             self._watch_body(http)
 
     def _watch_body(self, http: Any) -> None:
-        watch = ReplyWatch(self._turn, self._composer.clock, http.headers, strict=self._composer.policy.strict)
-        if http.is_stream_consumed or http.is_closed:
-            whole = ReplyWatch(
-                self._turn, self._composer.clock, _Plain(http.headers), strict=self._composer.policy.strict
-            )
-            whole.chunk(http.content)
-            whole.end("read")
+        read = http.is_stream_consumed or http.is_closed
+        headers = _Plain(http.headers) if read else http.headers
+        watch = ReplyWatch(self._turn, self._composer.clock, headers, strict=self._composer.policy.strict)
+        if read:
+            watch.chunk(http.content)
+            watch.end("read")
         else:
             http.stream = watched(http.stream, watch)
 
-    def _end(self, event: Failed) -> None:
+    def _end(self, event: Failed | Finished) -> None:
         try:
             self._turn.handle(event)
         except Exception:
@@ -187,6 +193,6 @@ def _error_type(http: Any) -> str | None:
         return None
     try:
         error = json.loads(http.content).get("error")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RuntimeError):  # not JSON, not an object, or closed before it was read
         return None
     return str(error.get("type")) if isinstance(error, dict) else None

@@ -7,10 +7,11 @@ import functools
 import logging
 import sys
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from typing import Any, Literal, Protocol
 
 from agentaccel.clock import Clock
+from agentaccel.locks import when_free
 from agentaccel.providers.anthropic import ReplyTap
 from agentaccel.turn import Abandoned, CallClosed, Failed, Finished, FirstByte, Reported, Turn
 
@@ -33,14 +34,22 @@ class ReplyWatch:
         self._tap = ReplyTap(streamed="event-stream" in headers.get("content-type", ""))
         self._decode = decoder(headers.get("content-encoding", ""))
         self._blind = self._decode is None
+        """What the reply says cannot be read here; its times can."""
 
     def chunk(self, raw: bytes) -> None:
         """The next raw bytes of the reply, before they are handed on."""
-        self._guarded(self._chunk, raw)
+        try:
+            self._chunk(raw)
+        except Exception:
+            if self._strict:
+                raise
+            log.exception("agentaccel: could not read a reply; it goes on, and its usage is not known")
+            self._tap, self._decode, self._blind = ReplyTap(streamed=self._tap.streamed), None, True
 
     def end(self, how: Literal["read", "closed", "cancelled", "failed"], error: str | None = None) -> None:
         """The reply is over: read to its end, closed by its reader, or broken off."""
-        self._guarded(self._end, how, error)
+        # A reader that drops a stream ends it wherever the garbage collector happens to run, in our own code too.
+        when_free(functools.partial(self._end_guarded, how, error))
 
     def _chunk(self, raw: bytes) -> None:
         if self._turn.ended is not None:
@@ -74,14 +83,13 @@ class ReplyWatch:
             why = error or tap.error or "reply ended early"
             self._turn.handle(Failed(at=now, error=why, cancelled=how == "cancelled"))
 
-    def _guarded(self, work: Callable[..., None], *args: object) -> None:
+    def _end_guarded(self, how: str, error: str | None) -> None:
         try:
-            work(*args)
+            self._end(how, error)
         except Exception:
             if self._strict:
                 raise
-            log.exception("agentaccel: could not watch a reply; it goes on unwatched")
-            self._turn.on_end = lambda ended: None
+            log.exception("agentaccel: could not record a reply")
 
 
 def _diagnosis(raw: Any) -> str | None:
@@ -97,7 +105,7 @@ def decoder(encoding: str) -> Callable[[bytes], bytes] | None:
         case "gzip":
             return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress
         case "deflate":
-            return zlib.decompressobj().decompress
+            return _Deflate().decompress
         case "br":
             return _brotli()
         case "zstd":
@@ -112,8 +120,28 @@ def _brotli() -> Callable[[bytes], bytes] | None:
 
 
 def _zstd() -> Callable[[bytes], bytes] | None:
+    module = sys.modules.get("compression.zstd") or sys.modules.get("backports.zstd")
+    if module is not None:
+        return module.ZstdDecompressor().decompress  # type: ignore[no-any-return]
     module = sys.modules.get("zstandard")
     return None if module is None else module.ZstdDecompressor().decompressobj().decompress
+
+
+class _Deflate:
+    """Servers mean two things by *deflate*, with and without the header of zlib; readers accept both."""
+
+    def __init__(self) -> None:
+        self._zlib: Any = None
+
+    def decompress(self, data: bytes) -> bytes:
+        if self._zlib is not None:
+            return self._zlib.decompress(data)  # type: ignore[no-any-return]
+        self._zlib = zlib.decompressobj()
+        try:
+            return self._zlib.decompress(data)  # type: ignore[no-any-return]
+        except zlib.error:
+            self._zlib = zlib.decompressobj(-zlib.MAX_WBITS)
+            return self._zlib.decompress(data)  # type: ignore[no-any-return]
 
 
 def watched(stream: Any, watch: ReplyWatch) -> Any:
@@ -145,6 +173,12 @@ class _Watched:
     def __init__(self, stream: Any, watch: ReplyWatch) -> None:
         self._stream, self._watch = stream, watch
 
+    def __getattr__(self, name: str) -> Any:
+        # What the HTTP library or the SDK looks up on a stream (`elapsed`) is the watched one's.
+        if name in ("_stream", "_watch"):
+            raise AttributeError(name)
+        return getattr(self._stream, name)
+
     def __del__(self) -> None:
         self._watch.end("closed")  # dropped without being closed or read
 
@@ -159,7 +193,7 @@ class _SyncWatched(_Watched):
             self._watch.end("closed")
             raise
         except BaseException as error:
-            self._watch.end("failed", type(error).__name__)
+            self._watch.end("cancelled" if isinstance(error, KeyboardInterrupt) else "failed", type(error).__name__)
             raise
         self._watch.end("read")
 
@@ -170,8 +204,9 @@ class _SyncWatched(_Watched):
 
 class _AsyncWatched(_Watched):
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        chunks = self._stream.__aiter__()
         try:
-            async for chunk in self._stream:
+            async for chunk in chunks:
                 self._watch.chunk(chunk)
                 yield chunk
         except asyncio.CancelledError as error:
@@ -183,6 +218,10 @@ class _AsyncWatched(_Watched):
         except BaseException as error:
             self._watch.end("failed", type(error).__name__)
             raise
+        finally:
+            # A body read in part is closed by the task that read it, not later by the event loop in one of its own.
+            if isinstance(chunks, AsyncGenerator):
+                await chunks.aclose()
         self._watch.end("read")
 
     async def aclose(self) -> None:
