@@ -1,0 +1,137 @@
+"""Uses the public API and is never run: mypy and pyright check that users get the types that they gave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, assert_type
+
+from anthropic import Anthropic, AsyncAnthropic
+
+import agentaccel
+from agentaccel import (
+    Accel,
+    CachePlan,
+    CachePolicy,
+    Cause,
+    ConfigError,
+    Drift,
+    Effect,
+    Expected,
+    ManualClock,
+    Marker,
+    Miss,
+    Policy,
+    Session,
+    StorePolicy,
+    SystemClock,
+    ToolCall,
+    ToolRecord,
+    Turn,
+    TurnRecord,
+    UnknownModel,
+    Usage,
+)
+from agentaccel.turn import Command, Finished, Reported, Started
+
+
+class OwnClient(AsyncAnthropic):
+    """A class of the user's own."""
+
+
+def search(query: str, limit: int = 10) -> list[str]:
+    return [query] * limit
+
+
+async def book(seat: int) -> bool:
+    return seat > 0
+
+
+def clients(accel: Accel) -> None:
+    """A wrapped client has the class of the one that was given."""
+    assert_type(accel.wrap(AsyncAnthropic()), AsyncAnthropic)
+    assert_type(accel.wrap(Anthropic()), Anthropic)
+    assert_type(accel.wrap(OwnClient()), OwnClient)
+    assert_type(accel.wrap(Anthropic()).with_options(timeout=5.0), Anthropic)
+
+
+async def tools(accel: Accel) -> None:
+    """Tools have the signatures that they had."""
+    found = accel.tools({"search": search})["search"]
+    assert_type(found("lamps", limit=3), list[str])
+    assert_type(await accel.tools([book])[0](7), bool)
+
+    @accel.tool
+    def bare(number: int) -> str:
+        return str(number)
+
+    @accel.tool(name="look_up", effect=Effect.READ_LOCAL)
+    async def declared(number: int) -> bytes:
+        return bytes(number)
+
+    assert_type(bare(1), str)
+    assert_type(await declared(1), bytes)
+    mixed: dict[str, Callable[..., Any]] = {"search": search, "book": book}
+    assert_type(accel.tools(mixed), dict[str, Callable[..., Any]])
+
+
+async def sessions(accel: Accel) -> None:
+    """Sessions are context managers of both kinds, and hand back what a tool returned."""
+    with accel.session("one", agent="a", tenant="t", parent="p") as session:
+        assert_type(session, Session)
+        assert_type((session.id, session.agent), tuple[str, str | None])
+    async with accel.session("two") as session:
+        assert_type(await session.tool(ToolCall(name="book", arguments={"seat": 1}), lambda: book(1)), bool)
+    with accel.bypass():
+        pass
+
+
+def own_http(accel: Accel) -> None:
+    """Plans and turns of people with their own HTTP."""
+    request: dict[str, Any] = {"model": "claude-sonnet-5", "max_tokens": 1, "messages": []}
+    plan = accel.plan(request, provider="anthropic", platform="api")
+    assert_type(plan, CachePlan)
+    assert_type(plan.markers, tuple[Marker, ...])
+    assert_type(plan.expected, Expected | None)
+    assert_type(agentaccel.apply(request, plan)["model"], Any)
+    turn = accel.turn(request)
+    assert_type(turn, Turn)
+    assert_type(turn.handle(Started(0.0)), list[Command])
+    turn.handle(Reported(usage=Usage(input=3, read=0, write={"5m": 3}, output=1)))
+    turn.handle(Finished(1.0))
+    assert_type(Usage().uncached, int | None)
+
+
+def settings() -> Accel:
+    """Every choice that a policy offers."""
+    policy = Policy(
+        mode="observe",
+        holdout=0.05,
+        cache=CachePolicy(ttl="1h", diagnostics=True),
+        store=StorePolicy(path=Path("trace.db"), enabled=True, content=False, max_bytes=2**20),
+        aliases={"prod": "claude-opus-5"},
+        prices={"prod": {"input": 3, "output": 15.0, "read": 0.3, "write": {"5m": 3.75}}},
+        strict=True,
+    )
+    with Accel(policy, clock=ManualClock()) as accel:
+        assert_type(accel, Accel)
+    return Accel(clock=SystemClock())
+
+
+def records(turn: TurnRecord, tool: ToolRecord, drift: Drift) -> tuple[str, ...]:
+    """What readers of the trace store get."""
+    assert_type(turn.usage.read, int | None)
+    assert_type(turn.misses, tuple[Miss, ...])
+    causes: list[Cause] = [miss.cause for miss in turn.misses]
+    return (tool.key, drift.likely, *causes)
+
+
+def errors(accel: Accel) -> str:
+    """Errors say what to do, and some carry what they are about."""
+    try:
+        accel.plan({})
+    except UnknownModel as error:
+        return error.model
+    except ConfigError as error:
+        return str(error)
+    return agentaccel.__version__
