@@ -11,10 +11,10 @@ from agentaccel import Accel, ManualClock, Policy, StorePolicy, TurnRecord, Usag
 from agentaccel.emulator import Behaviour, Emulator, HttpRequest, Tokenizer
 from agentaccel.providers.anthropic import usage_of
 from agentaccel.trace.store import open_reader
-from agentaccel.turn import FirstByte, Finished, Reported, Send, Started
+from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
 
 MODEL = "claude-sonnet-5"
-WORDS = "order lamp desk parcel refund carrier note ticket status policy article customer amount date reply ".split()
+WORDS = ["order", "lamp", "desk", "parcel", "refund", "carrier", "note", "ticket", "status", "policy", "article", "customer", "amount", "date", "reply"]
 Json = dict[str, Any]
 
 

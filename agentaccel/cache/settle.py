@@ -184,16 +184,19 @@ def _misses(state: State, head: Head | None, sent: Sent, predicted: Bill, reusab
     if head is not None:
         misses.extend(_changed(head, sent.prefix, usage, max(reusable, usage.read)))
     lost = reusable - usage.read
+    if lost <= _noise(reusable):
+        return misses
+    explained = min(lost, reusable - round(predicted.expected.read))
+    if explained > _noise(reusable):
+        lost -= explained
+        cause, detail = _geometry(state, head, sent, predicted, tokens)
+        if misses and cause is Cause.NOT_MARKED:
+            # What lies between the longest entry and the place where the prompts part went with the change.
+            misses[0] = replace(misses[0], tokens=misses[0].tokens + explained)
+        else:
+            misses.append(Miss(cause=cause, tokens=explained, detail=detail))
     if lost > _noise(reusable):
-        explained = reusable - round(predicted.expected.read)
-        cause, detail = _geometry(state, head, sent, tokens, reusable)
-        if explained > _noise(reusable):
-            misses.append(Miss(cause=cause, tokens=min(lost, explained), detail=detail))
-            lost -= min(lost, explained)
-        if lost > _noise(reusable):
-            misses.append(
-                Miss(cause=Cause.EVICTED, tokens=lost, detail="a prefix that should have been held was not read")
-            )
+        misses.append(Miss(cause=Cause.EVICTED, tokens=lost, detail="a prefix that should have been held was not read"))
     return misses
 
 
@@ -220,21 +223,19 @@ def _changed(head: Head, prefix: Prefixes, usage: Usage, reusable: int) -> list[
     return [Miss(cause=Cause.CHANGED, tokens=lost, detail=broken)]
 
 
-def _geometry(state: State, head: Head | None, sent: Sent, tokens: Scale, reusable: int) -> tuple[Cause, str]:
+def _geometry(state: State, head: Head | None, sent: Sent, predicted: Bill, tokens: Scale) -> tuple[Cause, str]:
     """Why the ledger itself did not expect the reusable tokens to be read."""
     prefix, now = sent.prefix, sent.started
     minimum = prefix.facts.min_tokens
-    entries = {prefix.index[h]: e for h, e in state.ledger.entries.items() if h in prefix.index}
+    if tokens(len(prefix.hashes) - 1) < minimum:
+        return Cause.BELOW_MINIMUM, f"fewer than {minimum} tokens"
     if not sent.marks:
-        if tokens(len(prefix.hashes) - 1) < minimum:
-            return Cause.BELOW_MINIMUM, f"fewer than {minimum} tokens"
         return Cause.NOT_MARKED, "this request carried no marker"
-    deep = [i for i in sorted(entries) if tokens(i) > reusable * 0.5] or sorted(entries)
-    if not deep:
-        if reusable < minimum:
-            return Cause.BELOW_MINIMUM, f"fewer than {minimum} tokens"
+    entries = {prefix.index[h]: e for h, e in state.ledger.entries.items() if h in prefix.index}
+    longest = max(entries, default=-1)
+    if longest <= predicted.hit:
         return Cause.NOT_MARKED, "no earlier request had marked it"
-    entry = entries[deep[-1]]
+    entry = entries[longest]
     if now >= entry.expires:
         idle = now - (head.started if head is not None else state.last_started or now)
         return Cause.EXPIRED, f"{idle:.0f} s since the last request; entries marked {entry.ttl} were gone"

@@ -54,8 +54,7 @@ def test_the_whole_request_moves_to_the_dearer_tier_only_above_its_start() -> No
 def test_a_dated_price_holds_from_its_date() -> None:
     """The long-context tier of this model ended on 13 March 2026."""
     before, after = (
-        price_card("anthropic", "claude-opus-4-6", input_tokens=300_000, at=epoch(2026, 3, day))
-        for day in (1, 14)
+        price_card("anthropic", "claude-opus-4-6", input_tokens=300_000, at=epoch(2026, 3, day)) for day in (1, 14)
     )
     assert before is not None
     assert after is not None
@@ -95,9 +94,7 @@ def test_the_users_own_price_wins_and_may_leave_the_cache_to_the_facts() -> None
     )
 
 
-@pytest.mark.parametrize(
-    "bad", [{}, {"input": -1}, {"input": "3"}, {"input": 1, "write": 2}, {"input": True}]
-)
+@pytest.mark.parametrize("bad", [{}, {"input": -1}, {"input": "3"}, {"input": 1, "write": 2}, {"input": True}])
 def test_an_override_that_cannot_be_a_price_is_refused(bad: dict[str, object]) -> None:
     """Refused where it is used, with the model's name."""
     with pytest.raises(ConfigError):

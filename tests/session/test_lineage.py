@@ -127,9 +127,9 @@ def test_bypassed_calls_go_out_as_written_and_say_so(driver: Driver) -> None:
 
 def test_a_holdout_leaves_the_same_sessions_as_written_in_every_process(tmp_path: Path) -> None:
     """Chosen by a keyed hash of the session's id, so that all processes agree."""
-    modes = []
-    for _ in range(2):
-        driver = Driver(tmp_path, policy=Policy(strict=True, holdout=0.5))
+    for day in range(2):
+        clock = ManualClock(now=1_700_000_000.0 + day * 86_400)
+        driver = Driver(tmp_path, policy=Policy(strict=True, holdout=0.5), clock=clock)
         for number in range(30):
             with driver.accel.session(f"session-{number}"):
                 driver.ask(body(user(prose(1500, number))))
