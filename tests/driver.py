@@ -14,7 +14,7 @@ from agentaccel.trace.store import open_reader
 from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
 
 MODEL = "claude-sonnet-5"
-WORDS = ["order", "lamp", "desk", "parcel", "refund", "carrier", "note", "ticket", "status", "policy", "article", "customer", "amount", "date", "reply"]
+WORDS = "order lamp desk parcel refund carrier note ticket status policy article customer amount date".split()  # noqa: SIM905
 Json = dict[str, Any]
 
 

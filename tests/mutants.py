@@ -33,7 +33,9 @@ def survives(mutant: Mutant, folder: Path, command: list[str]) -> str | None:
     shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     target = folder / "agentaccel" / mutant.file
     text = target.read_text(encoding="utf-8")
-    assert text.count(mutant.old) == 1, f"the guard against {mutant.guard} has moved: found {text.count(mutant.old)} times"
+    assert text.count(mutant.old) == 1, (
+        f"the guard against {mutant.guard} has moved: found {text.count(mutant.old)} times"
+    )
     target.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(

@@ -39,6 +39,7 @@ PARAMETERS = frozenset(
         "top_p",
         "top_k",
         "thinking",
+        "thread",
         "user_profile_id",
         "workspace_id",
         "billing_policy",

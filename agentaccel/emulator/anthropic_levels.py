@@ -20,6 +20,7 @@ MESSAGE_PARAMETERS = frozenset({"thinking", "tool_choice", "output_config", "con
 """Request parameters rendered where the messages begin (with the presence of images)."""
 UNRENDERED = frozenset(
     {
+        "thread",
         "max_tokens",
         "stop_sequences",
         "metadata",

@@ -135,12 +135,34 @@ def api_2026_10_21(request: Candidate) -> Problem | None:
     return None
 
 
+THREADS_BETA = "message-threads-"
+"""Start of the anthropic-beta value that allows message threads."""
+
+
+def message_thread(request: Candidate) -> Problem | None:
+    """A thread needs its beta and carries no marker; going on with one is not emulated (texts invented).
+
+    That threads do not support markers is the SDK's own list (`thread_unsupported_feature_name`, anthropic 2.11).
+    """
+    thread = request.body.get("thread")
+    if thread is None:
+        return None
+    if THREADS_BETA not in request.headers.get("anthropic-beta", ""):
+        return Problem("thread: Extra inputs are not permitted")
+    if not isinstance(thread, dict) or thread.get("type") != "create":
+        return Problem("thread: this emulator begins message threads and does not continue them")
+    if request.markers or request.body.get("cache_control") is not None:
+        return Problem("thread: cache_control is not supported in message threads")
+    return None
+
+
 CHECKS: tuple[Check, ...] = (
     *ENVELOPE,
     *TOOL_RULES,
     *RULES,
     Check("tool_results", tool_results),
     Check("call_ids", call_ids),
+    Check("message_thread", message_thread),
     Check("thinking", thinking),
     Check("pre_warm", pre_warm),
     Check("sampling", sampling),

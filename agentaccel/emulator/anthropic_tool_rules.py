@@ -1,4 +1,7 @@
-"""What the Messages API refuses in tools: their shapes, names, choice and deferral. Texts from recorded exchanges."""
+"""What the Messages API refuses in tools: their shapes, names, choice and deferral.
+
+The texts on `input_schema` are those of recorded exchanges; the others are from memory, like the rules' own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every token that could have been read and was not is named: what the ledger expected, and what it was surprised by."""
+"""Every token that could have been read and was not is named, and the ledger says what surprised it."""
 
 from __future__ import annotations
 

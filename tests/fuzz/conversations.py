@@ -18,7 +18,7 @@ MODELS = (
     "claude-fable-5-1",
     "claude-sonnet-7-next",
 )
-WORDS = "order lamp desk parcel refund carrier note ticket status policy article customer amount date reply".split()
+WORDS = "order lamp desk parcel refund carrier note ticket status policy article customer amount date".split()  # noqa: SIM905
 
 Json = dict[str, Any]
 
@@ -74,7 +74,11 @@ def system(rng: random.Random) -> Any:
 def user_block(rng: random.Random) -> Json:
     match rng.randrange(12):
         case 0:
-            source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo" + "A" * rng.choice((4, 40_000))}
+            source = {
+                "type": "base64",
+                "media_type": "image/png",
+                "data": "iVBORw0KGgo" + "A" * rng.choice((4, 40_000)),
+            }
             return {"type": "image", "source": source}
         case 1:
             citations = {"citations": {"enabled": True}} if rng.random() < 0.3 else {}
@@ -127,47 +131,70 @@ def results(rng: random.Random, blocks: list[Json]) -> list[Json]:
 
 def conversation(rng: random.Random) -> Iterator[tuple[float, Json]]:
     """(seconds since the request before, request): a growing conversation with the changes that real ones see."""
-    model = rng.choice(MODELS)
-    the_tools, the_system = tools(rng), system(rng)
-    thinking = rng.random() < 0.25
-    names = [one["name"] for one in the_tools if "input_schema" in one and not one.get("defer_loading")]
-    messages: list[Json] = []
-    opening: Any = prose(rng, length(rng)) if rng.random() < 0.5 else [user_block(rng) for _ in range(rng.choice((1, 2, 4)))]
-    messages.append({"role": "user", "content": opening})
-    parameters: Json = {"max_tokens": 2048}
-    if thinking:
-        parameters["thinking"] = {"type": "enabled", "budget_tokens": 1024}
-    if the_tools and rng.random() < 0.2:
-        parameters["tool_choice"] = {"type": "auto"}
-    if rng.random() < 0.05:
-        parameters["thread"] = {"type": "create"}
-    top = {"cache_control": marker(rng)} if rng.random() < 0.15 else {}
+    fixed = beginning(rng)
+    thinking = "thinking" in fixed
+    messages: list[Json] = [{"role": "user", "content": opening(rng)}]
     habit = rng.choice(("none", "none", "tail", "random", "random", "many"))
     for turn in range(rng.choice((1, 2, 2, 3, 4))):
-        body: Json = {"model": model, **parameters, **top, "messages": list(messages)}
-        if the_tools:
-            body["tools"] = list(the_tools)
-        if the_system is not None:
-            body["system"] = the_system
+        body: Json = {**fixed, "messages": list(messages)}
         if rng.random() < 0.04:
             # A turn of the server's own tools was paused and is to go on.
-            paused = {"type": "server_tool_use", "id": f"srvtoolu_{turn}", "name": "web_search", "input": {"query": "x"}}
+            paused = {
+                "type": "server_tool_use",
+                "id": f"srvtoolu_{turn}",
+                "name": "web_search",
+                "input": {"query": "x"},
+            }
             thought = {"type": "thinking", "thinking": prose(rng, 30), "signature": "c2ln"}
             body["messages"].append({"role": "assistant", "content": [paused, thought]})
         yield rng.choice((1.0, 20.0, 120.0, 400.0)), with_markers(rng, body, habit)
+        names = [
+            one["name"] for one in fixed.get("tools", ()) if "input_schema" in one and not one.get("defer_loading")
+        ]
         blocks = reply(rng, turn, names, thinking)
-        messages.append({"role": "assistant", "content": blocks})
         answers = results(rng, blocks)
         fresh = [user_block(rng)] if not answers or rng.random() < 0.2 else []
-        messages.append({"role": "user", "content": [*answers, *fresh]})
-        if rng.random() < 0.06:
-            the_tools = rng.sample(the_tools, len(the_tools))
-        if rng.random() < 0.06 and isinstance(the_system, str):
-            the_system = f"{the_system} {turn}"
+        messages += [{"role": "assistant", "content": blocks}, {"role": "user", "content": [*answers, *fresh]}]
+        fixed = drifted(rng, fixed, turn)
         if rng.random() < 0.04:
             messages[0] = {"role": "user", "content": prose(rng, 10)}
-        if rng.random() < 0.04:
-            parameters = {**parameters, "tool_choice": {"type": "any"}} if the_tools and not thinking else parameters
+
+
+def opening(rng: random.Random) -> Any:
+    if rng.random() < 0.5:
+        return prose(rng, length(rng))
+    return [user_block(rng) for _ in range(rng.choice((1, 2, 4)))]
+
+
+def beginning(rng: random.Random) -> Json:
+    """Everything of a request but its messages, in the sender's key order."""
+    fixed: Json = {"model": rng.choice(MODELS), "max_tokens": 2048}
+    the_tools, the_system = tools(rng), system(rng)
+    if rng.random() < 0.25:
+        fixed["thinking"] = {"type": "enabled", "budget_tokens": 1024}
+    if the_tools and rng.random() < 0.2:
+        fixed["tool_choice"] = {"type": "auto"}
+    if rng.random() < 0.05:
+        fixed["thread"] = {"type": "create"}
+    if rng.random() < 0.15:
+        fixed["cache_control"] = marker(rng)
+    if the_tools:
+        fixed["tools"] = the_tools
+    if the_system is not None:
+        fixed["system"] = the_system
+    return fixed
+
+
+def drifted(rng: random.Random, fixed: Json, turn: int) -> Json:
+    """What changes between two turns, now and then."""
+    fixed = dict(fixed)
+    if rng.random() < 0.06 and "tools" in fixed:
+        fixed["tools"] = rng.sample(fixed["tools"], len(fixed["tools"]))
+    if rng.random() < 0.06 and isinstance(fixed.get("system"), str):
+        fixed["system"] = f"{fixed['system']} {turn}"
+    if rng.random() < 0.04 and "tools" in fixed and "thinking" not in fixed:
+        fixed["tool_choice"] = {"type": "any"}
+    return fixed
 
 
 def marker(rng: random.Random) -> Json:

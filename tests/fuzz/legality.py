@@ -1,7 +1,8 @@
 """Drives random conversations through the planner and the emulator's core, and counts.
 
-Run as a program it is what the mutant tests run in a mutated copy of the package: `python -m tests.fuzz.legality N SEED`
-exits with 1 if a request that is legal as written was rejected with our plan, or if the plan was useless too often.
+Run as a program it is what the mutant tests run in a mutated copy of the package: `python -m tests.fuzz.legality N
+SEED` exits with 1 if a request that is legal as written was rejected with our plan, or if the plan was useless too
+often.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ from agentaccel.turn import Finished, Reported, Send, Started
 from tests.fuzz.conversations import Json, conversation
 from tests.fuzz.useful import Reach, reach_of
 
-HEADERS = {"authorization": "Bearer k", "anthropic-version": "2023-06-01", "anthropic-beta": "message-threads-2026-08-12"}
+HEADERS = {
+    "authorization": "Bearer k",
+    "anthropic-version": "2023-06-01",
+    "anthropic-beta": "message-threads-2026-08-12",
+}
 
 
 @dataclass(slots=True)
@@ -71,7 +76,7 @@ def _one(rng: random.Random, tally: Tally) -> None:
         clock.advance(gap)
         _count_limits(body, tally.limits)
         tally.requests += 1
-        legal, answer = post(bare, body, clock.now)
+        legal, _ = post(bare, body, clock.now)
         turn = composer.begin(body)
         send = turn.handle(Started(clock.monotonic()))[-1]
         assert isinstance(send, Send)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -126,7 +127,7 @@ def test_threads_share_one_accel(tmp_path: Path) -> None:
             for turn in range(10):
                 history = [m for t in range(turn) for m in (assistant(f"{number} {t}"), user("more"))]
                 driver.ask(body(user(prose(50, number)), *history, system=SYSTEM), gap=0.0, seconds=0.0)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - a thread's failure is asserted on below
             failures.append(error)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
@@ -167,7 +168,7 @@ def test_a_turn_adds_only_its_new_segments_to_the_store(tmp_path: Path) -> None:
         with sqlite3.connect(tmp_path / "trace.db") as connection:
             counts.append(connection.execute("SELECT count(*) FROM segments").fetchone()[0])
         connection.close()
-    assert [after - before for before, after in zip(counts, counts[1:], strict=False)] == [2, 2, 2, 31, 2, 2, 2]
+    assert [after - before for before, after in pairwise(counts)] == [2, 2, 2, 31, 2, 2, 2]
 
 
 def test_a_retry_is_planned_as_the_first_attempt_was(tmp_path: Path) -> None:

@@ -1,0 +1,195 @@
+"""README, docs and examples do what they say. Pages run in few processes, apart from this one: they are users' code."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.docs.pages import ELSEWHERE, PAGES, ROOT, blocks, commands
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+RUN_EXAMPLES = """
+import json, runpy, sys, traceback
+failed = {}
+for path in sys.argv[1:]:
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except BaseException:
+        failed[path] = traceback.format_exc()
+sys.stderr.write(json.dumps(failed))
+"""
+
+PROSE = [*PAGES, "CHANGELOG.md"]
+
+
+def generator(name: str) -> ModuleType:
+    """One of the scripts that write a part of the docs."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_every_block_of_every_page_does_what_the_page_says(half: int) -> None:
+    """Python runs, commands run and print what is shown, and files have their form."""
+    command = [sys.executable, "-m", "tests.docs.pages", *PAGES[half::2]]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    failed = json.loads(done.stdout)
+    assert not failed, "\n".join(failed.values())
+
+
+def test_every_example_runs_offline() -> None:
+    """Each asserts what it shows; all of them share one process."""
+    command = [sys.executable, "-W", "error", "-c", RUN_EXAMPLES, *map(str, EXAMPLES)]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100)
+    failed = json.loads(done.stderr)
+    assert not failed, "\n".join(failed.values())
+
+
+def test_examples_are_short_and_none_is_missing_from_the_docs() -> None:
+    """At most 60 lines; each is linked or included somewhere."""
+    said = "".join((ROOT / page).read_text(encoding="utf-8") for page in PAGES)
+    for path in EXAMPLES:
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 60, path.name
+        assert f"examples/{path.name}" in said, path.name
+    assert len(EXAMPLES) >= 6
+
+
+def test_provider_facts_are_those_of_the_data_files() -> None:
+    """`python docs/generate_facts.py` writes the page."""
+    facts = generator("generate_facts")
+    assert facts.PAGE.read_text(encoding="utf-8") == facts.page()
+
+
+def test_the_figures_of_the_readme_are_those_of_the_demo() -> None:
+    """`python docs/generate_figures.py` writes them; the emulator and the script make them equal in every run."""
+    figures = generator("generate_figures")
+    shown = figures.PLACE.search(figures.README.read_text(encoding="utf-8"))
+    assert shown is not None
+    assert shown[0].strip() == figures.rows(figures.figures()).strip()
+
+
+def test_the_readme_begins_with_the_two_commands_and_shows_python_early() -> None:
+    """Who opens it finds out how to run it, and what it looks like in code, without scrolling far."""
+    first = blocks("README.md")[0]
+    assert [command.split("#")[0].strip() for command, _ in commands(first)] == ["make demo", "make test"]
+    python = next(block for block in blocks("README.md") if block.kind == "python")
+    assert python.line <= 32
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_make_target_that_a_page_names_exists(page: str) -> None:
+    """Commands that are not run here still have to be there."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for block in blocks(page):
+        for command, _ in commands(block) if block.kind == "console" else ():
+            word, *rest = command.split("#")[0].split()
+            if word == "make":
+                assert set(rest) <= targets, command
+            assert word in {"agentaccel", "pytest", *ELSEWHERE} or "=" in word, command
+
+
+@pytest.mark.parametrize("page", PROSE)
+def test_links_inside_the_repository_lead_somewhere(page: str) -> None:
+    """Relative links name a file; whether an anchor exists is for mkdocs to say."""
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target or target.startswith("#"):
+            continue
+        assert (ROOT / page).parent.joinpath(target.partition("#")[0]).exists(), target
+
+
+@pytest.mark.parametrize("page", PROSE)
+def test_no_page_names_a_place_on_the_writers_machine(page: str) -> None:
+    """Paths and addresses that only its writer has."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = re.findall(r"/work/|/home/|/root/|/opt/|/tmp/bash", text)
+    assert not found
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    """A page that nobody can reach is not written."""
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for path in (ROOT / "docs").rglob("*.md"):
+        assert str(path.relative_to(ROOT / "docs")) in navigation, path.name
+
+
+def test_public_names_are_all_in_the_reference() -> None:
+    """What `agentaccel` exports is what the API page documents."""
+    import agentaccel
+
+    page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    missing = [
+        name for name in agentaccel.__all__ if not name.startswith("__") and f"::: agentaccel.{name}\n" not in page
+    ]
+    assert not missing
+
+
+def test_every_command_and_option_is_in_the_reference() -> None:
+    """What `--help` lists is what the page explains."""
+    import click
+
+    from agentaccel.cli import main
+
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        assert f"## agentaccel {name}" in page
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert f"`{parameter.opts[0]}" in page, f"{name} {parameter.opts[0]}"
+
+
+def test_every_setting_is_in_the_reference() -> None:
+    """Fields of the policies and environment variables."""
+    from dataclasses import fields
+
+    from agentaccel import CachePolicy, Policy, StorePolicy, policy
+
+    page = (ROOT / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
+    names = [field.name for kind in (Policy, CachePolicy, StorePolicy) for field in fields(kind)]
+    names += [value for name, value in vars(policy).items() if name.startswith("ENV_")]
+    assert not [name for name in names if f"`{name}`" not in page]
+
+
+def test_every_record_field_and_cause_is_in_the_reference() -> None:
+    """Fields of the records, and every cause of a miss with what to do about it."""
+    from dataclasses import fields
+
+    from agentaccel import Cause, ToolRecord, TurnRecord
+
+    store = (ROOT / "docs" / "reference" / "trace-store.md").read_text(encoding="utf-8")
+    names = [field.name for kind in (TurnRecord, ToolRecord) for field in fields(kind)]
+    assert not [name for name in names if f"`{name}`" not in store]
+    causes = (ROOT / "docs" / "how-to" / "find-a-miss.md").read_text(encoding="utf-8")
+    assert not [cause.value for cause in Cause if f"| {cause.value} |" not in causes]
+
+
+def test_snippets_of_the_pages_are_all_of_a_kind_that_somebody_runs() -> None:
+    """No fence without a language: what is not named is not run."""
+    for page in PAGES:
+        assert all(block.kind for block in blocks(page)), page
+
+
+def test_pages_break_lines_at_sentences() -> None:
+    """No line of prose is a paragraph."""
+    for page in PROSE:
+        text = re.sub(r"```.*?```", "", Path(ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+        long = [line for line in text.splitlines() if len(line) > 160 and not line.lstrip().startswith(("|", "<!--"))]
+        assert not long, (page, long)
