@@ -1,4 +1,4 @@
-"""Recorded exchanges with real APIs, where `AGENTACCEL_TRACES` names them. Third-party content: never copied in here."""
+"""Recorded exchanges with real APIs, where `AGENTACCEL_TRACES` names them. Never copied in here."""
 
 from __future__ import annotations
 
@@ -90,11 +90,13 @@ def sdk_reads(data: bytes) -> tuple[list[Any], str | None, Json]:
 
     async def go() -> Any:
         http = httpx2.AsyncClient(transport=httpx2.MockTransport(reply))
-        async with anthropic.AsyncAnthropic(api_key="k", http_client=http, max_retries=0) as client:
-            async with client.beta.messages.stream(
+        async with (
+            anthropic.AsyncAnthropic(api_key="k", http_client=http, max_retries=0) as client,
+            client.beta.messages.stream(
                 model="claude-sonnet-5", max_tokens=9, messages=[{"role": "user", "content": "x"}]
-            ) as stream:
-                return await stream.get_final_message()
+            ) as stream,
+        ):
+            return await stream.get_final_message()
 
     message = asyncio.run(go())
     calls = [(block.id, block.name, block.input) for block in message.content if block.type == "tool_use"]
