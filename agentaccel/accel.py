@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 
 from agentaccel.clock import Clock, SystemClock
 from agentaccel.errors import ConfigError
-from agentaccel.facts import PROVIDERS, client_platform
+from agentaccel.facts import PROVIDERS, client_platform, platforms
 from agentaccel.policy import Policy, from_environment
 from agentaccel.providers import anthropic
 from agentaccel.session import Composer, Session, bypassed, current
@@ -72,7 +72,7 @@ class Accel:
 
         `agentaccel.apply(request, plan)` gives the request to send.
         """
-        return self._composer.preview(_checked(request, provider), platform=platform)
+        return self._composer.preview(_checked(request, provider, platform), platform=platform)
 
     def turn(self, request: Request, *, provider: str = "anthropic", platform: str = "api") -> Turn:
         """A turn for people with their own HTTP: give it events, and send the request of its `Send` command.
@@ -83,7 +83,7 @@ class Accel:
         turn.handle(Reported(usage=usage_of(reply["usage"])))
         turn.handle(Finished(time.monotonic()))
         """
-        request = _checked(request, provider)
+        request = _checked(request, provider, platform)
         if self.policy.mode == "off":
             return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None)
         return self._composer.begin(request, platform=platform)
@@ -138,8 +138,8 @@ class Accel:
         `agent` is what statistics are learned for, `tenant` keeps conversations of different owners apart, `parent`
         names the session that this one works for (default: the session that is open here).
         """
-        if not isinstance(id, str) or not id:
-            raise ConfigError(f"a session needs a name; got {id!r}")
+        for what, name in (("session", id), ("agent", agent), ("tenant", tenant), ("parent", parent)):
+            _check_name(what, name, required=what == "session")
         outer = current.get().session
         conversation = self._registry.named(id)
         with conversation.lock:
@@ -173,9 +173,18 @@ def apply(request: Request, plan: CachePlan) -> Request:
     return anthropic.encode(request, plan)
 
 
-def _checked(request: Request, provider: str) -> Request:
+def _check_name(what: str, name: object, *, required: bool) -> None:
+    if name is None and not required:
+        return
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise ConfigError(f"the {what} of a session is a printable, non-empty string; got {name!r}")
+
+
+def _checked(request: Request, provider: str, platform: str) -> Request:
     if provider not in PROVIDERS:
         raise ConfigError(f"provider is {provider!r}; known are {', '.join(map(repr, PROVIDERS))}")
+    if platform not in platforms(provider):
+        raise ConfigError(f"platform is {platform!r}; known are {', '.join(map(repr, platforms(provider)))}")
     if not isinstance(request, Mapping):
         raise ConfigError(f"a request is the JSON body as a dict; got {type(request).__name__}")
     messages = request.get("messages")

@@ -26,12 +26,10 @@ class ConfigError(AgentAccelError, ValueError):
 class UnknownModel(ConfigError):
     """No cache facts are known for `model`, nor for its family."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, remedy: str | None = None) -> None:
         self.model = model
-        super().__init__(
-            f"no cache facts are known for model {model!r}: map it to a known one, "
-            f"for example Policy(aliases={{{model!r}: 'claude-sonnet-5'}})"
-        )
+        remedy = remedy or f"map it to a known one, for example Policy(aliases={{{model!r}: 'claude-sonnet-5'}})"
+        super().__init__(f"no cache facts are known for model {model!r}: {remedy}")
 
 
 class MissingExtra(ConfigError):

@@ -16,7 +16,7 @@ from agentaccel.cache.settle import Sent, settle
 from agentaccel.cache.state import Head, State, head_of
 from agentaccel.cache.weigh import View
 from agentaccel.errors import ConfigError, UnknownModel
-from agentaccel.facts import CacheFacts, cache_facts, table
+from agentaccel.facts import CacheFacts, cache_facts, platforms
 from agentaccel.prompt.drift import compare
 from agentaccel.providers.anthropic import decode
 from agentaccel.types import CachePlan, Drift, Request, Usage, show_path
@@ -68,8 +68,8 @@ def explain(
 
     Raises `UnknownModel` for a model without facts, `ConfigError` for a platform that is not known.
     """
-    if platform not in table("anthropic")["platforms"]:
-        raise ConfigError(f"platform is {platform!r}; known are {', '.join(table('anthropic')['platforms'])}")
+    if platform not in platforms("anthropic"):
+        raise ConfigError(f"platform is {platform!r}; known are {', '.join(platforms('anthropic'))}")
     model = str(request.get("model", ""))
     facts = cache_facts(model, platform=platform)
     if facts is None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from agentaccel.errors import ConfigError
+from agentaccel.errors import ConfigError, UnknownModel
+from agentaccel.facts import PROVIDERS, cache_facts, lifetimes
 
 Mode = Literal["on", "observe", "off"]
 
@@ -32,6 +33,11 @@ class CachePolicy:
     """Lifetime to mark with: a label of the provider ("5m", "1h"), or "auto" for the provider's default."""
     diagnostics: bool = False
     """Consent to send the provider's own diagnostics field, which asks it why a prefix was missed."""
+
+    def __post_init__(self) -> None:
+        if self.ttl != "auto" and self.ttl not in lifetimes():
+            known = ", ".join(map(repr, ("auto", *lifetimes())))
+            raise ConfigError(f"CachePolicy.ttl is {self.ttl!r}; give one of {known}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +90,9 @@ class Policy:
             raise ConfigError(f"Policy.holdout is {self.holdout}; give a share from 0 up to but not including 1")
         for model, prices in self.prices.items():
             _check_prices(model, prices)
+        for name, model in self.aliases.items():
+            if all(cache_facts(model, provider=provider) is None for provider in PROVIDERS):
+                raise UnknownModel(model, f"the alias {name!r} must name a model that is known")
 
 
 def _check_prices(model: str, prices: Mapping[str, float | Mapping[str, float]]) -> None:

@@ -181,9 +181,7 @@ def _resolve(name: str, provider: str, platform: str) -> CacheFacts | None:
         family=family,
         min_tokens=figures["min_tokens"],
         max_markers=figures["max_markers"],
-        ttls=tuple(
-            Ttl(label=ttl["label"], seconds=float(ttl["seconds"]), write=ttl["write"]) for ttl in rules["ttls"]
-        ),
+        ttls=tuple(Ttl(label=ttl["label"], seconds=float(ttl["seconds"]), write=ttl["write"]) for ttl in rules["ttls"]),
         read=figures["read"],
         lookback=figures["lookback"],
         positions=figures["positions"],
@@ -201,6 +199,16 @@ def _resolve(name: str, provider: str, platform: str) -> CacheFacts | None:
         pdf_bytes_per_token=data["tokens"]["pdf_bytes_per_token"],
         source=Source(**data["sources"][figures["source"]]),
     )
+
+
+def platforms(provider: str) -> tuple[str, ...]:
+    """The platforms that serve the models of `provider`."""
+    return tuple(table(provider)["platforms"])
+
+
+def lifetimes() -> tuple[str, ...]:
+    """The labels of all lifetimes that some provider offers."""
+    return tuple(dict.fromkeys(ttl["label"] for provider in PROVIDERS for ttl in table(provider)["rules"]["ttls"]))
 
 
 @functools.cache

@@ -97,7 +97,8 @@ class Database:
                 yield connection
             except BaseException:
                 self.generation += 1
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # SQLite has rolled back by itself where the disk is full
+                    connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
 
