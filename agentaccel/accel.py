@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar, overload
@@ -10,7 +11,7 @@ from typing import Any, TypeVar, overload
 from agentaccel.clock import Clock, SystemClock
 from agentaccel.errors import ConfigError
 from agentaccel.facts import PROVIDERS, client_platform, platforms
-from agentaccel.policy import Policy, from_environment
+from agentaccel.policy import ENV_LOG, Policy, from_environment
 from agentaccel.providers import anthropic
 from agentaccel.session import Composer, Session, bypassed, current
 from agentaccel.session.registry import Registry
@@ -38,6 +39,7 @@ class Accel:
 
     def __init__(self, policy: Policy | None = None, *, clock: Clock | None = None) -> None:
         self.policy = from_environment(policy or Policy())
+        _log_as_asked()
         self._clock = clock or SystemClock()
         off = self.policy.mode == "off"
         store = self.policy.store if not off else type(self.policy.store)(enabled=False)
@@ -171,6 +173,17 @@ class Accel:
 def apply(request: Request, plan: CachePlan) -> Request:
     """`request` with what `plan` adds; the very same object where it adds nothing."""
     return anthropic.encode(request, plan)
+
+
+def _log_as_asked() -> None:
+    """Follow `AGENTACCEL_LOG`, once: libraries leave logging to the application unless the user asks."""
+    level = logging.getLevelNamesMapping().get(os.environ.get(ENV_LOG, "").strip().upper())
+    if level is None or any(isinstance(handler, logging.StreamHandler) for handler in log.handlers):
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(level)
 
 
 def _check_name(what: str, name: object, *, required: bool) -> None:

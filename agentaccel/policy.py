@@ -21,6 +21,8 @@ ENV_DISABLE = "AGENTACCEL_DISABLE"
 """Set to 1 to remove agentaccel: `Accel` then hands back clients and tools as they were given."""
 ENV_MODE = "AGENTACCEL_MODE"
 """Overrides `Policy.mode`."""
+ENV_LOG = "AGENTACCEL_LOG"
+"""Set to debug, info or warning to see agentaccel's log lines on standard error."""
 ENV_STORE = "AGENTACCEL_STORE"
 """Overrides the path of the trace store."""
 

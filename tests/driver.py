@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy, TurnRecord, Usage
+from agentaccel import Accel, ManualClock, Policy, TurnRecord, Usage
 from agentaccel.emulator import Behaviour, Emulator, HttpRequest, Tokenizer
 from agentaccel.providers.anthropic import usage_of
+from agentaccel.testing import assert_prefix_stable
 from agentaccel.trace.store import open_reader
 from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
 
@@ -59,14 +61,13 @@ class Driver:
         self.clock = clock or ManualClock()
         self.store = folder / "trace.db"
         base = policy or Policy(strict=True)
-        from dataclasses import replace
-
         self.policy = replace(base, store=replace(base.store, path=self.store))
         self.emulator = emulator or Emulator(
             clock=self.clock, behaviour=Behaviour(tokenizer=Tokenizer(bytes_per_token=3.3, hidden=11))
         )
         self.accel = Accel(self.policy, clock=self.clock)
         self.sent: Json = {}
+        self._written: Json | None = None
 
     def ask(self, request: Mapping[str, Any], *, gap: float = 5.0, seconds: float = 2.0) -> Usage:
         """Send one request `gap` seconds after the last; returns the provider's usage. Fails on anything but 200."""
@@ -74,6 +75,7 @@ class Driver:
         turn = self.accel.turn(request)
         send = turn.handle(Started(self.clock.monotonic()))[-1]
         assert isinstance(send, Send)
+        self._check_prefix(request, send.request)
         self.sent = dict(send.request)
         status, reply = self.post(self.sent)
         assert status == 200, reply
@@ -84,6 +86,15 @@ class Driver:
         turn.handle(Reported(usage=usage, stop=reply["stop_reason"], message_id=reply["id"]))
         turn.handle(Finished(self.clock.monotonic()))
         return usage
+
+    def _check_prefix(self, written: Mapping[str, Any], sent: Mapping[str, Any]) -> None:
+        """The product's promise, on every conversation of the suite: what is sent is the prompt that was written, and
+        it begins with what was sent before wherever what was written does."""
+        assert_prefix_stable([written, sent], model=MODEL)
+        assert_prefix_stable([sent, written], model=MODEL)
+        if self._written is not None and _is_stable(self._written, written):
+            assert _is_stable(self.sent, sent)
+        self._written = dict(written)
 
     def post(self, request: Mapping[str, Any]) -> tuple[int, Json]:
         headers = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
@@ -116,6 +127,14 @@ class Driver:
         return found
 
 
+def _is_stable(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    try:
+        assert_prefix_stable([old, new], model=MODEL)
+    except AssertionError:
+        return False
+    return True
+
+
 def loop(driver: Driver, turns: int, **fixed: Any) -> list[Usage]:
     """An append-only conversation of so many turns."""
     messages = [user(prose(40))]
@@ -124,7 +143,3 @@ def loop(driver: Driver, turns: int, **fixed: Any) -> list[Usage]:
         usages.append(driver.ask(body(*messages, **fixed)))
         messages += [assistant([{"type": "text", "text": prose(30, turn)}]), user(prose(25, turn + 100))]
     return usages
-
-
-def quiet_store(tmp_path: Path) -> StorePolicy:
-    return StorePolicy(path=tmp_path / "trace.db")

@@ -39,6 +39,7 @@ MAY_TOUCH_THE_WORLD = {
     "trace/recorder.py",
     "locks.py",
     "policy.py",
+    "accel.py",
     "session/conversation.py",
     "session/registry.py",
     "clients/anthropic.py",

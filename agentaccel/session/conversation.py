@@ -89,14 +89,19 @@ def lineage_written(prompt: Prompt, tenant: str | None, born: int) -> tuple[byte
     return tuple(dict.fromkeys(_for_tenant(hashes[i], tenant) for i in chosen))
 
 
+_FARTHEST_REWIND = 64
+"""Messages that a rewind may take back and still be recognised by its end; farther ones by the first exchange."""
+
+
 def lineage_sought(prompt: Prompt, tenant: str | None) -> tuple[bytes, ...]:
     """The hashes by which this request may go on from an earlier one, longest first; the request itself left out.
 
     So a request that is repeated begins a session of its own, and a single first message never joins one: many
     conversations begin with the same words.
     """
-    hashes = lineage_of(prompt)
-    return tuple(_for_tenant(hash_, tenant) for hash_ in reversed(hashes[:-1]))
+    hashes = lineage_of(prompt)[:-1]
+    near, far = hashes[-_FARTHEST_REWIND:], hashes[:-_FARTHEST_REWIND]
+    return tuple(_for_tenant(hash_, tenant) for hash_ in (*reversed(near), *far[:2]))
 
 
 def _for_tenant(hash_: bytes, tenant: str | None) -> bytes:
