@@ -128,7 +128,7 @@ def _hit_of(ledger: Ledger, prefix: Prefixes, predicted: Bill, read: int, tokens
     if counted:
         return counted[-1]
     near = live or range(len(prefix.hashes))
-    return min(near, key=lambda i: (abs(tokens(i) - read), i != predicted.hit))
+    return min(near, key=lambda i: (abs(tokens(i) - read), i != predicted.hit), default=-1)
 
 
 def _usage(expected: Expected, usage: Usage) -> Usage:
