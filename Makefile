@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 STAMP := $(VENV)/.agentaccel-installed
 
-.PHONY: demo test check bench ci-all traces soak docs format clean
+.PHONY: demo test check bench ci-all traces soak wheel docs format clean
 
 $(STAMP): pyproject.toml
 	@if command -v uv >/dev/null 2>&1; then \
@@ -44,6 +44,11 @@ wheel: $(STAMP)  ## build the wheel and try it in an empty folder and a fresh en
 	$(PYTHON) tests/wheel/try_wheel.py dist
 
 ci-all: check soak traces wheel  ## everything
+
+docs: $(STAMP)  ## write the generated parts of README and docs, and build the site
+	$(BIN)/python docs/generate_facts.py
+	$(BIN)/python docs/generate_figures.py
+	$(BIN)/mkdocs build --strict -q -d site
 
 format: $(STAMP)
 	$(BIN)/ruff format .

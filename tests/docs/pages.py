@@ -81,13 +81,14 @@ def run_page(page: str) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(page):
         try:
-            _use(block, names, page)
+            use(block, names, page)
         except BaseException as error:
             error.add_note(f"in the block at {page}:{block.line}")
             raise
 
 
-def _use(block: Block, names: dict[str, Any], page: str) -> None:
+def use(block: Block, names: dict[str, Any], page: str) -> None:
+    """Do with one block what its kind asks for; raises where it does not hold."""
     included = _INCLUDE.findall(block.text)
     if included:
         assert all((ROOT / name).is_file() for name in included), included

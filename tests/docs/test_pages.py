@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.docs.pages import ELSEWHERE, PAGES, ROOT, blocks, commands
+from tests.docs.pages import ELSEWHERE, PAGES, ROOT, Block, blocks, commands, use
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
@@ -49,6 +49,23 @@ def test_every_block_of_every_page_does_what_the_page_says(half: int) -> None:
     assert done.returncode == 0, done.stderr
     failed = json.loads(done.stdout)
     assert not failed, "\n".join(failed.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("console", "$ agentaccel --version\nagentaccel, version 77\n"),
+        ("console", "$ agentaccel report no-such-file\n"),
+        ("console", "$ unheard-of\n"),
+        ("python", "assert not 'true'\n"),
+        ("json", "{,}"),
+        ("", "who runs this"),
+    ],
+)
+def test_a_block_that_does_not_hold_fails(kind: str, text: str) -> None:
+    """The twin of the test above: it can fail."""
+    with pytest.raises((AssertionError, ValueError)):
+        use(Block(kind, "", text, 1), {}, "a page")
 
 
 def test_every_example_runs_offline() -> None:
