@@ -144,7 +144,7 @@ class Peer:
     @property
     def sent(self) -> list[Json]:
         """The bodies that arrived."""
-        return [json.loads(request.content) for request in self.requests]
+        return [json.loads(request.content) for request in self.requests if request.content]
 
 
 MIDDLEWARE_HEADER = b"x-stainless-raw-response"

@@ -14,10 +14,10 @@ from agentaccel.types import ToolCall, Usage
 Json = dict[str, Any]
 
 USAGE: Json = {
-    "input_tokens": 5,
-    "cache_read_input_tokens": 90,
-    "cache_creation_input_tokens": 15,
-    "cache_creation": {"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 5},
+    "input_tokens": 500,
+    "cache_read_input_tokens": 9000,
+    "cache_creation_input_tokens": 1500,
+    "cache_creation": {"ephemeral_5m_input_tokens": 1000, "ephemeral_1h_input_tokens": 500},
     "output_tokens": 1,
 }
 

@@ -29,7 +29,7 @@ WHOLE = read([sse(STREAM)])
 
 def test_a_stream_tells_usage_calls_and_stop() -> None:
     """Mandated by the provider: the counters are added, and a tool without arguments sends no delta that holds any."""
-    assert WHOLE.usage == Usage(input=110, read=90, write={"5m": 10, "1h": 5}, output=12)
+    assert WHOLE.usage == Usage(input=11000, read=9000, write={"5m": 1000, "1h": 500}, output=12)
     assert [(one.id, one.name, one.arguments) for one in WHOLE.calls] == [
         ("toolu_1", "search", {"q": "Prüfung", "n": 1}),
         ("toolu_2", "now", {}),
@@ -108,15 +108,20 @@ def test_a_body_of_any_shape_raises_nothing(value: Any) -> None:
     [
         ([start({}), *text("a"), *end()], Usage(output=12), True, None),
         ([start({"input_tokens": None}), *end()], Usage(output=12), True, None),
-        ([start(), *text("a")], Usage(input=110, read=90, write={"5m": 10, "1h": 5}, output=1), False, None),
+        ([start(), *text("a")], Usage(input=11000, read=9000, write={"5m": 1000, "1h": 500}, output=1), False, None),
         (
             [start(), {"type": "error", "error": {"type": "overloaded_error", "message": "m"}}],
-            Usage(input=110, read=90, write={"5m": 10, "1h": 5}, output=1),
+            Usage(input=11000, read=9000, write={"5m": 1000, "1h": 500}, output=1),
             False,
             "overloaded_error",
         ),
         ([{"type": "error", "error": "text"}], Usage(), False, "error"),
-        ([start(), *end(input_tokens=9)], Usage(input=114, read=90, write={"5m": 10, "1h": 5}, output=12), True, None),
+        (
+            [start(), *end(input_tokens=9)],
+            Usage(input=10509, read=9000, write={"5m": 1000, "1h": 500}, output=12),
+            True,
+            None,
+        ),
         ([], Usage(), False, None),
     ],
 )
