@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from agentaccel.cache.beliefs import Beliefs, Observation
@@ -10,7 +10,7 @@ from agentaccel.cache.marks import marks_of
 from agentaccel.cache.observe import Observed, observe
 from agentaccel.cache.plan import plan
 from agentaccel.cache.prefix import Prefixes, prefixes
-from agentaccel.cache.price import PriceCard, price_card
+from agentaccel.cache.price import expected_cost, price_card
 from agentaccel.cache.scale import scale
 from agentaccel.cache.settle import Sent, settle
 from agentaccel.cache.state import Head, State, head_of
@@ -33,7 +33,6 @@ class Explanation:
     """Where the request leaves the one before it; None where it goes on, or where there is none."""
     compared: bool
     """Whether there was a request before it."""
-    price: PriceCard | None
 
     def as_json(self) -> dict[str, Any]:
         """The explanation as plain JSON values; tokens are estimates, costs in USD."""
@@ -75,7 +74,6 @@ def explain(
     if facts is None:
         raise UnknownModel(model)
     prefix = prefixes(decode(request, facts, platform=platform), facts)
-    price = price_card("anthropic", model, input_tokens=round(prefix.size / facts.bytes_per_token))
     state, head, drift = State(), None, None
     if previous is not None:
         before = prefixes(decode(previous, facts, platform=platform), facts)
@@ -83,10 +81,11 @@ def explain(
         drift = compare(previous, request, before.prompt, prefix.prompt, facts)
     observed = observe(state, head, prefix, gap)
     beliefs = Beliefs().after((*_seen(state), *observed.stability))
-    view = View(state=state, beliefs=beliefs, now=gap, cut=observed.cut, price=price)
-    return Explanation(
-        facts=facts, prefix=prefix, plan=plan(prefix, view), drift=drift, compared=previous is not None, price=price
-    )
+    made = plan(prefix, View(state=state, beliefs=beliefs, now=gap, cut=observed.cut))
+    if made.expected is not None:
+        card = price_card("anthropic", model, input_tokens=round(made.expected.total))
+        made = replace(made, expected_cost=expected_cost(card, made.expected))
+    return Explanation(facts=facts, prefix=prefix, plan=made, drift=drift, compared=previous is not None)
 
 
 def _answered(prefix: Prefixes) -> tuple[State, Head]:

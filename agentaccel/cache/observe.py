@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agentaccel.cache.beliefs import Observation
-from agentaccel.cache.places import PARAMETERS, TAIL, TOOLS, find
+from agentaccel.cache.places import PARAMETERS, TAIL, TOOLS, find, is_history
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import Head, State, shared_length
 from agentaccel.canonical import chain, digest
 from agentaccel.facts import LEVELS
 from agentaccel.types import show_path
+
+_MOST_HISTORY_PLACES = 8
+"""Places in the messages that are watched at once: the last ones seen to change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,10 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Ob
     seen: list[Observation] = []
     cut = 0
     broken = broken_place(head, prefix, shared)
-    names = dict.fromkeys([*state.seen.unstable_places(), *([broken] if broken else [])])
+    known = state.seen.unstable_places()
+    history = [name for name in known if is_history(name)]
+    forgotten = set(history[:-_MOST_HISTORY_PLACES])
+    names = dict.fromkeys([*(name for name in known if name not in forgotten), *([broken] if broken else [])])
     for name in names:
         if name in ("any", TAIL):
             continue

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.canonical import chain, digest
 from agentaccel.facts import LEVELS
-from agentaccel.types import show_path
 
 TOOLS, TAIL, PARAMETERS = "tools", "tail", "parameters."
 
@@ -39,10 +38,13 @@ def find(prefix: Prefixes, name: str) -> Place | None:
         if parameter == "model":
             value = digest(prefix.prompt.model.encode("utf-8", "surrogatepass"))
         return Place(name, start, value) if start is not None else None
-    for index, segment in enumerate(segments):
-        if segment.level != "tools" and show_path(segment.path) == name:
-            return Place(name, index, segment.digest)
-    return None
+    index = prefix.by_name.get(name)
+    return None if index is None else Place(name, index, segments[index].digest)
+
+
+def is_history(name: str) -> bool:
+    """Whether a place lies in the messages, where a position means nothing in another session."""
+    return name.startswith("messages")
 
 
 def level_start(prefix: Prefixes, parameter: str) -> int | None:

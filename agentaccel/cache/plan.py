@@ -14,7 +14,7 @@ from itertools import combinations
 
 from agentaccel.cache.marks import before_last_reply, new_tail
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.cache.weigh import Candidate, Scene, View, cost_now, expected_cost, reaches_minimum, scene_of
+from agentaccel.cache.weigh import Candidate, Scene, View, bill_now, expected_cost, reaches_minimum, scene_of
 from agentaccel.facts import Ttl
 from agentaccel.types import CachePlan, Marker, Prompt, show_path
 
@@ -30,13 +30,11 @@ def plan(prefix: Prefixes, view: View) -> CachePlan:
     candidates = [one for one in _candidates(scene) if reaches_minimum(scene, one.at)]
     chosen = _choose(scene, candidates, room) if room > 0 else ()
     reasons = list(_remarks(scene, candidates, chosen, room))
-    bill_, cost = cost_now(scene, chosen)
     bare = expected_cost(scene, ())
     return CachePlan(
         markers=tuple(Marker(path=_path(prefix, one.at), ttl=one.ttl, reason=one.reason, ours=True) for one in chosen),
         reasons=tuple(reasons),
-        expected=bill_.expected,
-        expected_cost=None if view.price is None else cost * view.price.input,
+        expected=bill_now(scene, chosen).expected,
         saving=bare - expected_cost(scene, chosen),
     )
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from agentaccel.canonical import ROOT, chain, digest, link
 from agentaccel.facts import LEVELS, CacheFacts, Level
-from agentaccel.types import Prompt, Segment
+from agentaccel.types import Prompt, Segment, show_path
 
 _RUNS = frozenset({"tool_use", "tool_result"})
 _THINKING = frozenset({"thinking", "redacted_thinking"})
@@ -28,6 +28,12 @@ class Prefixes:
     def index(self) -> dict[bytes, int]:
         """Where each hash stands; a repeated one (impossible but for stripped thinking) at its last place."""
         return {value: i for i, value in enumerate(self.hashes)}
+
+    @cached_property
+    def by_name(self) -> dict[str, int]:
+        """Segments behind the tools by their path as people write it."""
+        segments = enumerate(self.prompt.segments)
+        return {show_path(segment.path): i for i, segment in segments if segment.level != "tools"}
 
     @property
     def size(self) -> int:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from agentaccel.errors import ConfigError
 from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, plain_name, table
-from agentaccel.types import Usage
+from agentaccel.types import Expected, Usage
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
@@ -99,6 +99,14 @@ def input_cost(card: PriceCard | None, usage: Usage) -> float | None:
                 return None
             cost += tokens * price
     return cost
+
+
+def expected_cost(card: PriceCard | None, expected: Expected) -> float | None:
+    """USD for the input side of an expectation; None where a price that it needs is not known."""
+    write = {label: round(tokens) for label, tokens in expected.write.items()}
+    read = round(expected.read)
+    total = read + sum(write.values()) + round(expected.uncached)
+    return input_cost(card, Usage(input=total, read=read, write=write))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -15,7 +15,7 @@ from agentaccel.cache.beliefs import Observation
 from agentaccel.cache.ledger import Bill, Ledger, Mark, after, bill
 from agentaccel.cache.marks import reaching, turn_of
 from agentaccel.cache.observe import Observed, broken_place
-from agentaccel.cache.places import PARAMETERS, TAIL
+from agentaccel.cache.places import PARAMETERS, TAIL, is_history
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scale import Scale, scale
 from agentaccel.cache.state import Head, State, shared_length
@@ -87,7 +87,7 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
         as_written=as_written if usage.input is not None else None,
         reusable=None if usage.input is None else reusable,
         misses=tuple(_misses(state, head, sent, predicted, reusable, tokens)),
-        learned=(*observed.stability, *_size(prefix, usage), *_going_on(state, prefix, sent.started)),
+        learned=(*_lasting(observed), *_size(prefix, usage), *_going_on(state, prefix, sent.started)),
     )
 
 
@@ -150,6 +150,11 @@ def _size(prefix: Prefixes, usage: Usage) -> tuple[Observation, ...]:
 
 
 # --- what was learned -----------------------------------------------------------------------------------------------
+
+
+def _lasting(observed: Observed) -> tuple[Observation, ...]:
+    """What other sessions can learn from: not where in its history this one was edited."""
+    return tuple(one for one in observed.stability if not is_history(one.topic.removeprefix("stable/")))
 
 
 def _going_on(state: State, prefix: Prefixes, now: float) -> tuple[Observation, ...]:

@@ -20,7 +20,6 @@ from agentaccel.cache.ledger import Bill, Mark, bill
 from agentaccel.cache.marks import marks_of, reaching, turn_of
 from agentaccel.cache.places import TAIL, find
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.cache.price import PriceCard
 from agentaccel.cache.scale import Scale, scale
 from agentaccel.cache.state import State
 from agentaccel.facts import CacheFacts, priors
@@ -40,8 +39,6 @@ class View:
     """Segments at the end of the prompt that the next one is expected to replace."""
     ttl: str = "auto"
     """The user's choice of lifetime, or "auto" for the provider's default."""
-    price: PriceCard | None = None
-    """Only for stating the cost in money; the choice is made in multiples of an uncached token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +139,10 @@ def _marks(scene: Scene, chosen: Sequence[Candidate]) -> tuple[Mark, ...]:
     return tuple(mark for mark in marks if reaches_minimum(scene, mark.at))
 
 
-def cost_now(scene: Scene, chosen: Sequence[Candidate]) -> tuple[Bill, float]:
-    """What this request is expected to do and cost, in uncached tokens, when the ledger is right."""
+def bill_now(scene: Scene, chosen: Sequence[Candidate]) -> Bill:
+    """What this request is expected to do when the ledger is right."""
     marks = reaching(scene.tokens, _marks(scene, chosen), scene.facts.min_tokens)
-    done = bill(scene.prefix, marks, scene.live, scene.tokens, scene.facts.lookback_planned)
-    return done, _price(scene, done)
+    return bill(scene.prefix, marks, scene.live, scene.tokens, scene.facts.lookback_planned)
 
 
 def _price(scene: Scene, done: Bill) -> float:

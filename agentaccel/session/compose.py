@@ -15,10 +15,11 @@ from agentaccel.cache.beliefs import Beliefs, Observation
 from agentaccel.cache.observe import Observed, observe
 from agentaccel.cache.plan import plan
 from agentaccel.cache.prefix import Prefixes, prefixes
-from agentaccel.cache.price import PriceCard, price_card
+from agentaccel.cache.price import expected_cost, price_card
 from agentaccel.cache.weigh import View
 from agentaccel.clock import Clock
 from agentaccel.facts import CacheFacts, cache_facts, priors
+from agentaccel.locks import Lock
 from agentaccel.policy import Policy
 from agentaccel.providers import anthropic
 from agentaccel.session.conversation import (
@@ -72,9 +73,21 @@ class Composer:
         prompt, facts = self._read(request, platform, model)
         scope = current.get()
         known = scope.session.conversation if scope.session is not None else self.registry.by_lineage(prompt)
-        conversation = known if known is not None else Conversation(id="")
-        with conversation.lock:
-            return self._plan(conversation, scope, request, prompt, facts, 0).plan
+        with (known or Conversation(id="")).lock:
+            # A copy: looking at a plan must not open the conversation.
+            conversation = replace(known, lock=Lock()) if known is not None else Conversation(id="")
+        going = self._plan(conversation, scope, request, prompt, facts, 0)
+        expected = going.plan.expected
+        if expected is None:
+            return going.plan
+        card = price_card(
+            prompt.provider,
+            prompt.model,
+            input_tokens=round(expected.total),
+            aliases=self.policy.aliases,
+            override=self.policy.prices,
+        )
+        return replace(going.plan, expected_cost=expected_cost(card, expected))
 
     # --- before -------------------------------------------------------------------------------------------------------
 
@@ -158,18 +171,7 @@ class Composer:
                 now=now,
                 cut=observed.cut,
                 ttl=self.policy.cache.ttl,
-                price=self._price(prompt, prefix, beliefs),
             ),
-        )
-
-    def _price(self, prompt: Prompt, prefix: Prefixes, beliefs: Beliefs) -> PriceCard | None:
-        ratio = beliefs.bytes_per_token(prompt.model) or prefix.facts.bytes_per_token
-        return price_card(
-            prompt.provider,
-            prompt.model,
-            input_tokens=round(prefix.size / ratio),
-            aliases=self.policy.aliases,
-            override=self.policy.prices,
         )
 
     def _with_diagnostics(self, chosen: CachePlan, conversation: Conversation, facts: CacheFacts | None) -> CachePlan:
