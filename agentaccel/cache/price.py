@@ -85,28 +85,20 @@ def price_card(
 def input_cost(card: PriceCard | None, usage: Usage) -> float | None:
     """USD for the input side of `usage`; None where a price or a count that it needs is not known."""
     uncached = usage.uncached
-    if card is None or uncached is None or usage.read is None or usage.write is None:
+    if uncached is None or usage.read is None or usage.write is None:
         return None
-    cost = uncached * card.input
-    if usage.read:
-        if card.read is None:
-            return None
-        cost += usage.read * card.read
-    for label, tokens in usage.write.items():
-        if tokens:
-            price = card.write.get(label)
-            if price is None:
-                return None
-            cost += tokens * price
-    return cost
+    return expected_cost(card, Expected(read=usage.read, write=usage.write, uncached=uncached))
 
 
 def expected_cost(card: PriceCard | None, expected: Expected) -> float | None:
     """USD for the input side of an expectation; None where a price that it needs is not known."""
-    write = {label: round(tokens) for label, tokens in expected.write.items()}
-    read = round(expected.read)
-    total = read + sum(write.values()) + round(expected.uncached)
-    return input_cost(card, Usage(input=total, read=read, write=write))
+    if card is None or (expected.read and card.read is None):
+        return None
+    written = {label: tokens for label, tokens in expected.write.items() if tokens}
+    if not card.write.keys() >= written.keys():
+        return None
+    cost = expected.uncached * card.input + expected.read * (card.read or 0.0)
+    return cost + sum(tokens * card.write[label] for label, tokens in written.items())
 
 
 @functools.lru_cache(maxsize=4096)
