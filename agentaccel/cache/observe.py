@@ -46,7 +46,9 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Ob
     known = state.seen.unstable_places()
     history = [name for name in known if is_history(name)]
     forgotten = set(history[:-_MOST_HISTORY_PLACES])
-    names = dict.fromkeys([*(name for name in known if name not in forgotten), *([broken] if broken else [])])
+    names = [name for name in known if name not in forgotten]
+    if broken is not None and broken not in names:
+        names.append(broken)
     for name in names:
         if name in ("any", TAIL):
             continue

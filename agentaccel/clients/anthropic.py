@@ -134,7 +134,7 @@ class _Attempt:
         """No response came: the network's error, or a cancelled task, ends the turn and goes on to the caller."""
         if error is not None:
             cancelled = isinstance(error, asyncio.CancelledError | GeneratorExit | KeyboardInterrupt)
-            self._end(Failed(at=self._now(), error=type(error).__name__, cancelled=cancelled))
+            self._end(lambda now: Failed(at=now, error=type(error).__name__, cancelled=cancelled))
 
     def watch(self, response: Any) -> None:
         """A response came, whatever its status; its body may be read already, or may still be to come."""
@@ -144,14 +144,14 @@ class _Attempt:
             if self._composer.policy.strict:
                 raise
             log.exception("agentaccel: could not watch a reply; it goes on, and its usage is not known")
-            self._end(Finished(self._now()))
+            self._end(Finished)
 
     def _watch(self, response: Any) -> None:
         http = getattr(response, "http_response", None)
         if http is None:  # a middleware further in answered by itself
-            self._end(Failed(at=self._now(), error="answered without a response"))
+            self._end(lambda now: Failed(at=now, error="answered without a response"))
         elif not http.is_success:
-            self._end(Failed(at=self._now(), status=http.status_code, error=_error_type(http)))
+            self._end(lambda now: Failed(at=now, status=http.status_code, error=_error_type(http)))
         else:
             self._watch_body(http)
 
@@ -165,16 +165,13 @@ class _Attempt:
         else:
             http.stream = watched(http.stream, watch)
 
-    def _end(self, event: Failed | Finished) -> None:
+    def _end(self, event: Callable[[float], Failed | Finished]) -> None:
         try:
-            self._turn.handle(event)
+            self._turn.handle(event(self._composer.clock.monotonic()))
         except Exception:
             if self._composer.policy.strict:
                 raise
-            log.exception("agentaccel: could not record a failed request")
-
-    def _now(self) -> float:
-        return self._composer.clock.monotonic()
+            log.exception("agentaccel: could not record a request")
 
 
 class _Plain:

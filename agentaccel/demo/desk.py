@@ -114,7 +114,7 @@ def open_desk() -> sqlite3.Connection:
     """A fresh copy of the desk's database, in memory."""
     connection = sqlite3.connect(":memory:")
     connection.row_factory = sqlite3.Row
-    connection.executescript(resources.files(__package__).joinpath("desk.sql").read_text(encoding="utf-8"))
+    connection.executescript(resources.files("agentaccel.demo").joinpath("desk.sql").read_text(encoding="utf-8"))
     return connection
 
 

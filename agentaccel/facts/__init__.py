@@ -133,7 +133,7 @@ _PLATFORM_SUFFIX = re.compile(r"(?:-v\d+(?::\d+)?|@default|\[1m\])$")
 @functools.cache
 def table(name: str) -> Mapping[str, Any]:
     """The data file `name` as parsed, read once per process; treat it as immutable."""
-    return tomllib.loads(resources.files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(resources.files("agentaccel.facts").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def plain_name(model: str) -> str:
