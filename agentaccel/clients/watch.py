@@ -128,20 +128,20 @@ def _zstd() -> Callable[[bytes], bytes] | None:
 
 
 class _Deflate:
-    """Servers mean two things by *deflate*, with and without the header of zlib; readers accept both."""
+    """Servers mean two things by *deflate*, with and without the header of zlib, which its first two bytes tell."""
 
     def __init__(self) -> None:
+        self._head = b""
         self._zlib: Any = None
 
     def decompress(self, data: bytes) -> bytes:
-        if self._zlib is not None:
-            return self._zlib.decompress(data)  # type: ignore[no-any-return]
-        self._zlib = zlib.decompressobj()
-        try:
-            return self._zlib.decompress(data)  # type: ignore[no-any-return]
-        except zlib.error:
-            self._zlib = zlib.decompressobj(-zlib.MAX_WBITS)
-            return self._zlib.decompress(data)  # type: ignore[no-any-return]
+        if self._zlib is None:
+            self._head = data = self._head + data
+            if len(data) < 2:
+                return b""
+            with_header = data[0] & 0x0F == 8 and int.from_bytes(data[:2]) % 31 == 0
+            self._zlib = zlib.decompressobj(zlib.MAX_WBITS if with_header else -zlib.MAX_WBITS)
+        return self._zlib.decompress(data)  # type: ignore[no-any-return]
 
 
 def watched(stream: Any, watch: ReplyWatch) -> Any:
