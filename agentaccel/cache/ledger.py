@@ -123,7 +123,7 @@ def after(
         held = entries.get(hash_)
         if held is not None and held.live(started):
             continue  # read, not written: it was refreshed above with the lifetime that it has
-        entries[hash_] = Entry(ttl=mark.ttl, expires=started + seconds[mark.ttl], visible=visible)
+        entries[hash_] = Entry(ttl=mark.ttl, expires=started + seconds.get(mark.ttl, 0.0), visible=visible)
     for i, count in exact.items():
         entry = entries.get(prefix.hashes[i])
         if entry is not None:

@@ -48,7 +48,7 @@ def decode(
     return Prompt(
         provider="anthropic",
         platform=platform,
-        model=model or str(request.get("model", "")),
+        model=_name(model or request.get("model", "")),
         segments=segments,
         parameters=parameters,
         markers=tuple(reader.markers),
@@ -77,13 +77,13 @@ class _Reader:
             if not isinstance(tool, Mapping):
                 yield self._segment("tools", ("tools", index), tool, kind="opaque")
                 continue
-            kind = _DATED_TYPE.sub("", str(tool.get("type") or "custom"))
+            kind = _DATED_TYPE.sub("", _name(tool.get("type") or "custom"))
             deferred = tool.get("defer_loading") is True
             if deferred:
                 # Deferred tools stand outside the prefix: they can neither break it nor end it.
                 self._found(tool, ("tools", index), allowed=False)
                 continue
-            yield self._segment("tools", ("tools", index), tool, kind=kind, name=str(tool.get("name", "")))
+            yield self._segment("tools", ("tools", index), tool, kind=kind, name=_name(tool.get("name", "")))
 
     def system(self, request: Request) -> Iterator[Segment]:
         system = request.get("system")
@@ -98,7 +98,7 @@ class _Reader:
             if not isinstance(message, Mapping):
                 yield self._segment("messages", ("messages", index), message, kind="opaque")
                 continue
-            role = str(message.get("role", ""))
+            role = _name(message.get("role", ""))
             rest = {name: value for name, value in message.items() if name not in ("role", "content")}
             content = message.get("content")
             path: Path = ("messages", index, "content")
@@ -134,7 +134,7 @@ class _Reader:
             bare = block
         data = wire_bytes(bare)
         # The role is part of the prompt, and so is whatever else a message carries beside its content.
-        head = wire_bytes([role, rest]) if rest else role.encode("utf-8", "surrogatepass")
+        head = wire_bytes([role, rest]) if rest else role.encode()
         return Segment(
             level=level,
             path=path,
@@ -213,9 +213,9 @@ def _parameters(request: Request, key: bytes) -> dict[str, bytes]:
         if name in _LEVELS_AND_MARK:
             continue
         if name in _SPLIT and isinstance(value, Mapping):
-            parameters.update({f"{name}.{part}": digest(wire_bytes(item), key) for part, item in value.items()})
+            parameters.update({_name(f"{name}.{part}"): digest(wire_bytes(item), key) for part, item in value.items()})
         else:
-            parameters[name] = digest(wire_bytes(value), key)
+            parameters[_name(name)] = digest(wire_bytes(value), key)
     return parameters
 
 
@@ -248,8 +248,13 @@ def _items(value: Any) -> list[Any] | tuple[Any, ...]:
 
 
 def _kind(block: Any) -> str:
-    return str(block.get("type") or "opaque") if isinstance(block, Mapping) else "opaque"
+    return _name(block.get("type") or "opaque") if isinstance(block, Mapping) else "opaque"
 
 
 def _ttl_label(mark: Mapping[str, Any]) -> str:
-    return str(mark.get("ttl") or DEFAULT_TTL)
+    return _name(mark.get("ttl") or DEFAULT_TTL)
+
+
+def _name(value: Any) -> str:
+    """A name that every part of agentaccel can write down; lone surrogates in it are replaced."""
+    return str(value).encode("utf-8", "replace").decode()
