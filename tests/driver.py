@@ -57,6 +57,7 @@ class Driver:
         policy: Policy | None = None,
         emulator: Emulator | None = None,
         clock: ManualClock | None = None,
+        accel: Accel | None = None,
     ) -> None:
         self.clock = clock or ManualClock()
         self.store = folder / "trace.db"
@@ -65,7 +66,7 @@ class Driver:
         self.emulator = emulator or Emulator(
             clock=self.clock, behaviour=Behaviour(tokenizer=Tokenizer(bytes_per_token=3.3, hidden=11))
         )
-        self.accel = Accel(self.policy, clock=self.clock)
+        self.accel = accel or Accel(self.policy, clock=self.clock)
         self.sent: Json = {}
         self._written: Json | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,13 +55,20 @@ class Database:
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self.path = path
+        self.path = path.absolute()
         self._read_only = read_only
         self._lock = Lock()
         self.generation = 0
         """Rises whenever row ids that were handed out may not hold any more."""
-        self._connection = self._open()
-        self._pid = os.getpid()
+        self._inherited: list[sqlite3.Connection] = []
+        """Connections of the processes that this one was forked from: never used here, and never closed either."""
+        self._begin()
+
+    def _begin(self) -> None:
+        """Open the connection of this process, which is closed when nobody holds the database any more."""
+        connection = self._open()
+        self._connection, self._pid = connection, os.getpid()
+        self._closing = weakref.finalize(self, _close, connection, self._pid)
 
     def _open(self) -> sqlite3.Connection:
         if self._read_only:
@@ -75,18 +83,22 @@ class Database:
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, check_same_thread=False)
         connection.isolation_level = None  # transactions are written out below
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")  # a killed process loses nothing, a lost power supply may
-        migrate(connection)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")  # a killed process loses nothing, a lost power supply may
+            migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     @contextmanager
     def using(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             if os.getpid() != self._pid:
-                # A connection must not cross a fork; the parent's is left to the parent, unclosed.
                 self.generation += 1
-                self._connection, self._pid = self._open(), os.getpid()
+                self._inherited.append(self._connection)
+                self._begin()
             yield self._connection
 
     @contextmanager
@@ -104,5 +116,9 @@ class Database:
 
     def close(self) -> None:
         with self._lock:
-            if os.getpid() == self._pid:
-                self._connection.close()
+            self._closing()
+
+
+def _close(connection: sqlite3.Connection, pid: int) -> None:
+    if os.getpid() == pid:
+        connection.close()

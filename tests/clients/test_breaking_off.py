@@ -12,7 +12,7 @@ from typing import Any
 import anthropic
 import pytest
 
-from tests.clients.wire import ASK, EVENTS, PIECES, Hold, Peer, an_accel, message, records, stream
+from tests.clients.wire import ASK, PIECES, Hold, Peer, an_accel, message, records, stream
 
 
 def _closes(client: anthropic.Anthropic) -> None:
@@ -90,12 +90,25 @@ async def test_an_async_reader_that_breaks_off_abandons_the_turn(
 
 def test_a_reader_that_stops_after_the_last_event_has_the_whole_reply(tmp_path: Path) -> None:
     """Chosen by us: the protocol's last event ends the turn, not the end of the connection."""
-    with an_accel(tmp_path).wrap(Peer(stream([*PIECES, b": more\n\n"])).client()).messages.stream(**ASK) as helper:
-        for _ in helper:
-            if records(tmp_path):
+    client = an_accel(tmp_path).wrap(Peer(stream([*PIECES, b": more\n\n"])).client())
+    with client.messages.create(**ASK, stream=True) as events:
+        for event in events:
+            if event.type == "message_stop":
                 break
-    assert [one.outcome for one in records(tmp_path)] == ["ok"]
-    assert EVENTS[-1] == {"type": "message_stop"}
+        assert [one.outcome for one in records(tmp_path)] == ["ok"]
+
+
+async def test_a_body_read_in_part_is_closed_by_the_task_that_read_it(tmp_path: Path) -> None:
+    """Chosen by us: closing our side closes the library's at once, not some time later in a task of the loop's."""
+    peer = Peer(stream())
+    client = an_accel(tmp_path).wrap(peer.async_client())
+    async with client.messages.with_streaming_response.create(**ASK, stream=True) as reply:
+        pieces = aiter(reply.http_response.stream)
+        await anext(pieces)
+        await pieces.aclose()  # type: ignore[attr-defined]
+        assert peer.bodies[0].left
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert [one.outcome for one in records(tmp_path)] == ["abandoned"]
 
 
 async def test_a_task_cancelled_before_the_reply_begins_ends_its_turn(tmp_path: Path) -> None:

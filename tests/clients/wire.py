@@ -52,7 +52,7 @@ class Body(httpx2.SyncByteStream, httpx2.AsyncByteStream):
     """A body in pieces; an exception among them breaks it off."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
-        self.pieces, self.closed = list(pieces), False
+        self.pieces, self.closed, self.left = list(pieces), False, False
 
     def __iter__(self) -> Iterator[bytes]:
         for piece in self.pieces:
@@ -62,13 +62,16 @@ class Body(httpx2.SyncByteStream, httpx2.AsyncByteStream):
             yield piece
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        for piece in self.pieces:
-            if isinstance(piece, Exception):
-                raise piece
-            if isinstance(piece, Hold):
-                await piece.wait()
-            else:
-                yield piece
+        try:
+            for piece in self.pieces:
+                if isinstance(piece, Exception):
+                    raise piece
+                if isinstance(piece, Hold):
+                    await piece.wait()
+                else:
+                    yield piece
+        finally:
+            self.left = True
 
     def close(self) -> None:
         self.closed = True

@@ -44,6 +44,14 @@ def test_any_cut_of_the_bytes_reads_the_same(places: list[int], newline: str) ->
     assert read(cut(sse(STREAM, newline=newline), places)) == WHOLE
 
 
+@given(st.lists(st.integers(0, 5000), max_size=60), st.sampled_from(["\n", "\r\n", "\r"]))
+def test_any_cut_of_the_bytes_gives_the_same_events(places: list[int], newline: str) -> None:
+    """Mandated by the standard: names and data of the events themselves."""
+    parser = SseParser()
+    found = [event for piece in cut(sse(STREAM, newline=newline), places) for event in parser.feed(piece)]
+    assert [(name, json.loads(data)) for name, data in found] == [(one["type"], one) for one in STREAM]
+
+
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 def test_single_bytes_read_the_same(newline: str) -> None:
     """Mandated by the standard; every cut there is."""
@@ -122,6 +130,7 @@ def test_a_body_of_any_shape_raises_nothing(value: Any) -> None:
             True,
             None,
         ),
+        ([start(), *end(input_tokens=None)], WHOLE.usage, True, None),
         ([], Usage(), False, None),
     ],
 )

@@ -123,10 +123,11 @@ def test_threads_share_one_accel(tmp_path: Path) -> None:
 
     def work(number: int) -> None:
         try:
+            own = Driver(tmp_path, accel=driver.accel, emulator=driver.emulator, clock=driver.clock)
             barrier.wait()
             for turn in range(10):
                 history = [m for t in range(turn) for m in (assistant(f"{number} {t}"), user("more"))]
-                driver.ask(body(user(prose(50, number)), *history, system=SYSTEM), gap=0.0, seconds=0.0)
+                own.ask(body(user(prose(50, number)), *history, system=SYSTEM), gap=0.0, seconds=0.0)
         except BaseException as error:  # noqa: BLE001 - a thread's failure is asserted on below
             failures.append(error)
 
