@@ -23,7 +23,7 @@ from tests.providers.bodies import Json, requests
 
 MARK = {"type": "ephemeral"}
 FACTS = cache_facts("claude-sonnet-5")
-quick = settings(max_examples=30, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=20, suppress_health_check=list(HealthCheck))
 
 
 def an_accel(ttl: str = "auto") -> Accel:
