@@ -53,9 +53,9 @@ class Accel:
     def wrap(self, client: C) -> C:
         """`client` with agentaccel at its last hop: a new client of the same class that shares its connections.
 
-        Takes `anthropic.Anthropic` and `anthropic.AsyncAnthropic`; wrapping a wrapped client gives the same client
-        back. The client given is not changed. Raises `ConfigError` for a client that is not known, or that another
-        `Accel` has wrapped.
+        Takes the clients of the `anthropic` SDK for the Claude API, AWS and Foundry, sync and async; wrapping a wrapped
+        client gives the same client back. The client given is not changed. Raises `ConfigError` for a client that is
+        not known, or that another `Accel` has wrapped.
         """
         if self.policy.mode == "off":
             return client

@@ -23,6 +23,8 @@ class TurnRecord:
     started: float
     """When the request was sent; 0.0 where an imported log does not say."""
     platform: str = "api"
+    known_as: str | None = None
+    """The model that the user's aliases map the request's name to; None where they say nothing of it."""
     agent: str | None = None
     tenant: str | None = None
     parent: str | None = None

@@ -70,15 +70,20 @@ class Driver:
         self.sent: Json = {}
         self._written: Json | None = None
 
-    def ask(self, request: Mapping[str, Any], *, gap: float = 5.0, seconds: float = 2.0) -> Usage:
-        """Send one request `gap` seconds after the last; returns the provider's usage. Fails on anything but 200."""
+    def ask(
+        self, request: Mapping[str, Any], *, gap: float = 5.0, seconds: float = 2.0, as_model: str | None = None
+    ) -> Usage:
+        """Send one request `gap` seconds after the last; returns the provider's usage. Fails on anything but 200.
+
+        `as_model` is the provider's name for the model, where the request uses a deployment's.
+        """
         self.clock.advance(gap)
         turn = self.accel.turn(request)
         send = turn.handle(Started(self.clock.monotonic()))[-1]
         assert isinstance(send, Send)
         self._check_prefix(request, send.request)
         self.sent = dict(send.request)
-        status, reply = self.post(self.sent)
+        status, reply = self.post({**self.sent, "model": as_model} if as_model else self.sent)
         assert status == 200, reply
         self.clock.advance(seconds / 2)
         turn.handle(FirstByte(self.clock.monotonic()))

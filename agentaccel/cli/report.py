@@ -12,7 +12,9 @@ from typing import get_args
 
 import click
 
+from agentaccel.cache.price import Override
 from agentaccel.errors import AgentAccelError, TraceError
+from agentaccel.policy import Policy
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report import By, Report, render_markdown, render_text, to_json
 from agentaccel.report import report as fold
@@ -33,20 +35,43 @@ MIN_WIDTH, MAX_WIDTH = 60, 120
 @click.option(
     "--format", "form", type=click.Choice(("text", "markdown", "json")), default="text", help="How to show it."
 )
-def report_command(sources: tuple[Path, ...], by: By, causes: bool, form: str) -> None:
+@click.option(
+    "--prices",
+    "price_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help='Your prices: JSON like {"MODEL": {"input": 3, "output": 15}}, USD per million tokens.',
+)
+def report_command(sources: tuple[Path, ...], by: By, causes: bool, form: str, price_file: Path | None) -> None:
     """Show hit rate, cost and the causes of cache misses.
 
     Without an argument: of the trace store. Otherwise of a trace store, or of log files and folders of them, such as
     ~/.claude/projects.
     """
     try:
-        found = _from_logs(sources, by, causes) if _are_logs(sources) else _from_store(sources, by, causes)
+        prices = _prices(price_file)
+        read = _from_logs if _are_logs(sources) else _from_store
+        found = read(sources, by, causes, prices)
     except AgentAccelError as error:
         click.echo(f"agentaccel report: {error}", err=True)
         if not sources:
             click.echo(WHAT_TO_DO, err=True, nl=False)
         sys.exit(2)
     click.echo(_shown(found, form), nl=False)
+
+
+def _prices(path: Path | None) -> Override | None:
+    """The user's prices, checked as a policy's are. Raises TraceError for a file that holds none."""
+    if path is None:
+        return None
+    try:
+        prices: Override = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TraceError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise TraceError(f"{path} is not JSON: {error}") from error
+    if not isinstance(prices, dict) or not all(isinstance(price, dict) for price in prices.values()):
+        raise TraceError(f'{path} must hold prices by model, such as {{"MODEL": {{"input": 3, "output": 15}}}}')
+    return Policy(prices=prices).prices
 
 
 def _are_logs(sources: tuple[Path, ...]) -> bool:
@@ -65,20 +90,20 @@ def _is_store(path: Path) -> bool:
         return False  # a folder, or something that reading will complain about
 
 
-def _from_store(sources: tuple[Path, ...], by: By, causes: bool) -> Report:
+def _from_store(sources: tuple[Path, ...], by: By, causes: bool, prices: Override | None) -> Report:
     from agentaccel.trace.store import open_reader
 
     with open_reader(sources[0] if sources else None) as reader:
         records: Iterator[TurnRecord | ToolRecord] = heapq.merge(
             reader.turns(), reader.tools(), key=lambda record: record.started
         )
-        return fold(records, by, causes)
+        return fold(records, by, causes, prices=prices)
 
 
-def _from_logs(sources: tuple[Path, ...], by: By, causes: bool) -> Report:
+def _from_logs(sources: tuple[Path, ...], by: By, causes: bool, prices: Override | None) -> Report:
     tally = ImportTally()
     with _progress() as progress:
-        found = fold(read_logs(sources, progress=progress, tally=tally), by, causes, tally=tally)
+        found = fold(read_logs(sources, progress=progress, tally=tally), by, causes, prices=prices, tally=tally)
     if found.empty and (tally.unrecognised or tally.unreadable):
         raise TraceError("; ".join(found.notes))
     return found

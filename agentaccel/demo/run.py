@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentaccel.accel import Accel
 from agentaccel.cache.price import PriceCard, input_cost, price_card
+from agentaccel.clock import ManualClock
 from agentaccel.demo.desk import desk_tools, open_desk
 from agentaccel.demo.forms import FORMS, TURNS, Form, scripted
 from agentaccel.emulator import RunningServer, serve
@@ -25,6 +28,10 @@ COLUMNS = ("no caching", "automatic", "agentaccel")
 OPENING = "Please take ticket 501 and bring it as far as you can."
 PAUSE = 420.0
 """Seconds that the user is away in the form with a pause; an entry lives for 300."""
+BEGINNING = datetime(2026, 11, 21, 9, tzinfo=UTC).timestamp()
+"""When the desk opens, in the emulator's time: the same in every run."""
+QUERY = 0.15
+"""Seconds of the emulator's time that a tool takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +87,14 @@ def _run(form: Form, column: str, store: Path) -> Run:
         import anthropic
     except ImportError:
         raise MissingExtra("anthropic", "anthropic") from None
-    with serve(script=scripted(form), advance=True) as server:
-        with anthropic.Anthropic(base_url=server.url, api_key="demo", max_retries=0) as client:
-            extra: dict[str, Any] = {"cache_control": {"type": "ephemeral"}} if column == "automatic" else {}
-            with _wrapped(client, column, store, server, form) as (caller, tools):
-                usages, transcript = _loop(caller, tools, form, server, extra)
+    extra: dict[str, Any] = {"cache_control": {"type": "ephemeral"}} if column == "automatic" else {}
+    with (
+        serve(script=scripted(form), clock=ManualClock(now=BEGINNING)) as server,
+        anthropic.Anthropic(base_url=server.url, api_key="demo", max_retries=0) as client,
+        closing(open_desk()) as desk,
+        _wrapped(client, slow(desk_tools(desk), server.clock), column, store, server, form) as (caller, tools),
+    ):
+        usages, transcript = _loop(caller, tools, form, server, extra)
         total = server.counters.total
     card = price_card("anthropic", MODEL, input_tokens=0)
     assert card is not None  # the model is listed
@@ -98,16 +108,34 @@ def _run(form: Form, column: str, store: Path) -> Run:
     )
 
 
+def slow(tools: Mapping[str, Callable[..., str]], clock: Any) -> dict[str, Callable[..., str]]:
+    """The tools, each of whose runs takes `QUERY` seconds of the emulator's time, as a real desk's would."""
+
+    def slowed(tool: Callable[..., str]) -> Callable[..., str]:
+        @functools.wraps(tool)
+        def run(**arguments: Any) -> str:
+            clock.advance(QUERY)
+            return tool(**arguments)
+
+        return run
+
+    return {name: slowed(tool) for name, tool in tools.items()}
+
+
 def _premium(card: PriceCard, usage: Usage) -> float:
     return sum((card.write[label] - card.input) * count for label, count in (usage.write or {}).items())
 
 
 @contextmanager
 def _wrapped(
-    client: Anthropic, column: str, store: Path, server: RunningServer, form: Form
+    client: Anthropic,
+    tools: dict[str, Callable[..., str]],
+    column: str,
+    store: Path,
+    server: RunningServer,
+    form: Form,
 ) -> Iterator[tuple[Anthropic, dict[str, Callable[..., str]]]]:
     """The client and the tools of a column: wrapped and in a session for ours, bare for the others."""
-    tools = desk_tools(open_desk())
     if column != "agentaccel":
         yield client, tools
         return
@@ -132,14 +160,15 @@ def _loop(
     for turn in range(TURNS):
         if turn == form.pause_before:
             server.clock.advance(PAUSE)
-        reply = client.messages.create(
+        with client.messages.stream(
             model=MODEL,
-            max_tokens=1024,
+            max_tokens=4096,
             system=form.system(turn, server.clock.wall()),
             tools=form.tools(turn),  # type: ignore[arg-type]  # plain dictionaries
             messages=messages,
             **extra,
-        )
+        ) as stream:
+            reply = stream.get_final_message()
         usages.append(_usage(reply.usage))
         content = [block.model_dump(exclude_none=True) for block in reply.content]
         messages.append({"role": "assistant", "content": content})

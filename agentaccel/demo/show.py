@@ -61,8 +61,9 @@ def render(results: Sequence[FormResult], store: Path, *, width: int | None = No
     console = Console(width=width or 80, force_terminal=color, color_system="standard" if color else None, record=False)
     with console.capture() as capture:
         console.print()
-        console.print(f"Input cost in US cents and cache hit rate, {TURNS} turns each, {MODEL} at list price,")
-        console.print("provider: the bundled emulator. Every column did exactly the same work.")
+        console.print(f"Input cost in US cents and cache hit rate, {TURNS} turns each.", highlight=False)
+        console.print(f"{MODEL} at list price; provider: the bundled emulator.", highlight=False)
+        console.print("Every column did exactly the same work.")
         console.print()
         console.print(table)
         console.print()

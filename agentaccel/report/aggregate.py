@@ -127,9 +127,10 @@ class _Fold:
         tokens = turn.usage.input
         if tokens is None:
             return None
+        own = turn.model in (self._prices or {}) or turn.model in (self._aliases or {})
         card = price_card(
             turn.provider,
-            turn.model,
+            turn.model if own or turn.known_as is None else turn.known_as,
             input_tokens=tokens,
             at=turn.started or None,
             aliases=self._aliases,
@@ -140,7 +141,7 @@ class _Fold:
         return card
 
     def _facts(self, turn: TurnRecord) -> CacheFacts | None:
-        key = (turn.provider, turn.platform, turn.model)
+        key = (turn.provider, turn.platform, turn.known_as or turn.model)
         if key not in self._known:
             provider, platform, model = key
             listed = provider in PROVIDERS and platform in table(provider)["platforms"]
@@ -156,13 +157,14 @@ class _Fold:
             self._order -= 1
             drift = turn.drift
             place = f"{drift.where}: {drift.likely}" if drift is not None else ""
+            known = drift is not None and miss.detail in (drift.where, drift.level)
             example = Example(
                 cause=miss.cause,
                 inferred=miss.inferred,
                 tokens=miss.tokens,
                 session=turn.session,
                 started=turn.started,
-                detail="; ".join(part for part in (place, miss.detail) if part),
+                detail="; ".join(part for part in (place, "" if known else miss.detail) if part),
             )
             # The order breaks ties, so that examples themselves are never compared.
             keep = heapq.heappush if len(self._examples) < EXAMPLES else heapq.heappushpop

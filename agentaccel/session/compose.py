@@ -136,6 +136,7 @@ class Composer:
             plan=chosen,
             mode=self._mode(conversation, scope),
             attempt=attempt,
+            known_as=self.policy.aliases.get(prompt.model),
             started=now,
             head=conversation.head,
             print=conversation.print,

@@ -42,6 +42,8 @@ class Going:
     """As computed, whether or not it was applied."""
     mode: TurnMode
     attempt: int
+    known_as: str | None
+    """As in `TurnRecord`."""
     started: float
     """Wall time."""
     head: Head | None
@@ -112,6 +114,7 @@ class Settlement:
             provider=prompt.provider,
             platform=prompt.platform,
             model=prompt.model,
+            known_as=going.known_as,
             agent=conversation.agent,
             tenant=conversation.tenant,
             parent=conversation.parent,

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.driver import Driver, assistant, body, loop, prose, tool, user
+from agentaccel import Policy
+from tests.driver import MODEL, Driver, assistant, body, loop, prose, tool, user
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -138,3 +139,18 @@ def test_the_commands_and_the_version_are_listed_quickly() -> None:
     done = run("--help")
     assert all(name in done.stdout for name in ("report", "explain", "demo", "emulate", "purge"))
     assert run("--version").stdout.startswith("agentaccel, version 0.")
+
+
+def test_the_report_prices_an_alias_and_takes_prices_from_a_file(tmp_path: Path) -> None:
+    """A deployment's name has no price of its own: the alias in the record, or the user's file, gives one."""
+    driver = Driver(tmp_path, policy=Policy(strict=True, aliases={"prod": MODEL}))
+    driver.ask({**body(user(prose(1500))), "model": "prod"}, as_model=MODEL)
+    listed = json.loads(run("report", "trace.db", "--format", "json", cwd=tmp_path).stdout)["total"]["costs"]["paid"]
+    assert listed > 0
+    (tmp_path / "prices.json").write_text(json.dumps({"prod": {"input": 200.0}}))
+    done = run("report", "trace.db", "--prices", "prices.json", "--format", "json", cwd=tmp_path)
+    assert json.loads(done.stdout)["total"]["costs"]["paid"] > 50 * listed
+    (tmp_path / "prices.json").write_text("[]")
+    wrong = run("report", "trace.db", "--prices", "prices.json", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "prices by model" in wrong.stderr
