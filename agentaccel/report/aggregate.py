@@ -127,13 +127,13 @@ class _Fold:
         tokens = turn.usage.input
         if tokens is None:
             return None
-        own = turn.model in (self._prices or {}) or turn.model in (self._aliases or {})
+        aliases = {turn.model: turn.known_as, **(self._aliases or {})} if turn.known_as else self._aliases
         card = price_card(
             turn.provider,
-            turn.model if own or turn.known_as is None else turn.known_as,
+            turn.model,
             input_tokens=tokens,
             at=turn.started or None,
-            aliases=self._aliases,
+            aliases=aliases,
             override=self._prices,
         )
         if card is None:
