@@ -69,11 +69,11 @@ def price_card(
     epoch, None for the latest prices known. `aliases` maps the user's own names to known models. Raises
     ConfigError for an override that cannot be a price.
     """
-    if override and model in override:
-        return _own_card(provider, model, override[model])
-    model = (aliases or {}).get(model, model)
-    if override and model in override:
-        return _own_card(provider, model, override[model])
+    known = (aliases or {}).get(model, model)
+    for name in (model, known):
+        if override and name in override:
+            return _own_card(provider, name, known, override[name])
+    model = known
     tiers = _tiers(provider, model, None if at is None else int(at // 3600))
     chosen = None
     for start, card in tiers:
@@ -175,8 +175,8 @@ def _by_facts(facts: CacheFacts, uncached: float, output: float | None) -> Price
     )
 
 
-def _own_card(provider: str, model: str, own: Mapping[str, float | Mapping[str, float]]) -> PriceCard:
-    """The card that the user gave for `model`."""
+def _own_card(provider: str, model: str, known: str, own: Mapping[str, float | Mapping[str, float]]) -> PriceCard:
+    """The card that the user gave for `model`, which the facts call `known`."""
 
     def number(value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
@@ -187,7 +187,7 @@ def _own_card(provider: str, model: str, own: Mapping[str, float | Mapping[str, 
         raise ConfigError(f"the prices of {model!r} lack 'input', in USD per million tokens")
     uncached = number(own["input"])
     output = number(own["output"]) if "output" in own else None
-    facts = cache_facts(model, provider=provider) if provider in PROVIDERS else None
+    facts = cache_facts(known, provider=provider) if provider in PROVIDERS else None
     derived = _by_facts(facts, uncached, output) if facts is not None else None
     write = own.get("write")
     if write is not None and not isinstance(write, Mapping):
