@@ -34,11 +34,17 @@ class Accel:
         tools = accel.tools({"search": search})             # touch point 2: the tool call
 
     Thread-safe. One per process is enough; several share nothing but the trace store. Raises `ConfigError` where a
-    setting or an environment variable cannot be meant.
+    setting or an environment variable cannot be meant. `environ` stands in for the process's environment.
     """
 
-    def __init__(self, policy: Policy | None = None, *, clock: Clock | None = None) -> None:
-        self.policy = from_environment(policy or Policy())
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        *,
+        clock: Clock | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.policy = from_environment(policy or Policy(), environ)
         _log_as_asked()
         self._clock = clock or SystemClock()
         off = self.policy.mode == "off"

@@ -2,9 +2,11 @@
 
 Everything learned is a pair (yes, n) under a topic: *n* occasions, *yes* of them. Topics:
 
-- `goes_on/3`: after the fourth request of a session another one followed within the lifetime of an entry
+- `goes_on/2`: after the third request of a session another one followed; `goes_on/3` is every later request's
+- `in_time`: a request that followed came within the lifetime of the entries that the one before had written
 - `stable/system[0]`: this part of the prompt came back, unchanged or as a variant that was still warm
-- `shared`: a session began with a static prefix that another one had used within the lifetime of an entry
+- `shared`: a static prefix, in need of being warm, was: a session began within a lifetime of another's request, or
+  went on after a longer pause and read what another had kept
 - `bytes/MODEL`: bytes sent and tokens counted; a ratio, not a probability
 """
 
@@ -14,6 +16,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agentaccel.facts import Priors, priors
+
+IN_TIME, SHARED = "in_time", "shared"
+_LAST_TURN = 3
+"""From this request on, all are one topic: by then it matters that a session is long, not how long."""
+
+
+def goes_on_topic(turn: int) -> str:
+    """The topic under which it is counted that the request with index `turn` was followed."""
+    return f"goes_on/{min(turn, _LAST_TURN)}"
+
+
+def remembered(topic: str) -> float:
+    """The most occasions that the past counts for under `topic`, so that a workload can change its ways."""
+    return 1e7 if topic.startswith("bytes/") else 40.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +65,16 @@ class Beliefs:
         return (prior * weight + yes) / (weight + n)
 
     def goes_on(self, turn: int, *, tools: bool) -> float:
-        """That another request follows the one with index `turn` (0 for a session's first) in time."""
+        """That another request follows the one with index `turn` (0 for a session's first), and in time."""
         stated = priors()
         by_turn = stated.goes_on_with_tools if tools else stated.goes_on_without_tools
-        return self.probability(f"goes_on/{turn}", by_turn[min(turn, len(by_turn) - 1)], stated.prior_weight)
+        followed = self.probability(goes_on_topic(turn), by_turn[min(turn, len(by_turn) - 1)], stated.prior_weight)
+        return followed * self.probability(IN_TIME, stated.in_time, 1.0)
 
     def shared(self) -> float:
         """That another session begins with the same tools and system in time."""
         stated = priors()
-        return self.probability("shared", stated.prefix_shared, stated.prior_weight)
+        return self.probability(SHARED, stated.prefix_shared, 1.0)
 
     def stable(self, place: str) -> float:
         """That `place` comes back, unchanged or as a variant that is still warm.

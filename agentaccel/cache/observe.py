@@ -31,12 +31,16 @@ class Observed:
     """As in `State`."""
     cut: int
     """As in `State`."""
+    in_time: bool | None = None
+    """Whether it came within the lifetime of what the request before had written; None for a session's first, and for
+    one that began before that one's reply had, which could read nothing of it."""
 
 
 def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Observed:
     """Which places came back: unchanged, or as a variant sent so recently that its entry may still be warm."""
+    in_time = _in_time(state, now)
     if head is None:
-        return Observed((), state.variants, 0)
+        return Observed((), state.variants, 0, in_time)
     lifetime = prefix.facts.ttls[0].seconds
     shared = shared_length(head, prefix)
     variants = {name: {v: t for v, t in old.items() if t + lifetime > now} for name, old in state.variants.items()}
@@ -67,7 +71,13 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Ob
         seen.append(Observation(f"stable/{TAIL}", float(broken != TAIL)))
     if broken is None:
         seen.append(Observation("stable/any", 1.0))
-    return Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0))
+    return Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0), in_time)
+
+
+def _in_time(state: State, now: float) -> bool | None:
+    if state.last_started is None or now < state.last_visible:
+        return None
+    return now - state.last_started < state.last_lifetime
 
 
 def broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:

@@ -115,7 +115,8 @@ def _remarks(scene: Scene, candidates: Sequence[Candidate], chosen: Sequence[Can
         remarks.append(f"{len(scene.existing)} marker(s) of the request kept; room for {max(room, 0)} more")
     if not candidates and not scene.existing:
         total = scene.tokens(len(scene.prefix.hashes) - 1)
-        remarks.append(f"no marker: about {total:.0f} tokens, below the minimum of {facts.min_tokens}")
+        short = f"about {total:.0f} tokens, below the minimum of {facts.min_tokens}"
+        remarks.append(f"no marker: {short if total < facts.min_tokens else 'no block may carry one'}")
     for one in candidates:
         if one in chosen:
             continue

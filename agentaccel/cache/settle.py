@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agentaccel.cache.beliefs import Observation
+from agentaccel.cache.beliefs import IN_TIME, SHARED, Beliefs, Observation, goes_on_topic
 from agentaccel.cache.ledger import Bill, Ledger, Mark, after, bill
 from agentaccel.cache.marks import reaching, turn_of
 from agentaccel.cache.observe import Observed, broken_place
@@ -65,10 +65,14 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
     predicted = _bill(prefix, sent.marks, state.ledger, tokens, sent.started)
     actual, exact = _actual(state.ledger, prefix, predicted, sent, tokens)
     ledger = after(state.ledger, prefix, actual, started=sent.started, visible=sent.visible, exact=exact)
-    shadow_bill = _bill(prefix, sent.written_marks, state.shadow, tokens, sent.started)
+    if exact:
+        known |= {prefix.hashes[i]: count for i, count in exact.items()}
+        tokens = scale(prefix, known, state.seen.bytes_per_token(prefix.prompt.model), usage.input)
+    shadow_bill = _as_written(state, sent, actual.hit, tokens)
     shadow = after(state.shadow, prefix, shadow_bill, started=sent.started, visible=sent.visible, exact={})
     ours = state.ours or sent.ours
     as_written = _usage(shadow_bill.expected, usage) if ours else usage
+    gone_on = _going_on(state, sent, observed)
     reusable = _reusable(state, head, prefix, tokens)
     return Settled(
         state=replace(
@@ -76,18 +80,21 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
             turns=state.turns + 1,
             ledger=ledger,
             shadow=shadow if ours else ledger,
-            seen=state.seen.after(observed.stability, priors().memory).after(_size(prefix, usage)),
+            seen=_seen(state, observed, usage).after(_size(prefix, usage)),
             variants=observed.variants,
             cut=observed.cut,
             ours=ours,
             last_started=sent.started,
+            last_visible=sent.visible,
+            last_lifetime=_lifetime(sent),
+            last_turn=turn_of(prefix.prompt),
             born=state.born if state.turns else prefix.prompt.messages,
         ),
         expected=predicted.expected,
         as_written=as_written if usage.input is not None else None,
         reusable=None if usage.input is None else reusable,
         misses=tuple(_misses(state, head, sent, predicted, reusable, tokens)),
-        learned=(*_lasting(observed), *_size(prefix, usage), *_going_on(state, prefix, sent.started)),
+        learned=(*_lasting(observed), *_size(prefix, usage), *gone_on),
     )
 
 
@@ -97,6 +104,22 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
 def _bill(prefix: Prefixes, marks: Sequence[Mark], ledger: Ledger, tokens: Scale, now: float) -> Bill:
     valid = reaching(tokens, marks, prefix.facts.min_tokens)
     return bill(prefix, valid, lambda i: ledger.live(prefix.hashes[i], now), tokens, prefix.facts.positions)
+
+
+def _as_written(state: State, sent: Sent, hit: int, tokens: Scale) -> Bill:
+    """The bill of the request with the user's own markers alone.
+
+    Where such a marker stands at or before the place that was read, its entry was held: had we not been there, the
+    user's marker would have written it, in whichever session came first.
+    """
+    prefix, now = sent.prefix, sent.started
+    valid = reaching(tokens, sent.written_marks, prefix.facts.min_tokens)
+    held = {mark.at for mark in valid if mark.at <= hit}
+
+    def live(i: int) -> bool:
+        return i in held or state.shadow.live(prefix.hashes[i], now)
+
+    return bill(prefix, valid, live, tokens, prefix.facts.positions)
 
 
 def _actual(
@@ -157,14 +180,35 @@ def _lasting(observed: Observed) -> tuple[Observation, ...]:
     return tuple(one for one in observed.stability if not is_history(one.topic.removeprefix("stable/")))
 
 
-def _going_on(state: State, prefix: Prefixes, now: float) -> tuple[Observation, ...]:
-    """That the request before was followed by this one, in time or not, and that this one was made."""
-    turn = turn_of(prefix.prompt)
-    made = Observation(f"goes_on/{turn}", 0.0, 1.0)
-    if state.last_started is None or turn == 0:
+def _seen(state: State, observed: Observed, usage: Usage) -> Beliefs:
+    """The session's own observations after this request; a gap is remembered longer than a change."""
+    changed = state.seen.after(observed.stability, priors().memory)
+    return changed.after(_pace(observed, usage), priors().pace_memory)
+
+
+def _going_on(state: State, sent: Sent, observed: Observed) -> tuple[Observation, ...]:
+    """That this request was made, that the one before was followed by it, and what the gap between them showed."""
+    made = Observation(goes_on_topic(turn_of(sent.prefix.prompt)), 0.0, 1.0)
+    if observed.in_time is None:
         return (made,)
-    in_time = now - state.last_started <= prefix.facts.ttls[0].seconds
-    return (made, Observation(f"goes_on/{turn - 1}", float(in_time), 0.0))
+    followed = Observation(goes_on_topic(state.last_turn), 1.0, 0.0)
+    return made, followed, *_pace(observed, sent.usage)
+
+
+def _pace(observed: Observed, usage: Usage) -> tuple[Observation, ...]:
+    """What the gap before a request showed; a session's own gaps are the best guide to its next one."""
+    if observed.in_time is None:
+        return ()
+    if observed.in_time:
+        return (Observation(IN_TIME, 1.0),)
+    # Too late for its own entries. What is read all the same, another session has kept warm.
+    return Observation(IN_TIME, 0.0), Observation(SHARED, float(bool(usage.read)))
+
+
+def _lifetime(sent: Sent) -> float:
+    facts = sent.prefix.facts
+    ttl = facts.ttl(sent.marks[-1].ttl) if sent.marks else None
+    return (ttl or facts.ttls[0]).seconds
 
 
 # --- misses ---------------------------------------------------------------------------------------------------------

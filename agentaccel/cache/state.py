@@ -61,6 +61,12 @@ class State:
     ours: bool = False
     """Whether a marker of ours has been sent."""
     last_started: float | None = None
+    last_visible: float = 0.0
+    """When the reply to the last request began."""
+    last_lifetime: float = 0.0
+    """Seconds for which its entries live; the provider's default where it wrote none."""
+    last_turn: int = 0
+    """Replies that the last request held: the index under which it was expected to be followed."""
     born: int = 0
     """Messages in the session's first request."""
 

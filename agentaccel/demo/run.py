@@ -141,7 +141,8 @@ def _wrapped(
         return
     policy = Policy(strict=True, store=StorePolicy(path=store))
     with (
-        Accel(policy, clock=server.clock) as accel,
+        # The user's own settings and store are not for invented conversations.
+        Accel(policy, clock=server.clock, environ={}) as accel,
         accel.session(f"demo: {form.name}", agent=f"support desk, {form.name}"),
     ):
         yield accel.wrap(client), accel.tools(tools)

@@ -21,7 +21,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--model", help="Serve this model only [default: every model that is known].")
 @click.option("--script", type=_FILE, help="Replies, as JSON or JSON lines.")
 @click.option("--faults", type=_FILE, help="What goes wrong, as JSON or JSON lines.")
-@click.option("--port", default=0, show_default="a free one", help="Port on 127.0.0.1.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="a free one", help="Port on 127.0.0.1.")
 @click.option("--platform", default="api", show_default=True, help="Whose rules hold: api, bedrock, vertex, ...")
 @click.option("--realtime", is_flag=True, help="Let bytes leave when they are due, instead of at once.")
 def emulate(

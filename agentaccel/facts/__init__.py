@@ -114,12 +114,14 @@ class Priors:
 
     goes_on_with_tools: tuple[float, ...]
     goes_on_without_tools: tuple[float, ...]
+    in_time: float
     prefix_shared: float
     entry_alive: float
     same: float
     changed: float
     prior_weight: float
     memory: float
+    pace_memory: float
 
 
 PROVIDERS = ("anthropic",)

@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from agentaccel.cache.beliefs import Beliefs, Observation
+from agentaccel.cache.beliefs import IN_TIME, Beliefs, Observation
 from agentaccel.cache.observe import Observed, observe
 from agentaccel.cache.plan import plan
 from agentaccel.cache.prefix import Prefixes, prefixes
@@ -31,12 +31,12 @@ from agentaccel.session.handle import Scope, current
 from agentaccel.session.registry import Registry
 from agentaccel.session.settlement import Going, Settlement, TurnMode
 from agentaccel.trace.recorder import Recorder
-from agentaccel.turn import Turn
+from agentaccel.turn import Ended, Turn
 from agentaccel.types import CachePlan, Prompt, Request
 
 log = logging.getLogger("agentaccel")
 
-_STRONGEST_SNAPSHOT = {"stable/": 6.0, "goes_on/": 40.0, "shared": 40.0, "bytes/": 1e6}
+_STRONGEST_SNAPSHOT = {"stable/": 6.0, "goes_on/": 40.0, "in_time": 10.0, "shared": 40.0, "bytes/": 1e6}
 """The most occasions that past sessions count for beside what this one shows, by the beginning of the topic."""
 
 
@@ -55,7 +55,19 @@ class Composer:
         return Settlement(self.recorder, self.registry, keep_content=self.policy.store.content)
 
     def begin(self, request: Request, *, platform: str = "api", model: str = "", attempt: int = 0) -> Turn:
-        """The turn that `request` makes; planning the same request again before it ends gives the same plan."""
+        """The turn that `request` makes; planning the same request again before it ends gives the same plan.
+
+        Where that fails, the turn sends the request as it was written and records nothing.
+        """
+        try:
+            return self._begin(request, platform, model, attempt)
+        except Exception:  # noqa: BLE001 - our failure is one log line, and the request goes out as written
+            if self.policy.strict:
+                raise
+            log.exception("agentaccel: could not plan a request; it goes out as written, unrecorded")
+            return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None)
+
+    def _begin(self, request: Request, platform: str, model: str, attempt: int) -> Turn:
         scope = current.get()
         prompt, facts = self._read(request, platform, model)
         conversation = self._conversation(scope, prompt, attempt)
@@ -65,8 +77,16 @@ class Composer:
         return Turn(
             request=anthropic.encode(request, applied),
             plan=going.plan,
-            on_end=partial(self._settlement.settle, going),
+            on_end=partial(self._end, going),
         )
+
+    def _end(self, going: Going, ended: Ended) -> None:
+        try:
+            self._settlement.settle(going, ended)
+        except Exception:  # noqa: BLE001 - our failure is one log line, and the reply is the caller's already
+            if self.policy.strict:
+                raise
+            log.exception("agentaccel: could not settle a turn; it is not recorded")
 
     def preview(self, request: Request, *, platform: str = "api", model: str = "") -> CachePlan:
         """The plan for `request`, without opening or recording anything."""
@@ -163,6 +183,8 @@ class Composer:
             )
             return CachePlan(reasons=(f"no cache facts are known for model {prompt.model!r}",))
         seen = conversation.state.seen.after(observed.stability, priors().memory)
+        if observed.in_time is not None:
+            seen = seen.after([Observation(IN_TIME, float(observed.in_time))], priors().pace_memory)
         beliefs = conversation.snapshot.after(Observation(topic, yes, n) for topic, (yes, n) in seen.counts.items())
         return plan(
             prefix,

@@ -15,12 +15,12 @@ from agentaccel.canonical import ROOT, digest, link
 from agentaccel.facts import LEVELS, CacheFacts
 from agentaccel.locks import Lock
 from agentaccel.prompt.drift import Print, SegmentPrint
-from agentaccel.trace.record import dump_state, load_beliefs, load_state
+from agentaccel.trace.record import dump_json, dump_state, load_beliefs, load_state
 from agentaccel.trace.store import SessionRow, Store
 from agentaccel.types import Prompt, Segment
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Conversation:
     """One session, shared by every handle of the same id in this process. `lock` guards every field."""
 
@@ -129,39 +129,43 @@ def row_of(conversation: Conversation) -> SessionRow:
 
 def dump_head(head: Head, ends: tuple[int, int, int]) -> str:
     """What of a head cannot be read off its chains, and where these end."""
-    return orjson.dumps(
+    return dump_json(
         {
             "ends": ends,
             "parameters": {name: value.hex() for name, value in head.parameters.items()},
-            "model": head.model.encode("utf-8", "replace").decode(),
+            "model": head.model,
             "messages": head.messages,
             "last_message": head.last_message,
             "started": head.started,
             "tokens": head.tokens,
             "message_id": head.message_id,
         }
-    ).decode()
+    )
 
 
 def refresh(conversation: Conversation, store: Store, facts: CacheFacts | None, provider: str) -> None:
-    """Take over what other processes have added to the session since this one last looked."""
-    turns = store.turns_of(conversation.id)
-    if turns == conversation.stored_turns:
+    """Take over what other processes have added to the session since this one last looked.
+
+    As many turns as this process knows of, or fewer, are no news: what it knows may still be waiting to be written, or
+    may have been removed as old.
+    """
+    if store.turns_of(conversation.id) <= conversation.stored_turns:
         return
     row = store.session(conversation.id)
     if row is None:
         return
+    snapshot, state = load_beliefs(orjson.loads(row.snapshot)), load_state(row.state)
+    head = known = None
+    if row.head is not None and facts is not None:
+        head, known = _load_head(orjson.loads(row.head), store, facts, provider)
     conversation.agent = conversation.agent or row.agent
     conversation.parent = conversation.parent or row.parent
     conversation.tenant = conversation.tenant or row.tenant
     conversation.workload = row.workload
     conversation.created = row.created
-    conversation.snapshot = load_beliefs(orjson.loads(row.snapshot))
-    conversation.state = load_state(row.state)
-    conversation.stored_turns = turns
-    conversation.head = conversation.print = None
-    if row.head is not None and facts is not None:
-        conversation.head, conversation.print = _load_head(orjson.loads(row.head), store, facts, provider)
+    conversation.snapshot, conversation.state = snapshot, state
+    conversation.stored_turns = row.turns
+    conversation.head, conversation.print = head, known
 
 
 def _load_head(raw: Mapping[str, Any], store: Store, facts: CacheFacts, provider: str) -> tuple[Head, Print]:

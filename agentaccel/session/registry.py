@@ -6,6 +6,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from agentaccel.canonical import digest, identity_bytes
 from agentaccel.locks import Lock
@@ -35,6 +36,9 @@ class Registry:
 
     recorder: Recorder
     _conversations: OrderedDict[str, Conversation] = field(default_factory=OrderedDict)
+    """The last ones used, kept in memory."""
+    _alive: WeakValueDictionary[str, Conversation] = field(default_factory=WeakValueDictionary)
+    """Those, and older ones that an open session or a running turn still holds."""
     _waiting: OrderedDict[bytes, OrderedDict[str, Stop]] = field(default_factory=OrderedDict)
     """For each lineage hash, the sessions that came to it, in that order."""
     _at: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
@@ -46,15 +50,16 @@ class Registry:
     _lock: Lock = field(default_factory=Lock)
 
     def named(self, session_id: str) -> Conversation:
-        """The conversation called `session_id`, begun if there is none."""
+        """The conversation called `session_id`, begun if there is none; the same object for as long as one is held."""
         with self._lock:
-            conversation = self._conversations.get(session_id)
+            conversation = self._alive.get(session_id)
             if conversation is None:
-                conversation = self._conversations[session_id] = Conversation(id=session_id)
-                while len(self._conversations) > _MOST_CONVERSATIONS:
-                    gone, _ = self._conversations.popitem(last=False)
-                    self._at.pop(gone, None)
+                conversation = self._alive[session_id] = Conversation(id=session_id)
+            self._conversations[session_id] = conversation
             self._conversations.move_to_end(session_id)
+            while len(self._conversations) > _MOST_CONVERSATIONS:
+                gone, _ = self._conversations.popitem(last=False)
+                self._at.pop(gone, None)
             return conversation
 
     def by_lineage(self, prompt: Prompt, tenant: str | None = None) -> Conversation | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agentaccel.cache.beliefs import Observation
+from agentaccel.cache.beliefs import SHARED, Observation
 from agentaccel.cache.marks import marks_of
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.prefix import Prefixes
@@ -170,8 +170,8 @@ class Settlement:
         if static is None or settled.state.turns != 1 or going.facts is None:
             return ()
         last = self.recorder.read(lambda store: store.static_last_used(static), None)
-        in_time = last is not None and going.started - last <= going.facts.ttls[0].seconds
-        return (Observation("shared", float(in_time)),)
+        in_time = last is not None and 0 <= going.started - last <= going.facts.ttls[0].seconds
+        return (Observation(SHARED, float(in_time)),)
 
 
 def _static(prefix: Prefixes) -> bytes | None:

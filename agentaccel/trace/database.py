@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from agentaccel.errors import TraceError
@@ -32,20 +33,40 @@ def store_path(path: Path | None) -> Path:
     return path or (Path(named).expanduser() if named else default_path())
 
 
-def load_key(path: Path) -> bytes:
-    """The key under which hashes of this store are made: random, in a file beside it that only its owner may read."""
+def load_key(path: Path, wanted: bytes | None = None) -> bytes:
+    """The key under which hashes of this store are made: random, in a file beside it that only its owner may read.
+
+    Made where there is none yet, from `wanted` if that is given. It appears whole or not at all, and once: a process
+    that comes second, or that is killed in between, leaves what the first one wrote.
+    """
     key_path = path.with_name(path.name + ".key")
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        descriptor = os.open(key_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
         key = key_path.read_bytes()
-        if len(key) != KEY_BYTES:
-            raise TraceError(f"{key_path} is not a key of agentaccel: move it and the store away") from None
-        return key
-    with os.fdopen(descriptor, "wb") as file:
-        key = os.urandom(KEY_BYTES)
-        file.write(key)
+    except FileNotFoundError:
+        key = b""
+    if not key:
+        _place(key_path, wanted or os.urandom(KEY_BYTES))
+        key = key_path.read_bytes()
+    if len(key) != KEY_BYTES:
+        raise TraceError(f"{key_path} is not a key of agentaccel: move it and the store away")
     return key
+
+
+def _place(path: Path, content: bytes) -> None:
+    """Write a file that nobody else may read, unless there is one that holds something."""
+    descriptor, temporary = tempfile.mkstemp(prefix=path.name, dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        try:
+            os.link(temporary, path)
+        except OSError:  # it is there, or this file system has no links
+            if not path.exists() or not path.stat().st_size:
+                os.replace(temporary, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
 
 
 class Database:
@@ -54,12 +75,15 @@ class Database:
     Raises what SQLite and the file system raise, and `TraceError` for a store of a newer version.
     """
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False, patient: bool = True) -> None:
         self.path = path.absolute()
         self._read_only = read_only
-        self._lock = Lock()
+        self._lock = Lock(around_foreign=True)
+        self._patient = patient
         self.generation = 0
         """Rises whenever row ids that were handed out may not hold any more."""
+        self.reopened = 0
+        """How often the file was found deleted or replaced."""
         self._inherited: list[sqlite3.Connection] = []
         """Connections of the processes that this one was forked from: never used here, and never closed either."""
         self._begin()
@@ -68,20 +92,27 @@ class Database:
         """Open the connection of this process, which is closed when nobody holds the database any more."""
         connection = self._open()
         self._connection, self._pid = connection, os.getpid()
+        self._file = self._file_there()
         self._closing = weakref.finalize(self, _close, connection, self._pid)
 
+    def _file_there(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
     def _open(self) -> sqlite3.Connection:
+        wait = BUSY_SECONDS if self._patient else 0.0
         if self._read_only:
             if not self.path.exists():
                 raise TraceError(f"there is no trace store at {self.path}")
-            connection = sqlite3.connect(
-                f"file:{self.path}?mode=ro", uri=True, timeout=BUSY_SECONDS, check_same_thread=False
-            )
+            connection = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=wait, check_same_thread=False)
             connection.isolation_level = None
             return connection
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-        connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, check_same_thread=False)
+        connection = sqlite3.connect(self.path, timeout=wait, check_same_thread=False)
         connection.isolation_level = None  # transactions are written out below
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -103,16 +134,35 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            with self.using():
+                if self._file_there() != self._file:
+                    self._reopen()
+            with self.using() as connection:
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                    yield connection
+                    connection.execute("COMMIT")
+                except BaseException:
+                    self.generation += 1
+                    if connection.in_transaction:  # SQLite has rolled back by itself where the disk is full
+                        connection.execute("ROLLBACK")
+                    raise
+
+    def _reopen(self) -> None:
+        """The file was deleted or replaced under us: what is written to the old one, nobody will ever read."""
+        old = self._closing
+        self._begin()
+        self.generation += 1
+        self.reopened += 1
+        old()
+
+    def wait_for_others(self, patient: bool) -> None:
+        """Whether a write waits for another process that writes, or fails at once."""
         with self.using() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-            except BaseException:
-                self.generation += 1
-                if connection.in_transaction:  # SQLite has rolled back by itself where the disk is full
-                    connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
+            if patient != self._patient:
+                self._patient = patient
+                connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000) if patient else 0}")
 
     def close(self) -> None:
         with self._lock:

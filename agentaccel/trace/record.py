@@ -5,28 +5,41 @@ The forms are versioned with the store's schema; a field that a form lacks has i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.ledger import Entry, Ledger
 from agentaccel.cache.state import State
-from agentaccel.canonical import wire_bytes
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.types import Cause, Drift, Expected, Marker, Miss, Usage
+
+R = TypeVar("R", TurnRecord, ToolRecord)
 
 _TURN_FIELDS = {field.name for field in fields(TurnRecord)}
 _TOOL_FIELDS = {field.name for field in fields(ToolRecord)}
 
 
+def text(value: object) -> str:
+    """`value` as text that can be UTF-8, which is all that a database takes."""
+    return str(value).encode("utf-8", "backslashreplace").decode()
+
+
+def dump_json(value: object) -> str:
+    """`value` as JSON that reads back, whatever it holds: what cannot be UTF-8 is replaced."""
+    try:
+        return orjson.dumps(value).decode()
+    except (TypeError, ValueError):
+        return json.dumps(value, ensure_ascii=False, default=repr).encode("utf-8", "replace").decode()
+
+
 def dump_turn(record: TurnRecord) -> str:
     """`record` as JSON, without what it does not say."""
-    return wire_bytes(
-        {name: value for name, value in asdict(record).items() if value not in (None, (), "", {})}
-    ).decode()
+    return dump_json({name: value for name, value in asdict(record).items() if value not in (None, (), "", {})})
 
 
 def load_turn(data: bytes | str) -> TurnRecord:
@@ -35,17 +48,24 @@ def load_turn(data: bytes | str) -> TurnRecord:
     for name, load in _NESTED.items():
         if name in raw:
             raw[name] = load(raw[name])
-    return TurnRecord(**raw)
+    return _placed(TurnRecord(**raw))
 
 
 def dump_tool(record: ToolRecord) -> str:
     """`record` as JSON."""
-    return wire_bytes(asdict(record)).decode()
+    return dump_json(asdict(record))
 
 
 def load_tool(data: bytes | str) -> ToolRecord:
     """The record that `dump_tool` wrote."""
-    return ToolRecord(**{name: value for name, value in orjson.loads(data).items() if name in _TOOL_FIELDS})
+    return _placed(ToolRecord(**{name: value for name, value in orjson.loads(data).items() if name in _TOOL_FIELDS}))
+
+
+def _placed(record: R) -> R:
+    """`record`, if it says where it belongs; reports sort by that. Raises `TypeError`."""
+    if not isinstance(record.session, str) or not isinstance(record.started, int | float):
+        raise TypeError("a record without a session or a time")
+    return record
 
 
 def _marker(raw: Mapping[str, Any]) -> Marker:
@@ -70,7 +90,7 @@ _NESTED: dict[str, Any] = {
 
 def dump_state(state: State) -> str:
     """A session's state as JSON; hashes in hexadecimal."""
-    return wire_bytes(
+    return dump_json(
         {
             "turns": state.turns,
             "ledger": _dump_ledger(state.ledger),
@@ -82,9 +102,12 @@ def dump_state(state: State) -> str:
             "cut": state.cut,
             "ours": state.ours,
             "last_started": state.last_started,
+            "last_visible": state.last_visible,
+            "last_lifetime": state.last_lifetime,
+            "last_turn": state.last_turn,
             "born": state.born,
         }
-    ).decode()
+    )
 
 
 def load_state(data: bytes | str) -> State:
@@ -103,6 +126,9 @@ def load_state(data: bytes | str) -> State:
         cut=raw["cut"],
         ours=raw["ours"],
         last_started=raw["last_started"],
+        last_visible=raw["last_visible"],
+        last_lifetime=raw["last_lifetime"],
+        last_turn=raw["last_turn"],
         born=raw["born"],
     )
 

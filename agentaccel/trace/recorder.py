@@ -1,7 +1,8 @@
 """The store as sessions use it: it never raises and never makes the agent wait long.
 
-A store that is locked keeps what was to be written and tries again with the next turn; one that is full, read-only or
-corrupt is given up for this process. Either way there is one log line, and sessions go on in memory.
+A store that is locked keeps what was to be written and tries again with the next record, then without waiting; one
+that is full, read-only or corrupt is given up for this process; a record that cannot be written is dropped. Either way
+there is one log line, and sessions go on in memory.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from agentaccel.errors import AgentAccelError
+from agentaccel.errors import TraceError
 from agentaccel.locks import Lock
 from agentaccel.policy import StorePolicy
 from agentaccel.records import ToolRecord
@@ -26,9 +27,11 @@ log = logging.getLogger("agentaccel")
 
 _MOST_PENDING = 1000
 """Records kept while the store is locked; beyond them the oldest are lost."""
+_MOST_AT_ONCE = 50
+"""Records that one call of the agent's writes, where many had to wait."""
 
-_FAILURES = (sqlite3.Error, OSError, AgentAccelError, ValueError, TypeError, KeyError)
-"""What a store can do wrong: SQLite and file errors, a newer format, rows that do not parse."""
+_ODD = (sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError, sqlite3.IntegrityError)
+"""What SQLite raises for a value, whatever the state of the file."""
 
 T = TypeVar("T")
 
@@ -41,19 +44,26 @@ class Recorder:
         self._pending: deque[TurnWrite | ToolRecord] = deque(maxlen=_MOST_PENDING)
         self._lock = Lock()
         self._said: set[str] = set()
+        self._pid = os.getpid()
+        self._patient = True
+        self._reopened = 0
+        self._max_bytes = policy.max_bytes
+        self._path: Path | None = None
+        """Where the store is, or will be once it can be opened; None where nothing is recorded any more."""
         self.store: Store | None = None
         self.key = os.urandom(32)
         self.shared_key = hashlib.blake2b(b"agentaccel without a store", digest_size=32).digest()
         """The key that all processes agree on; a fixed one where there is no store to hold a secret one."""
         if policy.enabled:
-            path = Path(policy.path).expanduser() if policy.path is not None else None
-            self.store = self._guarded("open", lambda: self._open(path, policy.max_bytes), None)
+            self._path = Path(policy.path).expanduser() if policy.path is not None else default_path()
+            self._guarded("open", self._open, None)
 
-    def _open(self, path: Path | None, max_bytes: int) -> Store:
-        path = path or default_path()
-        store = Store(path, max_bytes=max_bytes)
-        self.key = self.shared_key = load_key(path)
-        return store
+    def _open(self) -> None:
+        if self._path is not None and self.store is None:
+            self.key = self.shared_key = load_key(self._path, self.key)
+            store = Store(self._path, max_bytes=self._max_bytes, patient=self._patient)
+            self.store = store
+            self._room(store)
 
     def read(self, look: Callable[[Store], T], otherwise: T) -> T:
         """What `look` finds in the store; `otherwise` where there is none or it fails."""
@@ -62,43 +72,115 @@ class Recorder:
 
     def write(self, record: TurnWrite | ToolRecord) -> None:
         """Leave `record`, after whatever had to wait."""
-        if self.store is None:
+        if self._path is None:
             return
         with self._lock:
+            self._own_process()
             self._pending.append(record)
-            self._guarded("write", self._flush, None)
+            self._guarded("write", lambda: self._flush(_MOST_AT_ONCE), None)
 
     def close(self) -> None:
-        """Write what is still waiting and close the file."""
+        """Write what is still waiting and close the file; what comes later is not recorded."""
         with self._lock:
-            if self.store is not None:
-                self._guarded("write", self._flush, None)
-            if self.store is not None:
-                self._guarded("close", self.store.close, None)
+            self._own_process()
+            try:
+                if self._pending:
+                    self._guarded("write", self._flush_patiently, None)
+                if self.store is not None:
+                    self._guarded("close", self.store.close, None)
+            finally:
+                self._give_up()
 
-    def _flush(self) -> None:
-        while self._pending and self.store is not None:
-            record = self._pending[0]
+    def _own_process(self) -> None:
+        """What waited when this process was forked, the parent writes."""
+        if os.getpid() != self._pid:
+            self._pid = os.getpid()
+            self._pending.clear()
+
+    def _give_up(self) -> None:
+        self.store = self._path = None
+        self._pending.clear()
+
+    def _flush_patiently(self) -> None:
+        self._wait_for_others(True)
+        self._flush(_MOST_PENDING)
+
+    def _flush(self, most: int) -> None:
+        self._open()
+        store = self.store
+        for _ in range(min(most, len(self._pending))):
+            if store is None or self.store is None:
+                return
+            record = self._pending.popleft()
+            try:
+                self._write(store, record)
+            except Exception as error:
+                if _is_lock(error):
+                    self._pending.appendleft(record)
+                raise
+        if store is not None:
+            self._wait_for_others(True)
+            self._room(store)
+
+    def _write(self, store: Store, record: TurnWrite | ToolRecord) -> None:
+        try:
             if isinstance(record, ToolRecord):
-                self.store.write_tool(record)
+                store.write_tool(record)
             else:
-                self.store.write_turn(record)
-            self._pending.popleft()
+                store.write_turn(record)
+        except Exception as error:
+            if self._strict or _is_the_stores(error):
+                raise
+            self._say("record", f"cannot record a {type(record).__name__}: {error!r}; it is left out")
+        if store.reopened != self._reopened and self._path is not None:
+            self._reopened = store.reopened
+            load_key(self._path, self.key)  # the hashes in the new file are made under ours
+
+    def _room(self, store: Store) -> None:
+        """What was written stays written, also where another process is in the way of making room."""
+        try:
+            store.make_room()
+        except sqlite3.OperationalError as error:
+            if not _is_lock(error):
+                raise
+
+    def _wait_for_others(self, patient: bool) -> None:
+        """While the store is locked, one call of the agent's waits for it, and no more."""
+        self._patient = patient
+        if self.store is not None:
+            self.store.wait_for_others(patient)
 
     def _guarded(self, doing: str, work: Callable[[], T], otherwise: T) -> T:
         """The one place where failures of the store end."""
         try:
             return work()
-        except _FAILURES as error:
+        except Exception as error:
+            if doing == "read" and self.store is None:
+                return otherwise  # closed by another thread
+            if _is_lock(error):
+                self._wait_for_others(False)
+            elif doing != "read" and not self._strict:
+                self._give_up()
             if self._strict:
                 raise
-            locked = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
-            if not locked and doing != "read":
-                self.store = None
-                self._pending.clear()
-            kind = "locked" if locked else doing
-            if kind not in self._said:
-                self._said.add(kind)
-                then = "recording waits in memory" if locked else "recording to it stops, sessions go on in memory"
-                log.warning("agentaccel: cannot %s the trace store: %s; %s", doing, error, then)
+            if _is_lock(error):
+                self._say("locked", f"cannot {doing} the trace store: {error}; recording waits in memory")
+            else:
+                then = "recording to it stops, sessions go on in memory"
+                self._say(doing, f"cannot {doing} the trace store: {error}; {then}")
             return otherwise
+
+    def _say(self, what: str, message: str) -> None:
+        """One log line per thing."""
+        if what not in self._said:
+            self._said.add(what)
+            log.warning("agentaccel: %s", message)
+
+
+def _is_lock(error: BaseException) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+
+
+def _is_the_stores(error: Exception) -> bool:
+    """Whether the store has failed, rather than what was to be written."""
+    return isinstance(error, sqlite3.Error | OSError | TraceError) and not isinstance(error, _ODD)

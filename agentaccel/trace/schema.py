@@ -2,6 +2,10 @@
 
 Segments are a content-addressed, parent-linked chain per level: a turn points at the ends of three chains, and a
 conversation that grows by two blocks adds two rows.
+
+What may be removed follows from indexes alone: a session's head ends where its `turn` does, so it goes with that turn;
+a segment goes when no turn ends with it and no segment follows it. `clearings` counts removals, so that a process
+knows when segment ids that it remembers may be gone.
 """
 
 from __future__ import annotations
@@ -14,8 +18,10 @@ MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE sessions (
         id TEXT PRIMARY KEY, agent TEXT, tenant TEXT, parent TEXT, workload TEXT NOT NULL,
-        created REAL NOT NULL, turns INTEGER NOT NULL, snapshot TEXT NOT NULL, state TEXT NOT NULL, head TEXT
+        created REAL NOT NULL, turns INTEGER NOT NULL, snapshot TEXT NOT NULL, state TEXT NOT NULL, head TEXT,
+        turn INTEGER NOT NULL
     ) WITHOUT ROWID;
+    CREATE INDEX sessions_by_turn ON sessions (turn);
     CREATE TABLE segments (
         id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, digest BLOB NOT NULL, level TEXT NOT NULL,
         kind TEXT NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL, content BLOB,
@@ -26,6 +32,9 @@ MIGRATIONS: tuple[str, ...] = (
         tools INTEGER NOT NULL, system INTEGER NOT NULL, messages INTEGER NOT NULL, record TEXT NOT NULL
     );
     CREATE INDEX turns_by_time ON turns (started);
+    CREATE INDEX turns_by_tools ON turns (tools);
+    CREATE INDEX turns_by_system ON turns (system);
+    CREATE INDEX turns_by_messages ON turns (messages);
     CREATE TABLE tools (id INTEGER PRIMARY KEY, session TEXT NOT NULL, started REAL NOT NULL, record TEXT NOT NULL);
     CREATE INDEX tools_by_time ON tools (started);
     CREATE TABLE lineage (
@@ -37,6 +46,9 @@ MIGRATIONS: tuple[str, ...] = (
         workload TEXT NOT NULL, topic TEXT NOT NULL, yes REAL NOT NULL, n REAL NOT NULL, PRIMARY KEY (workload, topic)
     ) WITHOUT ROWID;
     CREATE TABLE statics (hash BLOB PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
+    CREATE INDEX statics_by_time ON statics (at);
+    CREATE TABLE clearings (n INTEGER NOT NULL);
+    INSERT INTO clearings VALUES (0);
     """,
 )
 
@@ -45,8 +57,8 @@ def migrate(connection: sqlite3.Connection) -> None:
     """Bring the tables up to date; safe when several processes do it at once. Raises `TraceError` on a newer store."""
     if connection.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS):
         return
-    connection.execute("BEGIN IMMEDIATE")
     try:
+        connection.execute("BEGIN IMMEDIATE")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version > len(MIGRATIONS):
             raise TraceError(
@@ -56,7 +68,8 @@ def migrate(connection: sqlite3.Connection) -> None:
             for statement in filter(str.strip, script.split(";")):
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")

@@ -12,20 +12,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-from agentaccel.cache.beliefs import Beliefs, Observation
+from agentaccel.cache.beliefs import Beliefs, Observation, remembered
 from agentaccel.errors import TraceError
 from agentaccel.facts import LEVELS, Level
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.database import Database, store_path
-from agentaccel.trace.record import dump_tool, dump_turn, load_tool, load_turn
+from agentaccel.trace.record import dump_tool, dump_turn, load_tool, load_turn, text
+from agentaccel.trace.room import remove_before, remove_oldest, used_bytes
 from agentaccel.types import Segment
 
-_SIZE_CHECK_EVERY = 64
-"""Turns between two looks at the size of the file."""
+_ROOM_MADE = 0.95
+"""A store that has grown too large is brought down to this part of the size that it may have."""
+_CHUNK = 500
+"""Rows read at a time: no lock is held between two chunks."""
 _MOST_ROWS = 200_000
 """Row ids of segments kept in memory."""
+
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +75,26 @@ class TurnWrite:
 class Store:
     """One open trace store; thread-safe. Methods raise what SQLite raises."""
 
-    def __init__(self, path: Path, *, max_bytes: int = 2**63, read_only: bool = False) -> None:
+    def __init__(self, path: Path, *, max_bytes: int = 2**63, read_only: bool = False, patient: bool = True) -> None:
         self.path = path
         self._max_bytes = max_bytes
-        self._database = Database(path, read_only=read_only)
+        self._database = Database(path, read_only=read_only, patient=patient)
         self._rows: dict[tuple[int, bytes, str], int] = {}
-        """Row ids of segments by parent, digest and level, for as long as the database's generation holds."""
-        self._generation = 0
-        self._writes = 0
+        """Row ids of segments by parent, digest and level, for as long as nobody removes any."""
+        self._rows_hold = (0, 0)
+        """When they were good: the database's generation, and how often rows had been removed."""
+        self._too_large = False
+        self.skipped = 0
+        """Rows that `turns` and `tools` left out, because they are not what this module writes."""
+
+    @property
+    def reopened(self) -> int:
+        """How often the file was found deleted or replaced, and begun again."""
+        return self._database.reopened
+
+    def wait_for_others(self, patient: bool) -> None:
+        """Whether a write waits a moment for another process that writes, or fails at once."""
+        self._database.wait_for_others(patient)
 
     def close(self) -> None:
         """Close the file."""
@@ -90,7 +108,7 @@ class Store:
             row = connection.execute(
                 "SELECT id, agent, tenant, parent, workload, created, turns, snapshot, state, head"
                 " FROM sessions WHERE id = ?",
-                (session_id,),
+                (text(session_id),),
             ).fetchone()
         names = ("id", "agent", "tenant", "parent", "workload", "created", "turns", "snapshot", "state", "head")
         return None if row is None else SessionRow(**dict(zip(names, row, strict=True)))
@@ -98,7 +116,7 @@ class Store:
     def turns_of(self, session_id: str) -> int:
         """How many answered turns the session has; 0 for one that is not known."""
         with self._database.using() as connection:
-            row = connection.execute("SELECT turns FROM sessions WHERE id = ?", (session_id,)).fetchone()
+            row = connection.execute("SELECT turns FROM sessions WHERE id = ?", (text(session_id),)).fetchone()
         return 0 if row is None else int(row[0])
 
     def session_of(self, hash_: bytes, messages: int) -> str | None:
@@ -117,7 +135,9 @@ class Store:
     def beliefs(self, workload: str) -> Beliefs:
         """What all sessions of `workload` have shown."""
         with self._database.using() as connection:
-            rows = connection.execute("SELECT topic, yes, n FROM beliefs WHERE workload = ?", (workload,)).fetchall()
+            rows = connection.execute(
+                "SELECT topic, yes, n FROM beliefs WHERE workload = ?", (text(workload),)
+            ).fetchall()
         return Beliefs({topic: (yes, n) for topic, yes, n in rows})
 
     def static_last_used(self, hash_: bytes) -> float | None:
@@ -148,51 +168,55 @@ class Store:
         """Add one turn. Raises what SQLite raises."""
         with self._database.transaction() as connection:
             ends = self._write_segments(connection, write)
-            connection.execute(
+            turn = connection.execute(
                 "INSERT INTO turns (session, started, tools, system, messages, record) VALUES (?, ?, ?, ?, ?, ?)",
-                (write.record.session, write.record.started, *ends, dump_turn(write.record)),
-            )
+                (text(write.record.session), write.record.started, *ends, dump_turn(write.record)),
+            ).lastrowid
             if write.session is not None:
-                self._write_session(connection, write, ends)
-        self._writes += 1
-        if self._writes % _SIZE_CHECK_EVERY == 0:
-            self._enforce_size()
+                self._write_session(connection, write, ends, turn or 0)
 
-    def _write_session(self, connection: sqlite3.Connection, write: TurnWrite, ends: tuple[int, int, int]) -> None:
+    def _write_session(
+        self, connection: sqlite3.Connection, write: TurnWrite, ends: tuple[int, int, int], turn: int
+    ) -> None:
         row = write.session
         assert row is not None
+        name, workload = text(row.id), text(row.workload)
         head = write.ends(ends) if write.ends is not None else row.head
         connection.execute(
-            "INSERT INTO sessions (id, agent, tenant, parent, workload, created, turns, snapshot, state, head)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            "INSERT INTO sessions (id, agent, tenant, parent, workload, created, turns, snapshot, state, head, turn)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (id) DO UPDATE SET turns = max(turns + 1, excluded.turns), state = excluded.state,"
-            " head = excluded.head, agent = coalesce(excluded.agent, agent)",
+            " head = excluded.head, turn = excluded.turn, agent = coalesce(excluded.agent, agent)",
             (
-                row.id, row.agent, row.tenant, row.parent, row.workload,
-                row.created, row.turns, row.snapshot, row.state, head,
+                name, *(text(one) if one is not None else None for one in (row.agent, row.tenant, row.parent)),
+                workload, row.created, row.turns, row.snapshot, row.state, head, turn,
             ),
         )  # fmt: skip
         at = write.record.started
         connection.execute(
-            "UPDATE lineage SET passed = 1, messages = ? WHERE session = ? AND passed = 0", (write.messages, row.id)
+            "UPDATE lineage SET passed = 1, messages = ? WHERE session = ? AND passed = 0", (write.messages, name)
         )
         connection.executemany(
             "INSERT INTO lineage (hash, session, at, passed, messages) VALUES (?, ?, ?, 0, ?)"
             " ON CONFLICT (hash, session) DO UPDATE SET at = excluded.at, passed = 0, messages = excluded.messages",
-            [(hash_, row.id, at, write.messages) for hash_ in write.lineage],
+            [(hash_, name, at, write.messages) for hash_ in write.lineage],
         )
         connection.executemany(
-            "INSERT INTO beliefs (workload, topic, yes, n) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT (workload, topic) DO UPDATE SET yes = yes + excluded.yes, n = n + excluded.n",
-            [(row.workload, one.topic, one.yes, one.n) for one in write.learned],
+            "INSERT INTO beliefs (workload, topic, yes, n) VALUES (?1, ?2, ?3, ?4)"
+            " ON CONFLICT (workload, topic) DO UPDATE SET"
+            " yes = yes * min(1.0, ?5 / max(n, 1.0)) + excluded.yes, n = min(n, ?5) + excluded.n",
+            [(workload, one.topic, one.yes, one.n, remembered(one.topic)) for one in write.learned],
         )
+        # An entry can be read from the first byte on, so that is when the prefix was last of use to others.
+        seen = write.record.first_byte or write.record.finished or at
         if write.static is not None:
-            connection.execute("INSERT OR REPLACE INTO statics (hash, at) VALUES (?, ?)", (write.static, at))
+            connection.execute("INSERT OR REPLACE INTO statics (hash, at) VALUES (?, ?)", (write.static, seen))
 
     def _write_segments(self, connection: sqlite3.Connection, write: TurnWrite) -> tuple[int, int, int]:
-        if self._generation != self._database.generation:
+        now = (self._database.generation, connection.execute("SELECT n FROM clearings").fetchone()[0])
+        if now != self._rows_hold:
             self._rows.clear()
-            self._generation = self._database.generation
+            self._rows_hold = now
         ends: dict[Level, int] = dict.fromkeys(LEVELS, 0)
         for segment in write.segments:
             place = (ends[segment.level], segment.digest, segment.level)
@@ -219,8 +243,8 @@ class Store:
             "INSERT INTO segments (parent, digest, level, kind, role, name, size, content)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                parent, segment.digest, segment.level, segment.kind, segment.role,
-                segment.name.encode("utf-8", "replace").decode(), segment.size,
+                parent, segment.digest, segment.level, text(segment.kind), text(segment.role), text(segment.name),
+                segment.size,
                 content(segment) if content is not None else None,
             ),
         )  # fmt: skip
@@ -231,58 +255,57 @@ class Store:
         with self._database.transaction() as connection:
             connection.execute(
                 "INSERT INTO tools (session, started, record) VALUES (?, ?, ?)",
-                (record.session, record.started, dump_tool(record)),
+                (text(record.session), record.started, dump_tool(record)),
             )
+
+    def make_room(self) -> None:
+        """If the store is too large, remove some of what is oldest: a step that an agent's call can wait for."""
+        with self._database.using() as connection:
+            used = used_bytes(connection)
+        self._too_large = used > self._max_bytes * (_ROOM_MADE if self._too_large else 1)
+        if self._too_large:
+            with self._database.transaction() as connection:
+                self._too_large = remove_oldest(connection) > 0
 
     # --- reading and clearing -----------------------------------------------------------------------------------------
 
     def turns(self) -> Iterator[TurnRecord]:
         """Every turn, oldest first."""
-        return (load_turn(row[0]) for row in self._records("SELECT record FROM turns ORDER BY started, id"))
+        return self._records("turns", load_turn)
 
     def tools(self) -> Iterator[ToolRecord]:
         """Every tool execution, oldest first."""
-        return (load_tool(row[0]) for row in self._records("SELECT record FROM tools ORDER BY started, id"))
+        return self._records("tools", load_tool)
 
-    def _records(self, query: str) -> Iterator[Any]:
+    def _records(self, table: str, load: Callable[[bytes], R]) -> Iterator[R]:
         try:
             with self._database.using() as connection:
-                yield from connection.execute(query)
+                cursor = connection.execute(f"SELECT CAST(record AS BLOB) FROM {table} ORDER BY started, id")
+            while True:
+                with self._database.using():
+                    rows = cursor.fetchmany(_CHUNK)
+                if not rows:
+                    return
+                for (row,) in rows:
+                    try:
+                        record = load(row)
+                    except (ValueError, TypeError, KeyError, AttributeError):
+                        self.skipped += 1
+                    else:
+                        yield record
         except sqlite3.DatabaseError as error:
             raise TraceError(f"{self.path} cannot be read as a trace store: {error}") from error
 
     def purge(self, before: float) -> int:
-        """Remove turns and tool calls that started before `before`, and what only they needed; returns their number."""
+        """Remove turns and tool calls that started before `before`, and what only they needed; returns their number.
+
+        The file then gives up the space. That takes time: not for the agent's calls.
+        """
         with self._database.transaction() as connection:
-            gone = connection.execute("DELETE FROM turns WHERE started < ?", (before,)).rowcount
-            gone += connection.execute("DELETE FROM tools WHERE started < ?", (before,)).rowcount
-            connection.execute("DELETE FROM lineage WHERE at < ?", (before,))
-            connection.execute("DELETE FROM statics WHERE at < ?", (before,))
-            connection.execute("DELETE FROM sessions WHERE id NOT IN (SELECT session FROM turns)")
-            connection.execute(
-                "WITH RECURSIVE kept(id) AS ("
-                " SELECT tools FROM turns UNION SELECT system FROM turns UNION SELECT messages FROM turns"
-                " UNION SELECT s.parent FROM segments s JOIN kept ON s.id = kept.id)"
-                " DELETE FROM segments WHERE id NOT IN (SELECT id FROM kept)"
-            )
-            self._database.generation += 1
+            gone = remove_before(connection, before)
         with self._database.using() as connection:
             connection.execute("VACUUM")
         return gone
-
-    def _enforce_size(self) -> None:
-        """Drop the oldest tenth of the turns for as long as the file is too large."""
-        for _ in range(20):
-            with self._database.using() as connection:
-                pages = connection.execute("PRAGMA page_count").fetchone()[0]
-                if pages * connection.execute("PRAGMA page_size").fetchone()[0] <= self._max_bytes:
-                    return
-                row = connection.execute(
-                    "SELECT started FROM turns ORDER BY started LIMIT 1 OFFSET (SELECT count(*) / 10 + 1 FROM turns)"
-                ).fetchone()
-            if row is None:
-                return
-            self.purge(row[0])
 
 
 @contextmanager

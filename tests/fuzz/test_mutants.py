@@ -26,8 +26,8 @@ LEGALITY = (
     Mutant(
         guard="a nested marker that is not counted",
         file=REQUEST,
-        old="""self._found(item, (*path, "content", index), allowed=_kind(item) not in THINKING)""",
-        new="pass",
+        old="self._inner(value, (*path, name)) if name in _HOLDS_BLOCKS else value",
+        new="value",
     ),
     Mutant(
         guard="a longer lifetime after a shorter one",

@@ -165,7 +165,7 @@ class _Reader:
         if MARK in block and block[MARK] is None:
             return False  # the sender said in so many words that this block carries none
         if level == "tools":
-            return kind in self.facts.markable_tools
+            return kind in self.facts.markable_tools and not _held_back(block)
         if kind == "text":
             # Empty text cannot carry a marker, and blank text is rejected as content anyway.
             return isinstance(block.get("text"), str) and bool(block["text"].strip())
@@ -258,3 +258,13 @@ def _ttl_label(mark: Mapping[str, Any]) -> str:
 def _name(value: Any) -> str:
     """A name that every part of agentaccel can write down; lone surrogates in it are replaced."""
     return str(value).encode("utf-8", "replace").decode()
+
+
+def _held_back(tool: Mapping[str, Any]) -> bool:
+    """Whether a toolset defers or leaves out some of its tools: its last one may then be none of the prefix."""
+    configs = tool.get("configs")
+    nested = configs.values() if isinstance(configs, Mapping) else ()
+    return any(
+        isinstance(config, Mapping) and (config.get("defer_loading") is True or config.get("enabled") is False)
+        for config in (tool.get("default_config"), *nested)
+    )

@@ -1,0 +1,95 @@
+"""Making room in the trace store: what goes first, and that nothing goes which something that stays needs.
+
+The size kept is that of the pages in use. Pages set free are used again, so the file grows no further; it gets smaller
+only when it is purged, because that takes longer than an agent's call should.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+_MOST_ROWS = 1000
+"""Rows that one step removes, or a little more: some milliseconds."""
+_MOST_RECORDS = 200
+"""Turns and tool calls that one step looks at."""
+
+_LEAF = (
+    "DELETE FROM segments WHERE id = ?1"
+    " AND NOT EXISTS (SELECT 1 FROM turns WHERE tools = ?1)"
+    " AND NOT EXISTS (SELECT 1 FROM turns WHERE system = ?1)"
+    " AND NOT EXISTS (SELECT 1 FROM turns WHERE messages = ?1)"
+    " AND NOT EXISTS (SELECT 1 FROM segments WHERE parent = ?1)"
+    " RETURNING parent"
+)
+_OLDEST = (
+    "SELECT kind, id, started FROM ("
+    " SELECT * FROM (SELECT 'turn' AS kind, id, started FROM turns ORDER BY started, id LIMIT ?1)"
+    " UNION ALL SELECT * FROM (SELECT 'tool', id, started FROM tools ORDER BY started, id LIMIT ?1)"
+    ") ORDER BY started, id LIMIT ?1"
+)
+
+
+def used_bytes(connection: sqlite3.Connection) -> int:
+    """The size of the pages in use."""
+    pages, free, size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
+
+
+def remove_oldest(connection: sqlite3.Connection) -> int:
+    """Remove a bounded number of the oldest records and what only they needed; returns how many rows went.
+
+    0 means that there is nothing left to remove.
+    """
+    gone, newest = 0, None
+    for kind, row_id, started in connection.execute(_OLDEST, (_MOST_RECORDS,)).fetchall():
+        if gone >= _MOST_ROWS:
+            break
+        newest = started
+        if kind == "tool":
+            gone += connection.execute("DELETE FROM tools WHERE id = ?", (row_id,)).rowcount
+        else:
+            gone += _remove_turn(connection, row_id)
+    if newest is not None:
+        gone += connection.execute(
+            "DELETE FROM statics WHERE hash IN (SELECT hash FROM statics WHERE at < ? ORDER BY at LIMIT ?)",
+            (newest, _MOST_RECORDS),
+        ).rowcount
+        connection.execute("UPDATE clearings SET n = n + 1")
+    return gone
+
+
+def _remove_turn(connection: sqlite3.Connection, turn: int) -> int:
+    session, started, *ends = connection.execute(
+        "SELECT session, started, tools, system, messages FROM turns WHERE id = ?", (turn,)
+    ).fetchone()
+    gone = connection.execute("DELETE FROM turns WHERE id = ?", (turn,)).rowcount
+    gone += connection.execute("DELETE FROM lineage WHERE session = ? AND at <= ?", (session, started)).rowcount
+    for (ended,) in connection.execute("DELETE FROM sessions WHERE turn = ? RETURNING id", (turn,)).fetchall():
+        gone += connection.execute("DELETE FROM lineage WHERE session = ?", (ended,)).rowcount
+    for end in ends:
+        while end:  # from the leaf towards the root, as far as nothing else needs it
+            parent = connection.execute(_LEAF, (end,)).fetchone()
+            if parent is None:
+                break
+            gone += 1
+            end = parent[0]
+    return gone
+
+
+def remove_before(connection: sqlite3.Connection, before: float) -> int:
+    """Remove every record that started before `before`, and all that no other needs; returns the number of records."""
+    gone = connection.execute("DELETE FROM turns WHERE started < ?", (before,)).rowcount
+    gone += connection.execute("DELETE FROM tools WHERE started < ?", (before,)).rowcount
+    connection.execute("DELETE FROM sessions WHERE turn NOT IN (SELECT id FROM turns)")
+    connection.execute("DELETE FROM lineage WHERE at < ? OR session NOT IN (SELECT id FROM sessions)", (before,))
+    connection.execute("DELETE FROM statics WHERE at < ?", (before,))
+    connection.execute(
+        "WITH RECURSIVE kept(id) AS ("
+        " SELECT tools FROM turns UNION SELECT system FROM turns UNION SELECT messages FROM turns"
+        " UNION SELECT s.parent FROM segments s JOIN kept ON s.id = kept.id)"
+        " DELETE FROM segments WHERE id NOT IN (SELECT id FROM kept)"
+    )
+    connection.execute("UPDATE clearings SET n = n + 1")
+    return gone

@@ -1,0 +1,146 @@
+"""What sessions teach: soon, of themselves first, and never for good. Costs are in multiples of not caching at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentaccel import ManualClock, Usage
+from agentaccel.emulator import Behaviour, Emulator, Tokenizer
+from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
+from tests.driver import Driver, Json, assistant, body, prose, tool, user
+
+SYSTEM, TOOLS = prose(2500), [tool("x", 600)]
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Driver:
+    return Driver(tmp_path)
+
+
+def cost(usages: list[Usage]) -> float:
+    """What was paid, over what the same tokens cost uncached: a five-minute write is 1.25, a read 0.1."""
+    paid = sum((one.uncached or 0) + 1.25 * (one.written or 0) + 0.1 * (one.read or 0) for one in usages)
+    return paid / sum(one.input or 0 for one in usages)
+
+
+def chat(driver: Driver, turns: int, *, gap: float = 5.0, replies: int = 1, seed: int = 0) -> float:
+    messages: list[Json] = [user(prose(400, seed))]
+    usages = []
+    for turn in range(turns):
+        usages.append(driver.ask(body(*messages, system=SYSTEM, tools=TOOLS), gap=gap))
+        for number in range(replies):
+            messages.append(assistant(prose(100, seed + turn + number)))
+            messages.append(user(prose(100, seed + turn + 7 + number)))
+    return cost(usages)
+
+
+def test_a_chat_with_long_pauses_stops_being_written_within_a_few_turns(driver: Driver) -> None:
+    """A session's own pauses are the best guide to its next one."""
+    assert chat(driver, 30, gap=600) < 1.05
+    assert driver.marks == []
+
+
+def test_a_workload_of_chats_with_long_pauses_is_known_from_the_second_on(driver: Driver) -> None:
+    """And what it taught lasts."""
+    costs = [chat(driver, 12, gap=600, seed=number) for number in range(4)]
+    assert costs[0] < 1.2
+    assert max(costs[1:]) < 1.02
+
+
+def test_a_pause_now_and_then_does_not_end_the_caching(driver: Driver) -> None:
+    """One late turn in eight is no reason."""
+    messages: list[Json] = [user(prose(400))]
+    usages = []
+    for turn in range(24):
+        gap = 600.0 if turn % 8 == 7 else 5.0
+        usages.append(driver.ask(body(*messages, system=SYSTEM, tools=TOOLS), gap=gap))
+        messages += [assistant(prose(100, turn)), user(prose(100, turn + 7))]
+    assert cost(usages) < 0.4
+
+
+def test_several_replies_a_turn_do_not_confuse_the_count(driver: Driver) -> None:
+    """The expectation is settled under the index it was made under, however many messages a turn adds."""
+    costs = [chat(driver, 8, replies=2, seed=number) for number in range(12)]
+    assert max(costs) < 0.4
+
+
+def test_the_same_prompt_asked_again_in_one_session_goes_on(driver: Driver) -> None:
+    """No reply in the history does not mean that nothing follows."""
+    costs = []
+    for number in range(6):
+        request = body(user(prose(3000, number)))
+        with driver.accel.session(f"samples {number}", agent="sampler"):
+            costs.append(cost([driver.ask(request) for _ in range(5)]))
+    assert max(costs) < 0.4
+
+
+def fan_out(driver: Driver, request: Json, width: int) -> list[Usage]:
+    """So many equal requests, all on their way before any is answered."""
+    driver.clock.advance(400)
+    turns = [driver.accel.turn(request) for _ in range(width)]
+    usages = []
+    for turn in turns:
+        send = turn.handle(Started(driver.clock.monotonic()))[-1]
+        assert isinstance(send, Send)
+        _, reply = driver.post(send.request)
+        raw: Any = reply["usage"]
+        written = {"5m": raw["cache_creation_input_tokens"]}
+        read = raw["cache_read_input_tokens"]
+        usages.append(Usage(input=raw["input_tokens"] + read + written["5m"], read=read, write=written))
+    driver.clock.advance(2)
+    for turn, usage in zip(turns, usages, strict=True):
+        turn.handle(FirstByte(driver.clock.monotonic()))
+        turn.handle(Reported(usage=usage))
+        turn.handle(Finished(driver.clock.monotonic()))
+    return usages
+
+
+def test_requests_side_by_side_are_no_sign_that_a_conversation_goes_on(driver: Driver) -> None:
+    """None of them can read what another is writing, so paying for the writes has to stop."""
+    costs = [cost(fan_out(driver, body(user(prose(2000, number)), system=SYSTEM), 8)) for number in range(12)]
+    assert costs[-1] == pytest.approx(1.0)
+
+
+def test_a_workload_that_changes_its_ways_is_learned_anew(driver: Driver) -> None:
+    """Two hundred one-shot sessions, then conversations: what was learned fades."""
+    for number in range(200):
+        driver.ask(body(user(prose(1500, number)), system=SYSTEM, tools=TOOLS), gap=400)
+    costs = [chat(driver, 8, seed=number) for number in range(30)]
+    assert costs[-1] < 0.3
+
+
+@pytest.mark.parametrize(
+    ("turns", "gap", "lifetime"), [(2, 5.0, "5m"), (1, 5.0, "5m"), (20, 5.0, "5m"), (2, 480.0, "1h")]
+)
+def test_the_bill_as_written_is_what_the_request_as_written_would_have_cost(
+    turns: int, gap: float, lifetime: str, tmp_path: Path
+) -> None:
+    """Contract line 8, over sessions that share what the user marked: against a second provider that gets the user's
+    requests untouched."""
+    clock = ManualClock()
+    behaviour = Behaviour(tokenizer=Tokenizer(bytes_per_token=3.3))
+    ours = Driver(tmp_path, clock=clock, emulator=Emulator(clock=clock, behaviour=behaviour))
+    bare = Emulator(clock=clock, behaviour=behaviour)
+    mark = {"type": "ephemeral"} if lifetime == "5m" else {"type": "ephemeral", "ttl": lifetime}
+    system = [{"type": "text", "text": SYSTEM, "cache_control": mark}]
+    really = []
+    for session in range(12):
+        messages: list[Json] = [user(f"{session} {prose(300, session)}")]
+        for turn in range(turns):
+            request = body(*messages, system=system, tools=TOOLS)
+            clock.advance(gap)
+            twin = Driver.__new__(Driver)
+            twin.emulator, twin.clock = bare, clock
+            _, reply = twin.post(request)
+            raw = reply["usage"]
+            really.append((raw["cache_read_input_tokens"], raw["cache_creation_input_tokens"], raw["input_tokens"]))
+            ours.ask(request, gap=0.0)
+            messages += [assistant(prose(50, turn)), user(prose(60, turn + session))]
+    modelled = [record.as_written for record in ours.records]
+    assert all(one is not None for one in modelled)
+    claimed = [(one.read, one.written, one.uncached) for one in modelled if one is not None]
+    for said, true in zip(claimed, really, strict=True):
+        assert said == pytest.approx(true, abs=2)
