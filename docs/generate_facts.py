@@ -31,14 +31,16 @@ What is believed before a workload has taught better, stated on {date}. Stated, 
 """
 
 MEANINGS = {
-    "goes_on_with_tools": "another request follows in time, by requests already made; with tools",
+    "goes_on_with_tools": "another request follows, by replies that the request holds; with tools",
     "goes_on_without_tools": "the same, without tools",
+    "in_time": "one that follows comes within the lifetime of an entry; worth one occasion",
     "prefix_shared": "another session begins with the same tools and system in time",
     "entry_alive": "an entry that should be alive still is",
     "same": "pseudo-count of *came back the same* for a part that has not been seen to change",
     "changed": "pseudo-count of *did not*",
     "prior_weight": "occasions that a stated prior is worth against what was seen",
     "memory": "what each new occasion multiplies the weight of those before it by",
+    "pace_memory": "the same for the pauses of one session",
 }
 
 

@@ -61,7 +61,7 @@ class Composer:
         """
         try:
             return self._begin(request, platform, model, attempt)
-        except Exception:  # noqa: BLE001 - our failure is one log line, and the request goes out as written
+        except Exception:
             if self.policy.strict:
                 raise
             log.exception("agentaccel: could not plan a request; it goes out as written, unrecorded")
@@ -83,7 +83,7 @@ class Composer:
     def _end(self, going: Going, ended: Ended) -> None:
         try:
             self._settlement.settle(going, ended)
-        except Exception:  # noqa: BLE001 - our failure is one log line, and the reply is the caller's already
+        except Exception:
             if self.policy.strict:
                 raise
             log.exception("agentaccel: could not settle a turn; it is not recorded")
