@@ -206,7 +206,7 @@ class Sums:
         rows = sorted(self._causes.items(), key=lambda item: (-item[1][1], item[0]))
         return Group(
             name=name,
-            sessions=len(self.spans),
+            sessions=len(self.spans.keys() - {""}),  # tool calls outside any session have none
             sessions_unreported=sum(not span.reported for span in spans),
             subagents=sum(span.subagent for span in spans),
             requests=counts["requests"],

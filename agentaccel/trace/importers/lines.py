@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import json
@@ -165,8 +166,8 @@ def parse(line: bytes, tally: ImportTally) -> dict[str, object] | None:
 
 
 def _second_try(line: bytes) -> object:
-    """What orjson refuses and other writers produce: lone surrogates, bytes that are not UTF-8, huge integers."""
-    body = line.strip()
+    """What orjson refuses and other writers produce: a BOM, lone surrogates, bytes not UTF-8, huge integers."""
+    body = line.strip().removeprefix(codecs.BOM_UTF8)
     if not (body.startswith(b"{") and body.endswith(b"}")):
         return None
     try:

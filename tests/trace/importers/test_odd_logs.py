@@ -84,3 +84,12 @@ def test_any_value_in_any_field_leaves_the_import_standing(
         found = report(read_logs([log]), by=by, causes=True)  # type: ignore[arg-type]
         render_text(found).encode()
         json.dumps(to_json(found), allow_nan=False)
+
+
+def test_a_byte_order_mark_costs_no_line(tmp_path):
+    """Some editors write one."""
+    from agentaccel.trace.importers.lines import ImportTally, parse
+
+    tally = ImportTally()
+    assert parse(b'\xef\xbb\xbf{"type": "user"}\n', tally) == {"type": "user"}
+    assert tally.skipped == 0
