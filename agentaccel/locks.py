@@ -2,14 +2,25 @@
 
 The garbage collector may run anywhere, also inside our own locked regions, and what it drops may be the last reference
 to a stream whose turn then ends. Ending a turn takes the same locks, so it is put off until this thread holds none.
+
+A process may be forked at any moment, and its child has none of the other threads: a lock that one of them held would
+never be free. So every lock is a new one in the child, and a fork waits for those around foreign code (SQLite's) that
+has locks of its own.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from itertools import count
 from types import TracebackType
+from typing import Any
+from weakref import WeakSet, WeakValueDictionary
+
+_FORK_WAITS = 2.0
+"""Seconds that a fork waits for such a lock: several times what a busy store may take."""
 
 
 class _Held(threading.local):
@@ -18,31 +29,50 @@ class _Held(threading.local):
     def __init__(self) -> None:
         self.depth = 0
         self.late: deque[Callable[[], None]] = deque()
+        self.acquired: list[tuple[Lock, Any]] = []
+        """The locks, innermost last, each with what was acquired for it: a fork inside replaces that."""
+        self.over_fork: list[Any] = []
 
 
 _held = _Held()
+_all: WeakSet[Lock] = WeakSet()
+_around_foreign: WeakValueDictionary[int, Lock] = WeakValueDictionary()
+"""By age, which is the order in which a fork takes them."""
+_ages = count()
 
 
 class Lock:
-    """A re-entrant lock; `when_free` knows whether this thread holds one. Use it as a context manager."""
+    """A re-entrant lock; `when_free` knows whether this thread holds one. Use it as a context manager.
 
-    __slots__ = ("_lock",)
+    `around_foreign`: a fork waits until no other thread holds it. Nothing else of ours may be locked inside one.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("__weakref__", "_lock")
+
+    def __init__(self, *, around_foreign: bool = False) -> None:
         self._lock = threading.RLock()
+        _all.add(self)
+        if around_foreign:
+            _around_foreign[next(_ages)] = self
 
     def __enter__(self) -> None:
         _held.depth += 1
+        lock = self._lock
         try:
-            self._lock.acquire()
+            lock.acquire()
         except BaseException:  # interrupted while waiting
             _held.depth -= 1
             raise
+        _held.acquired.append((self, lock))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._lock.release()
+        acquired = _held.acquired
+        at = len(acquired) - 1
+        while acquired[at][0] is not self:  # a generator that holds one may end out of order
+            at -= 1
+        acquired.pop(at)[1].release()
         _held.depth -= 1
         while not _held.depth and _held.late:
             _held.late.popleft()()
@@ -54,3 +84,28 @@ def when_free(work: Callable[[], None]) -> None:
         _held.late.append(work)
     else:
         work()
+
+
+def _before_fork() -> None:
+    for reference in _around_foreign.valuerefs():
+        lock = reference()
+        if lock is not None:
+            inner = lock._lock
+            if inner.acquire(timeout=_FORK_WAITS):
+                _held.over_fork.append(inner)
+
+
+def _after_in_parent() -> None:
+    while _held.over_fork:
+        _held.over_fork.pop().release()
+
+
+def _after_in_child() -> None:
+    _after_in_parent()  # where the forking thread itself held one, it releases it later
+    _held.late.clear()  # the parent does it
+    for lock in _all:
+        lock._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

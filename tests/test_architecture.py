@@ -37,6 +37,7 @@ MAY_TOUCH_THE_WORLD = {
     "trace/store.py",
     "trace/schema.py",
     "trace/recorder.py",
+    "trace/room.py",
     "locks.py",
     "policy.py",
     "accel.py",

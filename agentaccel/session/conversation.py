@@ -15,8 +15,8 @@ from agentaccel.canonical import ROOT, digest, link
 from agentaccel.facts import LEVELS, CacheFacts
 from agentaccel.locks import Lock
 from agentaccel.prompt.drift import Print, SegmentPrint
-from agentaccel.trace.record import dump_json, dump_state, load_beliefs, load_state
-from agentaccel.trace.store import SessionRow, Store
+from agentaccel.trace.record import SessionRow, dump_json, dump_state, load_beliefs, load_state
+from agentaccel.trace.store import Store
 from agentaccel.types import Prompt, Segment
 
 

@@ -79,7 +79,8 @@ class Database:
         self.path = path.absolute()
         self._read_only = read_only
         self._lock = Lock(around_foreign=True)
-        self._patient = patient
+        self.patient = patient
+        """Whether a write waits a moment for another process that writes, or fails at once."""
         self.generation = 0
         """Rises whenever row ids that were handed out may not hold any more."""
         self.reopened = 0
@@ -91,7 +92,7 @@ class Database:
     def _begin(self) -> None:
         """Open the connection of this process, which is closed when nobody holds the database any more."""
         connection = self._open()
-        self._connection, self._pid = connection, os.getpid()
+        self._connection, self._pid, self._waits = connection, os.getpid(), self.patient
         self._file = self._file_there()
         self._closing = weakref.finalize(self, _close, connection, self._pid)
 
@@ -103,7 +104,7 @@ class Database:
         return found.st_dev, found.st_ino
 
     def _open(self) -> sqlite3.Connection:
-        wait = BUSY_SECONDS if self._patient else 0.0
+        wait = BUSY_SECONDS if self.patient else 0.0
         if self._read_only:
             if not self.path.exists():
                 raise TraceError(f"there is no trace store at {self.path}")
@@ -130,6 +131,9 @@ class Database:
                 self.generation += 1
                 self._inherited.append(self._connection)
                 self._begin()
+            if self._waits != self.patient:
+                self._waits = self.patient
+                self._connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000) if self._waits else 0}")
             yield self._connection
 
     @contextmanager
@@ -156,13 +160,6 @@ class Database:
         self.generation += 1
         self.reopened += 1
         old()
-
-    def wait_for_others(self, patient: bool) -> None:
-        """Whether a write waits for another process that writes, or fails at once."""
-        with self.using() as connection:
-            if patient != self._patient:
-                self._patient = patient
-                connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000) if patient else 0}")
 
     def close(self) -> None:
         with self._lock:

@@ -6,17 +6,56 @@ The forms are versioned with the store's schema; a field that a form lacks has i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
 import orjson
 
-from agentaccel.cache.beliefs import Beliefs
+from agentaccel.cache.beliefs import Beliefs, Observation
 from agentaccel.cache.ledger import Entry, Ledger
 from agentaccel.cache.state import State
 from agentaccel.records import ToolRecord, TurnRecord
-from agentaccel.types import Cause, Drift, Expected, Marker, Miss, Usage
+from agentaccel.types import Cause, Drift, Expected, Marker, Miss, Segment, Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow:
+    """What the store keeps of a session, the parts that this module does not read left as JSON."""
+
+    id: str
+    agent: str | None
+    tenant: str | None
+    parent: str | None
+    workload: str
+    created: float
+    turns: int
+    snapshot: str
+    """Beliefs about the workload at the session's start."""
+    state: str
+    head: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnWrite:
+    """Everything that one turn adds, written in one transaction."""
+
+    record: TurnRecord
+    session: SessionRow | None
+    """The session after the turn; None where the turn taught nothing (it failed)."""
+    segments: tuple[Segment, ...]
+    content: Callable[[Segment], bytes] | None
+    """How to get a segment's wire bytes, where content is to be kept."""
+    lineage: tuple[bytes, ...]
+    """Hashes by which the next request of the conversation is recognised."""
+    messages: int
+    """Messages of the request."""
+    learned: tuple[Observation, ...]
+    static: bytes | None
+    """Hash of the static prefix, to tell whether sessions share it."""
+    ends: Callable[[tuple[int, int, int]], str | None] | None = None
+    """Given the ends of the three chains, the session's head as JSON."""
+
 
 R = TypeVar("R", TurnRecord, ToolRecord)
 

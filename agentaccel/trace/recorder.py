@@ -167,6 +167,8 @@ class Recorder:
                 self._say("locked", f"cannot {doing} the trace store: {error}; recording waits in memory")
             else:
                 then = "recording to it stops, sessions go on in memory"
+                if doing == "read":
+                    then = "sessions go on without what it holds"
                 self._say(doing, f"cannot {doing} the trace store: {error}; {then}")
             return otherwise
 

@@ -37,14 +37,14 @@ def used_bytes(connection: sqlite3.Connection) -> int:
     return int((pages - free) * size)
 
 
-def remove_oldest(connection: sqlite3.Connection) -> int:
-    """Remove a bounded number of the oldest records and what only they needed; returns how many rows went.
+def remove_oldest(connection: sqlite3.Connection, down_to: float) -> bool:
+    """Remove some of the oldest records and what only they needed, until `down_to` bytes are in use or enough is done.
 
-    0 means that there is nothing left to remove.
+    False means that there is no more to do.
     """
     gone, newest = 0, None
     for kind, row_id, started in connection.execute(_OLDEST, (_MOST_RECORDS,)).fetchall():
-        if gone >= _MOST_ROWS:
+        if gone >= _MOST_ROWS or used_bytes(connection) <= down_to:
             break
         newest = started
         if kind == "tool":
@@ -57,7 +57,7 @@ def remove_oldest(connection: sqlite3.Connection) -> int:
             (newest, _MOST_RECORDS),
         ).rowcount
         connection.execute("UPDATE clearings SET n = n + 1")
-    return gone
+    return newest is not None and used_bytes(connection) > down_to
 
 
 def _remove_turn(connection: sqlite3.Connection, turn: int) -> int:

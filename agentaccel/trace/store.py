@@ -10,16 +10,16 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from agentaccel.cache.beliefs import Beliefs, Observation, remembered
+from agentaccel.cache.beliefs import Beliefs, remembered
 from agentaccel.errors import TraceError
 from agentaccel.facts import LEVELS, Level
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.database import Database, store_path
-from agentaccel.trace.record import dump_tool, dump_turn, load_tool, load_turn, text
+from agentaccel.trace.record import SessionRow, dump_tool, dump_turn, load_tool, load_turn, text
+from agentaccel.trace.record import TurnWrite as TurnWrite
 from agentaccel.trace.room import remove_before, remove_oldest, used_bytes
 from agentaccel.types import Segment
 
@@ -32,44 +32,6 @@ _MOST_ROWS = 200_000
 
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRow:
-    """What the store keeps of a session, the parts that this module does not read left as JSON."""
-
-    id: str
-    agent: str | None
-    tenant: str | None
-    parent: str | None
-    workload: str
-    created: float
-    turns: int
-    snapshot: str
-    """Beliefs about the workload at the session's start."""
-    state: str
-    head: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnWrite:
-    """Everything that one turn adds, written in one transaction."""
-
-    record: TurnRecord
-    session: SessionRow | None
-    """The session after the turn; None where the turn taught nothing (it failed)."""
-    segments: tuple[Segment, ...]
-    content: Callable[[Segment], bytes] | None
-    """How to get a segment's wire bytes, where content is to be kept."""
-    lineage: tuple[bytes, ...]
-    """Hashes by which the next request of the conversation is recognised."""
-    messages: int
-    """Messages of the request."""
-    learned: tuple[Observation, ...]
-    static: bytes | None
-    """Hash of the static prefix, to tell whether sessions share it."""
-    ends: Callable[[tuple[int, int, int]], str | None] | None = None
-    """Given the ends of the three chains, the session's head as JSON."""
 
 
 class Store:
@@ -94,7 +56,7 @@ class Store:
 
     def wait_for_others(self, patient: bool) -> None:
         """Whether a write waits a moment for another process that writes, or fails at once."""
-        self._database.wait_for_others(patient)
+        self._database.patient = patient
 
     def close(self) -> None:
         """Close the file."""
@@ -261,11 +223,10 @@ class Store:
     def make_room(self) -> None:
         """If the store is too large, remove some of what is oldest: a step that an agent's call can wait for."""
         with self._database.using() as connection:
-            used = used_bytes(connection)
-        self._too_large = used > self._max_bytes * (_ROOM_MADE if self._too_large else 1)
+            self._too_large = self._too_large or used_bytes(connection) > self._max_bytes
         if self._too_large:
             with self._database.transaction() as connection:
-                self._too_large = remove_oldest(connection) > 0
+                self._too_large = remove_oldest(connection, self._max_bytes * _ROOM_MADE)
 
     # --- reading and clearing -----------------------------------------------------------------------------------------
 
