@@ -4,8 +4,8 @@ The garbage collector may run anywhere, also inside our own locked regions, and 
 to a stream whose turn then ends. Ending a turn takes the same locks, so it is put off until this thread holds none.
 
 A process may be forked at any moment, and its child has none of the other threads: a lock that one of them held would
-never be free. So every lock is a new one in the child, and a fork waits for those around foreign code (SQLite's) that
-has locks of its own.
+never be free. So every lock is a new one in the child. Code that is not ours (SQLite's) and does not survive a fork is
+brought to rest before one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from itertools import count
 from types import TracebackType
 from typing import Any
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakMethod, WeakSet, WeakValueDictionary
 
 _FORK_WAITS = 2.0
 """Seconds that a fork waits for such a lock: several times what a busy store may take."""
@@ -36,7 +36,7 @@ class _Held(threading.local):
 
 _held = _Held()
 _all: WeakSet[Lock] = WeakSet()
-_around_foreign: WeakValueDictionary[int, Lock] = WeakValueDictionary()
+_at_fork: WeakValueDictionary[int, Lock] = WeakValueDictionary()
 """By age, which is the order in which a fork takes them."""
 _ages = count()
 
@@ -44,16 +44,18 @@ _ages = count()
 class Lock:
     """A re-entrant lock; `when_free` knows whether this thread holds one. Use it as a context manager.
 
-    `around_foreign`: a fork waits until no other thread holds it. Nothing else of ours may be locked inside one.
+    `before_fork`: a method called, in this lock, before the process is forked. A fork waits for such a lock, so nothing
+    else of ours may be locked inside one.
     """
 
-    __slots__ = ("__weakref__", "_lock")
+    __slots__ = ("__weakref__", "_before_fork", "_lock")
 
-    def __init__(self, *, around_foreign: bool = False) -> None:
+    def __init__(self, *, before_fork: Callable[[], None] | None = None) -> None:
         self._lock = threading.RLock()
+        self._before_fork = WeakMethod(before_fork) if before_fork is not None else None
         _all.add(self)
-        if around_foreign:
-            _around_foreign[next(_ages)] = self
+        if before_fork is not None:
+            _at_fork[next(_ages)] = self
 
     def __enter__(self) -> None:
         _held.depth += 1
@@ -87,12 +89,15 @@ def when_free(work: Callable[[], None]) -> None:
 
 
 def _before_fork() -> None:
-    for reference in _around_foreign.valuerefs():
+    for reference in _at_fork.valuerefs():
         lock = reference()
-        if lock is not None:
-            inner = lock._lock
-            if inner.acquire(timeout=_FORK_WAITS):
-                _held.over_fork.append(inner)
+        if lock is None or lock._before_fork is None:
+            continue
+        inner, come_to_rest = lock._lock, lock._before_fork()
+        if inner.acquire(timeout=_FORK_WAITS):
+            _held.over_fork.append(inner)
+            if come_to_rest is not None:
+                come_to_rest()
 
 
 def _after_in_parent() -> None:

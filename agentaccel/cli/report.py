@@ -7,6 +7,7 @@ import heapq
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -97,7 +98,12 @@ def _from_store(sources: tuple[Path, ...], by: By, causes: bool, prices: Overrid
         records: Iterator[TurnRecord | ToolRecord] = heapq.merge(
             reader.turns(), reader.tools(), key=lambda record: record.started
         )
-        return fold(records, by, causes, prices=prices)
+        found = fold(records, by, causes, prices=prices)
+    if not reader.skipped:
+        return found
+    return replace(
+        found, notes=(*found.notes, f"{reader.skipped:,} rows of the store could not be read and were skipped")
+    )
 
 
 def _from_logs(sources: tuple[Path, ...], by: By, causes: bool, prices: Override | None) -> Report:

@@ -70,7 +70,7 @@ def _place(path: Path, content: bytes) -> None:
 
 
 class Database:
-    """One SQLite file, opened. Thread-safe: one connection behind a lock; a forked child opens its own.
+    """One SQLite file, opened. Thread-safe: one connection behind a lock; parent and child of a fork open their own.
 
     Raises what SQLite and the file system raise, and `TraceError` for a store of a newer version.
     """
@@ -78,7 +78,7 @@ class Database:
     def __init__(self, path: Path, *, read_only: bool = False, patient: bool = True) -> None:
         self.path = path.absolute()
         self._read_only = read_only
-        self._lock = Lock(around_foreign=True)
+        self._lock = Lock(before_fork=self._rest)
         self.patient = patient
         """Whether a write waits a moment for another process that writes, or fails at once."""
         self.generation = 0
@@ -86,15 +86,18 @@ class Database:
         self.reopened = 0
         """How often the file was found deleted or replaced."""
         self._inherited: list[sqlite3.Connection] = []
-        """Connections of the processes that this one was forked from: never used here, and never closed either."""
+        """Connections of the processes that this one was forked from in the middle of a use: never used here, and never
+        closed either."""
+        self._connection: sqlite3.Connection | None = None
         self._begin()
 
-    def _begin(self) -> None:
+    def _begin(self) -> sqlite3.Connection:
         """Open the connection of this process, which is closed when nobody holds the database any more."""
         connection = self._open()
         self._connection, self._pid, self._waits = connection, os.getpid(), self.patient
         self._file = self._file_there()
         self._closing = weakref.finalize(self, _close, connection, self._pid)
+        return connection
 
     def _file_there(self) -> tuple[int, int] | None:
         try:
@@ -127,14 +130,24 @@ class Database:
     @contextmanager
     def using(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
-            if os.getpid() != self._pid:
+            connection = self._connection
+            if connection is None or os.getpid() != self._pid:
+                if connection is not None:
+                    self._inherited.append(connection)
                 self.generation += 1
-                self._inherited.append(self._connection)
-                self._begin()
+                connection = self._begin()
             if self._waits != self.patient:
                 self._waits = self.patient
-                self._connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000) if self._waits else 0}")
-            yield self._connection
+                connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000) if self._waits else 0}")
+            yield connection
+
+    def _rest(self) -> None:
+        """Before a fork. SQLite's view of who has locked the file would be wrong in the child: its parent, the last to
+        close the file as it seems, would take away what the child still writes to.
+        """
+        if self._connection is not None and self._closing.alive:
+            self._closing()
+            self._connection = None
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

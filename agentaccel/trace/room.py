@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 
-_MOST_ROWS = 1000
+_MOST_ROWS = 500
 """Rows that one step removes, or a little more: some milliseconds."""
 _MOST_RECORDS = 200
 """Turns and tool calls that one step looks at."""

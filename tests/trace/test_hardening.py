@@ -2,12 +2,65 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sqlite3
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
+
+from agentaccel import Policy, StorePolicy
+from agentaccel.records import ToolRecord, TurnRecord
+from agentaccel.trace.database import KEY_BYTES, load_key
+from agentaccel.trace.recorder import Recorder
+from agentaccel.trace.room import used_bytes
+from agentaccel.trace.store import SessionRow, Store, TurnWrite, open_reader
+from agentaccel.turn import Finished, Started
+from agentaccel.types import Segment
+from tests.driver import Driver, assistant, body, loop, prose, tool, user
+
+LENIENT = Policy(strict=False)
+MIB = 1024 * 1024
+TOOL = ToolRecord(session="s", name="t", key="k", started=1.0, finished=2.0, outcome="ok")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Another process that writes, and does not come to an end."""
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        other.close()
+
+
+def recorder_of(path: Path, *, strict: bool = True, **policy: Any) -> Recorder:
+    return Recorder(StorePolicy(path=path, **policy), strict=strict)
+
+
+def tools_in(path: Path) -> list[str]:
+    with open_reader(path) as reader:
+        return [record.name for record in reader.tools()]
+
+
+def one(path: Path, query: str) -> Any:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute(query).fetchone()[0]
+    finally:
+        connection.close()
+
 
 FORKS = """
 import os, sys, threading
@@ -56,3 +109,455 @@ def test_a_child_forked_while_another_thread_writes_goes_on(tmp_path: Path) -> N
         [sys.executable, "-c", FORKS, str(tmp_path / "trace.db")], timeout=bound, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+FORK_WHILE_WAITING = """
+import os, sys
+from pathlib import Path
+from agentaccel import StorePolicy
+from agentaccel.records import ToolRecord
+from agentaccel.trace.recorder import Recorder
+
+def write(name):
+    recorder.write(ToolRecord(session="s", name=name, key="k", started=1.0, finished=2.0, outcome="ok"))
+
+recorder = Recorder(StorePolicy(path=Path(sys.argv[1])), strict=False)
+write("waits")
+print("waiting", flush=True)
+sys.stdin.readline()
+read, written = os.pipe()
+back, answered = os.pipe()
+child = os.fork()
+if child == 0:
+    write("child")
+    os.write(answered, b"!")
+    os.read(read, 1)
+    write("child of a parent that has closed")
+    recorder.close()
+    os._exit(0)
+os.read(back, 1)
+recorder.close()
+os.write(written, b"!")
+os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_what_waits_when_a_process_is_forked_is_written_once(tmp_path: Path) -> None:
+    """By the parent; and the parent's end takes nothing away from the child."""
+    path = tmp_path / "trace.db"
+    recorder_of(path).close()
+    with locked(path):
+        script = subprocess.Popen(
+            [sys.executable, "-c", FORK_WHILE_WAITING, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert script.stdout is not None
+        assert script.stdout.readline() == "waiting\n"
+    script.communicate("go\n", timeout=60)
+    assert script.returncode == 0
+    assert sorted(tools_in(path)) == ["child", "child of a parent that has closed", "waits"]
+
+
+# --- size -------------------------------------------------------------------------------------------------------------
+
+
+def turn(session: str, started: float, blocks: int, content: int = 0) -> TurnWrite:
+    """A turn of a conversation with so many blocks, which its record tells."""
+    return TurnWrite(
+        record=TurnRecord(session=session, provider="p", model="m", started=started, attempt=blocks),
+        session=SessionRow(
+            id=session, agent=None, tenant=None, parent=None, workload="w",
+            created=0.0, turns=1, snapshot="{}", state="{}", head=None,
+        ),
+        segments=tuple(
+            Segment(
+                level="messages", path=(), kind="text", role="user", name="",
+                digest=f"{session}{i}".encode(), size=1, markable=False,
+            )
+            for i in range(blocks)
+        ),
+        content=(lambda _: bytes(content)) if content else None,
+        lineage=(f"{session}{blocks}".encode(),),
+        messages=blocks,
+        learned=(),
+        static=f"static{started}".encode(),
+        ends=lambda ends: str(ends[2]),
+    )  # fmt: skip
+
+
+def test_room_is_made_without_taking_what_others_need(tmp_path: Path) -> None:
+    """Two processes write by turns; whoever removes, every turn and head that stays has its whole chain."""
+    path = tmp_path / "trace.db"
+    stores = [Store(path, max_bytes=MIB // 8), Store(path, max_bytes=MIB // 8)]
+    for number in range(300):
+        store = stores[number // 2 % 2]
+        session = f"s{number % 3}-{number // 45}"
+        store.write_turn(turn(session, float(number), 5 + number % 45, content=400))
+        store.make_room()
+        with stores[0]._database.using() as connection:
+            ends = connection.execute("SELECT messages, json_extract(record, '$.attempt') FROM turns").fetchall()
+            heads = connection.execute("SELECT head FROM sessions").fetchall()
+        assert all(len(store.chain_to(end)) == blocks for end, blocks in ends[:3] + ends[-3:])
+        assert all(store.chain_to(int(head)) for (head,) in heads)
+    assert 0 < len(ends) < 300
+    orphans = (
+        "SELECT count(*) FROM segments s WHERE NOT EXISTS (SELECT 1 FROM segments WHERE parent = s.id)"
+        " AND s.id NOT IN (SELECT messages FROM turns)"
+    )
+    assert one(path, orphans) == 0
+    assert one(path, "SELECT count(*) FROM lineage WHERE session NOT IN (SELECT id FROM sessions)") == 0
+    assert one(path, "SELECT count(*) FROM statics") <= len(ends) + 1
+
+
+def test_making_room_is_a_bounded_step_and_never_a_vacuum(tmp_path: Path) -> None:
+    """It runs in the agent's call."""
+    store = Store(tmp_path / "trace.db")
+    for number in range(1000):
+        store.write_tool(replace(TOOL, name="x" * 2000, started=float(number)))
+    store._max_bytes = MIB // 8
+    statements: list[str] = []
+    with store._database.using() as connection:
+        connection.set_trace_callback(statements.append)
+    store.make_room()
+    assert len(list(store.tools())) >= 800
+    assert not [one for one in statements if "VACUUM" in one.upper()]
+    for _ in range(6):
+        store.make_room()
+    with store._database.using() as connection:
+        assert used_bytes(connection) <= MIB // 8
+
+
+def test_many_short_processes_keep_the_size(tmp_path: Path) -> None:
+    """Runs of tools count as requests do, and no process lives long."""
+    path = tmp_path / "trace.db"
+    for number in range(150):
+        recorder = recorder_of(path, max_bytes=MIB)
+        for _ in range(2):
+            recorder.write(replace(TOOL, name=f"{number} " + "x" * 10_000, started=float(number)))
+        recorder.close()
+    with open_reader(path) as reader, reader._database.using() as connection:
+        assert used_bytes(connection) <= MIB + 20_000
+    assert path.stat().st_size <= MIB + 100_000
+    kept = [int(name.split()[0]) for name in tools_in(path)]
+    assert kept[-1] == 149
+    assert len(kept) > 60
+
+
+def test_a_record_is_written_once_also_where_no_room_can_be_made(tmp_path: Path) -> None:
+    """Another process takes the lock just after the write."""
+    path = tmp_path / "trace.db"
+    recorder = recorder_of(path)
+    store = recorder.store
+    assert store is not None
+    store._max_bytes = 1
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+
+    def interfere(statement: str) -> None:
+        if "page_count" in statement and not other.in_transaction:
+            other.execute("BEGIN IMMEDIATE")
+
+    with store._database.using() as connection:
+        connection.set_trace_callback(interfere)
+    recorder.write(TOOL)
+    assert other.in_transaction
+    assert not recorder._pending
+    assert tools_in(path) == ["t"]
+    other.close()
+
+
+# --- locks ------------------------------------------------------------------------------------------------------------
+
+
+def waits(recorder: Recorder) -> int:
+    """Milliseconds that the next statement would wait for another process."""
+    store = recorder.store
+    assert store is not None
+    with store._database.using() as connection:
+        return int(connection.execute("PRAGMA busy_timeout").fetchone()[0])
+
+
+def test_only_the_first_call_waits_for_a_locked_store(tmp_path: Path) -> None:
+    """And once the lock is gone, calls may wait again; what waited is there, in order."""
+    recorder = recorder_of(tmp_path / "trace.db", strict=False)
+    assert waits(recorder) > 0
+    with locked(tmp_path / "trace.db"):
+        for name in "abc":
+            recorder.write(replace(TOOL, name=name))
+            assert waits(recorder) == 0
+    recorder.write(replace(TOOL, name="d"))
+    assert waits(recorder) > 0
+    assert tools_in(tmp_path / "trace.db") == list("abcd")
+
+
+def test_what_waits_is_written_at_the_end(tmp_path: Path) -> None:
+    """However much it is."""
+    recorder = recorder_of(tmp_path / "trace.db", strict=False)
+    with locked(tmp_path / "trace.db"):
+        for number in range(200):
+            recorder.write(replace(TOOL, name=str(number)))
+    recorder.close()
+    assert tools_in(tmp_path / "trace.db") == [str(number) for number in range(200)]
+
+
+def test_an_older_row_never_takes_the_place_of_what_is_known(tmp_path: Path) -> None:
+    """While the store is locked, it is behind; planning goes on from memory."""
+    driver = Driver(tmp_path, policy=LENIENT)
+    messages = [user(prose(1500))]
+    with driver.accel.session("s") as session:
+        for number in range(3):
+            driver.ask(body(*messages))
+            messages += [assistant(f"{number}"), user(prose(900, number))]
+        with locked(tmp_path / "trace.db"):
+            for number in range(3, 6):
+                driver.ask(body(*messages))
+                messages += [assistant(f"{number}"), user(prose(900, number))]
+                assert session.conversation.state.turns == number + 1
+    assert len(driver.records) == 3
+    driver.accel.close()
+    assert len(driver.records) == 6
+    assert [record.drift for record in driver.records] == [None] * 6
+
+
+def test_a_store_that_is_removed_from_is_no_reason_to_forget(tmp_path: Path) -> None:
+    """A purge, or room that was made, takes rows; the process that saw the turns still knows."""
+    driver = Driver(tmp_path)
+    with driver.accel.session("s") as session:
+        loop(driver, 3, system=prose(1500))
+        Store(tmp_path / "trace.db").purge(driver.clock.now + 1)
+        other = Driver(tmp_path, clock=driver.clock)
+        with other.accel.session("s"):
+            other.ask(body(user("what another process knows of the session")))
+        driver.ask(body(user(prose(40)), assistant("x"), user("y"), system=prose(1500)))
+        assert session.conversation.state.turns == 4
+
+
+def test_a_lock_when_the_store_is_opened_loses_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is opened later, and what was to be written waits."""
+    path = tmp_path / "trace.db"
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("CREATE TABLE t (x)")
+    other.execute("BEGIN EXCLUSIVE")
+    with caplog.at_level(logging.WARNING, "agentaccel"):
+        driver = Driver(tmp_path, policy=LENIENT)
+        driver.ask(body(user("a")))
+        driver.ask(body(user("b")))
+    other.close()
+    assert [record.message.count("waits in memory") for record in caplog.records] == [1]
+    key = driver.accel._recorder.key
+    driver.ask(body(user("c")))
+    assert len(driver.records) == 3
+    assert driver.accel._recorder.key == key == load_key(path)
+
+
+# --- odd records ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("started", [2**80, object(), None], ids=["too large", "of no type", "missing"])
+def test_a_record_that_cannot_be_written_is_left_out_alone(
+    started: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One log line, and the next one is written."""
+    recorder = recorder_of(tmp_path / "trace.db", strict=False)
+    with caplog.at_level(logging.WARNING, "agentaccel"):
+        recorder.write(replace(TOOL, name="first"))
+        recorder.write(replace(TOOL, name="odd", started=started))
+        recorder.write(replace(TOOL, name="odd", started=started))
+        recorder.write(replace(TOOL, name="last"))
+    assert tools_in(tmp_path / "trace.db") == ["first", "last"]
+    assert ["left out" in record.message for record in caplog.records] == [True]
+
+
+def test_strict_mode_raises_an_odd_record_once(tmp_path: Path) -> None:
+    """It does not stand in the way of those that follow."""
+    recorder = recorder_of(tmp_path / "trace.db")
+    with pytest.raises(OverflowError):
+        recorder.write(replace(TOOL, started=2**80))
+    recorder.write(TOOL)
+    assert tools_in(tmp_path / "trace.db") == ["t"]
+
+
+BAD = "\ud800"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        body({"role": f"user{BAD}", "content": "a"}),
+        body(user([{"type": f"text{BAD}", "text": "a"}])),
+        body(user("a"), **{f"name{BAD}": 1}),
+        {**body(user("a")), "model": f"claude-sonnet-5{BAD}"},
+        body(user("a"), tools=[{**tool("x"), "name": BAD}]),
+    ],
+    ids=["role", "kind", "parameter", "model", "tool"],
+)
+def test_what_cannot_be_utf8_is_recorded_and_read_back(request_: dict[str, Any], tmp_path: Path) -> None:
+    """Wherever it stands in a request; another process can go on from it."""
+    driver = Driver(tmp_path)
+    for accel in (driver.accel, driver.accel, Driver(tmp_path).accel):
+        with accel.session("s"):
+            asked = accel.turn(request_)
+            asked.handle(Started(0.0))
+            asked.handle(Finished(1.0))
+    assert len(driver.records) == 3
+    for record in driver.records:
+        record.model.encode()
+
+
+def test_rows_that_are_not_ours_are_left_out_and_counted(tmp_path: Path) -> None:
+    """The report is of the others."""
+    driver = Driver(tmp_path)
+    for number in range(8):
+        driver.ask(body(user(f"{number}")))
+    recorder_of(tmp_path / "trace.db").write(TOOL)
+    connection = sqlite3.connect(tmp_path / "trace.db")
+    odd: list[Any] = [
+        "{",
+        "[]",
+        '{"session": 1}',
+        b"\xff\xfe",
+        '{"session": "s", "provider": "", "model": "", "started": null}',
+    ]
+    for number, record in enumerate(odd):
+        connection.execute("UPDATE turns SET record = ? WHERE id = ?", (record, number + 1))
+    connection.execute("UPDATE tools SET record = CAST(x'ff' AS TEXT)")
+    connection.commit()
+    connection.close()
+    with open_reader(tmp_path / "trace.db") as reader:
+        assert len(list(reader.turns())) == 3
+        assert reader.skipped == 5
+        assert list(reader.tools()) == []
+        assert reader.skipped == 6
+
+
+# --- interruptions, and files that go away ----------------------------------------------------------------------------
+
+
+def interrupting(name: str, at: int) -> Any:
+    """A trace function that interrupts the `at`-th line run in functions called `name`."""
+    lines = count()
+
+    def local(frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "line" and next(lines) == at:
+            raise KeyboardInterrupt
+        return local
+
+    return lambda frame, event, argument: local if frame.f_code.co_name == name else None
+
+
+def test_an_interruption_anywhere_leaves_no_transaction_open(tmp_path: Path) -> None:
+    """Line by line through it."""
+    store = Store(tmp_path / "trace.db")
+    before = sys.gettrace()
+    for at in count():
+        try:
+            sys.settrace(interrupting("transaction", at))
+            store.write_tool(TOOL)
+        except KeyboardInterrupt:
+            sys.settrace(before)
+            with store._database.using() as connection:
+                assert not connection.in_transaction, f"interrupted at line {at}"
+        else:
+            break
+        finally:
+            sys.settrace(before)
+    assert at > 5
+
+
+KILLED = """
+import os, sys
+from itertools import count
+from pathlib import Path
+from agentaccel.trace import database
+
+path = Path(sys.argv[1])
+key = path.with_name(path.name + ".key")
+ours = database.__file__
+for at in count():
+    child = os.fork()
+    if child == 0:
+        lines = count()
+        def local(frame, event, argument):
+            if event == "line" and next(lines) == at:
+                os._exit(9)
+            return local
+        sys.settrace(lambda frame, *_: local if frame.f_code.co_filename == ours else None)
+        database.load_key(path)
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert not key.exists() or len(key.read_bytes()) == 32, f"killed at line {at}"
+    assert len(database.load_key(path)) == 32
+    key.unlink()
+    if code == 0:
+        break
+assert at > 5
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_process_killed_anywhere_leaves_a_whole_key_or_none(tmp_path: Path) -> None:
+    """Line by line through its making."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path / "trace.db")], timeout=60, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
+def test_all_who_begin_together_have_one_key(links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And leave nothing beside it. Without links there is a key, and later ones read it."""
+    if not links:
+
+        def refuse(*_: Any) -> None:
+            raise OSError("no links here")
+
+        monkeypatch.setattr(os, "link", refuse)
+        assert load_key(tmp_path / "trace.db") == load_key(tmp_path / "trace.db")
+    else:
+        together = threading.Barrier(8)
+
+        def begin(_: int) -> bytes:
+            together.wait()
+            return load_key(tmp_path / "trace.db")
+
+        with ThreadPoolExecutor(8) as pool:
+            assert len(set(pool.map(begin, range(8)))) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.db.key"]
+    assert len((tmp_path / "trace.db.key").read_bytes()) == KEY_BYTES
+
+
+def test_an_empty_key_is_made_anew(tmp_path: Path) -> None:
+    """It was lost with the power supply, and says nothing."""
+    (tmp_path / "trace.db.key").touch()
+    assert load_key(tmp_path / "trace.db") == (tmp_path / "trace.db.key").read_bytes()
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_after_close_calls_go_on_unrecorded(strict: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Without an error, and without a word."""
+    driver = Driver(tmp_path, policy=Policy(strict=strict))
+    run = driver.accel.tools({"t": lambda: 1})["t"]
+    driver.ask(body(user("a")))
+    driver.accel.close()
+    with caplog.at_level(logging.WARNING, "agentaccel"):
+        driver.ask(body(user("b")))
+        assert run() == 1
+        driver.accel.close()
+    assert len(driver.records) == 1
+    assert not caplog.records
+
+
+@pytest.mark.skipif(os.name == "nt", reason="an open file cannot be deleted there")
+def test_a_store_deleted_under_a_running_process_is_begun_again(tmp_path: Path) -> None:
+    """With the key that the process makes its hashes under."""
+    driver = Driver(tmp_path)
+    driver.ask(body(user("a"), system="s"))
+    key = load_key(tmp_path / "trace.db")
+    for path in list(tmp_path.iterdir()):
+        path.unlink()
+    driver.ask(body(user("b"), system="s"))
+    assert len(driver.records) == 1
+    assert load_key(tmp_path / "trace.db") == key
+    assert one(tmp_path / "trace.db", "SELECT count(*) FROM segments") == 2
