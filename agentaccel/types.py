@@ -66,8 +66,6 @@ class Segment:
     """Length of the wire bytes, with what a picture or a document counts for in place of its base64."""
     markable: bool
     """Whether a marker on it is legal."""
-    string: bool = False
-    """True where the user wrote a bare string, which a marker turns into one text block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,7 +74,11 @@ def _candidates(scene: Scene) -> list[Candidate]:
         ttl = _ttl_at(scene, at)
         if ttl is not None:
             found[at] = Candidate(at, ttl.label, reason)
-    return list(found.values())
+    return list(found.values())[:_MOST_CANDIDATES]
+
+
+_MOST_CANDIDATES = 8
+"""Places weighed against one another: four can be marked, and every set of them is looked at."""
 
 
 def _ttl_at(scene: Scene, at: int) -> Ttl | None:
@@ -121,7 +125,7 @@ def _remarks(scene: Scene, candidates: Sequence[Candidate], chosen: Sequence[Can
         if one in chosen:
             continue
         place = show_path(_path(scene.prefix, one.at))
-        survives, threshold = scene.survives(one.at), (facts.ttls[0].write - 1) / (facts.ttls[0].write - facts.read)
+        survives, threshold = scene.survives(one.at), (scene.gain + facts.read - 1) / scene.gain
         if scene.going_on * survives < threshold:
             remarks.append(
                 f"not at {place}: it comes back with probability {scene.going_on * survives:.2f}, "

@@ -72,6 +72,12 @@ class Scene:
     def facts(self) -> CacheFacts:
         return self.prefix.facts
 
+    @property
+    def gain(self) -> float:
+        """What a token read from an entry of ours saves over writing it then: w - r, for the lifetime we mark with."""
+        ttl = self.facts.ttl(self.view.ttl) or self.facts.ttls[0]
+        return ttl.write - self.facts.read
+
     def survives(self, i: int) -> float:
         value = 1.0
         for start, probability in self.survival:
@@ -165,12 +171,11 @@ def expected_cost(scene: Scene, chosen: Sequence[Candidate]) -> float:
         cold = bill(scene.prefix, marks, lambda i: False, scene.tokens, facts.lookback_planned)
         cost = alive * cost + (1 - alive) * _price(scene, cold)
     held = {mark.at for mark in warm.written} | scene.warm
-    return cost - _worth(scene, held, facts)
+    return cost - _worth(scene, held)
 
 
-def _worth(scene: Scene, held: frozenset[int] | set[int], facts: CacheFacts) -> float:
+def _worth(scene: Scene, held: frozenset[int] | set[int]) -> float:
     """What entries on this prompt's path are expected to save later, in uncached tokens."""
-    gain = facts.ttls[0].write - facts.read
     own = before = 0.0
     for at in sorted(held):
         tokens = scene.tokens(at)
@@ -178,4 +183,4 @@ def _worth(scene: Scene, held: frozenset[int] | set[int], facts: CacheFacts) -> 
         before = tokens
     shared_at = max((at for at in held if at <= scene.static), default=-1)
     shared = scene.tokens(shared_at) * scene.survives(shared_at) if shared_at >= 0 else 0.0
-    return gain * (scene.going_on * own + scene.view.beliefs.shared() * shared)
+    return scene.gain * (scene.going_on * own + scene.view.beliefs.shared() * shared)

@@ -90,7 +90,11 @@ def test_the_policy_chooses_the_lifetime_where_it_is_free(tmp_path: Path) -> Non
     """Chosen: one word in the policy."""
     driver = Driver(tmp_path, policy=Policy(strict=True, cache=CachePolicy(ttl="1h")))
     plan = driver.accel.plan(body(user("Hi."), system=SYSTEM, tools=TOOLS))
-    assert {marker.ttl for marker in plan.markers} == {"1h"}
+    assert [(marker.path[0], marker.ttl) for marker in plan.markers] == [
+        ("tools", "1h"),
+        ("system", "1h"),
+        ("messages", "1h"),
+    ]
 
 
 def test_a_clock_in_the_system_prompt_stops_the_marking_behind_it(driver: Driver) -> None:

@@ -144,7 +144,6 @@ class _Reader:
             digest=digest(head + b"\x00" + data, self.key),
             size=len(data) + self._media(block),
             markable=markable,
-            string=string,
         )
 
     def _media(self, block: Any) -> int:
