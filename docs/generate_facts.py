@@ -35,6 +35,7 @@ MEANINGS = {
     "goes_on_without_tools": "the same, without tools",
     "in_time": "one that follows comes within the lifetime of an entry; worth one occasion",
     "prefix_shared": "another session begins with the same tools and system in time",
+    "prompt_repeated": "another session begins with the whole of a first prompt in time; worth one occasion",
     "entry_alive": "an entry that should be alive still is",
     "same": "pseudo-count of *came back the same* for a part that has not been seen to change",
     "changed": "pseudo-count of *did not*",

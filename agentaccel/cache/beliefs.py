@@ -4,6 +4,7 @@ Everything learned is a pair (yes, n) under a topic: *n* occasions, *yes* of the
 
 - `goes_on/2`: after the third request of a session another one followed; `goes_on/3` is every later request's
 - `in_time`: a request that followed came within the lifetime of the entries that the one before had written
+- `repeated`: a session began with the whole prompt of another's first request, answered within a lifetime
 - `stable/system[0]`: this part of the prompt came back, unchanged or as a variant that was still warm
 - `shared`: a static prefix, in need of being warm, was: a session began within a lifetime of another's request, or
   went on after a longer pause and read what another had kept
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 
 from agentaccel.facts import Priors, priors
 
-IN_TIME, SHARED = "in_time", "shared"
+IN_TIME, SHARED, REPEATED = "in_time", "shared", "repeated"
 _LAST_TURN = 3
 """From this request on, all are one topic: by then it matters that a session is long, not how long."""
 
@@ -75,6 +76,11 @@ class Beliefs:
         """That another session begins with the same tools and system in time."""
         stated = priors()
         return self.probability(SHARED, stated.prefix_shared, 1.0)
+
+    def repeated(self) -> float:
+        """That another session begins with the whole of this first prompt in time: samples, retries, evaluations."""
+        stated = priors()
+        return self.probability(REPEATED, stated.prompt_repeated, 1.0)
 
     def stable(self, place: str) -> float:
         """That `place` comes back, unchanged or as a variant that is still warm.

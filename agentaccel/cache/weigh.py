@@ -4,7 +4,8 @@ With w and r the prices of a written and a read token, p that the next request c
 up to i comes back, the figure is, in uncached tokens,
 
     cost of this request with the markers  -  (w - r) · p · Σ over entries held afterwards of (their tokens beyond the
-    one before) · s(i)  -  the same for the static part, with the probability that another session shares it
+    one before) · s(i)  -  the same for the static part, with the probability that another session shares it, and for
+    the rest of a first prompt, with the probability that another session repeats it
 
 The second term uses w - r because what is not held then would be written then. For one tail marker this gives the rule
 of thumb of the field: write it if p·s > (w - 1)/(w - r), 0.22 for a 5-minute entry read at a tenth.
@@ -183,4 +184,9 @@ def _worth(scene: Scene, held: frozenset[int] | set[int]) -> float:
         before = tokens
     shared_at = max((at for at in held if at <= scene.static), default=-1)
     shared = scene.tokens(shared_at) * scene.survives(shared_at) if shared_at >= 0 else 0.0
-    return scene.gain * (scene.going_on * own + scene.view.beliefs.shared() * shared)
+    beliefs = scene.view.beliefs
+    again = 0.0
+    if held and not turn_of(scene.prefix.prompt):
+        last = max(held)
+        again = beliefs.repeated() * (scene.tokens(last) * scene.survives(last) - shared)
+    return scene.gain * (scene.going_on * own + beliefs.shared() * shared + again)

@@ -116,6 +116,7 @@ class Priors:
     goes_on_without_tools: tuple[float, ...]
     in_time: float
     prefix_shared: float
+    prompt_repeated: float
     entry_alive: float
     same: float
     changed: float

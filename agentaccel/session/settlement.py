@@ -5,11 +5,12 @@ Ended ─settle▶ State, misses ─▶ TurnRecord ─▶ store
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from agentaccel.cache.beliefs import SHARED, Observation
-from agentaccel.cache.marks import marks_of
+from agentaccel.cache.beliefs import REPEATED, SHARED, Observation
+from agentaccel.cache.marks import marks_of, turn_of
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.settle import Sent, Settled, settle
@@ -145,12 +146,12 @@ class Settlement:
         conversation, prefix = going.conversation, going.prefix
         lineage: tuple[bytes, ...] = ()
         learned: tuple[Observation, ...] = ()
-        static: bytes | None = None
+        beginnings: Mapping[str, bytes] = {}
         if settled is not None and prefix is not None:
             lineage = lineage_written(going.prompt, conversation.tenant, settled.state.born)
             self.registry.waits_at(conversation.id, lineage, going.prompt.messages)
-            static = _static(prefix)
-            learned = (*settled.learned, *self._shared(going, settled, static))
+            beginnings = _beginnings(prefix)
+            learned = (*settled.learned, *self._shared(going, settled, beginnings))
         keep = self.keep_content
         head = conversation.head
         return TurnWrite(
@@ -161,22 +162,34 @@ class Settlement:
             lineage=lineage,
             messages=going.prompt.messages,
             learned=learned,
-            static=static,
+            beginnings=tuple(beginnings.values()),
             ends=(lambda ends: dump_head(head, ends)) if head is not None else None,
         )
 
-    def _shared(self, going: Going, settled: Settled, static: bytes | None) -> tuple[Observation, ...]:
-        """Whether a session that begins shares its static prefix with one that was active within a lifetime."""
-        if static is None or settled.state.turns != 1 or going.facts is None:
-            return ()
-        last = self.recorder.read(lambda store: store.static_last_used(static), None)
-        in_time = last is not None and 0 <= going.started - last <= going.facts.ttls[0].seconds
-        return (Observation(SHARED, float(in_time)),)
+    def _shared(self, going: Going, settled: Settled, beginnings: Mapping[str, bytes]) -> list[Observation]:
+        """Whether a session that begins, begins as one did that was answered within a lifetime."""
+        if settled.state.turns != 1 or going.facts is None:
+            return []
+        lifetime, seen = going.facts.ttls[0].seconds, []
+        for topic, hash_ in beginnings.items():
+            last = self._last_used(hash_)
+            in_time = last is not None and 0 <= going.started - last <= lifetime
+            seen.append(Observation(topic, float(in_time)))
+        return seen
+
+    def _last_used(self, beginning: bytes) -> float | None:
+        return self.recorder.read(lambda store: store.beginning_last_used(beginning), None)
 
 
-def _static(prefix: Prefixes) -> bytes | None:
+def _beginnings(prefix: Prefixes) -> dict[str, bytes]:
+    """What another session may begin with too, by the topic it is counted under: tools and system, and all of it."""
+    beginnings: dict[str, bytes] = {}
     static = [i for i, segment in enumerate(prefix.prompt.segments) if segment.level != "messages"]
-    return prefix.hashes[static[-1]] if static else None
+    if static:
+        beginnings[SHARED] = prefix.hashes[static[-1]]
+    if prefix.hashes and not turn_of(prefix.prompt):
+        beginnings[REPEATED] = prefix.hashes[-1]
+    return beginnings
 
 
 def _content(request: Request, segment: Segment) -> bytes:

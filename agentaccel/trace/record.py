@@ -51,8 +51,8 @@ class TurnWrite:
     messages: int
     """Messages of the request."""
     learned: tuple[Observation, ...]
-    static: bytes | None
-    """Hash of the static prefix, to tell whether sessions share it."""
+    beginnings: tuple[bytes, ...]
+    """Hashes of the static prefix and of a whole first prompt, to tell whether sessions share them."""
     ends: Callable[[tuple[int, int, int]], str | None] | None = None
     """Given the ends of the three chains, the session's head as JSON."""
 

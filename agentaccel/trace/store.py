@@ -102,8 +102,8 @@ class Store:
             ).fetchall()
         return Beliefs({topic: (yes, n) for topic, yes, n in rows})
 
-    def static_last_used(self, hash_: bytes) -> float | None:
-        """When a session with this static prefix last made a request."""
+    def beginning_last_used(self, hash_: bytes) -> float | None:
+        """When a session that begins so was last answered."""
         with self._database.using() as connection:
             row = connection.execute("SELECT at FROM statics WHERE hash = ?", (hash_,)).fetchone()
         return None if row is None else float(row[0])
@@ -171,8 +171,9 @@ class Store:
         )
         # An entry can be read from the first byte on, so that is when the prefix was last of use to others.
         seen = write.record.first_byte or write.record.finished or at
-        if write.static is not None:
-            connection.execute("INSERT OR REPLACE INTO statics (hash, at) VALUES (?, ?)", (write.static, seen))
+        connection.executemany(
+            "INSERT OR REPLACE INTO statics (hash, at) VALUES (?, ?)", [(hash_, seen) for hash_ in write.beginnings]
+        )
 
     def _write_segments(self, connection: sqlite3.Connection, write: TurnWrite) -> tuple[int, int, int]:
         now = (self._database.generation, connection.execute("SELECT n FROM clearings").fetchone()[0])

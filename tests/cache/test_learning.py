@@ -77,6 +77,14 @@ def test_the_same_prompt_asked_again_in_one_session_goes_on(driver: Driver) -> N
     assert max(costs) < 0.4
 
 
+def test_the_same_first_prompt_in_session_after_session_is_shared(driver: Driver) -> None:
+    """Samples and evaluations repeat a whole prompt without naming a session; nothing else of it goes on."""
+    for number in range(4):
+        usages = [driver.ask(body(user(prose(3000, number)))) for _ in range(8)]
+        driver.clock.advance(400)
+    assert cost(usages) < 0.4
+
+
 def fan_out(driver: Driver, request: Json, width: int) -> list[Usage]:
     """So many equal requests, all on their way before any is answered."""
     driver.clock.advance(400)

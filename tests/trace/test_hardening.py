@@ -183,7 +183,7 @@ def turn(session: str, started: float, blocks: int, content: int = 0) -> TurnWri
         lineage=(f"{session}{blocks}".encode(),),
         messages=blocks,
         learned=(),
-        static=f"static{started}".encode(),
+        beginnings=(f"static{started}".encode(),),
         ends=lambda ends: str(ends[2]),
     )  # fmt: skip
 
