@@ -24,7 +24,7 @@ from agentaccel.session.registry import Registry
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.store import TurnWrite
 from agentaccel.turn import Ended
-from agentaccel.types import CachePlan, Expected, Prompt, Request, Segment
+from agentaccel.types import CachePlan, Expected, Marker, Prompt, Request, Segment
 
 TurnMode = Literal["on", "observe", "holdout", "bypass"]
 
@@ -49,6 +49,11 @@ class Going:
     """Wall time."""
     head: Head | None
     print: Print | None
+
+    @property
+    def markers_sent(self) -> tuple[Marker, ...]:
+        """The markers that went out: the user's, and ours where the plan was applied."""
+        return (*self.prompt.markers, *(self.plan.markers if self.mode == "on" else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +82,13 @@ class Settlement:
             return None
         conversation, prefix = going.conversation, going.prefix
         on = going.mode == "on"
-        markers = (*going.prompt.markers, *(going.plan.markers if on else ()))
         heard = ended.first_byte if ended.first_byte is not None else ended.finished
         settled = settle(
             conversation.state,
             going.head,
             Sent(
                 prefix=prefix,
-                marks=marks_of(prefix, markers),
+                marks=marks_of(prefix, going.markers_sent),
                 written_marks=marks_of(prefix, going.prompt.markers),
                 started=going.started,
                 visible=going.started + (heard - ended.started),
@@ -131,7 +135,7 @@ class Settlement:
             usage=ended.usage,
             stop=ended.stop,
             calls=tuple(call.name for call in ended.calls),
-            markers=(*prompt.markers, *(going.plan.markers if going.mode == "on" else ())),
+            markers=going.markers_sent,
             reasons=going.plan.reasons,
             expected=_whole(settled.expected) if settled is not None else None,
             as_written=settled.as_written if settled is not None else None,
