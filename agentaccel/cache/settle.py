@@ -201,6 +201,8 @@ def _pace(observed: Observed, usage: Usage) -> tuple[Observation, ...]:
         return ()
     if observed.in_time:
         return (Observation(IN_TIME, 1.0),)
+    if usage.read is None:
+        return (Observation(IN_TIME, 0.0),)  # not reported is not zero: it says nothing of who shares
     # Too late for its own entries. What is read all the same, another session has kept warm.
     return Observation(IN_TIME, 0.0), Observation(SHARED, float(bool(usage.read)))
 

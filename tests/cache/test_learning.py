@@ -85,6 +85,20 @@ def test_the_same_first_prompt_in_session_after_session_is_shared(driver: Driver
     assert cost(usages) < 0.4
 
 
+def test_a_provider_that_reports_no_cache_fields_teaches_nothing_about_sharing(driver: Driver) -> None:
+    """Not reported is never zero, in what is learned either: only the pause counts."""
+    with driver.accel.session("silent") as session:
+        for turn in range(3):
+            driver.clock.advance(600)
+            begun = driver.accel.turn(body(user("a"), *[assistant("b"), user("c")] * turn, system=SYSTEM))
+            begun.handle(Started(driver.clock.monotonic()))
+            begun.handle(Reported(usage=Usage(input=3000)))
+            begun.handle(Finished(driver.clock.monotonic()))
+        seen = session.conversation.state.seen.counts
+    assert "shared" not in seen
+    assert seen["in_time"][0] == 0.0
+
+
 def fan_out(driver: Driver, request: Json, width: int) -> list[Usage]:
     """So many equal requests, all on their way before any is answered."""
     driver.clock.advance(400)

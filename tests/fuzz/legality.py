@@ -94,8 +94,8 @@ def _one(rng: random.Random, tally: Tally) -> None:
         clock.advance(2.0)
         turn.handle(Finished(clock.monotonic()))
         now = reach_of(sent, clock.now)
-        if ttl != "auto" or "thread" in body:
-            continue  # another prior holds for an hour, and in a thread no marker is legal
+        if "thread" in body:
+            continue  # no marker is legal there
         if before is not None and clock.now - before.at < 300 and (shared := now.shares(before)) is not None:
             tally.repeated += 1
             tally.covered += before.marked_within(shared)
