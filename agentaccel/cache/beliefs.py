@@ -56,6 +56,18 @@ class Beliefs:
             counts[one.topic] = (yes * fade + one.yes, n * fade + one.n)
         return Beliefs(counts)
 
+    def learned(self, seen: Iterable[Observation]) -> Beliefs:
+        """These beliefs of a workload once a session of it has shown `seen`, as the trace store adds it up.
+
+        The past counts for at most so many occasions (`remembered`), so that a workload can change its ways.
+        """
+        counts = dict(self.counts)
+        for one in seen:
+            yes, n = counts.get(one.topic, (0.0, 0.0))
+            most = remembered(one.topic)
+            counts[one.topic] = (yes * min(1.0, most / max(n, 1.0)) + one.yes, min(n, most) + one.n)
+        return Beliefs(counts)
+
     def probability(self, topic: str, prior: float, weight: float) -> float:
         """The mean of `prior`, worth `weight` occasions, and what was counted.
 
@@ -101,3 +113,17 @@ class Beliefs:
     def unstable_places(self) -> list[str]:
         """Places that have been seen to change."""
         return [topic[len("stable/") :] for topic in self.counts if topic.startswith("stable/")]
+
+
+_STRONGEST_SNAPSHOT = {"stable/": 6.0, "goes_on/": 40.0, "in_time": 10.0, "shared": 40.0, "bytes/": 1e6}
+"""The most occasions that past sessions count for beside what this one shows, by the beginning of the topic."""
+
+
+def snapshot_of(learned: Beliefs) -> Beliefs:
+    """What a session that begins believes: the weight of the past limited, so that what it shows can outweigh it."""
+    counts: dict[str, tuple[float, float]] = {}
+    for topic, (yes, n) in learned.counts.items():
+        most = next((most for start, most in _STRONGEST_SNAPSHOT.items() if topic.startswith(start)), n)
+        share = min(1.0, most / n) if n > 0 else 1.0
+        counts[topic] = (yes * share, n * share)
+    return Beliefs(counts)

@@ -11,14 +11,13 @@ import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from agentaccel.cache.beliefs import IN_TIME, Beliefs, Observation
+from agentaccel.cache.beliefs import Beliefs, snapshot_of
+from agentaccel.cache.decide import decide
 from agentaccel.cache.observe import Observed, observe
-from agentaccel.cache.plan import plan
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import expected_cost, price_card
-from agentaccel.cache.weigh import View
 from agentaccel.clock import Clock
-from agentaccel.facts import CacheFacts, cache_facts, priors
+from agentaccel.facts import CacheFacts, cache_facts
 from agentaccel.locks import Lock
 from agentaccel.policy import Policy
 from agentaccel.providers import anthropic
@@ -35,9 +34,6 @@ from agentaccel.turn import Ended, Turn
 from agentaccel.types import CachePlan, Prompt, Request
 
 log = logging.getLogger("agentaccel")
-
-_STRONGEST_SNAPSHOT = {"stable/": 6.0, "goes_on/": 40.0, "in_time": 10.0, "shared": 40.0, "bytes/": 1e6}
-"""The most occasions that past sessions count for beside what this one shows, by the beginning of the topic."""
 
 
 @dataclass(slots=True)
@@ -167,7 +163,7 @@ class Composer:
         conversation.workload = workload_of(prompt, conversation.agent)
         conversation.created = now
         learned = self.recorder.read(lambda store: store.beliefs(conversation.workload), Beliefs())
-        conversation.snapshot = _bounded(learned)
+        conversation.snapshot = snapshot_of(learned)
 
     def _choose(
         self,
@@ -182,20 +178,7 @@ class Composer:
                 f"model {prompt.model}", f"no cache facts for model {prompt.model!r}; map it with Policy(aliases=…)"
             )
             return CachePlan(reasons=(f"no cache facts are known for model {prompt.model!r}",))
-        seen = conversation.state.seen.after(observed.stability, priors().memory)
-        if observed.in_time is not None:
-            seen = seen.after([Observation(IN_TIME, float(observed.in_time))], priors().pace_memory)
-        beliefs = conversation.snapshot.after(Observation(topic, yes, n) for topic, (yes, n) in seen.counts.items())
-        return plan(
-            prefix,
-            View(
-                state=conversation.state,
-                beliefs=beliefs,
-                now=now,
-                cut=observed.cut,
-                ttl=self.policy.cache.ttl,
-            ),
-        )
+        return decide(conversation.state, observed, prefix, conversation.snapshot, now=now, ttl=self.policy.cache.ttl)
 
     def _with_diagnostics(self, chosen: CachePlan, conversation: Conversation, facts: CacheFacts | None) -> CachePlan:
         if not self.policy.cache.diagnostics or facts is None or not facts.diagnostics or chosen.expected is None:
@@ -222,13 +205,3 @@ class Composer:
         if what not in self._said:
             self._said.add(what)
             log.log(level, "agentaccel: %s", message)
-
-
-def _bounded(beliefs: Beliefs) -> Beliefs:
-    """`beliefs` with the weight of the past limited, so that what a session shows can outweigh it."""
-    counts: dict[str, tuple[float, float]] = {}
-    for topic, (yes, n) in beliefs.counts.items():
-        most = next((most for start, most in _STRONGEST_SNAPSHOT.items() if topic.startswith(start)), n)
-        share = min(1.0, most / n) if n > 0 else 1.0
-        counts[topic] = (yes * share, n * share)
-    return Beliefs(counts)

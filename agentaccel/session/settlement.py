@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from agentaccel.cache.beliefs import REPEATED, SHARED, Observation
-from agentaccel.cache.marks import marks_of, turn_of
+from agentaccel.cache.beginnings import beginnings_of, begun
+from agentaccel.cache.beliefs import Observation
+from agentaccel.cache.marks import marks_of
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.settle import Sent, Settled, settle
@@ -154,7 +155,7 @@ class Settlement:
         if settled is not None and prefix is not None:
             lineage = lineage_written(going.prompt, conversation.tenant, settled.state.born)
             self.registry.waits_at(conversation.id, lineage, going.prompt.messages)
-            beginnings = _beginnings(prefix)
+            beginnings = beginnings_of(prefix)
             learned = (*settled.learned, *self._shared(going, settled, beginnings))
         keep = self.keep_content
         head = conversation.head
@@ -174,26 +175,10 @@ class Settlement:
         """Whether a session that begins, begins as one did that was answered within a lifetime."""
         if settled.state.turns != 1 or going.facts is None:
             return []
-        lifetime, seen = going.facts.ttls[0].seconds, []
-        for topic, hash_ in beginnings.items():
-            last = self._last_used(hash_)
-            in_time = last is not None and 0 <= going.started - last <= lifetime
-            seen.append(Observation(topic, float(in_time)))
-        return seen
+        return begun(beginnings, self._last_used, started=going.started, facts=going.facts)
 
     def _last_used(self, beginning: bytes) -> float | None:
         return self.recorder.read(lambda store: store.beginning_last_used(beginning), None)
-
-
-def _beginnings(prefix: Prefixes) -> dict[str, bytes]:
-    """What another session may begin with too, by the topic it is counted under: tools and system, and all of it."""
-    beginnings: dict[str, bytes] = {}
-    static = [i for i, segment in enumerate(prefix.prompt.segments) if segment.level != "messages"]
-    if static:
-        beginnings[SHARED] = prefix.hashes[static[-1]]
-    if prefix.hashes and not turn_of(prefix.prompt):
-        beginnings[REPEATED] = prefix.hashes[-1]
-    return beginnings
 
 
 def _content(request: Request, segment: Segment) -> bytes:

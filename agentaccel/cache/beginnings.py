@@ -1,0 +1,36 @@
+"""What several sessions may begin with: told when a session begins, and counted for those that come after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from agentaccel.cache.beliefs import REPEATED, SHARED, Observation
+from agentaccel.cache.marks import turn_of
+from agentaccel.cache.prefix import Prefixes
+from agentaccel.facts import CacheFacts
+
+
+def beginnings_of(prefix: Prefixes) -> dict[str, bytes]:
+    """What another session may begin with too, by the topic it is counted under: tools and system, and all of it."""
+    beginnings: dict[str, bytes] = {}
+    static = [i for i, segment in enumerate(prefix.prompt.segments) if segment.level != "messages"]
+    if static:
+        beginnings[SHARED] = prefix.hashes[static[-1]]
+    if prefix.hashes and not turn_of(prefix.prompt):
+        beginnings[REPEATED] = prefix.hashes[-1]
+    return beginnings
+
+
+def begun(
+    beginnings: Mapping[str, bytes], last_used: Callable[[bytes], float | None], *, started: float, facts: CacheFacts
+) -> list[Observation]:
+    """Whether a session that began at `started`, begins as one did that was answered within a lifetime.
+
+    `last_used` tells when a session that begins so was last answered.
+    """
+    lifetime, seen = facts.ttls[0].seconds, []
+    for topic, hash_ in beginnings.items():
+        last = last_used(hash_)
+        in_time = last is not None and 0 <= started - last <= lifetime
+        seen.append(Observation(topic, float(in_time)))
+    return seen

@@ -1,0 +1,30 @@
+"""The decision of one turn: what is believed once a request has been seen, and the plan that follows from it.
+
+Live sessions and replayed ones decide here, so that a replay is the product and not a model of it.
+"""
+
+from __future__ import annotations
+
+from agentaccel.cache.beliefs import IN_TIME, Beliefs, Observation
+from agentaccel.cache.observe import Observed
+from agentaccel.cache.plan import plan
+from agentaccel.cache.prefix import Prefixes
+from agentaccel.cache.state import State
+from agentaccel.cache.weigh import View
+from agentaccel.facts import priors
+from agentaccel.types import CachePlan
+
+
+def decide(
+    state: State, observed: Observed, prefix: Prefixes, snapshot: Beliefs, *, now: float, ttl: str = "auto"
+) -> CachePlan:
+    """The plan for the request of `prefix`, made at `now` in a session that has come to `state`.
+
+    `observed` is what the request itself shows (`observe`), `snapshot` what was believed of the workload when the
+    session began, and `ttl` the user's choice of lifetime.
+    """
+    seen = state.seen.after(observed.stability, priors().memory)
+    if observed.in_time is not None:
+        seen = seen.after([Observation(IN_TIME, float(observed.in_time))], priors().pace_memory)
+    beliefs = snapshot.after(Observation(topic, yes, n) for topic, (yes, n) in seen.counts.items())
+    return plan(prefix, View(state=state, beliefs=beliefs, now=now, cut=observed.cut, ttl=ttl))
