@@ -22,6 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("session",),
     ("tooling", "clients", "explain"),
     ("accel",),
+    ("replay",),
     ("report",),
     ("demo", "testing"),
     ("cli",),

@@ -1,0 +1,1 @@
+"""Recorded conversations in virtual time: what they cost as recorded, and what they would cost under other rules."""

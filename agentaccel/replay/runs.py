@@ -1,0 +1,48 @@
+"""The nouns of a replay: recorded conversations with nothing of their content, only hashes, sizes and times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentaccel.cache.ledger import Mark
+from agentaccel.cache.prefix import Prefixes
+from agentaccel.types import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One request of a run."""
+
+    prefix: Prefixes
+    """The prompt, with one chained hash per segment; equal hashes are equal prefixes, in every run."""
+    tokens: tuple[int, ...]
+    """Tokens of the prefix that ends with each segment, inclusive; never decreasing. What the provider would count."""
+    started: float
+    """When the request was sent: seconds since the epoch, or since the beginning where the source has no times."""
+    visible: float
+    """When the reply began: what the request wrote can be read from then on."""
+    marks: tuple[Mark, ...] = ()
+    """The markers that it was sent with, ascending; empty where the source does not have them."""
+    recorded: Usage | None = None
+    """What the provider reported; None where the source does not say."""
+
+    @property
+    def total(self) -> int:
+        """Tokens of the whole prompt."""
+        return self.tokens[-1] if self.tokens else 0
+
+    def tokens_at(self, i: int) -> int:
+        """Tokens of the prefix that ends with segment i, inclusive; 0 for -1."""
+        return self.tokens[i] if i >= 0 else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One conversation, its steps in the order in which they were sent."""
+
+    id: str
+    workload: str
+    """What statistics are learned for."""
+    steps: tuple[Step, ...]
+    inferred: bool = False
+    """True where the prompts were rebuilt from usage alone, because the source has no bodies."""
