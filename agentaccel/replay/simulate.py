@@ -1,0 +1,187 @@
+"""Runs against one provider's cache in virtual time: with a fixed policy, or with the product's own decisions.
+
+All requests of all runs are served in the order in which they were sent, so that what one session wrote another can
+read. `accelerate` is the live line of `session.compose` and `session.settlement` over the same functions: observe,
+decide, send, settle, learn. Two things differ: a reply is settled when it begins, because a step does not say when it
+ended; and a run is a session from the start, so nothing is lost to requests that could not be grouped.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from agentaccel.cache.beginnings import beginnings_of, begun
+from agentaccel.cache.beliefs import Beliefs, snapshot_of
+from agentaccel.cache.decide import decide
+from agentaccel.cache.ledger import Mark
+from agentaccel.cache.marks import marks_of
+from agentaccel.cache.observe import Observed, observe
+from agentaccel.cache.settle import Sent, settle
+from agentaccel.cache.state import Head, State, head_of
+from agentaccel.facts import CacheFacts
+from agentaccel.replay.placements import Placement
+from agentaccel.replay.provider import Provider
+from agentaccel.replay.runs import Run, Step
+from agentaccel.types import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """What runs would have been billed for, and what they were sent with; in the order of the runs given."""
+
+    usages: tuple[tuple[Usage, ...], ...]
+    """Per run, one for each step; each adds up to `step.total`, and `output` is not known."""
+    marks: tuple[tuple[tuple[Mark, ...], ...], ...]
+    """Per run and step, the markers as sent."""
+
+
+def simulate(runs: Sequence[Run], placement: Placement) -> Simulated:
+    """Every request of `runs` with the markers of `placement`, against one cache that is empty at first."""
+    provider, results = Provider(), _Results(runs)
+    for run, number in in_order(runs):
+        step = runs[run].steps[number]
+        marks = placement(step)
+        results.put(run, number, marks, provider.serve(step, marks))
+    return results.done()
+
+
+def accelerate(runs: Sequence[Run], *, ttl: str = "auto", learned: Beliefs | None = None) -> Simulated:
+    """Every request of `runs` as agentaccel would have sent it, on top of its own markers.
+
+    `ttl` is the policy's choice of lifetime, and `learned` what is believed of each workload at first.
+    """
+    provider, results = Provider(), _Results(runs)
+    learning = _Learning(learned or Beliefs())
+    sessions = [_Session(run.workload) for run in runs]
+    for run, number in in_order(runs):
+        step = runs[run].steps[number]
+        learning.settle_until(step.started)
+        sent = sessions[run].send(step, provider, learning, ttl)
+        results.put(run, number, sent.marks, sent.usage)
+    return results.done()
+
+
+def in_order(runs: Sequence[Run]) -> Iterator[tuple[int, int]]:
+    """Run and step of every request in the order in which they were sent; one run's steps stay in theirs."""
+
+    def times(index: int) -> Iterator[tuple[float, int, int]]:
+        latest = float("-inf")
+        for number, step in enumerate(runs[index].steps):
+            latest = max(latest, step.started)
+            yield latest, index, number
+
+    for _, index, number in heapq.merge(*map(times, range(len(runs)))):
+        yield index, number
+
+
+def cost_of(usage: Usage, facts: CacheFacts) -> float:
+    """The input side of `usage` in uncached input tokens, by the multiples that `facts` state.
+
+    Raises ValueError for a usage that does not report the cache, and KeyError for a lifetime without a price.
+    """
+    if usage.uncached is None or usage.read is None or usage.write is None:
+        raise ValueError("the provider did not report what its cache did")
+    price = {ttl.label: ttl.write for ttl in facts.ttls}
+    written = sum(tokens * price[label] for label, tokens in usage.write.items() if tokens)
+    return usage.uncached + usage.read * facts.read + written
+
+
+# --- one session of the product ---------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Session:
+    """What the product has seen of one run. Mutable, as a live conversation is."""
+
+    workload: str
+    snapshot: Beliefs | None = None
+    state: State = field(default_factory=State)
+    head: Head | None = None
+
+    def send(self, step: Step, provider: Provider, learning: _Learning, ttl: str) -> Sent:
+        prefix, now = step.prefix, step.started
+        if self.snapshot is None:
+            self.snapshot = snapshot_of(learning.beliefs(self.workload))
+        observed = observe(self.state, self.head, prefix, now)
+        ours = marks_of(prefix, decide(self.state, observed, prefix, self.snapshot, now=now, ttl=ttl).markers)
+        marks = tuple(sorted((*step.marks, *ours), key=lambda mark: mark.at))
+        sent = Sent(
+            prefix=prefix,
+            marks=marks,
+            written_marks=step.marks,
+            started=now,
+            visible=step.visible,
+            usage=provider.serve(step, marks),
+            ours=bool(ours),
+        )
+        learning.wait(_Going(self, sent, observed, self.head))
+        return sent
+
+
+@dataclass(frozen=True, slots=True)
+class _Going:
+    """A request that has been sent and whose reply has not begun."""
+
+    session: _Session
+    sent: Sent
+    observed: Observed
+    head: Head | None
+    """The prompt before it, when it was sent."""
+
+
+@dataclass(slots=True)
+class _Learning:
+    """What the trace store would hold: beliefs by workload, when sessions began as others did; and open requests."""
+
+    first: Beliefs
+    _beliefs: dict[str, Beliefs] = field(default_factory=dict)
+    _last_used: dict[bytes, float] = field(default_factory=dict)
+    _open: list[tuple[float, int, _Going]] = field(default_factory=list)
+    _count: int = 0
+
+    def beliefs(self, workload: str) -> Beliefs:
+        return self._beliefs.get(workload, self.first)
+
+    def wait(self, going: _Going) -> None:
+        self._count += 1
+        heapq.heappush(self._open, (going.sent.visible, self._count, going))
+
+    def settle_until(self, now: float) -> None:
+        """Settle every request whose reply had begun by `now`."""
+        while self._open and self._open[0][0] <= now:
+            self._settle(heapq.heappop(self._open)[2])
+
+    def _settle(self, going: _Going) -> None:
+        session, sent = going.session, going.sent
+        settled = settle(session.state, going.head, sent, going.observed)
+        session.state = settled.state
+        session.head = head_of(sent.prefix, started=sent.started, tokens=sent.usage.input, message_id=None)
+        beginnings = beginnings_of(sent.prefix)
+        seen = list(settled.learned)
+        if settled.state.turns == 1:
+            seen += begun(beginnings, self._last_used.get, started=sent.started, facts=sent.prefix.facts)
+        self._beliefs[session.workload] = self.beliefs(session.workload).learned(seen)
+        self._last_used.update(dict.fromkeys(beginnings.values(), sent.visible))
+
+
+@dataclass(slots=True)
+class _Results:
+    """Gathers what comes in order of time back into the order of runs."""
+
+    runs: Sequence[Run]
+    _usages: list[list[Usage]] = field(init=False)
+    _marks: list[list[tuple[Mark, ...]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._usages = [[] for _ in self.runs]
+        self._marks = [[] for _ in self.runs]
+
+    def put(self, run: int, number: int, marks: tuple[Mark, ...], usage: Usage) -> None:
+        assert len(self._usages[run]) == number
+        self._usages[run].append(usage)
+        self._marks[run].append(marks)
+
+    def done(self) -> Simulated:
+        return Simulated(usages=tuple(map(tuple, self._usages)), marks=tuple(map(tuple, self._marks)))
