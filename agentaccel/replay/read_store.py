@@ -1,0 +1,54 @@
+"""The trace store as runs: every session with the prompts that it sent, so that a replay needs no content.
+
+`trace.prompts` says what cannot be told from a store. Left out are turns that were not answered, and those whose
+history the provider held. The markers of a step are the user's own: what agentaccel added is what a replay decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agentaccel.cache.marks import marks_of
+from agentaccel.cache.prefix import prefixes
+from agentaccel.replay.counting import counted
+from agentaccel.replay.pace import first_byte_of
+from agentaccel.replay.runs import Run, Step
+from agentaccel.replay.source import Rules
+from agentaccel.trace.prompts import Kept, kept_turns
+from agentaccel.trace.store import Store
+from agentaccel.types import Usage
+
+
+def runs_of_store(store: Store, rules: Rules | None = None) -> Iterator[Run]:
+    """The sessions of `store` in the order in which they began. Raises TraceError where it cannot be read."""
+    chosen = rules if rules is not None else Rules()
+    sessions: dict[str, list[Step]] = {}
+    first: dict[str, Kept] = {}
+    for kept in kept_turns(store):
+        step = _step(kept, sessions.get(kept.record.session), chosen)
+        if step is not None:
+            sessions.setdefault(kept.record.session, []).append(step)
+            first.setdefault(kept.record.session, kept)
+    for name, steps in sessions.items():
+        row = store.session(name)
+        workload = row.workload if row is not None else f"agent {first[name].record.agent or ''}"
+        yield Run(id=name, workload=workload, steps=tuple(steps))
+
+
+def _step(kept: Kept, before: list[Step] | None, rules: Rules) -> Step | None:
+    """The request as a step; None for one that is to be left out."""
+    record = kept.record
+    answered = record.outcome == "ok" or record.usage.input is not None
+    if not answered or record.held or not kept.segments:
+        return None
+    model, facts = rules.of(record.known_as or record.model)
+    prompt = kept.prompt(model, facts)
+    prefix = prefixes(prompt, facts)
+    return Step(
+        prefix=prefix,
+        tokens=counted(prefix, before[-1] if before else None, record.usage.input),
+        started=record.started,
+        visible=first_byte_of(record.started, record.first_byte, record.finished),
+        marks=marks_of(prefix, prompt.markers),
+        recorded=record.usage if record.usage != Usage() else None,
+    )

@@ -1,0 +1,70 @@
+"""What a reader of recorded conversations is told, and what it gives back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from agentaccel.errors import ConfigError, UnknownModel
+from agentaccel.facts import CacheFacts, cache_facts, platforms
+from agentaccel.replay.runs import Run
+
+PROVIDER = "anthropic"
+"""Whose rules a replay knows."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Rules:
+    """Under which model's rules recorded conversations are replayed. Remembers which names it had to replace."""
+
+    model: str | None = None
+    """For every request; None keeps the recorded one where the facts know it."""
+    default: str = "claude-sonnet-5"
+    """For recorded models that the facts do not know."""
+    platform: str = "api"
+    replaced: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Requests by recorded model and the one that stands in for it, where they differ."""
+    _known: dict[str, tuple[str, CacheFacts]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.platform not in platforms(PROVIDER):
+            raise ConfigError(f"{self.platform!r} is not a platform; there are {', '.join(platforms(PROVIDER))}")
+        for name in (self.model, self.default):
+            if name is not None and cache_facts(name, platform=self.platform) is None:
+                raise UnknownModel(name, "choose a model that `docs/reference/provider-facts.md` lists")
+
+    def of(self, recorded: str) -> tuple[str, CacheFacts]:
+        """The model whose rules hold for a request recorded with `recorded`, and these rules."""
+        if recorded not in self._known:
+            self._known[recorded] = self._find(recorded)
+        model, facts = self._known[recorded]
+        if model != recorded:
+            self.replaced[recorded, model] += 1
+        return model, facts
+
+    def _find(self, recorded: str) -> tuple[str, CacheFacts]:
+        for name in (self.model or recorded, self.default):
+            facts = cache_facts(name, platform=self.platform)
+            if facts is not None:
+                return name, facts
+        raise UnknownModel(recorded)  # the default was checked at construction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Recorded conversations of one origin, ready for a replay."""
+
+    name: str
+    runs: tuple[Run, ...]
+    """In the order of the source."""
+    untimed: frozenset[int] = frozenset()
+    """Runs, by their place, whose times are not recorded: their steps have yet to be placed in time (`pace`)."""
+    models: tuple[tuple[str, str], ...] = ()
+    """Recorded models and those that stand in for them, where they differ."""
+    notes: tuple[str, ...] = ()
+    """What was concluded, replaced or left out in reading; sentences."""
+
+    @property
+    def inferred(self) -> int:
+        """Runs whose prompts were rebuilt from usage alone."""
+        return sum(run.inferred for run in self.runs)
