@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from hashlib import blake2b
+from typing import Protocol
 
 import orjson
 
@@ -60,9 +61,33 @@ def digest(data: bytes, key: bytes = b"") -> bytes:
     return blake2b(data, digest_size=DIGEST_SIZE, key=key, person=TAG).digest()
 
 
+class Hash(Protocol):
+    """A hash under way."""
+
+    def copy(self) -> Hash: ...
+    def update(self, data: bytes, /) -> None: ...
+    def digest(self) -> bytes: ...
+
+
+def keyed(key: bytes) -> Hash:
+    """Where `digest` under `key` starts, for many values: copy it and go on.
+
+    >>> hash_ = keyed(b"k").copy()
+    >>> hash_.update(b"data")
+    >>> hash_.digest() == digest(b"data", b"k")
+    True
+    """
+    return blake2b(digest_size=DIGEST_SIZE, key=key, person=TAG)
+
+
+_ROOT_HASH = keyed(b"")
+
+
 def link(parent: bytes, child: bytes) -> bytes:
     """The hash of a chain that goes on from `parent` with `child`; both are hashes of this module."""
-    return blake2b(parent + child, digest_size=DIGEST_SIZE, person=TAG).digest()
+    hash_ = _ROOT_HASH.copy()
+    hash_.update(parent + child)
+    return hash_.digest()
 
 
 def chain(digests: Iterable[bytes], parent: bytes = ROOT) -> list[bytes]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from agentaccel.facts import Level
 
@@ -47,9 +47,11 @@ class Marker:
     """True for a marker that the plan adds, False for one that was in the request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """One cacheable unit in wire order: a tool, a system block or a content block, without its markers."""
+class Segment(NamedTuple):
+    """One cacheable unit in wire order: a tool, a system block or a content block, without its markers.
+
+    A named tuple and not a dataclass: a long prompt has thousands, and they are made four times as fast.
+    """
 
     level: Level
     path: Path
@@ -66,6 +68,20 @@ class Segment:
     """Length of the wire bytes, with what a picture or a document counts for in place of its base64."""
     markable: bool
     """Whether a marker on it is legal."""
+
+
+def agreeing(one: tuple[Segment, ...], other: tuple[Segment, ...]) -> int:
+    """How many segments two prompts begin with alike. Quick where they are the same objects."""
+    low, high = 0, min(len(one), len(other))
+    if one[:high] == other[:high]:
+        return high
+    while low < high - 1:
+        middle = (low + high) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

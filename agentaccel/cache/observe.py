@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from agentaccel.cache.beliefs import Observation
 from agentaccel.cache.places import PARAMETERS, TAIL, TOOLS, find, is_history
-from agentaccel.cache.prefix import Prefixes
+from agentaccel.cache.prefix import Prefixes, level_starts
 from agentaccel.cache.state import Head, State, shared_length
 from agentaccel.canonical import chain, digest
 from agentaccel.facts import LEVELS
@@ -84,15 +84,15 @@ def broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:
     """The name of the place where this prompt left the one before; None where it only grew."""
     if shared == len(head.hashes):
         return None
-    for level in LEVELS:
-        changed = _changed_parameters(head, prefix)
-        start = sum(head.levels[one] for one in LEVELS[: LEVELS.index(level)])
+    starts = level_starts(head.segments)
+    changed = _changed_parameters(head, prefix)
+    for level, start in zip(LEVELS, starts, strict=True):
         if shared == start:
             hit = [name for name in changed if level in _breaks(prefix, name)]
             if hit:
                 return PARAMETERS + hit[0]
     segments = prefix.prompt.segments
-    if shared < head.levels["tools"]:
+    if shared < starts[1]:
         return TOOLS
     if shared >= len(segments) or segments[shared].level == "messages":
         if shared >= head.last_message:
@@ -114,11 +114,11 @@ def _breaks(prefix: Prefixes, parameter: str) -> tuple[str, ...]:
 def _before(head: Head, prefix: Prefixes, name: str) -> bytes | None:
     """What stood at a place in the prompt before."""
     if name == TOOLS:
-        count = head.levels["tools"]
-        return chain(head.digests[:count])[-1] if count else None
+        tools = head.segments[: level_starts(head.segments)[1]]
+        return chain(segment.digest for segment in tools)[-1] if tools else None
     if name == PARAMETERS + "model":
         return digest(head.model.encode())
     if name.startswith(PARAMETERS):
         return head.parameters.get(name[len(PARAMETERS) :], b"")
     place = find(prefix, name)
-    return head.digests[place.index] if place is not None and place.index < len(head.digests) else None
+    return head.segments[place.index].digest if place is not None and place.index < len(head.segments) else None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
+from typing import Protocol
 
-from agentaccel.canonical import ROOT, chain, digest, link
+from agentaccel.canonical import ROOT, digest, link
 from agentaccel.facts import LEVELS, CacheFacts, Level
-from agentaccel.types import Prompt, Segment, show_path
+from agentaccel.types import Prompt, Segment, agreeing, show_path
 
 _RUNS = frozenset({"tool_use", "tool_result"})
 _THINKING = frozenset({"thinking", "redacted_thinking"})
@@ -23,6 +26,10 @@ class Prefixes:
     """Equal hashes are equal prefixes: same segments, same parameters that the provider renders before them."""
     sizes: tuple[int, ...]
     """Bytes of the prefix, inclusive of segment i."""
+    seeds: tuple[bytes, ...] = ()
+    """What each level begins with, from the parameters that break it; empty where not known."""
+    dropped: frozenset[int] = frozenset()
+    """Segments that the model does not get to see."""
 
     @cached_property
     def index(self) -> dict[bytes, int]:
@@ -52,34 +59,81 @@ class Prefixes:
         return i - 1
 
 
-def prefixes(prompt: Prompt, facts: CacheFacts) -> Prefixes:
+class Before(Protocol):
+    """A past prompt whose hashes the next one may go on from."""
+
+    @property
+    def segments(self) -> tuple[Segment, ...]: ...
+    @property
+    def hashes(self) -> tuple[bytes, ...]: ...
+    @property
+    def seeds(self) -> tuple[bytes, ...]: ...
+    @property
+    def dropped(self) -> frozenset[int]: ...
+
+
+def prefixes(prompt: Prompt, facts: CacheFacts, before: Before | None = None) -> Prefixes:
     """Chain the segments of `prompt`, mixing in at each level the parameters that break it.
 
     Where the model drops earlier thinking once a user speaks again, those blocks count for nothing: they are in the
-    request and not in the prompt.
+    request and not in the prompt. What the prompt has in common with `before` is not hashed again; the result is the
+    same.
     """
-    dropped = _dropped(prompt.segments) if facts.strips_thinking else frozenset[int]()
-    hashes: list[bytes] = []
-    sizes: list[int] = []
-    parent, size, place = ROOT, 0, 0
     segments = prompt.segments
-    system_tools = [
-        segment.digest for segment in segments if segment.level == "tools" and segment.kind in facts.system_tools
-    ]
-    for level in LEVELS:
-        parent = link(parent, _seed(prompt, facts, level))
-        if level == "system":
-            parent = chain(system_tools, parent)[-1] if system_tools else parent
-        while place < len(segments) and segments[place].level == level:
-            segment = segments[place]
-            apart = level == "tools" and segment.kind in facts.system_tools
-            if not apart and place not in dropped:
-                parent = link(parent, segment.digest)
-                size += segment.size
+    dropped = _dropped(segments) if facts.strips_thinking else frozenset[int]()
+    seeds = tuple(_seed(prompt, facts, level) for level in LEVELS)
+    starts = [*level_starts(segments), len(segments)]
+    known = _known(before, segments, seeds, starts) if before is not None and before.dropped == dropped else 0
+    hashes = list(before.hashes[:known]) if before is not None and known else []
+    parent = hashes[-1] if hashes else ROOT
+    for n, level in enumerate(LEVELS):
+        if starts[n] >= known:
+            parent = link(parent, seeds[n])
+            if level == "system":
+                for segment in segments[: starts[1]]:
+                    if segment.kind in facts.system_tools:
+                        parent = link(parent, segment.digest)
+        for place in range(max(starts[n], known), starts[n + 1]):
+            if place not in dropped and not _apart(segments[place], facts):
+                parent = link(parent, segments[place].digest)
             hashes.append(parent)
-            sizes.append(size)
-            place += 1
-    return Prefixes(prompt=prompt, facts=facts, hashes=tuple(hashes), sizes=tuple(sizes))
+    return Prefixes(
+        prompt=prompt, facts=facts, hashes=tuple(hashes), sizes=_sizes(segments, dropped, facts), seeds=seeds,
+        dropped=dropped,
+    )  # fmt: skip
+
+
+def level_starts(segments: tuple[Segment, ...]) -> tuple[int, int, int]:
+    """The index of the first segment of each level, or of what comes after an empty one."""
+    tools = bisect_left(segments, 1, key=_rank)
+    return 0, tools, bisect_left(segments, 2, lo=tools, key=_rank)
+
+
+def _known(before: Before, segments: tuple[Segment, ...], seeds: tuple[bytes, ...], starts: list[int]) -> int:
+    """Segments at the start whose hashes are those of `before`: up to the first that differs, or what it breaks."""
+    broken = (start for start, old, new in zip(starts, before.seeds, seeds, strict=False) if old != new)
+    return min(agreeing(before.segments, segments), next(broken, len(segments))) if before.seeds else 0
+
+
+def _sizes(segments: tuple[Segment, ...], dropped: frozenset[int], facts: CacheFacts) -> tuple[int, ...]:
+    sizes = [segment.size for segment in segments]
+    for place in dropped:
+        sizes[place] = 0
+    for place, segment in enumerate(segments):
+        if segment.level != "tools":
+            break
+        if _apart(segment, facts):
+            sizes[place] = 0
+    return tuple(accumulate(sizes))
+
+
+def _rank(segment: Segment) -> int:
+    return LEVELS.index(segment.level)
+
+
+def _apart(segment: Segment, facts: CacheFacts) -> bool:
+    """Whether a tool stands in the system prompt and not among the tools."""
+    return segment.level == "tools" and segment.kind in facts.system_tools
 
 
 def _seed(prompt: Prompt, facts: CacheFacts, level: Level) -> bytes:

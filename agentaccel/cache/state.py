@@ -13,21 +13,20 @@ from dataclasses import dataclass, field
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.ledger import Ledger
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.facts import LEVELS, Level
+from agentaccel.types import Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The last prompt of a conversation, in hashes."""
+    """The last prompt of a conversation, in hashes, whose segments later prompts share."""
 
     hashes: tuple[bytes, ...]
     """Prefix hash per segment."""
-    digests: tuple[bytes, ...]
-    """Digest per segment."""
-    sizes: tuple[int, ...]
-    """Bytes of each prefix."""
-    levels: Mapping[Level, int]
-    """Segments per level."""
+    segments: tuple[Segment, ...]
+    seeds: tuple[bytes, ...]
+    """As in `Prefixes`."""
+    dropped: frozenset[int]
+    """As in `Prefixes`."""
     parameters: Mapping[str, bytes]
     model: str
     messages: int
@@ -75,16 +74,18 @@ def head_of(prefix: Prefixes, *, started: float, tokens: int | None, message_id:
     """The prompt of `prefix` as a head for the next turn."""
     segments = prefix.prompt.segments
     last = prefix.prompt.messages - 1
-    own = (i for i, segment in enumerate(segments) if segment.level == "messages" and segment.path[1] == last)
+    start = len(segments)
+    while start and segments[start - 1].level == "messages" and segments[start - 1].path[1] == last:
+        start -= 1
     return Head(
         hashes=prefix.hashes,
-        digests=tuple(segment.digest for segment in segments),
-        sizes=prefix.sizes,
-        levels={level: sum(segment.level == level for segment in segments) for level in LEVELS},
+        segments=segments,
+        seeds=prefix.seeds,
+        dropped=prefix.dropped,
         parameters=prefix.prompt.parameters,
         model=prefix.prompt.model,
         messages=prefix.prompt.messages,
-        last_message=next(own, len(segments)),
+        last_message=start,
         started=started,
         tokens=tokens,
         message_id=message_id,

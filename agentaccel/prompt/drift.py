@@ -1,7 +1,7 @@
 """Where the prompt of a turn leaves the prompt of the turn before it, and the likely reason.
 
 Two ways in. `compare` has both requests and names the byte. `drift` has this request and a `Print` of the one before,
-which holds hashes only: it names the segment and, from checksums of 32-byte pieces, the piece, and judges the cause by
+which holds hashes only: it names the segment and, from checksums of 64-byte pieces, the piece, and judges the cause by
 what stands there now. So a live session can be explained without any content having been kept.
 """
 
@@ -12,31 +12,18 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
-from agentaccel.canonical import digest, identity_bytes, wire_bytes
+from agentaccel.canonical import identity_bytes, wire_bytes
 from agentaccel.facts import LEVELS, CacheFacts, Level
 from agentaccel.prompt.shapes import shape_at
-from agentaccel.types import Drift, Path, Prompt, Request, Segment, show_path
+from agentaccel.types import Drift, Path, Prompt, Request, Segment, agreeing, show_path
 
-PIECE = 32
+PIECE = 64
 """Bytes per checksum."""
-_MOST_PIECES = 512
+_MOST_PIECES = 256
 """Checksums kept per segment: a change behind the first 16 KiB of one block is placed in the block, not in a piece."""
 
 _ORDERED = frozenset({"tool_use", "custom"})
 """Kinds whose key order is worth telling apart from their content."""
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentPrint:
-    """What is kept of a segment of a past prompt."""
-
-    level: Level
-    name: str
-    digest: bytes
-    pieces: bytes
-    """One CRC-32 per piece of the segment's text, 4 bytes each."""
-    unordered: bytes
-    """Hash that does not depend on key order; empty where that is not told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +33,37 @@ class Print:
     model: str
     parameters: Mapping[str, bytes]
     messages: int
-    segments: tuple[SegmentPrint, ...]
+    segments: tuple[Segment, ...]
+    checks: tuple[bytes, ...]
+    """Per segment CRC-32s of 4 bytes: one that does not depend on key order, then one per piece of the text. Empty
+    where another process saw the prompt."""
 
 
 def imprint(prompt: Prompt, request: Request, before: Print | None = None) -> Print:
-    """The print of `request`; prints of segments that `before` holds are shared with it."""
-    known = {one.digest: one for one in before.segments} if before is not None else {}
+    """The print of `request`; what `before` holds of the same segments is shared with it."""
+    same = agreeing(before.segments, prompt.segments) if before is not None else 0
+    known: dict[bytes, bytes] = {}
+    if before is not None and same < len(before.segments):
+        known = {old.digest: checks for old, checks in zip(before.segments, before.checks, strict=True)}
+    checks = before.checks[:same] if before is not None else ()
+    fresh = tuple(known.get(one.digest) or _checks(one, request) for one in prompt.segments[same:])
     return Print(
         model=prompt.model,
         parameters=prompt.parameters,
         messages=prompt.messages,
-        segments=tuple(known.get(s.digest) or _segment_print(s, request) for s in prompt.segments),
+        segments=prompt.segments,
+        checks=checks + fresh,
     )
 
 
-def _segment_print(segment: Segment, request: Request) -> SegmentPrint:
+def _checks(segment: Segment, request: Request) -> bytes:
     value = value_at(request, segment.path)
-    unordered = digest(identity_bytes(_bare(value))) if segment.kind in _ORDERED else b""
-    return SegmentPrint(segment.level, segment.name, segment.digest, _pieces(text_of(value)), unordered)
+    return _unordered(segment.kind, value) + _pieces(text_of(value))
+
+
+def _unordered(kind: str, value: Any) -> bytes:
+    """A checksum that does not depend on key order; zeros where that is not told apart."""
+    return crc32(identity_bytes(_bare(value))).to_bytes(4, "little") if kind in _ORDERED else bytes(4)
 
 
 def _pieces(text: bytes) -> bytes:
@@ -97,7 +97,9 @@ def drift(before: Print, prompt: Prompt, request: Request, facts: CacheFacts) ->
 
 
 def _first_difference(before: Print, prompt: Prompt) -> int | None:
-    for i, (old, new) in enumerate(zip(before.segments, prompt.segments, strict=False)):
+    same = agreeing(before.segments, prompt.segments)
+    later = zip(before.segments[same:], prompt.segments[same:], strict=False)
+    for i, (old, new) in enumerate(later, same):
         if old.digest != new.digest:
             return i
     return len(prompt.segments) if len(prompt.segments) < len(before.segments) else None
@@ -127,23 +129,23 @@ def _tools(before: Print, prompt: Prompt) -> Drift | None:
 
 def _inside(before: Print, prompt: Prompt, request: Request, i: int) -> Drift:
     """The change of one segment: in place, or by another standing there."""
-    old, segment = before.segments[i], prompt.segments[i]
+    old, segment = before.checks[i], prompt.segments[i]
     value = value_at(request, segment.path)
     where = show_path(segment.path) + (".text" if isinstance(value, Mapping) and "text" in value else "")
-    if old.unordered and old.unordered == digest(identity_bytes(_bare(value))):
+    if segment.kind in _ORDERED and old[:4] == _unordered(segment.kind, value):
         return Drift(level=segment.level, where=where, likely="key order", detail="same content, keys in another order")
-    if not old.pieces:
+    if not old:
         likely = "edited history" if segment.level == "messages" else "edited text"
         return Drift(level=segment.level, where=where, likely=likely, detail="made in another process")
     text = text_of(value)
-    pieces = _pieces(text)
+    pieces, before_it = _pieces(text), old[4:]
     first = next(
-        (n for n in range(0, min(len(pieces), len(old.pieces)), 4) if pieces[n : n + 4] != old.pieces[n : n + 4]),
-        min(len(pieces), len(old.pieces)),
+        (n for n in range(0, min(len(pieces), len(before_it)), 4) if pieces[n : n + 4] != before_it[n : n + 4]),
+        min(len(pieces), len(before_it)),
     )
     start = first // 4 * PIECE
     likely = _likely(text, start, start + PIECE)
-    if segment.level == "messages" and (likely == "text" or not _same_pieces(pieces, old.pieces)):
+    if segment.level == "messages" and (likely == "text" or not _same_pieces(pieces, before_it)):
         likely = "edited history"
     detail = f"first difference in bytes {start} to {start + PIECE - 1} of {len(text)}"
     return Drift(level=segment.level, where=where, likely=_named(likely, segment.level), detail=detail)

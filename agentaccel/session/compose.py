@@ -44,6 +44,7 @@ class Composer:
     clock: Clock
     recorder: Recorder
     registry: Registry
+    _parts: anthropic.PartMemory = field(default_factory=anthropic.PartMemory)
     _said: set[str] = field(default_factory=set)
 
     @property
@@ -110,7 +111,10 @@ class Composer:
     def _read(self, request: Request, platform: str, model: str) -> tuple[Prompt, CacheFacts | None]:
         name = model or str(request.get("model", ""))
         facts = cache_facts(name, platform=platform, aliases=self.policy.aliases)
-        return anthropic.decode(request, facts, key=self.recorder.key, platform=platform, model=model), facts
+        prompt = anthropic.decode(
+            request, facts, key=self.recorder.key, platform=platform, model=model, memory=self._parts
+        )
+        return prompt, facts
 
     def _conversation(self, scope: Scope, prompt: Prompt, attempt: int) -> Conversation:
         session = scope.session
@@ -137,7 +141,7 @@ class Composer:
             self._open(conversation, prompt, now)
         prefix = observed = None
         if facts is not None:
-            prefix = prefixes(prompt, facts)
+            prefix = prefixes(prompt, facts, conversation.head)
             observed = observe(conversation.state, conversation.head, prefix, now)
         chosen = self._choose(conversation, prompt, prefix, observed, now)
         if "diagnostics" not in request:

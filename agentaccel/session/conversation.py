@@ -12,9 +12,9 @@ from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.prefix import prefixes
 from agentaccel.cache.state import Head, State, head_of
 from agentaccel.canonical import ROOT, digest, link
-from agentaccel.facts import LEVELS, CacheFacts
+from agentaccel.facts import CacheFacts
 from agentaccel.locks import Lock
-from agentaccel.prompt.drift import Print, SegmentPrint
+from agentaccel.prompt.drift import Print
 from agentaccel.trace.record import SessionRow, dump_json, dump_state, load_beliefs, load_state
 from agentaccel.trace.store import Store
 from agentaccel.types import Prompt, Segment
@@ -177,14 +177,18 @@ def _load_head(raw: Mapping[str, Any], store: Store, facts: CacheFacts, provider
         provider=provider,
         platform=facts.platform,
         model=raw["model"],
-        segments=tuple(replace(segment, path=("messages", 0)) for segment in segments),
+        segments=tuple(segment._replace(path=("messages", 0)) for segment in segments),
         parameters=parameters,
         markers=(),
         messages=raw["messages"],
         stream=False,
     )
     head = head_of(prefixes(prompt, facts), started=raw["started"], tokens=raw["tokens"], message_id=raw["message_id"])
-    prints = tuple(SegmentPrint(s.level, s.name, s.digest, b"", b"") for s in segments)
-    known = Print(model=raw["model"], parameters=parameters, messages=raw["messages"], segments=prints)
-    assert sum(head.levels[level] for level in LEVELS) == len(segments)
+    known = Print(
+        model=raw["model"],
+        parameters=parameters,
+        messages=raw["messages"],
+        segments=prompt.segments,
+        checks=(b"",) * len(segments),
+    )
     return replace(head, last_message=raw["last_message"]), known

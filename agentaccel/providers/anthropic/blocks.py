@@ -1,0 +1,264 @@
+"""Reading tools, system blocks and content blocks into segments.
+
+What is not understood becomes an opaque segment that carries no marker: a malformed request is the provider's to
+reject, not ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from sys import intern
+from typing import Any, NamedTuple, TypeGuard
+
+from agentaccel.canonical import Hash, keyed, wire_bytes
+from agentaccel.facts import CacheFacts, Level
+from agentaccel.providers.anthropic.edit import DEFAULT_TTL, MARK
+from agentaccel.types import Marker, Path, Segment, show_path
+
+_DATED_TYPE = re.compile(r"_\d{8}$")
+_MARK_BYTES = wire_bytes(MARK)
+"""A marker's name as it stands in the wire bytes; inside a string its quotes are escaped."""
+
+_HOLDS_BLOCKS = frozenset({"content", "source", "tool_references"})
+"""Fields of a block that may hold blocks; what stands elsewhere (a call's `input`) is the user's own data."""
+
+_PLAIN = b"\x00"
+"""Between what a message adds and a block's bytes."""
+
+_segment = tuple.__new__
+"""Makes a `Segment` in half the time that its own constructor takes."""
+
+THINKING = frozenset({"thinking", "redacted_thinking"})
+
+
+class Part(NamedTuple):
+    """What a stretch of a request reads as."""
+
+    segments: tuple[Segment, ...]
+    markers: tuple[Marker, ...]
+    """Those that its blocks carry, in wire order."""
+    misplaced: tuple[str, ...]
+    """Markers where none is allowed, as sentences."""
+    flags: frozenset[str]
+    """Properties of the content that break levels by themselves, named as in the facts."""
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads one stretch, and gathers what its blocks carry."""
+
+    facts: CacheFacts | None
+    keyed: Hash
+    """Where the hash of every segment starts."""
+    segments: list[Segment] = field(default_factory=list)
+    markers: list[Marker] = field(default_factory=list)
+    misplaced: list[str] = field(default_factory=list)
+    flags: set[str] = field(default_factory=set)
+
+    @classmethod
+    def under(cls, facts: CacheFacts | None, key: bytes) -> Reader:
+        return cls(facts, keyed(key))
+
+    def part(self) -> Part:
+        """What has been read; the reader is as new."""
+        read = Part(tuple(self.segments), tuple(self.markers), tuple(self.misplaced), frozenset(self.flags))
+        self.segments.clear()
+        if self.markers or self.flags:  # markers that are misplaced are among the markers
+            self.markers, self.misplaced, self.flags = [], [], set()
+        return read
+
+    def add(self, part: Part) -> None:
+        """Go on from what was read before."""
+        self.segments.extend(part.segments)
+        self.markers.extend(part.markers)
+        self.misplaced.extend(part.misplaced)
+        self.flags |= part.flags
+
+    def tools(self, tools: Sequence[Any]) -> None:
+        for index, tool in enumerate(tools):
+            path: Path = ("tools", index)
+            if not is_object(tool):
+                self._block("tools", path, tool, _PLAIN)
+                continue
+            kind = _DATED_TYPE.sub("", name_of(tool.get("type") or "custom"))
+            if tool.get("defer_loading") is True:
+                # Deferred tools stand outside the prefix: they can neither break it nor end it.
+                self._found(tool, path, allowed=False)
+                continue
+            self._block("tools", path, tool, _PLAIN, kind=kind, name=name_of(tool.get("name", "")))
+
+    def system(self, system: Any) -> None:
+        if isinstance(system, str):
+            # A bare string and the text block it stands for are one prompt: they must have one hash.
+            self._block("system", ("system",), {"type": "text", "text": system}, _PLAIN)
+            return
+        for index, block in enumerate(items(system)):
+            self._block("system", ("system", index), block, _PLAIN)
+
+    def messages(self, messages: Sequence[Any], start: int) -> None:
+        """Messages that stand from index `start` on."""
+        for index, message in enumerate(messages, start):
+            if not is_object(message):
+                self._block("messages", ("messages", index), message, _PLAIN)
+                continue
+            role = _word(message.get("role", ""))
+            # The role is part of the prompt, and so is whatever else a message carries beside its content.
+            plain = role.encode() + _PLAIN
+            head = plain
+            if len(message) > 2 or "content" not in message or "role" not in message:
+                rest = {name: value for name, value in message.items() if name not in ("role", "content")}
+                head = wire_bytes([role, rest]) + _PLAIN if rest else plain
+            content = message.get("content")
+            if isinstance(content, str):
+                text = {"type": "text", "text": content}
+                self._block("messages", ("messages", index, "content"), text, head, role)
+                continue
+            blocks = items(content)
+            if not blocks:
+                # No content to speak of, and yet a part of the prompt: its role and its other fields count.
+                self._block("messages", ("messages", index), message, plain, role, "opaque")
+            self._content(blocks, index, role, head, plain)
+
+    def _content(self, blocks: Sequence[Any], index: int, role: str, head: bytes, plain: bytes) -> None:
+        """The blocks of message `index`: most of every prompt, so what is common is read without detours.
+
+        That is a block of which nothing is special: no marker, no blocks in it, of a type that may carry a marker.
+        """
+        markable = self.facts.markable_blocks if self.facts is not None else frozenset[str]()
+        keyed, append = self.keyed.copy, self.segments.append
+        for place, block in enumerate(blocks):
+            path = ("messages", index, "content", place)
+            kind = block.get("type") if type(block) is dict and MARK not in block else None
+            if kind == "text":
+                text = block.get("text")
+                common = type(text) is str and text != "" and not text.isspace() and len(block) == 2
+            else:
+                common = type(kind) is str and _HOLDS_BLOCKS.isdisjoint(block)
+            if common and kind in markable:
+                data = wire_bytes(block)
+                hash_ = keyed()
+                hash_.update(head + data)
+                append(_segment(Segment, ("messages", path, intern(kind), role, "", hash_.digest(), len(data), True)))
+            else:
+                self._block("messages", path, block, head, role)
+            head = plain
+
+    def _block(
+        self, level: Level, path: Path, block: Any, head: bytes, role: str = "", kind: str = "", name: str = ""
+    ) -> None:
+        """One segment. Of the whole reading, this runs once per block: it is written for speed."""
+        data = wire_bytes(block)
+        markable, media = False, 0
+        if is_object(block):
+            kind = kind or _word(block.get("type") or "opaque")
+            markable = self._markable(level, kind, block)
+            holds = not _HOLDS_BLOCKS.isdisjoint(block)
+            if MARK in block or (holds and _MARK_BYTES in data):
+                data = wire_bytes(self._bare(block, path, markable))
+            if holds:
+                media = self._media(block)
+                self._notice(kind, block)
+        hash_ = self.keyed.copy()
+        hash_.update(head + data)
+        size = len(data) + media
+        self.segments.append(Segment(level, path, kind or "opaque", role, name, hash_.digest(), size, markable))
+
+    def _media(self, block: Any) -> int:
+        """What to add to the wire bytes of a block so that pictures and documents weigh what they count for."""
+        if self.facts is None or not is_object(block):
+            return 0
+        source, added = block.get("source"), 0
+        if is_object(source) and source.get("type") == "base64" and isinstance(source.get("data"), str):
+            size = len(source["data"])
+            tokens = self.facts.image_tokens if _kind(block) == "image" else size / self.facts.pdf_bytes_per_token
+            added = round(tokens * self.facts.bytes_per_token) - size
+        content = block.get("content")
+        return added + (sum(map(self._media, content)) if isinstance(content, list) else 0)
+
+    def _markable(self, level: Level, kind: str, block: Mapping[str, Any]) -> bool:
+        facts = self.facts
+        if facts is None or (MARK in block and block[MARK] is None):
+            return False  # None: the sender said in so many words that this block carries none
+        if kind == "text" and level != "tools":
+            # Empty text cannot carry a marker, and blank text is rejected as content anyway.
+            text = block.get("text")
+            return isinstance(text, str) and text != "" and not text.isspace()
+        if level == "tools":
+            return kind in facts.markable_tools and not _held_back(block)
+        return kind in facts.markable_blocks
+
+    def _notice(self, kind: str, block: Mapping[str, Any]) -> None:
+        if kind == "image":
+            self.flags.add("content.images")
+        elif kind == "document":
+            citations = block.get("citations")
+            if isinstance(citations, Mapping) and citations.get("enabled"):
+                self.flags.add("content.citations")
+
+    def _bare(self, block: Mapping[str, Any], path: Path, markable: bool) -> Mapping[str, Any]:
+        """`block` without markers, its own and nested ones, which are noted on the way."""
+        bare = {
+            name: self._inner(value, (*path, name)) if name in _HOLDS_BLOCKS else value
+            for name, value in block.items()
+            if name != MARK
+        }
+        if MARK in block:
+            self._found(block, path, allowed=markable)
+        return bare
+
+    def _inner(self, value: Any, path: Path) -> Any:
+        """What a block holds, without the markers on blocks in it, however deep they lie."""
+        if is_object(value):
+            return self._bare(value, path, _kind(value) not in THINKING)
+        if isinstance(value, list | tuple):
+            return [self._inner(item, (*path, index)) for index, item in enumerate(value)]
+        return value
+
+    def _found(self, block: Mapping[str, Any], path: Path, *, allowed: bool) -> None:
+        mark = block.get(MARK)
+        if mark is None:
+            return
+        self.markers.append(Marker(path=path, ttl=ttl_label(mark)))
+        if not allowed:
+            self.misplaced.append(f"{show_path(path)} cannot carry a marker")
+
+
+def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether `value` is a JSON object; a check against `Mapping` alone takes four times as long."""
+    return type(value) is dict or isinstance(value, Mapping)
+
+
+def items(value: Any) -> list[Any] | tuple[Any, ...]:
+    """`value` where it is a list, else nothing."""
+    return value if isinstance(value, list | tuple) else ()
+
+
+def ttl_label(mark: Any) -> str:
+    """The lifetime that a marker asks for; empty where it is not understood."""
+    return name_of(mark.get("ttl") or DEFAULT_TTL) if isinstance(mark, Mapping) else ""
+
+
+def name_of(value: Any) -> str:
+    """A name that every part of agentaccel can write down; lone surrogates in it are replaced."""
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def _kind(block: Any) -> str:
+    return _word(block.get("type") or "opaque") if is_object(block) else "opaque"
+
+
+def _word(value: Any) -> str:
+    """A name of which thousands of segments hold the same: as one object, where it is plain."""
+    return intern(value) if type(value) is str and value.isascii() else name_of(value)
+
+
+def _held_back(tool: Mapping[str, Any]) -> bool:
+    """Whether a toolset defers or leaves out some of its tools: its last one may then be none of the prefix."""
+    configs = tool.get("configs")
+    nested = configs.values() if isinstance(configs, Mapping) else ()
+    return any(
+        isinstance(config, Mapping) and (config.get("defer_loading") is True or config.get("enabled") is False)
+        for config in (tool.get("default_config"), *nested)
+    )
