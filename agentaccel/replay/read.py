@@ -1,0 +1,176 @@
+"""Files and folders of recorded conversations, told apart by their content, as sources for a replay.
+
+A file of agent runs is a source by itself. Session logs and prefix traces come one conversation a file, so those of one
+folder are one source: the folders right below the one that was named, or this one itself. A trace store is a source.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import orjson
+
+from agentaccel.errors import TraceError
+from agentaccel.replay.read_geometry import is_geometry, runs_of_session
+from agentaccel.replay.read_logs import read_logs
+from agentaccel.replay.read_runs import read_runs
+from agentaccel.replay.read_store import runs_of_store
+from agentaccel.replay.runs import Run
+from agentaccel.replay.source import Rules, Source
+from agentaccel.trace.importers import ImportTally, Progress
+from agentaccel.trace.importers.lines import Meter, parse, raw_lines, sizes
+from agentaccel.trace.store import open_reader
+
+Kind = Literal["store", "runs", "logs", "geometry"]
+
+_SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
+"""What is taken from a folder; a file that is named itself may be called anything."""
+
+_PEEK = 200
+"""Lines looked at, at most, to tell a file's format."""
+
+_SQLITE_MAGIC = b"SQLite format 3\x00"
+
+_LOG_FIELDS = {"sessionId", "uuid", "leafUuid", "messageId", "snapshot", "message"}
+"""A line of a session log has a `type` and at least one of these."""
+
+_MOST_BYTES = 256 << 20
+"""Unpacked size up to which a file that is one JSON value is read."""
+
+
+def read(paths: Iterable[Path], rules: Rules, tally: ImportTally, progress: Progress | None = None) -> list[Source]:
+    """Every source under `paths`, in the order of their names in each; those without a request are left out.
+
+    `tally` is filled while reading. Raises TraceError for a path that does not exist and for a store that is none; a
+    file of an unknown format is noted in `tally` and the others are read.
+    """
+    groups = _groups(paths, tally)
+    meter = Meter(sizes(file for group in groups for file in group.files), progress)
+    sources = [_source(group, rules, tally, meter) for group in groups]
+    return [source for source in sources if source.runs]
+
+
+@dataclass(slots=True)
+class _Group:
+    """Files that are one source."""
+
+    name: str
+    kind: Kind
+    files: list[Path] = field(default_factory=list)
+
+
+def _groups(paths: Iterable[Path], tally: ImportTally) -> list[_Group]:
+    groups: dict[tuple[Path, Kind], _Group] = {}
+    seen: set[Path] = set()
+    for path, place in _files(paths):
+        if path.resolve() in seen:
+            continue
+        seen.add(path.resolve())
+        kind = _kind(path)
+        if kind is None:
+            tally.unrecognised.append(str(path))
+            continue
+        alone = kind in ("runs", "store")
+        group = groups.setdefault((path if alone else place, kind), _Group(_stem(path if alone else place), kind))
+        group.files.append(path)
+    return list(groups.values())
+
+
+def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, Path]]:
+    """Every file, and the folder or file whose name it is grouped under."""
+    for given in paths:
+        if given.is_dir():
+            inside = sorted(path for path in given.rglob("*") if path.name.endswith(_SUFFIXES) and path.is_file())
+            for path in inside:
+                below = path.relative_to(given).parts
+                yield path, given / below[0] if len(below) > 1 else given
+        elif given.exists():
+            yield given, given
+        else:
+            raise TraceError(f"no such file or folder: {given}")
+
+
+def _stem(path: Path) -> str:
+    name = path.resolve().name
+    return next(
+        (name.removesuffix(end) for end in sorted(_SUFFIXES, key=len, reverse=True) if name.endswith(end)), name
+    )
+
+
+def _kind(path: Path) -> Kind | None:
+    """What a file is, by its content; None where that is not known."""
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC:
+                return "store"
+    except OSError:
+        return None
+    lines = raw_lines(path, ImportTally(), Meter(0, None))
+    for _, line in zip(range(_PEEK), lines, strict=False):
+        entry = parse(line, ImportTally())
+        if entry is None:
+            continue
+        if isinstance(entry.get("messages"), list) and not isinstance(entry.get("type"), str):
+            return "runs"
+        if isinstance(entry.get("type"), str) and not _LOG_FIELDS.isdisjoint(entry):
+            return "logs"
+    return "geometry" if path.name.endswith((".json", ".json.gz")) and is_geometry(_value(path)) else None
+
+
+def _value(path: Path) -> object:
+    """The one JSON value that a file holds; None where it holds none, or one that is too large."""
+    try:
+        with path.open("rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if packed else path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        return orjson.loads(data) if len(data) <= _MOST_BYTES else None
+    except (OSError, EOFError, ValueError):
+        return None
+
+
+def _source(group: _Group, rules: Rules, tally: ImportTally, meter: Meter) -> Source:
+    if group.kind == "runs":
+        tally.files += 1
+        return read_runs(raw_lines(group.files[0], tally, meter), group.name, rules, tally)
+    if group.kind == "logs":
+        done, total = meter.done, meter.total
+
+        def told(read: int, _: int) -> None:
+            if meter.progress is not None:
+                meter.progress(done + read, max(total, done + read))
+
+        source = read_logs(group.files, group.name, rules, tally, told)
+        meter.finish(sizes(group.files))
+        return source
+    before = rules.replaced.copy()
+    runs = _from_store(group.files[0], rules) if group.kind == "store" else _geometry(group.files, rules, tally)
+    meter.finish(sizes(group.files))
+    return Source(name=group.name, runs=runs, models=tuple(rules.replaced - before))
+
+
+def _from_store(path: Path, rules: Rules) -> tuple[Run, ...]:
+    with open_reader(path) as store:
+        return tuple(runs_of_store(store, rules))
+
+
+def _geometry(files: Sequence[Path], rules: Rules, tally: ImportTally) -> tuple[Run, ...]:
+    """One session after the other, because they do not say when they began."""
+    runs: list[Run] = []
+    begin = 0.0
+    for path in files:
+        value = _value(path)
+        assert isinstance(value, dict)
+        try:
+            session = list(runs_of_session(value, begin, rules))
+        except (KeyError, TypeError, ValueError) as error:
+            tally.unreadable.append(f"{path}: {error}")
+            continue
+        tally.files += 1
+        runs += session
+        begin = max((step.visible for run in session for step in run.steps), default=begin)
+    return tuple(runs)
