@@ -1,0 +1,106 @@
+"""A replay is the product in front of the provider: to the token, on scripts that both can run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentaccel.replay.placements import PLACEMENTS, as_recorded
+from agentaccel.replay.simulate import Simulated, accelerate, cost_of, in_order, simulate
+from agentaccel.types import Usage
+from tests.replay.live import SCRIPTS, Ask, counts, facts, growing, live, placed, runs_of, step_of
+
+
+def by_session(simulated: Simulated, names: list[str]) -> dict[str, list[Usage]]:
+    return {name: counts(usages) for name, usages in zip(names, simulated.usages, strict=True)}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_accelerated_runs_are_billed_as_the_live_product_is(script: str, tmp_path: Path) -> None:
+    """`Accel.turn` in front of the emulator against `accelerate`: the same usage, request by request."""
+    asks = SCRIPTS[script]()
+    started, usages = live(asks, tmp_path)
+    runs = runs_of(asks, started)
+    found = by_session(accelerate(runs), [run.id for run in runs])
+    assert found == {name: counts(of) for name, of in usages.items()}
+    assert any(usage.read for of in usages.values() for usage in of)
+
+
+@pytest.mark.parametrize("policy", PLACEMENTS)
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_fixed_policies_are_billed_as_by_the_emulator(script: str, policy: str, tmp_path: Path) -> None:
+    """The emulator shares no code with the replay's provider."""
+    asks = SCRIPTS[script]()
+    started, usages = placed(asks, PLACEMENTS[policy], tmp_path)
+    runs = runs_of(asks, started)
+    assert by_session(simulate(runs, PLACEMENTS[policy]), [run.id for run in runs]) == {
+        name: counts(of) for name, of in usages.items()
+    }
+
+
+def test_requests_that_overlap_cannot_read_one_another(tmp_path: Path) -> None:
+    """What a request writes can be read once its reply has begun, and the first reply makes it so."""
+    request = growing(1, system="Be brief. " * 900)[0]
+    starts = [0.0, 0.5, 1.2]
+    runs = runs_of([Ask(str(i), request) for i in range(3)], starts)
+    usages = [one for (one,) in simulate(runs, PLACEMENTS["tail"]).usages]
+    assert [bool(usage.read) for usage in usages] == [False, False, True]
+
+
+def test_an_old_entry_is_remembered_however_many_came_after_it() -> None:
+    """The provider has no bound on entries, unlike a session's ledger."""
+    asks = [Ask("a", one) for one in growing(70, system="Be brief. " * 900)]
+    asks.append(Ask("b", {**asks[0].request}))
+    runs = runs_of(asks, [2.0 * i for i in range(len(asks))])
+    simulated = simulate(runs, PLACEMENTS["automatic"])
+    assert simulated.usages[1][0].read == simulated.usages[1][0].input
+
+
+def test_the_policy_as_recorded_sends_the_markers_of_the_step() -> None:
+    """Whatever they were."""
+    asks = SCRIPTS["own_markers"]()
+    runs = runs_of(asks, [10.0 * i for i in range(len(asks))])
+    simulated = simulate(runs, as_recorded)
+    assert simulated.marks == tuple(tuple(step.marks for step in run.steps) for run in runs)
+    assert all(marks for run in simulated.marks for marks in run)
+
+
+def test_a_cost_counts_reads_and_writes_at_their_multiples() -> None:
+    """In uncached input tokens."""
+    usage = Usage(input=1000, read=500, write={"5m": 100, "1h": 200})
+    assert cost_of(usage, facts()) == pytest.approx(200 + 500 * 0.1 + 100 * 1.25 + 200 * 2)
+    with pytest.raises(ValueError, match="report"):
+        cost_of(Usage(input=1000), facts())
+
+
+@given(data=st.data())
+def test_bills_add_up_and_markers_are_legal(data: st.DataObject) -> None:
+    """Whatever the times and policies: every token is read, written or neither, and no request is refused."""
+    script = data.draw(st.sampled_from(sorted(SCRIPTS)))
+    asks = SCRIPTS[script]()
+    gaps = data.draw(st.lists(st.floats(0.0, 5000.0), min_size=len(asks), max_size=len(asks)))
+    runs = runs_of(asks, [sum(gaps[: i + 1]) for i in range(len(gaps))])
+    policy = data.draw(st.sampled_from([*PLACEMENTS, None]))
+    simulated = accelerate(runs) if policy is None else simulate(runs, PLACEMENTS[policy])
+    for run, usages, marked in zip(runs, simulated.usages, simulated.marks, strict=True):
+        for step, usage, marks in zip(run.steps, usages, marked, strict=True):
+            assert usage.input == step.total
+            assert usage.uncached is not None
+            assert usage.uncached >= 0
+            places = [mark.at for mark in marks]
+            assert places == sorted(set(places))
+            assert len(places) <= facts().max_markers
+            assert all(step.prefix.prompt.segments[at].markable for at in places)
+            seconds = [ttl.seconds for mark in marks for ttl in facts().ttls if ttl.label == mark.ttl]
+            assert seconds == sorted(seconds, reverse=True)
+
+
+def test_requests_are_served_in_the_order_of_their_times_and_of_their_runs() -> None:
+    """A run whose clock went back keeps its order."""
+    request = growing(1)[0]
+    asks = [Ask("a", request), Ask("a", request), Ask("b", request), Ask("b", request)]
+    assert list(in_order(runs_of(asks, [0.0, 20.0, 10.0, 5.0]))) == [(0, 0), (1, 0), (1, 1), (0, 1)]
+    assert step_of(request, 0.0).total > 0
