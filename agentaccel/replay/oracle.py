@@ -1,0 +1,139 @@
+"""The clairvoyant oracle: the cheapest legal markers for requests whose whole future is known.
+
+It answers "how much of what could be had was had". It may do what the planner may do without anybody's consent: add
+markers, within every rule of the provider, beside those that the sender had placed. Content, order and times stay.
+
+Two figures come out: a plan that can be sent, with its cost, and a bound that no plan can pass. Where they meet, the
+plan is the best there is. They meet for conversations that only grow, of any length, and for whatever is small enough
+to be searched; elsewhere the distance between them is how much is not known.
+
+Sources: the algorithm of the cache is the vendor's (see `agentaccel.cache.ledger`); the relaxation and its proof stand
+in `oracle_bound`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agentaccel.cache.ledger import Mark
+from agentaccel.replay.oracle_bound import futures
+from agentaccel.replay.oracle_paths import Cache, Placed, Request, Served, compiled, serve
+from agentaccel.replay.oracle_plan import planned
+from agentaccel.replay.oracle_search import improved, searched
+from agentaccel.replay.runs import Step
+from agentaccel.types import Usage
+
+_NOISE = 1e-9
+"""Costs that differ by less than this share are one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Best:
+    """The best plan that was found, and what no plan can do better than."""
+
+    cost: float
+    """Of the plan, for all requests together, in units of an uncached input token."""
+    bound: float
+    """No legal plan costs less; at most `cost`."""
+    exact: bool
+    """Whether no legal plan is cheaper: the bound is met, or every plan was looked at."""
+    usages: tuple[Usage, ...]
+    """What each request is billed for, in the order in which the steps were given; `output` is not known."""
+    marks: tuple[tuple[Mark, ...], ...]
+    """What each is sent with, ascending: the sender's own markers and ours."""
+
+
+def best(steps: Sequence[Step], *, ttls: Sequence[str] | None = None) -> Best:
+    """The cheapest legal markers for `steps`, which share one cache that is empty at first.
+
+    Steps are served in order of `started`, those of one moment as given. `ttls` restricts the lifetimes of the markers
+    that are added, by label; None allows all that the provider has. Costs are multiples of an uncached input token.
+    Steps that share no prefix are solved apart, so a source of many conversations is no harder than its hardest one.
+
+    Two requests of one conversation, 2,000 tokens and 500 more: the first is written at 1.25 and read at 0.1 by the
+    second, whose own 500 tokens nobody reads again.
+
+    >>> from agentaccel.facts import cache_facts
+    >>> from agentaccel.replay.synthetic import Piece, rendered
+    >>> pieces = [Piece("messages", "user", 2_000, b"q"), Piece("messages", "assistant", 500, b"a")]
+    >>> prompts = [rendered(pieces[:n], "claude-sonnet-5", cache_facts("claude-sonnet-5")) for n in (1, 2)]
+    >>> steps = [Step(prefix=p, tokens=t, started=n, visible=n) for n, (p, t) in enumerate(prompts)]
+    >>> found = best(steps)
+    >>> found.cost == 1.25 * 2_000 + 0.1 * 2_000 + 500, found.exact, found.marks[0]
+    (True, True, (Mark(at=0, ttl='5m'),))
+    """
+    requests = compiled(steps, ttls)
+    apart: dict[int, list[Request]] = {}
+    for request in requests:
+        apart.setdefault(request.nodes[0] if request.nodes else -1, []).append(request)
+    plans: dict[int, Placed] = {}
+    bound, exact = 0.0, True
+    for group in apart.values():
+        solved = _solve(group)
+        plans.update({request.index: placed for request, placed in zip(group, solved.plans, strict=True)})
+        bound += solved.bound
+        exact = exact and solved.exact
+    return _told(steps, requests, [plans[request.index] for request in requests], bound, exact)
+
+
+@dataclass(frozen=True, slots=True)
+class _Solved:
+    plans: Sequence[Placed]
+    bound: float
+    exact: bool
+
+
+def _solve(requests: Sequence[Request]) -> _Solved:
+    """The best plan for requests that share prefixes."""
+    known = futures(requests)
+    plans: Sequence[Placed] = planned(requests, known)
+    cost = cost_of_plans(requests, plans)
+    if cost > known.bound * (1 + _NOISE):
+        plans, cost = improved(requests, known, plans)
+    if cost <= known.bound * (1 + _NOISE):
+        return _Solved(plans, min(known.bound, cost), True)
+    found = searched(requests, known, plans, cost)
+    if found is None:
+        return _Solved(plans, known.bound, False)
+    plans, cost = found
+    return _Solved(plans, cost, True)
+
+
+def cost_of_plans(requests: Sequence[Request], plans: Sequence[Placed]) -> float:
+    """What `requests` cost with our markers of `plans`."""
+    return sum(one.cost for one in _served(requests, plans))
+
+
+def _served(requests: Sequence[Request], plans: Sequence[Placed]) -> list[Served]:
+    cache: Cache = {}
+    done: list[Served] = []
+    for request, placed in zip(requests, plans, strict=True):
+        done.append(serve(request, placed, cache))
+        cache = done[-1].cache
+    return done
+
+
+def _told(
+    steps: Sequence[Step], requests: Sequence[Request], plans: Sequence[Placed], bound: float, exact: bool
+) -> Best:
+    """The result in the terms of a replay, in the order of `steps`."""
+    served = _served(requests, plans)
+    order = sorted(range(len(steps)), key=lambda i: steps[i].started)
+    usages: dict[int, Usage] = {}
+    marks: dict[int, tuple[Mark, ...]] = {}
+    for request, placed, one in zip(requests, plans, served, strict=True):
+        labels = [ttl.label for ttl in request.facts.ttls]
+        ours = (Mark(request.segments[place], labels[life]) for place, life in placed)
+        given = order[request.index]
+        marks[given] = tuple(sorted((*request.step.marks, *ours), key=lambda mark: mark.at))
+        write = {labels[life]: tokens for life, tokens in one.write.items()}
+        usages[given] = Usage(input=request.step.total, read=one.read, write=write)
+    cost = sum(one.cost for one in served)
+    return Best(
+        cost=cost,
+        bound=min(bound, cost),
+        exact=exact,
+        usages=tuple(usages[i] for i in range(len(steps))),
+        marks=tuple(marks[i] for i in range(len(steps))),
+    )
