@@ -10,6 +10,11 @@ import agentaccel
 
 _COMMANDS = {
     "report": ("agentaccel.cli.report", "report_command", "What the cache did, why, and what it saved."),
+    "replay": (
+        "agentaccel.cli.replay",
+        "replay_command",
+        "What recorded conversations would cost under other policies.",
+    ),
     "explain": (
         "agentaccel.cli.explain",
         "explain_command",

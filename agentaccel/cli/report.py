@@ -49,7 +49,7 @@ def report_command(sources: tuple[Path, ...], by: By, causes: bool, form: str, p
     ~/.claude/projects.
     """
     try:
-        prices = _prices(price_file)
+        prices = read_prices(price_file)
         read = _from_logs if _are_logs(sources) else _from_store
         found = read(sources, by, causes, prices)
     except AgentAccelError as error:
@@ -60,7 +60,7 @@ def report_command(sources: tuple[Path, ...], by: By, causes: bool, form: str, p
     click.echo(_shown(found, form), nl=False)
 
 
-def _prices(path: Path | None) -> Override | None:
+def read_prices(path: Path | None) -> Override | None:
     """The user's prices, checked as a policy's are. Raises TraceError for a file that holds none."""
     if path is None:
         return None

@@ -1,0 +1,111 @@
+"""`agentaccel replay`: what recorded conversations cost, and what they would cost under other policies."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from agentaccel.cli.replay_text import notes_of, to_markdown, to_text
+from agentaccel.cli.report import MAX_WIDTH, MIN_WIDTH, read_prices
+from agentaccel.errors import AgentAccelError, TraceError
+from agentaccel.facts import lifetimes, platforms
+from agentaccel.replay.compare import Compared, columns_of, compare
+from agentaccel.replay.pace import paces
+from agentaccel.replay.read import read
+from agentaccel.replay.source import PROVIDER, Rules
+from agentaccel.trace.importers import ImportTally
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is, and how much there is."""
+
+
+@click.command("replay")
+@click.argument("traces", nargs=-1, required=True, metavar="TRACES...", type=click.Path(path_type=Path))
+@click.option("--model", help="Replay under the rules of this model; by default of the recorded one.")
+@click.option("--platform", type=click.Choice(platforms(PROVIDER)), default="api", help="Whose rules hold.")
+@click.option(
+    "--ttl", type=click.Choice(("auto", *lifetimes())), default="auto", help="Lifetime that agentaccel asks for."
+)
+@click.option(
+    "--gaps",
+    type=click.Choice([one.name for one in paces()]),
+    help="Draw times that are not recorded from this stated pace; by default from each.",
+)
+@click.option("--seed", type=int, default=0, help="Seed of the drawn times.")
+@click.option(
+    "--format", "form", type=click.Choice(("text", "markdown", "json")), default="text", help="How to show it."
+)
+@click.option(
+    "--prices",
+    "price_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help='Your prices: JSON like {"MODEL": {"input": 3, "output": 15}}, USD per million tokens.',
+)
+def replay_command(
+    traces: tuple[Path, ...],
+    model: str | None,
+    platform: str,
+    ttl: str,
+    gaps: str | None,
+    seed: int,
+    form: str,
+    price_file: Path | None,
+) -> None:
+    """Show what recorded conversations cost, and what they would cost under other policies.
+
+    TRACES are files and folders of agent runs, session logs or prefix traces, or trace stores. They are replayed in
+    virtual time through the planner and a model of the provider's cache; nothing is sent.
+    """
+    try:
+        rules, prices, tally = Rules(model=model, platform=platform), read_prices(price_file), ImportTally()
+        chosen = [one for one in paces() if gaps in (None, one.name)]
+        with _progress() as told:
+            sources = read(traces, rules, tally, lambda done, total: told("reading", done, total))
+            if not sources:
+                raise TraceError("; ".join(notes_of(tally)) or "there is no request in these files")
+            total, done = sum(columns_of(source, chosen) for source in sources), 0
+
+            def tell() -> None:
+                nonlocal done
+                done += 1
+                told("replaying", done, total)
+
+            found = [compare(one, chosen, seed=seed, ttl=ttl, prices=prices, tell=tell) for one in sources]
+    except AgentAccelError as error:
+        click.echo(f"agentaccel replay: {error}", err=True)
+        sys.exit(2)
+    click.echo(_shown(found, notes_of(tally), form), nl=False)
+
+
+def _shown(found: list[Compared], notes: list[str], form: str) -> str:
+    if form == "json":
+        return json.dumps({"sources": [asdict(one) for one in found], "notes": notes}, indent=2) + "\n"
+    if form == "markdown":
+        return to_markdown(found, notes)
+    from rich.console import Console
+
+    console = Console()  # knows the terminal's width, and NO_COLOR
+    width = min(max(console.width, MIN_WIDTH), MAX_WIDTH) if console.is_terminal else 80
+    return to_text(found, notes, width, color=console.is_terminal and not console.no_color)
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Progress]:
+    """A bar on standard error, where that is a terminal; it goes away when it is done."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)

@@ -1,0 +1,144 @@
+"""How a comparison of policies looks: on a terminal, and in Markdown."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Sequence
+
+from agentaccel.replay.compare import Column, Compared, Table
+from agentaccel.replay.pace import pace
+from agentaccel.report.numbers import NA, clean, plural, share, short, usd
+from agentaccel.trace.importers import ImportTally
+
+HEADER = ("policy", "hit rate", "read", "written", "input, USD", "to none")
+"""Columns of a table; the last is the cost in uncached input tokens as a multiple of what no caching costs."""
+
+LISTED = 4
+"""Names written out in a note."""
+
+Row = tuple[str, ...]
+
+
+def to_text(found: Sequence[Compared], notes: Sequence[str], width: int, *, color: bool) -> str:
+    """Every comparison for a terminal of `width` columns."""
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=width,
+        force_terminal=color,
+        color_system="standard" if color else None,
+        highlight=False,
+        markup=False,
+    )
+    for one in found:
+        console.print(f"{clean(one.name)}: {_headline(one)}", style="bold")
+        for table in one.tables:
+            if table.pace is not None:
+                console.print(f"  times drawn as {table.pace}", style="cyan")
+            grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
+            for i, name in enumerate(HEADER):
+                grid.add_column(f"  {name}" if i == 0 else name, justify="right" if i else "left", no_wrap=True)
+            for row in _rows(one, table):
+                grid.add_row(f"  {row[0]}", *row[1:])
+            console.print(grid)
+        for note in one.notes:
+            console.print(_wrapped(f"note: {clean(note)}", width, "  "), style="yellow")
+        console.print()
+    for note in (*_pace_notes(found), *notes, _LEGEND):
+        console.print(_wrapped(f"note: {clean(note)}", width, ""), style="yellow")
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def to_markdown(found: Sequence[Compared], notes: Sequence[str]) -> str:
+    """Every comparison for a pull request or a page."""
+    parts = ["# agentaccel replay"]
+    for one in found:
+        parts += [f"## {_plain(one.name)}", _plain(_headline(one))]
+        for table in one.tables:
+            if table.pace is not None:
+                parts.append(f"Times drawn as {_plain(table.pace)}:")
+            rule = ("---", *("--:" for _ in HEADER[1:]))
+            rows = (HEADER, rule, *_rows(one, table))
+            parts.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
+        if one.notes:
+            parts.append("\n".join(f"- {_plain(note)}" for note in one.notes))
+    parts.append("\n".join(f"- {_plain(note)}" for note in (*_pace_notes(found), *notes, _LEGEND)))
+    return "\n\n".join(parts) + "\n"
+
+
+def notes_of(tally: ImportTally) -> list[str]:
+    """What reading came across, as sentences."""
+    notes = []
+    if tally.skipped:
+        notes.append(f"{tally.skipped:,} of {tally.lines:,} lines could not be read and were skipped")
+    if tally.cut:
+        notes.append(f"{tally.cut:,} last lines were cut or still being written, and were skipped")
+    if tally.duplicates:
+        notes.append(f"{tally.duplicates:,} replies or runs were there more than once and count once")
+    if tally.unrecognised:
+        notes.append(f"in no format that a replay knows: {_list(tally.unrecognised)}")
+    if tally.unreadable:
+        notes.append(f"not readable to the end: {_list(tally.unreadable)}")
+    return notes
+
+
+_LEGEND = (
+    "policies take the place of a request's own markers, agentaccel adds to them; input alone is priced, at the latest "
+    "prices known of the models whose rules are applied; best is the cheapest plan that was found in hindsight, and "
+    "after > stands what no plan can be cheaper than"
+)
+
+
+def _headline(one: Compared) -> str:
+    models = ", ".join(f"{clean(name)} ({count:,})" for name, count in sorted(one.models.items()))
+    parts = (plural(one.sessions, "session"), plural(one.requests, "request"), f"{short(one.tokens)} input tokens")
+    return f"{', '.join(parts)}, {models}"
+
+
+def _pace_notes(found: Sequence[Compared]) -> list[str]:
+    """What stands behind the names of the paces that were used."""
+    names = dict.fromkeys(table.pace for one in found for table in one.tables if table.pace is not None)
+    return [f"{name}: {pace(name).why}" for name in names]
+
+
+def _rows(one: Compared, table: Table) -> list[Row]:
+    none = table.column("none").units
+    return [_row(column, one.tokens, none) for column in table.columns]
+
+
+def _row(column: Column, tokens: int, none: float | None) -> Row:
+    rate = column.read / tokens if column.read is not None and tokens else None
+    written = sum(column.write.values()) if column.write is not None else None
+    return (column.name, share(rate), short(column.read), short(written), usd(column.usd), _to_none(column, none))
+
+
+def _to_none(column: Column, none: float | None) -> str:
+    if column.units is None or not none:
+        return NA
+    bound = f" >{column.bound / none:.3f}" if column.bound is not None else ""
+    return f"{column.units / none:.3f}{bound}"
+
+
+def _wrapped(text: str, width: int, indent: str) -> str:
+    return textwrap.fill(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return "".join(f"\\{char}" if char in "\\`*_{}[]<>|#" else char for char in clean(text))
+
+
+def _list(names: Sequence[str]) -> str:
+    more = len(names) - LISTED
+    return ", ".join(names[:LISTED]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,172 @@
+"""What a source cost as recorded, and what it would cost: one column for each policy, one table for each pace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agentaccel.cache.price import Override, input_cost, price_card
+from agentaccel.replay.oracle import best
+from agentaccel.replay.pace import Pace, placed
+from agentaccel.replay.placements import PLACEMENTS
+from agentaccel.replay.runs import Run, Step
+from agentaccel.replay.simulate import Simulated, accelerate, cost_of, simulate
+from agentaccel.replay.source import Source
+from agentaccel.types import Usage
+
+AS_RECORDED, ACCELERATED, BEST = "as recorded", "agentaccel", "best"
+
+Billed = Sequence[tuple[Step, Usage | None]]
+"""Requests and what they are billed for; None where the source does not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """The bill of all requests of a source under one policy. None: not known, because some request's bill is not."""
+
+    name: str
+    read: int | None
+    """Input tokens read from the cache."""
+    write: Mapping[str, int] | None
+    """Input tokens written to it, by the label of the lifetime."""
+    units: float | None
+    """Cost of the input in uncached input tokens, by the multiples of each request's model."""
+    usd: float | None
+    """Cost of the input at the prices of each request's model; also None where some price is not known."""
+    bound: float | None = None
+    """For the best: no legal plan costs less units; None where this one is proven to be the cheapest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The columns of one source at one pace."""
+
+    pace: str | None
+    """The stated pace that missing times were drawn from; None where all were recorded."""
+    columns: tuple[Column, ...]
+
+    def column(self, name: str) -> Column:
+        """The column called `name`. Raises KeyError where there is none."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One source under every policy."""
+
+    name: str
+    sessions: int
+    requests: int
+    tokens: int
+    """Input tokens of all requests."""
+    models: Mapping[str, int]
+    """Requests by the model whose rules were applied."""
+    tables: tuple[Table, ...]
+    notes: tuple[str, ...]
+
+
+def compare(
+    source: Source,
+    paces: Sequence[Pace],
+    *,
+    seed: int = 0,
+    ttl: str = "auto",
+    prices: Override | None = None,
+    tell: Callable[[], None] = lambda: None,
+) -> Compared:
+    """Replay `source`, drawing missing times from each of `paces`.
+
+    `ttl` is the policy's choice of lifetime for agentaccel. `tell` is called after each column, of which `columns_of`
+    says how many there will be.
+    """
+    tables = []
+    for pace in _paces(source, paces):
+        runs = source.runs if pace is None else placed(source.runs, source.untimed, pace, seed)
+        columns = []
+        for column in _columns(runs, ttl, prices):
+            columns.append(column)
+            tell()
+        tables.append(Table(pace=pace.name if pace is not None else None, columns=tuple(columns)))
+    steps = [step for run in source.runs for step in run.steps]
+    return Compared(
+        name=source.name,
+        sessions=len(source.runs),
+        requests=len(steps),
+        tokens=sum(step.total for step in steps),
+        models=dict(Counter(step.prefix.prompt.model for step in steps)),
+        tables=tuple(tables),
+        notes=tuple(_notes(source, steps, seed)),
+    )
+
+
+def columns_of(source: Source, paces: Sequence[Pace]) -> int:
+    """How many columns a comparison of `source` has in all its tables."""
+    return len(_paces(source, paces)) * (len(PLACEMENTS) + 3)
+
+
+def _paces(source: Source, paces: Sequence[Pace]) -> Sequence[Pace | None]:
+    return paces if source.untimed else [None]
+
+
+def _columns(runs: Sequence[Run], ttl: str, prices: Override | None) -> Iterator[Column]:
+    steps = [step for run in runs for step in run.steps]
+    yield _column(AS_RECORDED, [(step, step.recorded) for step in steps], prices)
+    for name, placement in PLACEMENTS.items():
+        yield _column(name, _billed(steps, simulate(runs, placement)), prices)
+    yield _column(ACCELERATED, _billed(steps, accelerate(runs, ttl=ttl)), prices)
+    found = best(steps)
+    bound = None if found.exact else found.bound
+    yield _column(BEST, list(zip(steps, found.usages, strict=True)), prices, bound)
+
+
+def _billed(steps: Sequence[Step], simulated: Simulated) -> Billed:
+    usages = [usage for run in simulated.usages for usage in run]
+    return list(zip(steps, usages, strict=True))
+
+
+def _column(name: str, billed: Billed, prices: Override | None, bound: float | None = None) -> Column:
+    if not all(_told(step, usage) for step, usage in billed):
+        return Column(name=name, read=None, write=None, units=None, usd=None)
+    write: Counter[str] = Counter()
+    read, units, usd = 0, 0.0, 0.0
+    priced = True
+    for step, usage in billed:
+        assert usage is not None
+        prompt = step.prefix.prompt
+        read += usage.read or 0
+        write.update(usage.write or {})
+        units += cost_of(usage, step.prefix.facts)
+        card = price_card(prompt.provider, prompt.model, input_tokens=usage.input or 0, override=prices)
+        cost = input_cost(card, usage)
+        priced = priced and cost is not None
+        usd += cost or 0.0
+    return Column(name=name, read=read, write=dict(write), units=units, usd=usd if priced else None, bound=bound)
+
+
+def _told(step: Step, usage: Usage | None) -> bool:
+    """Whether a bill is known and has a meaning under the rules of the replay."""
+    if usage is None or usage.uncached is None:
+        return False
+    return all(step.prefix.facts.ttl(label) is not None for label, tokens in (usage.write or {}).items() if tokens)
+
+
+def _notes(source: Source, steps: Sequence[Step], seed: int) -> Iterator[str]:
+    if source.inferred:
+        yield (
+            f"prompts of {source.inferred:,} of {len(source.runs):,} sessions are inferred from usage alone: "
+            "the source has no bodies, or its text cannot have been the prompt"
+        )
+    if source.untimed:
+        some = f"{len(source.untimed):,} of {len(source.runs):,}"
+        yield f"times of {some} sessions are not recorded and drawn from stated paces, seed {seed}"
+    for replayed in dict.fromkeys(replayed for _, replayed in source.models):
+        names = ", ".join(name or "an unnamed model" for name, other in source.models if other == replayed)
+        yield f"replayed under the rules of {replayed}: {names}"
+    reported = sum(step.recorded is not None and step.recorded.reported for step in steps)
+    if 0 < reported < len(steps):
+        yield f"only {reported:,} of {len(steps):,} requests say what their cache did: no bill as recorded"
+    yield from source.notes
