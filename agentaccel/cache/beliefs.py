@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 from agentaccel.facts import Priors, priors
 
 IN_TIME, SHARED, REPEATED = "in_time", "shared", "repeated"
-_LAST_TURN = 3
+MANY_TURNS = 3
 """From this request on, all are one topic: by then it matters that a session is long, not how long."""
 
 
 def goes_on_topic(turn: int) -> str:
     """The topic under which it is counted that the request with index `turn` was followed."""
-    return f"goes_on/{min(turn, _LAST_TURN)}"
+    return f"goes_on/{min(turn, MANY_TURNS)}"
 
 
 def remembered(topic: str) -> float:
@@ -54,6 +54,14 @@ class Beliefs:
         for one in seen:
             yes, n = counts.get(one.topic, (0.0, 0.0))
             counts[one.topic] = (yes * fade + one.yes, n * fade + one.n)
+        return Beliefs(counts)
+
+    def joined(self, other: Beliefs) -> Beliefs:
+        """These beliefs and what `other` counted."""
+        counts = dict(self.counts)
+        for topic, (yes, n) in other.counts.items():
+            held = counts.get(topic)
+            counts[topic] = (yes, n) if held is None else (held[0] + yes, held[1] + n)
         return Beliefs(counts)
 
     def learned(self, seen: Iterable[Observation]) -> Beliefs:

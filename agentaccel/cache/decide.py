@@ -26,5 +26,4 @@ def decide(
     seen = state.seen.after(observed.stability, priors().memory)
     if observed.in_time is not None:
         seen = seen.after([Observation(IN_TIME, float(observed.in_time))], priors().pace_memory)
-    beliefs = snapshot.after(Observation(topic, yes, n) for topic, (yes, n) in seen.counts.items())
-    return plan(prefix, View(state=state, beliefs=beliefs, now=now, cut=observed.cut, ttl=ttl))
+    return plan(prefix, View(state=state, beliefs=snapshot.joined(seen), now=now, cut=observed.cut, ttl=ttl))

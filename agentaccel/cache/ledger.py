@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentaccel.cache.prefix import Prefixes
+from agentaccel.facts import CacheFacts
 from agentaccel.types import Expected
 
 
@@ -77,29 +78,37 @@ def bill(prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool], t
 
     `tokens(i)` must not decrease. The caller leaves out marks on prefixes below the model's minimum: they do nothing.
     """
-    facts = prefix.facts
     valid = tuple(marks)
     hit = _hit(prefix, valid, live, positions)
-    total = tokens(len(prefix.hashes) - 1)
+    expected = charge(prefix.facts, valid, tokens, hit=hit, total=tokens(len(prefix.hashes) - 1))
+    return Bill(hit=hit, expected=expected, written=valid)
+
+
+def charge(facts: CacheFacts, marks: Sequence[Mark], tokens: Tokens, *, hit: int, total: float) -> Expected:
+    """The tokens that are read, written and neither, when `marks` (ascending) find the prefix up to `hit`."""
     read = done = tokens(hit)
     write: dict[str, float] = {}
-    for ttl in sorted(facts.ttls, key=lambda ttl: -ttl.seconds):
-        reach = max((tokens(mark.at) for mark in valid if mark.ttl == ttl.label), default=0.0)
+    for ttl in reversed(facts.ttls):
+        last = next((mark.at for mark in reversed(marks) if mark.ttl == ttl.label), -1)
+        reach = tokens(last)
         if reach > done:
             write[ttl.label] = reach - done
             done = reach
-    return Bill(hit=hit, expected=Expected(read=read, write=write, uncached=total - done), written=valid)
+    return Expected(read=read, write=write, uncached=total - done)
 
 
 def _hit(prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool], positions: str) -> int:
-    for mark in reversed(marks):
-        at = mark.at
-        for _ in range(prefix.facts.lookback):
-            if live(at):
-                return at
-            at = prefix.previous(at, positions)
-            if at < 0:
-                break
+    return next((hit for mark in reversed(marks) if (hit := found(prefix, mark.at, live, positions)) >= 0), -1)
+
+
+def found(prefix: Prefixes, at: int, live: Callable[[int], bool], positions: str) -> int:
+    """The longest live prefix that a marker at segment `at` finds within the lookback; -1 where it finds none."""
+    for _ in range(prefix.facts.lookback):
+        if live(at):
+            return at
+        at = prefix.previous(at, positions)
+        if at < 0:
+            break
     return -1
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from typing import Any
 
+from agentaccel.cache.beliefs import MANY_TURNS
 from agentaccel.cache.ledger import Mark, Tokens
-from agentaccel.cache.prefix import Prefixes
-from agentaccel.types import Marker, Prompt
+from agentaccel.cache.prefix import Prefixes, level_starts
+from agentaccel.facts import LEVELS
+from agentaccel.types import Marker, Path, Prompt
 
 
 def marks_of(prefix: Prefixes, markers: Sequence[Marker]) -> tuple[Mark, ...]:
@@ -14,20 +18,28 @@ def marks_of(prefix: Prefixes, markers: Sequence[Marker]) -> tuple[Mark, ...]:
 
     The top-level marker stands on the last block that can carry one; where none can, it does nothing.
     """
-    segments = prefix.prompt.segments
-    by_path = {segment.path: i for i, segment in enumerate(segments)}
-    marks: list[Mark] = []
-    for marker in markers:
-        at = by_path.get(marker.path)
-        if marker.path == ():
-            at = next((i for i in reversed(range(len(segments))) if segments[i].markable), None)
-        elif at is None:
-            at = next(
-                (by_path[marker.path[:n]] for n in range(len(marker.path), 0, -1) if marker.path[:n] in by_path), None
-            )
-        if at is not None:
-            marks.append(Mark(at, marker.ttl))
+    marks = [Mark(at, marker.ttl) for marker in markers if (at := _segment_at(prefix.prompt, marker.path)) is not None]
     return tuple(sorted(marks, key=lambda mark: mark.at))
+
+
+def _segment_at(prompt: Prompt, path: Path) -> int | None:
+    """The segment that stands at `path` or holds what does; the empty path is the last that can carry a marker."""
+    segments = prompt.segments
+    if not path:
+        return next((i for i in reversed(range(len(segments))) if segments[i].markable), None)
+    starts = (*level_starts(segments), len(segments))
+    level = LEVELS.index(path[0]) if path[0] in LEVELS else 0
+    if path[0] == "messages" and len(path) > 1:
+        low = bisect_left(segments, path[1], lo=starts[2], key=lambda segment: segment.path[1])
+    else:
+        low = starts[level]
+    for i in range(low, starts[level + 1]):
+        own = segments[i].path
+        if own == path[: len(own)]:
+            return i
+        if own[:2] > path[:2]:
+            break
+    return None
 
 
 def reaching(tokens: Tokens, marks: Sequence[Mark], minimum: int) -> tuple[Mark, ...]:
@@ -36,8 +48,13 @@ def reaching(tokens: Tokens, marks: Sequence[Mark], minimum: int) -> tuple[Mark,
 
 
 def turn_of(prompt: Prompt) -> int:
-    """How many replies the prompt holds: 0 for a first request, in whichever process it is made."""
-    replies = {segment.path[1] for segment in prompt.segments if segment.role == "assistant"}
+    """How many replies the prompt holds, counted up to `MANY_TURNS`: 0 for a first request, whoever makes it."""
+    replies: set[Any] = set()
+    for segment in prompt.segments:
+        if segment.role == "assistant":
+            replies.add(segment.path[1])
+            if len(replies) == MANY_TURNS:
+                break
     return len(replies)
 
 

@@ -9,12 +9,13 @@ nothing up to the marker has changed by then. Both are probabilities, stated fir
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
+from agentaccel.cache.ledger import Mark
 from agentaccel.cache.marks import before_last_reply, new_tail
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.cache.weigh import Candidate, Scene, View, bill_now, expected_cost, reaches_minimum, scene_of
+from agentaccel.cache.weigh import Candidate, Scene, View, expected_bill, expected_cost, reaches_minimum, scene_of
 from agentaccel.facts import Ttl
 from agentaccel.types import CachePlan, Marker, Prompt, show_path
 
@@ -27,15 +28,16 @@ def plan(prefix: Prefixes, view: View) -> CachePlan:
         return CachePlan(reasons=(refusal,))
     scene = scene_of(prefix, view)
     room = scene.facts.max_markers - len(prompt.markers)
-    candidates = [one for one in _candidates(scene) if reaches_minimum(scene, one.at)]
-    chosen = _choose(scene, candidates, room) if room > 0 else ()
-    reasons = list(_remarks(scene, candidates, chosen, room))
+    candidates = [one for one in _candidates(scene) if reaches_minimum(scene.scale, scene.facts, one.at)]
     bare = expected_cost(scene, ())
+    chosen, cost = _choose(scene, candidates, room, bare)
     return CachePlan(
-        markers=tuple(Marker(path=_path(prefix, one.at), ttl=one.ttl, reason=one.reason, ours=True) for one in chosen),
-        reasons=tuple(reasons),
-        expected=bill_now(scene, chosen).expected,
-        saving=bare - expected_cost(scene, chosen),
+        markers=tuple(
+            Marker(path=_path(prefix, one.at), ttl=one.mark.ttl, reason=one.reason, ours=True) for one in chosen
+        ),
+        reasons=tuple(_remarks(scene, candidates, chosen, room)),
+        expected=expected_bill(scene, chosen),
+        saving=bare - cost,
     )
 
 
@@ -57,23 +59,25 @@ def _candidates(scene: Scene) -> list[Candidate]:
     ends: list[tuple[int, str]] = []
     tail = new_tail(prompt)
     previous = before_last_reply(prompt)
-    tools = max((i for i, s in enumerate(segments) if s.level == "tools"), default=-1)
     breaks = [start for start, _ in scene.survival if start > 0]
     ends.append((tail, "new tail: the next request of this conversation reads up to here"))
     ends.append((previous, "previous tail: the last request wrote here, so a lookback limit cannot lose it"))
     ends.append((scene.static, "end of system: every request with these instructions shares it"))
-    ends.append((tools, "end of tools: survives a change of the system prompt"))
+    ends.append((scene.tools, "end of tools: survives a change of the system prompt"))
     ends.extend((start - 1, "last place before text that keeps changing") for start in reversed(breaks))
-    ends.append((max(scene.warm, default=-1), "longest prefix that is still warm"))
+    ends.append((scene.warm[-1] if scene.warm else -1, "longest prefix that is still warm"))
     found: dict[int, Candidate] = {}
     taken = {mark.at for mark in scene.existing}
+    last = len(segments) - 1
     for end, reason in ends:
-        at = next((i for i in range(min(end, len(segments) - 1), -1, -1) if segments[i].markable), -1)
+        at = min(end, last)
+        while at >= 0 and not segments[at].markable:
+            at -= 1
         if at < 0 or at in found or at in taken:
             continue
         ttl = _ttl_at(scene, at)
         if ttl is not None:
-            found[at] = Candidate(at, ttl.label, reason)
+            found[at] = Candidate(Mark(at, ttl.label), reason)
     return list(found.values())[:_MOST_CANDIDATES]
 
 
@@ -83,28 +87,55 @@ _MOST_CANDIDATES = 8
 
 def _ttl_at(scene: Scene, at: int) -> Ttl | None:
     """The lifetime a marker of ours may have at `at`: longer ones must come first, and the user's stay as they are."""
-    facts = scene.facts
+    facts, existing = scene.facts, scene.existing
     top = scene.prefix.prompt.markers[-1] if scene.prefix.prompt.markers else None
     # Beside a top-level marker ours have its lifetime: wherever the provider puts that one, they cannot disagree.
     choice = top.ttl if top is not None and top.path == () else scene.view.ttl
+    if not existing:
+        return scene.ttl
     wanted = facts.ttl(choice) or facts.ttls[0]
     seconds = {ttl.label: ttl.seconds for ttl in facts.ttls}
-    ceiling = min((seconds[mark.ttl] for mark in scene.existing if mark.at < at), default=float("inf"))
-    floor = max((seconds[mark.ttl] for mark in scene.existing if mark.at > at), default=0.0)
+    ceiling = min((seconds[mark.ttl] for mark in existing if mark.at < at), default=float("inf"))
+    floor = max((seconds[mark.ttl] for mark in existing if mark.at > at), default=0.0)
     allowed = [ttl for ttl in facts.ttls if floor <= ttl.seconds <= ceiling]
     return wanted if wanted in allowed else next(iter(allowed), None)
 
 
-def _choose(scene: Scene, candidates: Sequence[Candidate], room: int) -> tuple[Candidate, ...]:
-    """The set of at most `room` candidates with the least expected cost; ties go to more markers, which are free."""
-    best: tuple[float, int, tuple[Candidate, ...]] | None = None
-    for size in range(min(room, len(candidates)), -1, -1):
-        for chosen in combinations(candidates, size):
-            cost = round(expected_cost(scene, chosen), 6)
-            # Among equals `combinations` gives the more valuable candidates first, and larger sets come first.
-            if best is None or cost < best[0]:
-                best = (cost, size, tuple(sorted(chosen, key=lambda one: one.at)))
-    return best[2] if best is not None else ()
+def _choose(
+    scene: Scene, candidates: Sequence[Candidate], room: int, bare: float
+) -> tuple[tuple[Candidate, ...], float]:
+    """The set of at most `room` candidates with the least expected cost, and that cost; `bare` is that of none.
+
+    Ties go to more markers, which are free.
+    """
+    best: tuple[float, int, tuple[Candidate, ...], float] = (round(bare, 6), 0, (), bare)
+    for chosen in _sets(scene, candidates, room) if room > 0 else ():
+        cost = expected_cost(scene, chosen)
+        rank = (round(cost, 6), -len(chosen))
+        if rank < best[:2]:
+            best = (*rank, chosen, cost)
+    return tuple(sorted(best[2], key=lambda one: one.at)), best[3]
+
+
+def _sets(scene: Scene, candidates: Sequence[Candidate], room: int) -> Iterator[tuple[Candidate, ...]]:
+    """The sets worth weighing, of equal ones the more valuable candidates first.
+
+    A marker before the last one costs nothing: it is written on the way, and can only be found or kept. So for each
+    candidate that may be the last, as many of those before it as there is room for. Where lifetimes differ that is not
+    so, because what lies before a longer-lived marker is written at its price: then all sets.
+    """
+    if len({one.mark.ttl for one in candidates} | {mark.ttl for mark in scene.existing}) > 1:
+        for size in range(1, min(room, len(candidates)) + 1):
+            yield from combinations(candidates, size)
+        return
+    for last in candidates:
+        before = [one for one in candidates if one.at < last.at]
+        for others in combinations(before, min(room - 1, len(before))):
+            yield (last, *others)
+
+
+def _marker(prefix: Prefixes, one: Candidate) -> Marker:
+    return Marker(path=_path(prefix, one.at), ttl=one.mark.ttl, reason=one.reason, ours=True)
 
 
 def _path(prefix: Prefixes, at: int) -> tuple[str | int, ...]:

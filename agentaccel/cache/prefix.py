@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -26,8 +27,10 @@ class Prefixes:
     """Equal hashes are equal prefixes: same segments, same parameters that the provider renders before them."""
     sizes: tuple[int, ...]
     """Bytes of the prefix, inclusive of segment i."""
-    seeds: tuple[bytes, ...] = ()
-    """What each level begins with, from the parameters that break it; empty where not known."""
+    starts: tuple[int, int, int]
+    """The index of the first segment of each level, or of what comes after an empty one."""
+    seeds: tuple[bytes, ...]
+    """What each level begins with, from the parameters that break it."""
     dropped: frozenset[int] = frozenset()
     """Segments that the model does not get to see."""
 
@@ -70,6 +73,12 @@ class Before(Protocol):
     def seeds(self) -> tuple[bytes, ...]: ...
     @property
     def dropped(self) -> frozenset[int]: ...
+    @property
+    def facts(self) -> CacheFacts: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def parameters(self) -> Mapping[str, bytes]: ...
 
 
 def prefixes(prompt: Prompt, facts: CacheFacts, before: Before | None = None) -> Prefixes:
@@ -81,8 +90,9 @@ def prefixes(prompt: Prompt, facts: CacheFacts, before: Before | None = None) ->
     """
     segments = prompt.segments
     dropped = _dropped(segments) if facts.strips_thinking else frozenset[int]()
-    seeds = tuple(_seed(prompt, facts, level) for level in LEVELS)
-    starts = [*level_starts(segments), len(segments)]
+    first = level_starts(segments)
+    starts = (*first, len(segments))
+    seeds = _seeds(prompt, facts, before)
     known = _known(before, segments, seeds, starts) if before is not None and before.dropped == dropped else 0
     hashes = list(before.hashes[:known]) if before is not None and known else []
     parent = hashes[-1] if hashes else ROOT
@@ -97,7 +107,7 @@ def prefixes(prompt: Prompt, facts: CacheFacts, before: Before | None = None) ->
             if place not in dropped and not _apart(segments[place], facts):
                 parent = link(parent, segments[place].digest)
             hashes.append(parent)
-    return Prefixes(
+    return Prefixes(starts=first,
         prompt=prompt, facts=facts, hashes=tuple(hashes), sizes=_sizes(segments, dropped, facts), seeds=seeds,
         dropped=dropped,
     )  # fmt: skip
@@ -109,10 +119,10 @@ def level_starts(segments: tuple[Segment, ...]) -> tuple[int, int, int]:
     return 0, tools, bisect_left(segments, 2, lo=tools, key=_rank)
 
 
-def _known(before: Before, segments: tuple[Segment, ...], seeds: tuple[bytes, ...], starts: list[int]) -> int:
+def _known(before: Before, segments: tuple[Segment, ...], seeds: tuple[bytes, ...], starts: tuple[int, ...]) -> int:
     """Segments at the start whose hashes are those of `before`: up to the first that differs, or what it breaks."""
     broken = (start for start, old, new in zip(starts, before.seeds, seeds, strict=False) if old != new)
-    return min(agreeing(before.segments, segments), next(broken, len(segments))) if before.seeds else 0
+    return min(agreeing(before.segments, segments), next(broken, len(segments)))
 
 
 def _sizes(segments: tuple[Segment, ...], dropped: frozenset[int], facts: CacheFacts) -> tuple[int, ...]:
@@ -127,13 +137,23 @@ def _sizes(segments: tuple[Segment, ...], dropped: frozenset[int], facts: CacheF
     return tuple(accumulate(sizes))
 
 
+_RANKS = {level: rank for rank, level in enumerate(LEVELS)}
+
+
 def _rank(segment: Segment) -> int:
-    return LEVELS.index(segment.level)
+    return _RANKS[segment.level]
 
 
 def _apart(segment: Segment, facts: CacheFacts) -> bool:
     """Whether a tool stands in the system prompt and not among the tools."""
     return segment.level == "tools" and segment.kind in facts.system_tools
+
+
+def _seeds(prompt: Prompt, facts: CacheFacts, before: Before | None) -> tuple[bytes, ...]:
+    same = before is not None and before.facts is facts and before.model == prompt.model
+    if before is not None and same and before.parameters == prompt.parameters:
+        return before.seeds
+    return tuple(_seed(prompt, facts, level) for level in LEVELS)
 
 
 def _seed(prompt: Prompt, facts: CacheFacts, level: Level) -> bytes:

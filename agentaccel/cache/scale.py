@@ -48,7 +48,7 @@ def scale(
     `known` holds exact counts by prefix hash; `bytes_per_token` is what was learned (None: the facts' prior); `total`
     is the exact count of the whole prompt once its reply has told it.
     """
-    counts = {index: float(known[hash_]) for hash_, index in prefix.index.items() if hash_ in known} if known else {}
+    counts = {prefix.index[hash_]: float(count) for hash_, count in known.items() if hash_ in prefix.index}
     if total is not None and prefix.hashes:
         counts[len(prefix.hashes) - 1] = float(total)
     at: list[int] = []

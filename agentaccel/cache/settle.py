@@ -146,7 +146,8 @@ def _hit_of(ledger: Ledger, prefix: Prefixes, predicted: Bill, read: int, tokens
     """The segment whose prefix the provider read: the entry with exactly that count, else the nearest by size."""
     if not read:
         return -1
-    live = [i for i, hash_ in enumerate(prefix.hashes) if ledger.live(hash_, now)] if ledger.entries else []
+    held = (prefix.index.get(hash_, -1) for hash_ in ledger.entries if ledger.live(hash_, now))
+    live = sorted(i for i in held if i >= 0)
     counted = [i for i in live if ledger.entries[prefix.hashes[i]].tokens == read]
     if counted:
         return counted[-1]

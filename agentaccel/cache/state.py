@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.ledger import Ledger
 from agentaccel.cache.prefix import Prefixes
+from agentaccel.facts import CacheFacts
 from agentaccel.types import Segment
 
 
@@ -23,6 +24,8 @@ class Head:
     hashes: tuple[bytes, ...]
     """Prefix hash per segment."""
     segments: tuple[Segment, ...]
+    facts: CacheFacts
+    """Those that the hashes were made by."""
     seeds: tuple[bytes, ...]
     """As in `Prefixes`."""
     dropped: frozenset[int]
@@ -80,6 +83,7 @@ def head_of(prefix: Prefixes, *, started: float, tokens: int | None, message_id:
     return Head(
         hashes=prefix.hashes,
         segments=segments,
+        facts=prefix.facts,
         seeds=prefix.seeds,
         dropped=prefix.dropped,
         parameters=prefix.prompt.parameters,

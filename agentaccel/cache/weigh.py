@@ -13,17 +13,20 @@ of thumb of the field: write it if p·s > (w - 1)/(w - r), 0.22 for a 5-minute e
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import attrgetter
 
 from agentaccel.cache.beliefs import Beliefs
-from agentaccel.cache.ledger import Bill, Mark, bill
+from agentaccel.cache.ledger import Mark, charge, found
 from agentaccel.cache.marks import marks_of, reaching, turn_of
 from agentaccel.cache.places import TAIL, find
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scale import Scale, scale
 from agentaccel.cache.state import State
-from agentaccel.facts import CacheFacts, priors
+from agentaccel.facts import CacheFacts, Ttl, priors
+from agentaccel.types import Expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,38 +49,51 @@ class View:
 class Candidate:
     """A segment that could carry a marker of ours."""
 
-    at: int
-    ttl: str
+    mark: Mark
     reason: str
+
+    @property
+    def at(self) -> int:
+        return self.mark.at
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One request with all that its evaluation needs."""
+    """One request with all that its evaluation needs, worked out once."""
 
     prefix: Prefixes
     view: View
-    tokens: Scale
+    facts: CacheFacts
+    scale: Scale
     survival: tuple[tuple[int, float], ...]
     """Ascending (segment, probability that the prefixes from there on come back)."""
     existing: tuple[Mark, ...]
     """The user's markers."""
+    counting: tuple[Mark, ...]
+    """Those of them whose prefix may reach the minimum; the others do nothing."""
+    ttl: Ttl
+    """The lifetime we mark with, unless the request's own markers leave another one."""
+    tools: int
+    """The last segment of the tools; -1 where there is none."""
+    static: int
+    """The last segment of tools and system; -1 where there is none."""
+    warm: tuple[int, ...]
+    """Segments whose prefix is believed to be held now, ascending."""
     going_on: float
     """That the conversation goes on in time."""
-    static: int
-    """The last segment of the static part; -1 where there is none."""
-    warm: frozenset[int]
-    """Segments whose prefix is believed to be held now."""
+    shared: float
+    """That another session begins with the static part in time."""
+    repeated: float
+    """That another session begins with the whole prompt in time; 0 where it is not a first one."""
+    gain: float
+    """What a token read from an entry of ours saves over writing it then: w - r."""
+    _tokens: dict[int, float] = field(default_factory=dict)
+    _found: dict[int, int] = field(default_factory=dict)
 
     @property
-    def facts(self) -> CacheFacts:
-        return self.prefix.facts
-
-    @property
-    def gain(self) -> float:
-        """What a token read from an entry of ours saves over writing it then: w - r, for the lifetime we mark with."""
-        ttl = self.facts.ttl(self.view.ttl) or self.facts.ttls[0]
-        return ttl.write - self.facts.read
+    def last(self) -> int:
+        """The last segment of the prompt."""
+        return len(self.prefix.hashes) - 1
 
     def survives(self, i: int) -> float:
         value = 1.0
@@ -87,25 +103,60 @@ class Scene:
             value = probability
         return value
 
+    def tokens(self, i: int) -> float:
+        """Tokens of the prefix that ends with segment i, inclusive; 0 for -1."""
+        tokens = self._tokens.get(i)
+        if tokens is None:
+            tokens = self._tokens[i] = self.scale(i)
+        return tokens
+
     def live(self, i: int) -> bool:
         return i in self.warm
 
+    def found(self, at: int) -> int:
+        """The longest prefix believed to be held that a marker at `at` finds; -1 where it finds none."""
+        hit = self._found.get(at)
+        if hit is None:
+            near = self.warm and self.warm[0] <= at
+            hit = found(self.prefix, at, self.live, self.facts.lookback_planned) if near else -1
+            self._found[at] = hit
+        return hit
+
+    def held_before(self, end: int, marks: Sequence[Mark]) -> int:
+        """The last segment before `end` whose prefix is held once `marks` are written; -1 where there is none."""
+        i = bisect_left(self.warm, end) - 1
+        held = self.warm[i] if i >= 0 else -1
+        for mark in reversed(marks):
+            if mark.at < end:
+                return max(held, mark.at)
+        return held
+
 
 def scene_of(prefix: Prefixes, view: View) -> Scene:
-    prompt, state = prefix.prompt, view.state
-    known = {hash_: entry.tokens for hash_, entry in state.ledger.entries.items() if entry.tokens is not None}
-    static = [i for i, segment in enumerate(prompt.segments) if segment.level != "messages"]
+    prompt, entries, facts = prefix.prompt, view.state.ledger.entries, prefix.facts
+    known = {hash_: entry.tokens for hash_, entry in entries.items() if entry.tokens is not None}
+    _, system, messages = prefix.starts
+    turn, beliefs = turn_of(prompt), view.beliefs
+    held = (prefix.index.get(hash_, -1) for hash_, entry in entries.items() if entry.live(view.now))
+    tokens = scale(prefix, known, beliefs.bytes_per_token(prompt.model))
+    existing = marks_of(prefix, prompt.markers) if prompt.markers else ()
+    ttl = facts.ttl(view.ttl) or facts.ttls[0]
     return Scene(
         prefix=prefix,
         view=view,
-        tokens=scale(prefix, known, view.beliefs.bytes_per_token(prompt.model)),
+        facts=facts,
+        scale=tokens,
         survival=survival(prefix, view),
-        existing=marks_of(prefix, prompt.markers),
-        going_on=view.beliefs.goes_on(turn_of(prompt), tools=any(s.level == "tools" for s in prompt.segments)),
-        static=static[-1] if static else -1,
-        warm=frozenset(index for hash_, index in prefix.index.items() if state.ledger.live(hash_, view.now))
-        if state.ledger.entries
-        else frozenset(),
+        existing=existing,
+        counting=tuple(mark for mark in existing if reaches_minimum(tokens, facts, mark.at)),
+        ttl=ttl,
+        tools=system - 1,
+        static=messages - 1,
+        warm=tuple(sorted(i for i in held if i >= 0)),
+        going_on=beliefs.goes_on(turn, tools=system > 0),
+        shared=beliefs.shared(),
+        repeated=0.0 if turn else beliefs.repeated(),
+        gain=ttl.write - facts.read,
     )
 
 
@@ -129,10 +180,10 @@ def survival(prefix: Prefixes, view: View) -> tuple[tuple[int, float], ...]:
     return tuple(product)
 
 
-def reaches_minimum(scene: Scene, at: int) -> bool:
+def reaches_minimum(tokens: Scale, facts: CacheFacts, at: int) -> bool:
     """Whether the prefix may reach the minimum. A marker below it does nothing, so doubt is resolved in its favour."""
-    slack = _SLACK_CALIBRATED if scene.tokens.calibrated else _SLACK_UNCALIBRATED
-    return scene.tokens(at) * slack >= scene.facts.min_tokens
+    slack = _SLACK_CALIBRATED if tokens.calibrated else _SLACK_UNCALIBRATED
+    return tokens(at) * slack >= facts.min_tokens
 
 
 _SLACK_CALIBRATED = 1.15
@@ -140,53 +191,77 @@ _SLACK_UNCALIBRATED = 2.0
 """Tokens may be this many times the estimate before a count of the provider has been seen, and after."""
 
 
-def _marks(scene: Scene, chosen: Sequence[Candidate]) -> tuple[Mark, ...]:
-    added = (Mark(one.at, one.ttl) for one in chosen)
-    marks = sorted((*scene.existing, *added), key=lambda mark: mark.at)
-    return tuple(mark for mark in marks if reaches_minimum(scene, mark.at))
+def _marks(scene: Scene, chosen: Sequence[Candidate]) -> list[Mark]:
+    """The markers that count, ascending; candidates are none where they do not."""
+    return sorted([*scene.counting, *(one.mark for one in chosen)], key=_at)
 
 
-def bill_now(scene: Scene, chosen: Sequence[Candidate]) -> Bill:
-    """What this request is expected to do when the ledger is right."""
+_at = attrgetter("at")
+
+
+def expected_bill(scene: Scene, chosen: Sequence[Candidate]) -> Expected:
+    """What this request is expected to be billed for when the ledger is right."""
     marks = reaching(scene.tokens, _marks(scene, chosen), scene.facts.min_tokens)
-    return bill(scene.prefix, marks, scene.live, scene.tokens, scene.facts.lookback_planned)
+    return charge(scene.facts, marks, scene.tokens, hit=_hit(scene, marks), total=scene.tokens(scene.last))
 
 
-def _price(scene: Scene, done: Bill) -> float:
-    write = sum(_write_price(scene, label) * tokens for label, tokens in done.expected.write.items())
-    return done.expected.read * scene.facts.read + write + done.expected.uncached
-
-
-def _write_price(scene: Scene, label: str) -> float:
-    ttl = scene.facts.ttl(label)
-    return ttl.write if ttl is not None else 1.0
+def _hit(scene: Scene, marks: Sequence[Mark]) -> int:
+    for mark in reversed(marks):
+        hit = scene.found(mark.at)
+        if hit >= 0:
+            return hit
+    return -1
 
 
 def expected_cost(scene: Scene, chosen: Sequence[Candidate]) -> float:
     """The figure that is minimised; see the module's docstring."""
     marks = _marks(scene, chosen)
-    facts, alive = scene.facts, priors().entry_alive
-    warm = bill(scene.prefix, marks, scene.live, scene.tokens, facts.lookback_planned)
-    cost = _price(scene, warm)
-    if warm.hit >= 0:
-        cold = bill(scene.prefix, marks, lambda i: False, scene.tokens, facts.lookback_planned)
-        cost = alive * cost + (1 - alive) * _price(scene, cold)
-    held = {mark.at for mark in warm.written} | scene.warm
-    return cost - _worth(scene, held)
+    hit = _hit(scene, marks)
+    if not marks or marks[0].ttl == marks[-1].ttl:  # longer lifetimes come first, so all are the same
+        cost, cold = _prices(scene, marks, scene.tokens(hit))
+    else:
+        cost, cold = _price(scene, marks, hit), _price(scene, marks, -1)
+    if hit >= 0:
+        alive = priors().entry_alive
+        cost = alive * cost + (1 - alive) * cold
+    return cost - _worth(scene, marks)
 
 
-def _worth(scene: Scene, held: frozenset[int] | set[int]) -> float:
-    """What entries on this prompt's path are expected to save later, in uncached tokens."""
+def _prices(scene: Scene, marks: Sequence[Mark], read: float) -> tuple[float, float]:
+    """The price of this request when `read` tokens are, and when none are, with `marks` of one lifetime."""
+    total = scene.tokens(scene.last)
+    ttl = scene.facts.ttl(marks[-1].ttl) if marks else None
+    if ttl is None:
+        return total - read + read * scene.facts.read, total
+    reach = scene.tokens(marks[-1].at)
+    written = max(reach - read, 0.0)
+    premium = ttl.write - 1
+    return total - read + read * scene.facts.read + written * premium, total + reach * premium
+
+
+def _price(scene: Scene, marks: Sequence[Mark], hit: int) -> float:
+    """The price of this request when the prefix up to `hit` is read, by the arithmetic of `ledger.charge`."""
+    bill = charge(scene.facts, marks, scene.tokens, hit=hit, total=scene.tokens(scene.last))
+    cost = bill.read * scene.facts.read + bill.uncached
+    for label, tokens in bill.write.items():
+        ttl = scene.facts.ttl(label)
+        cost += tokens * (ttl.write if ttl is not None else 1.0)
+    return cost
+
+
+def _worth(scene: Scene, marks: Sequence[Mark]) -> float:
+    """What entries on this prompt's path, once `marks` are written, are expected to save later, in uncached tokens."""
     own = before = 0.0
-    for at in sorted(held):
-        tokens = scene.tokens(at)
-        own += (tokens - before) * scene.survives(at)
-        before = tokens
-    shared_at = max((at for at in held if at <= scene.static), default=-1)
-    shared = scene.tokens(shared_at) * scene.survives(shared_at) if shared_at >= 0 else 0.0
-    beliefs = scene.view.beliefs
+    for n, (_, comes_back) in enumerate(scene.survival, 1):
+        end = scene.survival[n][0] if n < len(scene.survival) else scene.last + 1
+        tokens = scene.tokens(scene.held_before(end, marks))
+        if tokens > before:
+            own += (tokens - before) * comes_back
+            before = tokens
+    static = scene.held_before(scene.static + 1, marks)
+    shared = scene.tokens(static) * scene.survives(static)
     again = 0.0
-    if held and not turn_of(scene.prefix.prompt):
-        last = max(held)
-        again = beliefs.repeated() * (scene.tokens(last) * scene.survives(last) - shared)
-    return scene.gain * (scene.going_on * own + beliefs.shared() * shared + again)
+    if scene.repeated:
+        last = scene.held_before(scene.last + 1, marks)
+        again = scene.repeated * (scene.tokens(last) * scene.survives(last) - shared)
+    return scene.gain * (scene.going_on * own + scene.shared * shared + again)

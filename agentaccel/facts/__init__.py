@@ -101,7 +101,10 @@ class CacheFacts:
 
     def ttl(self, label: str) -> Ttl | None:
         """The lifetime called `label`, if the provider offers it."""
-        return next((ttl for ttl in self.ttls if ttl.label == label), None)
+        for ttl in self.ttls:
+            if ttl.label == label:
+                return ttl
+        return None
 
     def breaks(self, parameter: str) -> tuple[Level, ...]:
         """The levels whose cached prefix a change of `parameter` breaks; all of them for an unknown parameter."""
@@ -162,13 +165,14 @@ def cache_facts(
     `aliases` maps the user's own names (deployments, gateways) to known ones. Raises KeyError for a provider or
     platform without a data file: both are ours to name, never the user's.
     """
-    model = (aliases or {}).get(model, model)
-    return _resolve(plain_name(model), provider, platform)
+    if aliases:
+        model = aliases.get(model, model)
+    return _resolve(model, provider, platform)
 
 
 @functools.lru_cache(maxsize=256)
-def _resolve(name: str, provider: str, platform: str) -> CacheFacts | None:
-    data = table(provider)
+def _resolve(model: str, provider: str, platform: str) -> CacheFacts | None:
+    name, data = plain_name(model), table(provider)
     rules = {**data["rules"], **data["platforms"][platform]}
     row = next((row for row in data["models"] if name in row["match"]), None)
     family = row is None

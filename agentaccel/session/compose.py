@@ -27,6 +27,7 @@ from agentaccel.session.conversation import (
     workload_of,
 )
 from agentaccel.session.handle import Scope, current
+from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
 from agentaccel.session.settlement import Going, Settlement, TurnMode
 from agentaccel.trace.recorder import Recorder
@@ -89,7 +90,8 @@ class Composer:
         """The plan for `request`, without opening or recording anything."""
         prompt, facts = self._read(request, platform, model)
         scope = current.get()
-        known = scope.session.conversation if scope.session is not None else self.registry.by_lineage(prompt)
+        session = scope.session
+        known = session.conversation if session is not None else self.registry.by_lineage(prompt, Lineage(prompt))
         with (known or Conversation(id="")).lock:
             # A copy: looking at a plan must not open the conversation.
             conversation = replace(known, lock=Lock()) if known is not None else Conversation(id="")
@@ -122,7 +124,8 @@ class Composer:
             return session.conversation
         if session is not None:
             self._say("closed session", f"a model call was made after session {session.id!r} was left")
-        return self.registry.by_lineage(prompt) or self.registry.begin(prompt, retried=attempt > 0)
+        lineage = Lineage(prompt)
+        return self.registry.by_lineage(prompt, lineage) or self.registry.begin(lineage, retried=attempt > 0)
 
     def _plan(
         self,
@@ -200,6 +203,8 @@ class Composer:
             return "bypass"
         if self.policy.mode == "observe":
             return "observe"
+        if not self.policy.holdout:
+            return "on"
         key = self.recorder.shared_key
         drawn = hashlib.blake2b(conversation.id.encode("utf-8", "replace"), digest_size=8, key=key).digest()
         return "holdout" if int.from_bytes(drawn) < self.policy.holdout * 2**64 else "on"

@@ -11,7 +11,7 @@ import orjson
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.prefix import prefixes
 from agentaccel.cache.state import Head, State, head_of
-from agentaccel.canonical import ROOT, digest, link
+from agentaccel.canonical import digest
 from agentaccel.facts import CacheFacts
 from agentaccel.locks import Lock
 from agentaccel.prompt.drift import Print
@@ -49,63 +49,6 @@ def workload_of(prompt: Prompt, agent: str | None) -> str:
     names = sorted(segment.name for segment in prompt.segments if segment.level == "tools")
     parts = (prompt.model.encode("utf-8", "replace"), *(name.encode("utf-8", "replace") for name in names))
     return "tools " + digest(b"\x00".join(parts)).hex()
-
-
-def lineage_of(prompt: Prompt) -> list[bytes]:
-    """A hash of the conversation after each message, first to last: what the next request of it begins with.
-
-    Only messages count, so that a clock in the system prompt or a reordered tool list does not make a new session.
-    """
-    hashes: list[bytes] = []
-    parent = ROOT
-    last: Any = None
-    for segment in prompt.segments:
-        if segment.level != "messages":
-            continue
-        if segment.path[1] != last and last is not None:
-            hashes.append(parent)
-        last = segment.path[1]
-        parent = link(parent, segment.digest)
-    if last is not None:
-        hashes.append(parent)
-    return hashes
-
-
-def lineage_written(prompt: Prompt, tenant: str | None, born: int) -> tuple[bytes, ...]:
-    """The hashes under which the next request finds this conversation: its end, its last reply, its first exchange.
-
-    The last reply is the way back where the end is replaced each turn; the first exchange, where history is edited.
-    Replies among the first `born` messages came with the session's first request: examples, perhaps, which every
-    session of an agent begins with, so the first of them says nothing about which one it is. (The last one does, for
-    a request that is longer than the one that wrote it: another session's first request is not.)
-    """
-    hashes = lineage_of(prompt)
-    if not hashes:
-        return ()
-    roles: dict[Any, str] = {s.path[1]: s.role for s in prompt.segments if s.level == "messages"}
-    replies = [i for i, role in enumerate(roles.values()) if role == "assistant"]
-    first = next((i for i in replies if i >= born), None)
-    chosen = [len(hashes) - 1, *replies[-1:], *([first] if first is not None else [])]
-    return tuple(dict.fromkeys(_for_tenant(hashes[i], tenant) for i in chosen))
-
-
-_FARTHEST_REWIND = 64
-"""Messages that a rewind may take back and still be recognised by its end; farther ones by the first exchange."""
-
-
-def lineage_sought(prompt: Prompt, tenant: str | None) -> tuple[bytes, ...]:
-    """The hashes by which this request may go on from an earlier one, longest first; the request itself left out.
-
-    So a request that is repeated begins a session of its own, and a single first message never joins one: many
-    conversations begin with the same words.
-    """
-    hashes = lineage_of(prompt)[:-1]
-    near, far = hashes[-_FARTHEST_REWIND:], hashes[:-_FARTHEST_REWIND]
-    return tuple(_for_tenant(hash_, tenant) for hash_ in (*reversed(near), *far[:2]))
-
-
-def _for_tenant(hash_: bytes, tenant: str | None) -> bytes:
-    return link(hash_, digest(tenant.encode("utf-8", "replace"))) if tenant else hash_
 
 
 # --- the store's form -------------------------------------------------------------------------------------------------

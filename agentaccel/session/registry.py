@@ -10,7 +10,8 @@ from weakref import WeakValueDictionary
 
 from agentaccel.canonical import digest, identity_bytes
 from agentaccel.locks import Lock
-from agentaccel.session.conversation import Conversation, lineage_of, lineage_sought
+from agentaccel.session.conversation import Conversation
+from agentaccel.session.lineage import Lineage
 from agentaccel.trace.recorder import Recorder
 from agentaccel.types import Prompt, ToolCall
 
@@ -62,23 +63,23 @@ class Registry:
                 self._at.pop(gone, None)
             return conversation
 
-    def by_lineage(self, prompt: Prompt, tenant: str | None = None) -> Conversation | None:
+    def by_lineage(self, prompt: Prompt, lineage: Lineage) -> Conversation | None:
         """The conversation that `prompt` goes on from; None where it begins one."""
-        for hash_ in lineage_sought(prompt, tenant):
+        for hash_ in lineage.sought():
             found = self._here(hash_, prompt.messages) or self._stored(hash_, prompt.messages)
             if found is not None:
                 return self.named(found)
         return None
 
-    def begin(self, prompt: Prompt, *, retried: bool) -> Conversation:
+    def begin(self, lineage: Lineage, *, retried: bool) -> Conversation:
         """A new conversation under a name of our own; the one of the failed attempt where the request is `retried`."""
-        whole = lineage_of(prompt)[-1:]
+        whole = lineage[-1] if len(lineage) else None
         with self._lock:
-            name = self._begun.get(whole[0]) if retried and whole else None
+            name = self._begun.get(whole) if retried and whole is not None else None
         conversation = self.named(name or f"s-{secrets.token_hex(8)}")
-        if whole:
+        if whole is not None:
             with self._lock:
-                _remember(self._begun, whole[0], conversation.id)
+                _remember(self._begun, whole, conversation.id)
         return conversation
 
     def asked(self, call: ToolCall, session_id: str) -> None:

@@ -20,7 +20,8 @@ from agentaccel.canonical import wire_bytes
 from agentaccel.facts import CacheFacts
 from agentaccel.prompt.drift import Print, drift, imprint, value_at
 from agentaccel.records import TurnRecord
-from agentaccel.session.conversation import Conversation, dump_head, lineage_written, row_of
+from agentaccel.session.conversation import Conversation, dump_head, row_of
+from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.store import TurnWrite
@@ -153,7 +154,7 @@ class Settlement:
         learned: tuple[Observation, ...] = ()
         beginnings: Mapping[str, bytes] = {}
         if settled is not None and prefix is not None:
-            lineage = lineage_written(going.prompt, conversation.tenant, settled.state.born)
+            lineage = Lineage(going.prompt, conversation.tenant).written(settled.state.born)
             self.registry.waits_at(conversation.id, lineage, going.prompt.messages)
             beginnings = beginnings_of(prefix)
             learned = (*settled.learned, *self._shared(going, settled, beginnings))

@@ -7,7 +7,7 @@ come (`facts/anthropic.toml`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 
 from agentaccel.canonical import digest, wire_bytes
 from agentaccel.facts import CacheFacts
@@ -37,26 +37,31 @@ def decode(
     """
     messages = items(request.get("messages"))
     parts = read_parts(memory, facts, key, (items(request.get("tools")), request.get("system"), messages))
-    segments = tuple(chain.from_iterable(part.segments for part in parts))
-    markers = [marker for part in parts for marker in part.markers]
+    segments: list[Segment] = []
+    markers: list[Marker] = []
+    misplaced: list[str] = []
+    parameters = _parameters(request, key)
+    for part in parts:
+        segments += part.segments
+        if part.markers:
+            markers += part.markers
+            misplaced += part.misplaced
+        for name in part.flags:
+            parameters[name] = digest(b"1", key)
     top = request.get(MARK)
     if top is not None:
         markers.append(Marker(path=(), ttl=ttl_label(top)))
-    parameters = _parameters(request, key)
-    flags = frozenset[str]().union(*(part.flags for part in parts))
-    parameters.update({name: digest(b"1", key) for name in flags})
-    misplaced = [sentence for part in parts for sentence in part.misplaced]
     return Prompt(
         provider="anthropic",
         platform=platform,
         model=name_of(model or request.get("model", "")),
-        segments=segments,
+        segments=tuple(segments),
         parameters=parameters,
         markers=tuple(markers),
         messages=len(messages),
         stream=request.get("stream") is True,
         held="message thread" if isinstance(request.get("thread"), Mapping) else "",
-        illegal=tuple(_illegal(markers, misplaced, segments, facts)),
+        illegal=tuple(_illegal(markers, misplaced, segments, facts)) if markers else (),
     )
 
 
@@ -78,7 +83,7 @@ def _illegal(
     markers: Sequence[Marker], misplaced: Sequence[str], segments: Sequence[Segment], facts: CacheFacts | None
 ) -> Iterator[str]:
     """Why the provider will reject the markers that the sender placed."""
-    if facts is None or not markers:
+    if facts is None:
         return
     yield from misplaced
     if len(markers) > facts.max_markers:
