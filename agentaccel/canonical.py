@@ -98,7 +98,10 @@ def chain(digests: Iterable[bytes], parent: bytes = ROOT) -> list[bytes]:
     (True, False)
     """
     hashes: list[bytes] = []
+    start = _ROOT_HASH.copy
     for item in digests:
-        parent = link(parent, item)
+        hash_ = start()
+        hash_.update(parent + item)
+        parent = hash_.digest()
         hashes.append(parent)
     return hashes

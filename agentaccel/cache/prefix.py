@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Protocol
 
-from agentaccel.canonical import ROOT, digest, link
+from agentaccel.canonical import ROOT, chain, digest, link
 from agentaccel.facts import LEVELS, CacheFacts, Level
 from agentaccel.types import Prompt, Segment, agreeing, show_path
 
@@ -92,6 +92,8 @@ def prefixes(prompt: Prompt, facts: CacheFacts, before: Before | None = None) ->
     dropped = _dropped(segments) if facts.strips_thinking else frozenset[int]()
     first = level_starts(segments)
     starts = (*first, len(segments))
+    apart = [i for i in range(starts[1]) if segments[i].kind in facts.system_tools]
+    silent = dropped.union(apart) if apart else dropped
     seeds = _seeds(prompt, facts, before)
     known = _known(before, segments, seeds, starts) if before is not None and before.dropped == dropped else 0
     hashes = list(before.hashes[:known]) if before is not None and known else []
@@ -100,17 +102,33 @@ def prefixes(prompt: Prompt, facts: CacheFacts, before: Before | None = None) ->
         if starts[n] >= known:
             parent = link(parent, seeds[n])
             if level == "system":
-                for segment in segments[: starts[1]]:
-                    if segment.kind in facts.system_tools:
-                        parent = link(parent, segment.digest)
-        for place in range(max(starts[n], known), starts[n + 1]):
-            if place not in dropped and not _apart(segments[place], facts):
-                parent = link(parent, segments[place].digest)
-            hashes.append(parent)
-    return Prefixes(starts=first,
-        prompt=prompt, facts=facts, hashes=tuple(hashes), sizes=_sizes(segments, dropped, facts), seeds=seeds,
+                for i in apart:
+                    parent = link(parent, segments[i].digest)
+        hashes += _links(segments, range(max(starts[n], known), starts[n + 1]), parent, silent)
+        parent = hashes[-1] if starts[n + 1] > max(starts[n], known) else parent
+    sizes = [segment.size for segment in segments]
+    for i in silent:
+        sizes[i] = 0
+    return Prefixes(
+        prompt=prompt,
+        facts=facts,
+        hashes=tuple(hashes),
+        sizes=tuple(accumulate(sizes)),
+        starts=first,
+        seeds=seeds,
         dropped=dropped,
-    )  # fmt: skip
+    )
+
+
+def _links(segments: tuple[Segment, ...], places: range, parent: bytes, silent: frozenset[int]) -> list[bytes]:
+    """The chain through `places`; what is not rendered there repeats the hash before it."""
+    if silent.isdisjoint(places):
+        return chain([segment.digest for segment in segments[places.start : places.stop]], parent)
+    hashes: list[bytes] = []
+    for i in places:
+        parent = parent if i in silent else link(parent, segments[i].digest)
+        hashes.append(parent)
+    return hashes
 
 
 def level_starts(segments: tuple[Segment, ...]) -> tuple[int, int, int]:
@@ -125,28 +143,11 @@ def _known(before: Before, segments: tuple[Segment, ...], seeds: tuple[bytes, ..
     return min(agreeing(before.segments, segments), next(broken, len(segments)))
 
 
-def _sizes(segments: tuple[Segment, ...], dropped: frozenset[int], facts: CacheFacts) -> tuple[int, ...]:
-    sizes = [segment.size for segment in segments]
-    for place in dropped:
-        sizes[place] = 0
-    for place, segment in enumerate(segments):
-        if segment.level != "tools":
-            break
-        if _apart(segment, facts):
-            sizes[place] = 0
-    return tuple(accumulate(sizes))
-
-
 _RANKS = {level: rank for rank, level in enumerate(LEVELS)}
 
 
 def _rank(segment: Segment) -> int:
     return _RANKS[segment.level]
-
-
-def _apart(segment: Segment, facts: CacheFacts) -> bool:
-    """Whether a tool stands in the system prompt and not among the tools."""
-    return segment.level == "tools" and segment.kind in facts.system_tools
 
 
 def _seeds(prompt: Prompt, facts: CacheFacts, before: Before | None) -> tuple[bytes, ...]:

@@ -65,11 +65,17 @@ class Registry:
 
     def by_lineage(self, prompt: Prompt, lineage: Lineage) -> Conversation | None:
         """The conversation that `prompt` goes on from; None where it begins one."""
-        for hash_ in lineage.sought():
-            found = self._here(hash_, prompt.messages) or self._stored(hash_, prompt.messages)
-            if found is not None:
-                return self.named(found)
-        return None
+        if not self._waiting and self.recorder.store is None:
+            return None
+        found, longer = None, list[bytes]()
+        with self._lock:
+            for hash_ in lineage.sought():
+                found = self._here(hash_, prompt.messages)
+                if found is not None:
+                    break
+                longer.append(hash_)
+        found = self.recorder.read(lambda store: store.session_of(longer, prompt.messages), None) or found
+        return None if found is None else self.named(found)
 
     def begin(self, lineage: Lineage, *, retried: bool) -> Conversation:
         """A new conversation under a name of our own; the one of the failed attempt where the request is `retried`."""
@@ -106,15 +112,11 @@ class Registry:
             while len(self._waiting) > _MOST_REMEMBERED:
                 self._waiting.popitem(last=False)
 
-    def _stored(self, hash_: bytes, messages: int) -> str | None:
-        return self.recorder.read(lambda store: store.session_of(hash_, messages), None)
-
     def _here(self, hash_: bytes, messages: int) -> str | None:
-        with self._lock:
-            stops: Mapping[str, Stop] = self._waiting.get(hash_, {})
-            shorter = [(name, stop) for name, stop in stops.items() if stop.messages < messages]
-            waiting = next((name for name, stop in shorter if not stop.passed), None)
-            return waiting if waiting is not None or not shorter else shorter[-1][0]
+        stops: Mapping[str, Stop] = self._waiting.get(hash_, {})
+        shorter = [(name, stop) for name, stop in stops.items() if stop.messages < messages]
+        waiting = next((name for name, stop in shorter if not stop.passed), None)
+        return waiting if waiting is not None or not shorter else shorter[-1][0]
 
 
 def identity_of(call: ToolCall, key: bytes = b"") -> bytes:

@@ -8,7 +8,7 @@ transaction, so a killed process loses at most the row being written. Failures n
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -81,18 +81,23 @@ class Store:
             row = connection.execute("SELECT turns FROM sessions WHERE id = ?", (text(session_id),)).fetchone()
         return 0 if row is None else int(row[0])
 
-    def session_of(self, hash_: bytes, messages: int) -> str | None:
-        """The session that a request of so many messages, which begins with `hash_`, goes on from.
+    def session_of(self, hashes: Sequence[bytes], messages: int) -> str | None:
+        """The session that a request of so many messages goes on from, by the first of `hashes` that any waits at.
 
         Where several do, the one that has waited longest at that very point; else the last that came past it.
         """
+        if not hashes:
+            return None
         with self._database.using() as connection:
-            row = connection.execute(
-                "SELECT session FROM lineage WHERE hash = ? AND messages < ?"
-                " ORDER BY passed, CASE passed WHEN 0 THEN at ELSE -at END LIMIT 1",
-                (hash_, messages),
-            ).fetchone()
-        return None if row is None else str(row[0])
+            rows = connection.execute(
+                f"SELECT hash, session FROM lineage WHERE hash IN ({','.join('?' * len(hashes))}) AND messages < ?"
+                " ORDER BY passed, CASE passed WHEN 0 THEN at ELSE -at END",
+                (*hashes, messages),
+            ).fetchall()
+        found: dict[bytes, str] = {}
+        for hash_, session in rows:
+            found.setdefault(hash_, str(session))
+        return next((found[hash_] for hash_ in hashes if hash_ in found), None)
 
     def beliefs(self, workload: str) -> Beliefs:
         """What all sessions of `workload` have shown."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from sys import intern
 from typing import Any, NamedTuple, TypeGuard
 
+import orjson
+
 from agentaccel.canonical import Hash, keyed, wire_bytes
 from agentaccel.facts import CacheFacts, Level
 from agentaccel.providers.anthropic.edit import DEFAULT_TTL, MARK
@@ -122,27 +124,22 @@ class Reader:
             self._content(blocks, index, role, head, plain)
 
     def _content(self, blocks: Sequence[Any], index: int, role: str, head: bytes, plain: bytes) -> None:
-        """The blocks of message `index`: most of every prompt, so what is common is read without detours.
-
-        That is a block of which nothing is special: no marker, no blocks in it, of a type that may carry a marker.
-        """
+        """The blocks of message `index`: most of every prompt, so what is common is read without detours."""
         markable = self.facts.markable_blocks if self.facts is not None else frozenset[str]()
-        keyed, append = self.keyed.copy, self.segments.append
+        keyed, append, dumps = self.keyed.copy, self.segments.append, orjson.dumps
         for place, block in enumerate(blocks):
             path = ("messages", index, "content", place)
-            kind = block.get("type") if type(block) is dict and MARK not in block else None
-            if kind == "text":
-                text = block.get("text")
-                common = type(text) is str and text != "" and not text.isspace() and len(block) == 2
+            kind = _common(block)
+            if kind is None or kind not in markable:
+                self._block("messages", path, block, head, role)
             else:
-                common = type(kind) is str and _HOLDS_BLOCKS.isdisjoint(block)
-            if common and kind in markable:
-                data = wire_bytes(block)
+                try:
+                    data = dumps(block)
+                except (TypeError, ValueError):
+                    data = wire_bytes(block)
                 hash_ = keyed()
                 hash_.update(head + data)
                 append(_segment(Segment, ("messages", path, intern(kind), role, "", hash_.digest(), len(data), True)))
-            else:
-                self._block("messages", path, block, head, role)
             head = plain
 
     def _block(
@@ -223,6 +220,30 @@ class Reader:
         self.markers.append(Marker(path=path, ttl=ttl_label(mark)))
         if not allowed:
             self.misplaced.append(f"{show_path(path)} cannot carry a marker")
+
+
+def _common(block: Any) -> str | None:
+    """The type of a block of which nothing is special: no marker in it, and no blocks but plain text; None for others.
+
+    Whether its type may carry a marker is for the facts to say.
+    """
+    if type(block) is not dict or MARK in block:
+        return None
+    kind = block.get("type")
+    if kind == "text":
+        text = block.get("text")
+        return "text" if type(text) is str and text != "" and not text.isspace() and len(block) == 2 else None
+    if type(kind) is not str:
+        return None
+    if kind == "tool_result" and "source" not in block and "tool_references" not in block:
+        content = block.get("content")
+        if type(content) is list:
+            for item in content:
+                if type(item) is not dict or len(item) != 2 or item.get("type") != "text" or "text" not in item:
+                    return None
+            return kind
+        return kind if content is None or type(content) is str else None
+    return kind if _HOLDS_BLOCKS.isdisjoint(block) else None
 
 
 def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
