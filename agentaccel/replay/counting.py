@@ -1,9 +1,19 @@
-"""Tokens of a prompt's prefixes from recorded totals: what the provider would have counted."""
+"""The prefixes of a recorded prompt, and their tokens from recorded totals: what the provider would have counted."""
 
 from __future__ import annotations
 
-from agentaccel.cache.prefix import Prefixes
+from agentaccel.cache.prefix import Prefixes, prefixes
+from agentaccel.cache.state import head_of
+from agentaccel.facts import CacheFacts
 from agentaccel.replay.runs import Step
+from agentaccel.types import Prompt
+
+
+def grown(prompt: Prompt, facts: CacheFacts, before: Step | None) -> Prefixes:
+    """The prefixes of `prompt`; those that the request `before` had, too, are not made again."""
+    if before is None:
+        return prefixes(prompt, facts)
+    return prefixes(prompt, facts, head_of(before.prefix, started=before.started, tokens=None, message_id=None))
 
 
 def counted(prefix: Prefixes, before: Step | None, total: int | None) -> tuple[int, ...]:

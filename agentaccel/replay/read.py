@@ -167,7 +167,7 @@ def _geometry(files: Sequence[Path], rules: Rules, tally: ImportTally) -> tuple[
         assert isinstance(value, dict)
         try:
             session = list(runs_of_session(value, begin, rules))
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             tally.unreadable.append(f"{path}: {error}")
             continue
         tally.files += 1

@@ -54,13 +54,16 @@ def _steps(name: str, requests: Sequence[Json], session: Json, begin: float, rul
     blocks = _Blocks(int(session["block_size"]), name, _static(session))
     for before, request in zip([None, *requests], requests, strict=False):
         blocks.see(request, before)
+    step: Step | None = None
     for request in requests:
         model, facts = rules.of(str(request.get("model", "")))
-        prefix, tokens = rendered(blocks.pieces(request), model, facts)
+        prefix, tokens = rendered(blocks.pieces(request), model, facts, step)
         started = begin + float(request["t"])
         first = started + float(request["ttft"]) if request.get("ttft") else None
         finished = started + float(request["api_time"]) if request.get("api_time") else None
-        yield Step(prefix=prefix, tokens=tokens, started=started, visible=first_byte_of(started, first, finished))
+        visible = first_byte_of(started, first, finished)
+        step = Step(prefix=prefix, tokens=tokens, started=started, visible=visible)
+        yield step
 
 
 def _static(session: Json) -> tuple[tuple[Level, int], ...]:
@@ -110,7 +113,8 @@ class _Blocks:
         return pieces
 
     def _piece(self, start: int, last: int, tokens: int) -> Piece:
-        level: Level = next((level for level, end in self.static if start < end // self.size), "messages")
+        levels: list[Level] = [level for level, end in self.static if start < end // self.size]
+        level = levels[0] if levels else "messages"
         identity = f"{self.name}/{last}".encode()
         if level != "messages":
             return Piece(level, "", tokens, identity)

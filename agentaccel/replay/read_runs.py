@@ -20,16 +20,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentaccel.cache.prefix import prefixes
 from agentaccel.providers.anthropic import decode
 from agentaccel.records import TurnRecord
-from agentaccel.replay.counting import counted
+from agentaccel.replay.counting import counted, grown
 from agentaccel.replay.pace import first_byte_of
 from agentaccel.replay.runs import Run, Step
-from agentaccel.replay.source import PROVIDER, Rules, Source
+from agentaccel.replay.source import Rules, Source
 from agentaccel.replay.usage_only import runs_from_usage
 from agentaccel.session.conversation import workload_of
-from agentaccel.trace.importers.fields import text
+from agentaccel.trace.importers.fields import mapping, text
 from agentaccel.trace.importers.lines import ImportTally, parse
 from agentaccel.trace.importers.runs import read_runs as records_of
 from agentaccel.types import Prompt, Usage
@@ -141,34 +140,39 @@ class _Chat:
 
     def hear(self, message: Json) -> None:
         """A user's words or a tool's result."""
-        content = message.get("content")
+        blocks = _said(message)
         if message.get("role") == "tool":
-            block = {"type": "tool_result", "tool_use_id": message.get("tool_call_id"), "content": content or ""}
-        elif isinstance(content, str) and content.strip():
-            block = {"type": "text", "text": content}
-        else:
+            plain = message.get("content")
+            found = plain if isinstance(plain, str) else blocks
+            blocks = [{"type": "tool_result", "tool_use_id": message.get("tool_call_id"), "content": found}]
+        if not blocks:
             return
         self.spoken = True
         if not self.messages or self.messages[-1]["role"] != "user":
             self.messages.append({"role": "user", "content": []})
-        self.messages[-1]["content"].append(block)
+        self.messages[-1]["content"] += blocks
 
     def reply(self, message: Json) -> None:
         """What the model said and asked for."""
         self.replies += 1
         if not self.messages:
             self.messages.append({"role": "user", "content": [{"type": "text", "text": _BEGINS}]})
-        said = message.get("content")
-        blocks: list[dict[str, Any]] = []
-        if isinstance(said, str) and said.strip():
-            blocks.append({"type": "text", "text": said})
+        blocks = _said(message)
         for call in _list(message.get("tool_calls")):
             if isinstance(call, dict):
-                function = call.get("function") or {}
+                function = mapping(call, "function")
                 asked = {"id": call.get("id"), "name": function.get("name"), "input": _arguments(function)}
                 blocks.append({"type": "tool_use", **asked})
         if blocks:
             self.messages.append({"role": "assistant", "content": blocks})
+
+
+def _said(message: Json) -> list[dict[str, Any]]:
+    """The content of a message as blocks; blank text is none."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content.strip() else []
+    return [block for block in _list(content) if isinstance(block, dict)]
 
 
 def _arguments(function: Json) -> object:
@@ -197,21 +201,21 @@ def _beginning(prompt: Prompt, messages: int) -> Prompt:
 
 def _run(recorded: _Recorded, rules: Rules) -> Run:
     steps: list[Step] = []
-    workload = ""
+    if not recorded.turns:
+        return Run(id=recorded.id, workload="", steps=())
+    named = recorded.turns[0]
+    model, facts = rules.of(named.model)
+    whole = decode(recorded.request, facts, key=_KEY, platform=rules.platform, model=model)
     for end, turn in zip(recorded.ends, recorded.turns, strict=True):
-        model, facts = rules.of(turn.model)
-        if not steps:
-            whole = decode(recorded.request, facts, key=_KEY, platform=rules.platform, model=model)
-            assert whole.provider == PROVIDER
-            workload = workload_of(whole, turn.agent)
-        prefix = prefixes(_beginning(whole, end), facts)
+        before = steps[-1] if steps else None
+        prefix = grown(_beginning(whole, end), facts, before)
         steps.append(
             Step(
                 prefix=prefix,
-                tokens=counted(prefix, steps[-1] if steps else None, turn.usage.input),
+                tokens=counted(prefix, before, turn.usage.input),
                 started=turn.started,
                 visible=first_byte_of(turn.started, turn.first_byte, turn.finished),
                 recorded=turn.usage if turn.usage != Usage() else None,
             )
         )
-    return Run(id=recorded.id, workload=workload, steps=tuple(steps))
+    return Run(id=recorded.id, workload=workload_of(whole, named.agent), steps=tuple(steps))

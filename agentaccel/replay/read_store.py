@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentaccel.cache.marks import marks_of
-from agentaccel.cache.prefix import prefixes
-from agentaccel.replay.counting import counted
+from agentaccel.replay.counting import counted, grown
 from agentaccel.replay.pace import first_byte_of
 from agentaccel.replay.runs import Run, Step
 from agentaccel.replay.source import Rules
@@ -43,10 +42,11 @@ def _step(kept: Kept, before: list[Step] | None, rules: Rules) -> Step | None:
         return None
     model, facts = rules.of(record.known_as or record.model)
     prompt = kept.prompt(model, facts)
-    prefix = prefixes(prompt, facts)
+    last = before[-1] if before else None
+    prefix = grown(prompt, facts, last)
     return Step(
         prefix=prefix,
-        tokens=counted(prefix, before[-1] if before else None, record.usage.input),
+        tokens=counted(prefix, last, record.usage.input),
         started=record.started,
         visible=first_byte_of(record.started, record.first_byte, record.finished),
         marks=marks_of(prefix, prompt.markers),

@@ -23,7 +23,7 @@ class Rules:
     """For recorded models that the facts do not know."""
     platform: str = "api"
     replaced: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Requests by recorded model and the one that stands in for it, where they differ."""
+    """How often it was asked, by recorded model and the one that stands in for it, where they differ."""
     _known: dict[str, tuple[str, CacheFacts]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentaccel.cache.prefix import Prefixes, prefixes
+from agentaccel.cache.prefix import Prefixes
 from agentaccel.canonical import digest
 from agentaccel.facts import CacheFacts, Level
+from agentaccel.replay.counting import grown
+from agentaccel.replay.runs import Step
 from agentaccel.types import Path, Prompt, Segment
 
 
@@ -25,31 +28,21 @@ class Piece:
     """The block's type; for tools always the user's own."""
 
 
-def rendered(pieces: Sequence[Piece], model: str, facts: CacheFacts) -> tuple[Prefixes, tuple[int, ...]]:
+def rendered(
+    pieces: Sequence[Piece], model: str, facts: CacheFacts, before: Step | None
+) -> tuple[Prefixes, tuple[int, ...]]:
     """The prompt that `pieces` make, each message a piece of its own, and the tokens of its prefixes.
 
     Bytes follow from tokens by the stated ratio, so that a planner has sizes to go by. Every piece may carry a marker.
+    `before` is the request before it, with which it may share segments.
     """
     segments: list[Segment] = []
     counts = dict.fromkeys(("tools", "system", "messages"), 0)
     tokens: list[int] = []
     total = 0
     for piece in pieces:
-        number = counts[piece.level]
+        segments.append(_segment(piece, counts[piece.level], facts.bytes_per_token))
         counts[piece.level] += 1
-        path: Path = (piece.level, number, "content", 0) if piece.level == "messages" else (piece.level, number)
-        segments.append(
-            Segment(
-                level=piece.level,
-                path=path,
-                kind="custom" if piece.level == "tools" else piece.kind,
-                role=piece.role,
-                name=f"tool{number}" if piece.level == "tools" else "",
-                digest=digest(piece.identity),
-                size=round(piece.tokens * facts.bytes_per_token),
-                markable=True,
-            )
-        )
         total += piece.tokens
         tokens.append(total)
     prompt = Prompt(
@@ -62,4 +55,20 @@ def rendered(pieces: Sequence[Piece], model: str, facts: CacheFacts) -> tuple[Pr
         messages=counts["messages"],
         stream=False,
     )
-    return prefixes(prompt, facts), tuple(tokens)
+    return grown(prompt, facts, before), tuple(tokens)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _segment(piece: Piece, number: int, bytes_per_token: float) -> Segment:
+    """One object for all prompts that hold the same piece in the same place: a long session has millions of these."""
+    path: Path = (piece.level, number, "content", 0) if piece.level == "messages" else (piece.level, number)
+    return Segment(
+        level=piece.level,
+        path=path,
+        kind="custom" if piece.level == "tools" else piece.kind,
+        role=piece.role,
+        name=f"tool{number}" if piece.level == "tools" else "",
+        digest=digest(piece.identity),
+        size=round(piece.tokens * bytes_per_token),
+        markable=True,
+    )

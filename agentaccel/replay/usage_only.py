@@ -69,11 +69,11 @@ def _own_head(turns: Turns) -> int:
 def _run(name: str, turns: Turns, head: int, rules: Rules) -> Run:
     workload = workload_of(turns[0])
     transcript = _Transcript(name=name, workload=workload, head=head)
-    steps = []
+    steps: list[Step] = []
     for turn in turns:
         model, facts = rules.of(turn.model)
         transcript.take(turn, facts)
-        prefix, tokens = rendered(transcript.pieces, model, facts)
+        prefix, tokens = rendered(transcript.pieces, model, facts, steps[-1] if steps else None)
         steps.append(
             Step(
                 prefix=prefix,

@@ -14,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentaccel.errors import ConfigError, TraceError, UnknownModel
+from agentaccel.replay.pace import paces, placed
 from agentaccel.replay.read import read
+from agentaccel.replay.read_runs import read_runs
 from agentaccel.replay.read_store import runs_of_store
 from agentaccel.replay.runs import Run
 from agentaccel.replay.simulate import accelerate
@@ -131,6 +133,32 @@ def test_rules_that_nobody_knows_are_refused() -> None:
         Rules(model="my-deployment")
     with pytest.raises(ConfigError):
         Rules(platform="mainframe")
+
+
+VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.floats(allow_nan=False)
+ANYTHING = st.recursive(VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner))
+MESSAGES = st.fixed_dictionaries(
+    {"role": st.sampled_from(["user", "assistant", "tool", "system"]) | ANYTHING},
+    optional={
+        "content": st.text(max_size=9) | ANYTHING,
+        "tool_calls": st.lists(st.fixed_dictionaries({"function": ANYTHING}) | ANYTHING, max_size=2) | ANYTHING,
+        "ts": st.just(NOON) | ANYTHING,
+        "usage": st.fixed_dictionaries({"prompt_tokens": st.integers(0, 9999)}) | ANYTHING,
+    },
+)
+
+
+@given(
+    messages=st.lists(MESSAGES | ANYTHING, max_size=6),
+    more=st.dictionaries(st.sampled_from(["tools", "system", "meta", "model", "id", "domain"]), ANYTHING),
+)
+def test_whatever_a_line_holds_it_is_read_or_left_out(messages: list[Any], more: Json) -> None:
+    """Never an exception; and what is read can be replayed."""
+    line = json.dumps({**run_line("r"), "messages": messages, **more}).encode() + b"\n"
+    found = read_runs([line], "odd", Rules(), ImportTally())
+    for run in found.runs:
+        assert all(step.total == step.tokens[-1] >= 0 for step in run.steps)
+    accelerate(placed(found.runs, found.untimed, paces()[0], 0))
 
 
 # --- usage alone ------------------------------------------------------------------------------------------------------
