@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import copy
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -110,7 +111,7 @@ class _Attempt:
         self._turn = turn
         self.commands: list[Command] = turn.handle(Started(composer.clock.monotonic()))
         body = next(command.request for command in self.commands if isinstance(command, Send))
-        self.request = request if body is request.json else request.copy(body=body)
+        self.request = request if body is request.json else _with_body(request, body)
 
     @classmethod
     def of(cls, composer: Composer, platform: str, request: Any) -> _Attempt | None:
@@ -172,6 +173,17 @@ class _Attempt:
             if self._composer.policy.strict:
                 raise
             log.exception("agentaccel: could not record a request")
+
+
+def _with_body(request: Any, body: Any) -> Any:
+    """The SDK's request with another body.
+
+    Its own `copy` makes a deep copy of the body that is about to be replaced, a third of what a long request costs; so
+    the copy is made of a request whose body is small.
+    """
+    bare = copy.copy(request)
+    bare.options = request.options.model_copy(update={"json_data": None})
+    return bare.copy(body=body)
 
 
 class _Plain:
