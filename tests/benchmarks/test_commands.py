@@ -1,0 +1,97 @@
+"""`python -m benchmarks`: what it lists, prints and returns."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from agentaccel.replay.oracle import best
+from benchmarks import cache
+from benchmarks.__main__ import main
+from benchmarks.cache import outcome
+from benchmarks.registry import Result, benchmark, claim_of
+from benchmarks.situations import Situation, bundled, runs
+
+SITUATION = "[[situation]]\nname = 'mine'\nsessions = 2\nturns = 4\n"
+
+
+def test_every_benchmark_is_listed_with_its_claim() -> None:
+    """Found by looking: a module is one line here, and helpers are none."""
+    result = CliRunner().invoke(main, ["--list"])
+    assert result.exit_code == 0
+    names = [line.split()[0] for line in result.output.splitlines()]
+    assert {"cache", "oracle"} <= set(names)
+    assert not {"registry", "measure", "situations"} & set(names)
+    assert all(line.endswith(".") for line in result.output.splitlines())
+
+
+def test_a_benchmark_that_is_none_is_refused() -> None:
+    """With click's own words."""
+    result = CliRunner().invoke(main, ["registry"])
+    assert result.exit_code == 2
+    assert "No such command 'registry'" in result.output
+
+
+def test_the_oracle_benchmark_counts_equal_cases() -> None:
+    """Few of them here."""
+    result = CliRunner().invoke(main, ["oracle", "--cases", "10", "--most", "4", "--json"])
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.output)
+    assert told["n"] == 10
+    assert told["tables"][0]["rows"][0] == ["equal", 10]
+    assert {"python", "agentaccel", "date"} <= set(told["stamp"])
+
+
+def test_the_cache_benchmark_shows_every_policy(tmp_path: Path) -> None:
+    """On somebody's own situations, as a table and as JSON."""
+    path = tmp_path / "mine.toml"
+    path.write_text(SITUATION)
+    result = CliRunner().invoke(main, ["cache", "--situations", str(path)], env={"AGENTACCEL_TRACES": ""})
+    assert result.exit_code == 0, result.output
+    assert all(name in result.output for name in ("mine", "automatic", "agentaccel", "oracle", "n/a", "python 3."))
+    told = json.loads(CliRunner().invoke(main, ["cache", "--situations", str(path), "--json"]).output)
+    assert told["broken"] == []
+
+
+def test_a_policy_below_the_bound_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: with an oracle that thinks too little of what can be had, the benchmark exits with 1."""
+    path = tmp_path / "mine.toml"
+    path.write_text(SITUATION)
+    monkeypatch.setattr(cache, "best", lambda steps: replace(best(steps), bound=best(steps).cost * 1.2))
+    result = CliRunner().invoke(main, ["cache", "--situations", str(path)], env={"AGENTACCEL_TRACES": ""})
+    assert result.exit_code == 1
+    assert "DOES NOT HOLD: agentaccel costs" in result.output
+
+
+def test_no_policy_beats_the_oracle_in_any_bundled_situation() -> None:
+    """Smaller ones of the same kinds; the benchmark itself takes them whole."""
+    for one in bundled():
+        found = outcome(one.name, "stated", runs(replace(one, sessions=min(one.sessions, 3), turns=min_turns(one))))
+        assert list(found.beaten()) == []
+        assert found.bound <= found.costs["best"] * (1 + 1e-9)
+
+
+def min_turns(one: Situation) -> float:
+    return 12 if one.turns != 1 else 1
+
+
+def test_a_claim_is_the_first_sentence() -> None:
+    """Of a docstring of any shape."""
+    assert claim_of("One thing. And another.\n\nMore.") == "One thing."
+    assert claim_of("Over two\nlines\n\nMore.") == "Over two lines."
+
+
+def test_what_does_not_hold_ends_with_one() -> None:
+    """And is said."""
+
+    @benchmark()
+    def run() -> Result:
+        return Result(figure="None.", inputs={}, n=0, broken=("the claim",))
+
+    result = CliRunner().invoke(run, [])
+    assert result.exit_code == 1
+    assert "DOES NOT HOLD: the claim" in result.output
