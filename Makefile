@@ -36,8 +36,8 @@ soak: $(STAMP)  ## long fuzzing: legality, mutants, processes
 traces: $(STAMP)  ## what runs on real traces; needs AGENTACCEL_TRACES
 	$(BIN)/python -m pytest -n auto -m traces
 
-bench:  ## benchmarks/ is still empty: its README says what will be there
-	@cat benchmarks/README.md
+bench: $(STAMP)  ## what can be measured, and how; then: python -m benchmarks NAME
+	@$(BIN)/python -m benchmarks --list
 
 wheel: $(STAMP)  ## build the wheel and try it in an empty folder and a fresh environment
 	rm -rf dist && $(BIN)/python -m build -q
