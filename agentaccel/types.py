@@ -84,6 +84,10 @@ def agreeing(one: tuple[Segment, ...], other: tuple[Segment, ...]) -> int:
     return low
 
 
+STRETCH = 8
+"""Messages that are looked up and hashed together once they are past."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     """A request as the prompt cache sees it: the segments and everything else that the cache key depends on."""
@@ -103,6 +107,9 @@ class Prompt:
     """Whether a streamed reply is asked for."""
     held: str = ""
     """Why the history is held by the provider and not in the request; empty where the request is whole."""
+    stretches: tuple[bytes, ...] = ()
+    """For every `STRETCH` messages from the first on, a hash over the digests of their segments; empty where nobody has
+    hashed them."""
     illegal: tuple[str, ...] = ()
     """Why the provider will reject the request as the user wrote it; empty where it is legal."""
 

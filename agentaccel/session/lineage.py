@@ -5,15 +5,13 @@ Only messages count, so that a clock in the system prompt or a reordered tool li
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
+from typing import Any
 
 from agentaccel.cache.prefix import level_starts
 from agentaccel.canonical import ROOT, digest, link
-from agentaccel.types import Prompt
-
-_STRETCH = 8
-"""Messages that are hashed together once they are past: a long history is then a short chain. Part of the form of the
-hashes, which the trace store keeps."""
+from agentaccel.types import STRETCH, Prompt, Segment
 
 _FARTHEST_REWIND = 64
 """Messages that a rewind may take back and still be recognised by its end; farther ones by the first exchange."""
@@ -28,41 +26,43 @@ class Lineage:
     def __init__(self, prompt: Prompt, tenant: str | None = None) -> None:
         self._segments = prompt.segments
         self._tenant = digest(tenant.encode("utf-8", "replace")) if tenant else None
-        self._starts: list[int] = []
-        """The first segment of each message, in order."""
-        self.replies: list[int] = []
-        """Messages of the model."""
-        last: object = None
-        for i in range(level_starts(prompt.segments)[2], len(prompt.segments)):
-            segment = prompt.segments[i]
-            message = segment.path[1]
-            if message != last:
-                if segment.role == "assistant":
-                    self.replies.append(len(self._starts))
-                self._starts.append(i)
-                last = message
+        self._start = level_starts(prompt.segments)[2]
+        self._stretches = prompt.stretches
+        self._length = prompt.messages if self._start < len(prompt.segments) else 0
         self._past: list[bytes] = [ROOT]
         """The chain after each whole stretch, as far as it was asked for."""
 
     def __len__(self) -> int:
         """How many messages there are."""
-        return len(self._starts)
+        return self._length
 
     def __getitem__(self, message: int) -> bytes:
         """The hash after `message`, inclusive; negative ones count from the end."""
-        message = range(len(self._starts))[message]
-        stretch = message // _STRETCH
+        message = range(self._length)[message]
+        stretch = message // STRETCH
         while len(self._past) <= stretch:
-            first = (len(self._past) - 1) * _STRETCH
-            self._past.append(link(self._past[-1], self._digest(first, first + _STRETCH)))
-        hash_ = link(self._past[stretch], self._digest(stretch * _STRETCH, message + 1))
+            done = len(self._past) - 1
+            whole = self._stretches[done] if done < len(self._stretches) else self._digest(done * STRETCH, STRETCH)
+            self._past.append(link(self._past[-1], whole))
+        hash_ = link(self._past[stretch], self._digest(stretch * STRETCH, message % STRETCH + 1))
         return link(hash_, self._tenant) if self._tenant is not None else hash_
 
-    def _digest(self, first: int, end: int) -> bytes:
-        """A hash of messages `first` to `end`, exclusive."""
-        until = self._starts[end] if end < len(self._starts) else len(self._segments)
-        begin = self._starts[first]
-        return digest(b"".join([segment.digest for segment in self._segments[begin:until]]))
+    def _digest(self, first: int, count: int) -> bytes:
+        """A hash over the digests of `count` messages from `first` on."""
+        segments = self._segments[self._begin(first) : self._begin(first + count)]
+        return digest(b"".join([segment.digest for segment in segments]))
+
+    def _begin(self, message: int) -> int:
+        """The first segment of `message`."""
+        return bisect_left(self._segments, message, lo=self._start, key=_message)
+
+    def _reply(self, messages: range) -> int | None:
+        """The first of `messages` that is the model's."""
+        for message in messages:
+            begin = self._begin(message)
+            if begin < len(self._segments) and self._segments[begin].role == "assistant":
+                return message
+        return None
 
     def sought(self) -> Iterator[bytes]:
         """The hashes by which this request may go on from an earlier one, longest first; the request itself left out.
@@ -83,8 +83,13 @@ class Lineage:
         session of an agent begins with, so the first of them says nothing about which one it is. (The last one does,
         for a request that is longer than the one that wrote it: another session's first request is not.)
         """
-        if not len(self):
+        if not self._length:
             return ()
-        first = next((reply for reply in self.replies if reply >= born), None)
-        chosen = [len(self) - 1, *self.replies[-1:], *([first] if first is not None else [])]
+        last = self._reply(range(self._length - 1, -1, -1))
+        first = self._reply(range(born, self._length))
+        chosen = [self._length - 1, *(reply for reply in (last, first) if reply is not None)]
         return tuple(dict.fromkeys(self[message] for message in chosen))
+
+
+def _message(segment: Segment) -> Any:
+    return segment.path[1]

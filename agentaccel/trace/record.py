@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any, TypeVar
 
 import orjson
@@ -59,7 +59,7 @@ class TurnWrite:
 
 R = TypeVar("R", TurnRecord, ToolRecord)
 
-_TURN_FIELDS = {field.name for field in fields(TurnRecord)}
+_TURN_FIELDS = tuple(field.name for field in fields(TurnRecord))
 _TOOL_FIELDS = {field.name for field in fields(ToolRecord)}
 
 
@@ -73,12 +73,17 @@ def dump_json(value: object) -> str:
     try:
         return orjson.dumps(value).decode()
     except (TypeError, ValueError):
-        return json.dumps(value, ensure_ascii=False, default=repr).encode("utf-8", "replace").decode()
+        return json.dumps(value, ensure_ascii=False, default=_plain).encode("utf-8", "replace").decode()
+
+
+def _plain(value: object) -> object:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else repr(value)
 
 
 def dump_turn(record: TurnRecord) -> str:
     """`record` as JSON, without what it does not say."""
-    return dump_json({name: value for name, value in asdict(record).items() if value not in (None, (), "", {})})
+    said = {name: getattr(record, name) for name in _TURN_FIELDS}
+    return dump_json({name: value for name, value in said.items() if value is not None and value != () and value != ""})
 
 
 def load_turn(data: bytes | str) -> TurnRecord:

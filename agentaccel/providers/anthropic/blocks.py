@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import orjson
 
-from agentaccel.canonical import Hash, keyed, wire_bytes
+from agentaccel.canonical import Hash, digest, keyed, wire_bytes
 from agentaccel.facts import CacheFacts, Level
 from agentaccel.providers.anthropic.edit import DEFAULT_TTL, MARK
 from agentaccel.types import Marker, Path, Segment, show_path
@@ -45,6 +45,8 @@ class Part(NamedTuple):
     """Markers where none is allowed, as sentences."""
     flags: frozenset[str]
     """Properties of the content that break levels by themselves, named as in the facts."""
+    digest: bytes
+    """A hash over the digests of its segments."""
 
 
 @dataclass(slots=True)
@@ -65,7 +67,8 @@ class Reader:
 
     def part(self) -> Part:
         """What has been read; the reader is as new."""
-        read = Part(tuple(self.segments), tuple(self.markers), tuple(self.misplaced), frozenset(self.flags))
+        all_of_it = digest(b"".join([segment.digest for segment in self.segments]))
+        read = Part(tuple(self.segments), tuple(self.markers), tuple(self.misplaced), frozenset(self.flags), all_of_it)
         self.segments.clear()
         if self.markers or self.flags:  # markers that are misplaced are among the markers
             self.markers, self.misplaced, self.flags = [], [], set()

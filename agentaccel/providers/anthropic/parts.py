@@ -10,16 +10,16 @@ time of a cryptographic one. Were two stretches ever taken for one another, a ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import orjson
 
 from agentaccel.facts import CacheFacts
 from agentaccel.providers.anthropic.blocks import Part, Reader
-
-STRETCH = 8
-"""Messages that are looked up together: longer stretches are read again for less."""
+from agentaccel.types import STRETCH
 
 _NEAR_END = 3 * STRETCH
 """Messages from the end within which some may still be remembered singly."""
@@ -60,98 +60,91 @@ class PartMemory:
         if self._segments > _MOST_SEGMENTS:
             self._old, self._young, self._segments = self._young, {}, 0
 
-    def drop(self, name: Name) -> None:
-        """Forget `name`."""
-        self._young.pop(name, None)
-        self._old.pop(name, None)
+    def pop(self, name: Name) -> Part | None:
+        """The part remembered as `name`, which is forgotten."""
+        return self._young.pop(name, None) or self._old.pop(name, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A request in parts, in wire order."""
+
+    tools: Part | None
+    system: Part | None
+    stretches: list[Part]
+    """The messages, `STRETCH` by `STRETCH`."""
+    singles: list[Part]
+    """Those behind the last whole stretch."""
+
+    def __iter__(self) -> Iterator[Part]:
+        static = (part for part in (self.tools, self.system) if part is not None)
+        return chain(static, self.stretches, self.singles)
 
 
 def read_parts(
     memory: PartMemory | None, facts: CacheFacts | None, key: bytes, levels: tuple[Any, Any, Sequence[Any]]
-) -> list[Part]:
-    """The parts of a request in wire order, from `memory` where they are known; `levels` are its tools, its system and
-    its messages as the sender gave them.
-    """
+) -> Parts:
+    """The parts of a request, from `memory` where they are known; `levels` are its tools, system and messages as given."""
     tools, system, messages = levels
-    known = _Known(memory, Reader.under(facts, key), hash((key, _rules(facts))))
-    parts = [known.tools(tools)] if tools else []
-    if system is not None:
-        parts.append(known.system(system))
-    return parts + known.messages(messages)
+    read = _Reading(memory or PartMemory(), Reader.under(facts, key), hash((key, _rules(facts))))
+    count = len(messages)
+    whole = count - count % STRETCH
+    return Parts(
+        tools=read.part(tools, "tools", 0) if tools else None,
+        system=read.part(system, "system", 0) if system is not None else None,
+        stretches=[
+            read.part(messages[at : at + STRETCH], "joined" if at >= count - _NEAR_END else "messages", at)
+            for at in range(0, whole, STRETCH)
+        ],
+        singles=[read.part(messages[at : at + 1], "messages", at) for at in range(whole, count)],
+    )
 
 
-class _Known:
+class _Reading:
     """Reading with a memory."""
 
-    def __init__(self, memory: PartMemory | None, reader: Reader, rules: int) -> None:
+    def __init__(self, memory: PartMemory, reader: Reader, rules: int) -> None:
         self._memory = memory
         self._reader = reader
         self._rules = rules
 
-    def tools(self, tools: Sequence[Any]) -> Part:
-        name, part = self._look_up(tools, "tools")
-        if part is None:
-            self._reader.tools(tools)
-            part = self._keep(name)
+    def part(self, value: Any, what: str, start: int) -> Part:
+        """What `value` reads as; a stretch that may just have become whole is `joined` from single messages."""
+        name = self._name(value, "messages" if what == "joined" else what, start)
+        part = self._memory.get(name) if name is not None else None
+        if part is not None:
+            return part
+        match what:
+            case "tools":
+                self._reader.tools(value)
+            case "system":
+                self._reader.system(value)
+            case "messages":
+                self._reader.messages(value, start)
+            case "joined":
+                self._join(value, start)
+        part = self._reader.part()
+        if name is not None:
+            self._memory.put(name, part)
         return part
-
-    def system(self, system: Any) -> Part:
-        name, part = self._look_up(system, "system")
-        if part is None:
-            self._reader.system(system)
-            part = self._keep(name)
-        return part
-
-    def messages(self, messages: Sequence[Any]) -> list[Part]:
-        """The messages, stretch by stretch and then one by one."""
-        if self._memory is None:
-            self._reader.messages(messages, 0)
-            return [self._reader.part()]
-        parts: list[Part] = []
-        count = len(messages)
-        whole = count - count % STRETCH
-        for start in range(0, whole, STRETCH):
-            stretch = messages[start : start + STRETCH]
-            name, part = self._look_up(stretch, "stretch", start)
-            if part is None:
-                self._join(stretch, start) if start >= count - _NEAR_END else self._reader.messages(stretch, start)
-                part = self._keep(name)
-            parts.append(part)
-        for at in range(whole, count):
-            name, part = self._look_up(messages[at], "message", at)
-            if part is None:
-                self._reader.messages(messages[at : at + 1], at)
-                part = self._keep(name)
-            parts.append(part)
-        return parts
 
     def _join(self, messages: Sequence[Any], start: int) -> None:
         """Read messages that stood alone while they were the last ones, and forget them singly."""
-        for at, message in enumerate(messages, start):
-            name, part = self._look_up(message, "message", at)
+        for at in range(len(messages)):
+            single = messages[at : at + 1]
+            name = self._name(single, "messages", start + at)
+            part = self._memory.pop(name) if name is not None else None
             if part is None:
-                self._reader.messages([message], at)
-                continue
-            self._reader.add(part)
-            if self._memory is not None and name is not None:
-                self._memory.drop(name)
+                self._reader.messages(single, start + at)
+            else:
+                self._reader.add(part)
 
-    def _look_up(self, value: Any, what: str, start: int = 0) -> tuple[Name | None, Part | None]:
-        """The name of all that the reading of `value` depends on, None where its bytes do not say it; and its part."""
-        if self._memory is None:
-            return None, None
+    def _name(self, value: Any, level: str, start: int) -> Name | None:
         try:
             data = orjson.dumps(value, option=_AS_JSON)
         except (TypeError, ValueError):
-            return None, None
-        name = (self._rules, what, start, hash(data), len(data))
-        return name, self._memory.get(name)
-
-    def _keep(self, name: Name | None) -> Part:
-        part = self._reader.part()
-        if name is not None and self._memory is not None:
-            self._memory.put(name, part)
-        return part
+            return None
+        return self._rules, level, start, hash(data), len(data)
 
 
 def _rules(facts: CacheFacts | None) -> tuple[str, ...]:

@@ -61,6 +61,7 @@ def decode(
         messages=len(messages),
         stream=request.get("stream") is True,
         held="message thread" if isinstance(request.get("thread"), Mapping) else "",
+        stretches=tuple(part.digest for part in parts.stretches),
         illegal=tuple(_illegal(markers, misplaced, segments, facts)) if markers else (),
     )
 
