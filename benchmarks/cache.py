@@ -1,4 +1,4 @@
-"""Without knowing the future, agentaccel's markers cost little more than the best that a clairvoyant could have sent.
+"""What agentaccel's markers cost, as a multiple of the best that a clairvoyant could have sent.
 
 For every bundled situation and every source of recorded traces: what the input costs with agentaccel, with five
 policies that need no planner, and with the oracle's plan, all against the same simulated provider. Costs are shown as
