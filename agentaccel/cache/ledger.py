@@ -123,10 +123,10 @@ def after(
     facts = prefix.facts
     seconds = {ttl.label: ttl.seconds for ttl in facts.ttls}
     entries = {hash_: entry for hash_, entry in ledger.entries.items() if entry.expires + _KEEP > started}
-    for i in range(done.hit + 1):
-        entry = entries.get(prefix.hashes[i])
-        if entry is not None and entry.live(started):
-            entries[prefix.hashes[i]] = replace(entry, expires=started + seconds.get(entry.ttl, 0.0))
+    for hash_, entry in entries.items():
+        if entry.live(started) and prefix.index.get(hash_, len(prefix.hashes)) <= done.hit:
+            expires = started + seconds.get(entry.ttl, 0.0)
+            entries[hash_] = Entry(entry.ttl, expires, entry.visible, entry.tokens)
     for mark in done.written:
         hash_ = prefix.hashes[mark.at]
         held = entries.get(hash_)
@@ -134,16 +134,16 @@ def after(
             continue  # read, not written: it was refreshed above with the lifetime that it has
         entries[hash_] = Entry(ttl=mark.ttl, expires=started + seconds.get(mark.ttl, 0.0), visible=visible)
     for i, count in exact.items():
-        entry = entries.get(prefix.hashes[i])
-        if entry is not None:
-            entries[prefix.hashes[i]] = replace(entry, tokens=count)
+        old = entries.get(prefix.hashes[i])
+        if old is not None:
+            entries[prefix.hashes[i]] = replace(old, tokens=count)
     return Ledger(_bounded(entries, prefix))
 
 
 _KEEP = 3600.0
 """Seconds for which a dead entry is remembered, so that a miss can be told to be an expiry."""
 
-_MOST_ENTRIES = 48
+_MOST_ENTRIES = 24
 """Entries remembered. A loop adds one per turn, and only the longest and the static ones are ever read again."""
 
 
@@ -151,9 +151,9 @@ def _bounded(entries: dict[bytes, Entry], prefix: Prefixes) -> dict[bytes, Entry
     """`entries` without the oldest of the middle of the history, once there are too many."""
     if len(entries) <= _MOST_ENTRIES:
         return entries
-    levels = {hash_: segment.level for hash_, segment in zip(prefix.hashes, prefix.prompt.segments, strict=True)}
+    static = prefix.starts[2]
     middle = sorted(
-        (hash_ for hash_ in entries if levels.get(hash_, "messages") == "messages"), key=lambda h: entries[h].visible
+        (hash_ for hash_ in entries if prefix.index.get(hash_, static) >= static), key=lambda h: entries[h].visible
     )
     for hash_ in middle[: len(entries) - _MOST_ENTRIES]:
         del entries[hash_]

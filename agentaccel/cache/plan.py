@@ -130,8 +130,11 @@ def _sets(scene: Scene, candidates: Sequence[Candidate], room: int) -> Iterator[
         return
     for last in candidates:
         before = [one for one in candidates if one.at < last.at]
-        for others in combinations(before, min(room - 1, len(before))):
-            yield (last, *others)
+        if len(before) < room:
+            yield (*before, last)
+        else:
+            for others in combinations(before, room - 1):
+                yield (*others, last)
 
 
 def _marker(prefix: Prefixes, one: Candidate) -> Marker:

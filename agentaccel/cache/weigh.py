@@ -193,7 +193,10 @@ _SLACK_UNCALIBRATED = 2.0
 
 def _marks(scene: Scene, chosen: Sequence[Candidate]) -> list[Mark]:
     """The markers that count, ascending; candidates are none where they do not."""
-    return sorted([*scene.counting, *(one.mark for one in chosen)], key=_at)
+    marks = [one.mark for one in chosen]
+    marks += scene.counting
+    marks.sort(key=_at)
+    return marks
 
 
 _at = attrgetter("at")

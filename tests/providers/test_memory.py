@@ -1,0 +1,180 @@
+"""What a decoder remembers never shows: it reads every request as if it were the first."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentaccel.cache.prefix import prefixes
+from agentaccel.cache.state import head_of
+from agentaccel.facts import cache_facts
+from agentaccel.providers.anthropic import PartMemory, decode
+from agentaccel.session.lineage import Lineage
+from agentaccel.types import STRETCH, agreeing
+from tests.providers.bodies import mangled, requests
+
+FACTS = cache_facts("claude-sonnet-4-5")  # drops earlier thinking, so that a prompt may change from behind
+KEY = b"k" * 32
+quick = settings(max_examples=60, deadline=None)
+Json = dict[str, Any]
+
+
+def same(body: Any, memory: PartMemory) -> None:
+    assert decode(body, FACTS, key=KEY, memory=memory) == decode(body, FACTS, key=KEY)
+
+
+def conversation(messages: int) -> Json:
+    made = [
+        {"role": "user", "content": [{"type": "text", "text": f"question {i}"}]}
+        if i % 2 == 0
+        else {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": f"answer {i}"},
+                {"type": "tool_use", "id": f"t{i}", "name": "f", "input": {"a": i, "b": 2}},
+            ],
+        }
+        for i in range(messages)
+    ]
+    return {"model": "claude-sonnet-5", "system": "Be brief.", "messages": made}
+
+
+@quick
+@given(st.lists(st.one_of(requests(), mangled()), min_size=1, max_size=6))
+def test_any_requests_in_any_order_read_the_same_with_a_memory(bodies: list[Any]) -> None:
+    memory = PartMemory()
+    for body in bodies:
+        if isinstance(body, dict):
+            same(body, memory)
+            same(json.loads(json.dumps(body)), memory)
+
+
+@quick
+@given(st.integers(0, 10_000))
+def test_whatever_is_changed_in_place_is_seen(seed: int) -> None:
+    """Chosen by us: growth, edits, removals, moved markers, other keys and other key orders, in random turns."""
+    chance, memory = random.Random(seed), PartMemory()
+    body = conversation(chance.randint(1, 5 * STRETCH))
+    for _ in range(12):
+        same(body, memory)
+        messages = body["messages"]
+        at = chance.randrange(len(messages))
+        match chance.randrange(7):
+            case 0:
+                messages.extend(conversation(len(messages) + 4)["messages"][len(messages) :])
+            case 1:
+                messages[at]["content"][0]["text"] += "."
+            case 2 if len(messages) > 1:
+                del messages[at]
+            case 3:
+                messages[at]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+            case 4:
+                messages[at]["content"][-1].pop("cache_control", None)
+            case 5:
+                messages[at]["content"][-1] = dict(reversed(messages[at]["content"][-1].items()))
+            case 6:
+                messages[at]["role"] = "user"
+
+
+def test_key_order_alone_is_noticed_deep_in_an_old_message() -> None:
+    memory, body = PartMemory(), conversation(60)
+    before = decode(body, FACTS, memory=memory)
+    call = body["messages"][5]["content"][1]
+    call["input"] = {"b": 2, "a": 5}
+    after = decode(body, FACTS, memory=memory)
+    changed = [i for i, (old, new) in enumerate(zip(before.segments, after.segments, strict=True)) if old != new]
+    assert [after.segments[i].path for i in changed] == [("messages", 5, "content", 1)]
+
+
+def test_values_that_are_no_plain_json_are_read_afresh_each_time() -> None:
+    class Odd(dict[str, Any]):
+        pass
+
+    memory = PartMemory()
+    block: Any = Odd(type="text", text="one")
+    body = {
+        "model": "claude-sonnet-5",
+        "messages": [{"role": "user", "content": [block]}, *conversation(20)["messages"]],
+    }
+    same(body, memory)
+    block["text"] = "two"
+    same(body, memory)
+
+
+def test_a_part_is_not_taken_for_one_that_was_read_by_other_rules() -> None:
+    memory, body = PartMemory(), conversation(20)
+    assert any(segment.markable for segment in decode(body, FACTS, memory=memory).segments)
+    assert not any(segment.markable for segment in decode(body, None, memory=memory).segments)
+    other = decode(body, FACTS, key=b"other", memory=memory)
+    assert other.segments[0].digest != decode(body, FACTS, memory=memory).segments[0].digest
+
+
+def test_a_memory_that_is_full_forgets_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentaccel.providers.anthropic.parts._MOST_SEGMENTS", 40)
+    memory = PartMemory()
+    for turns in range(1, 80, 3):
+        same(conversation(turns), memory)
+        assert len(memory._young) + len(memory._old) < 90
+
+
+@quick
+@given(st.integers(0, 10_000))
+def test_hashes_that_go_on_from_the_last_prompt_are_those_made_from_scratch(seed: int) -> None:
+    chance, memory, head = random.Random(seed), PartMemory(), None
+    assert FACTS is not None
+    body = conversation(chance.randint(1, 20))
+    body["tools"] = [{"name": "f"}, {"type": "web_search_20250305", "name": "web_search"}]
+    for _ in range(8):
+        prompt = decode(copy.deepcopy(body), FACTS, memory=memory)
+        prefix = prefixes(prompt, FACTS, head)
+        assert prefix == prefixes(prompt, FACTS)
+        head = head_of(prefix, started=0.0, tokens=None, message_id=None)
+        messages = body["messages"]
+        match chance.randrange(6):
+            case 0:
+                messages.extend(conversation(len(messages) + 3)["messages"][len(messages) :])
+            case 1:
+                messages[chance.randrange(len(messages))]["content"] = "edited"
+            case 2:
+                body["tool_choice"] = {"type": chance.choice(["auto", "any"])}
+            case 3:
+                body["system"] = f"Be brief {chance.random()}."
+            case 4:
+                chance.shuffle(body["tools"])
+            case 5:
+                thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+                messages.append({"role": "assistant", "content": [thought, {"type": "text", "text": "so"}]})
+                messages.append({"role": "user", "content": chance.choice(["on", [{"type": "tool_result"}]])})
+
+
+@quick
+@given(st.lists(st.integers(0, 2), max_size=9), st.lists(st.integers(0, 2), max_size=9))
+def test_prompts_agree_up_to_the_first_difference(one: list[int], other: list[int]) -> None:
+    segments = decode(conversation(6), FACTS).segments
+    a, b = (tuple(segments[i] for i in chosen) for chosen in (one, other))
+    expected = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    assert agreeing(a, b) == expected
+
+
+@quick
+@given(st.integers(1, 60), st.integers(0, 59))
+def test_lineage_is_the_same_whoever_hashed_the_stretches(messages: int, edited: int) -> None:
+    """And differs from the first message that differs on."""
+    body = conversation(messages)
+    prompt = decode(body, FACTS, memory=PartMemory())
+    bare = Lineage(prompt), Lineage(type(prompt)(**{**_fields(prompt), "stretches": ()}))
+    assert [bare[0][i] for i in range(messages)] == [bare[1][i] for i in range(messages)]
+    at = edited % messages
+    body["messages"][at]["content"][0]["text"] = "edited"
+    other = Lineage(decode(body, FACTS))
+    assert [other[i] == bare[0][i] for i in range(messages)] == [i < at for i in range(messages)]
+
+
+def _fields(prompt: Any) -> Json:
+    return {name: getattr(prompt, name) for name in prompt.__slots__}
