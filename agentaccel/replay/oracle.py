@@ -57,7 +57,8 @@ def best(steps: Sequence[Step], *, ttls: Sequence[str] | None = None) -> Best:
     >>> from agentaccel.facts import cache_facts
     >>> from agentaccel.replay.synthetic import Piece, rendered
     >>> pieces = [Piece("messages", "user", 2_000, b"q"), Piece("messages", "assistant", 500, b"a")]
-    >>> prompts = [rendered(pieces[:n], "claude-sonnet-5", cache_facts("claude-sonnet-5")) for n in (1, 2)]
+    >>> facts = cache_facts("claude-sonnet-5")
+    >>> prompts = [rendered(pieces[:n], "claude-sonnet-5", facts, None) for n in (1, 2)]
     >>> steps = [Step(prefix=p, tokens=t, started=n, visible=n) for n, (p, t) in enumerate(prompts)]
     >>> found = best(steps)
     >>> found.cost == 1.25 * 2_000 + 0.1 * 2_000 + 500, found.exact, found.marks[0]

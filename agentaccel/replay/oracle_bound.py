@@ -1,22 +1,24 @@
 """A lower bound on what any legal markers can cost, and the worth of having a prefix held.
 
 *The relaxation.* Forget how many markers there are, how far they look back, and that what is read and what is written
-each end at one place. Then every node is on its own. It is visited by the requests on whose path it lies, and it is
-in one of two states: *gone*, or *held* with a lifetime, until a time, readable from a time on. Per token, a visit
+each end at one place. Then every node is on its own. It is visited by the requests on whose path it lies. An entry may
+be held *at* it, and something may be held *behind* it, each with a lifetime; a visit re-arms both. Per token, a visit
 
-- while gone pays 1, or the price w of some lifetime and is held for it from then on;
-- while held and readable pays r, and is held from then on for its lifetime counted from this visit, or for a longer
-  one if a marker may stand behind it in this request, free of charge;
-- while held and not yet readable pays 1 or w, as when gone.
+- that finds an entry at the node pays r; so does one that finds something behind it, unless the request leaves the
+  paths of all earlier ones right here, so that nothing behind can lie on its own. What is held behind is from then on
+  held for whatever lifetime a marker behind may have, free of charge; an entry at the node keeps its own, for a marker
+  on what is held does not write;
+- that finds neither pays 1, or the price w of some lifetime, and both are held for it from then on;
+- that finds an entry which cannot be read yet pays 1 or w, as if there were none.
 
-*It is a bound.* Take any legal plan, and call a node *covered* by the entries at it and behind it, on whatever path.
-By induction over the requests, the node alone can pay no more than its tokens did in the plan and yet be held no
-shorter, no later and with no shorter a lifetime than each entry that covers it. Tokens read: some entry that covers
-the node was readable, so the node is held, and pays r; what the request re-arms or writes behind it has at most the
-lifetime that the node may choose. Tokens written: the price is that of the longest lifetime with a marker at or
-behind them, and so of each entry that the request adds there; the node pays the same, or r if it is held. Tokens
-neither: no entry is added at or behind them, and none is re-armed. The node pays at most 1. (For r <= 1 <= w, and w
-rising with the lifetime.)
+*It is a bound.* Take any legal plan. By induction over the requests, the node alone can pay no more than its tokens
+did in the plan, and yet the entry at it, and what is held behind it, are held no shorter, no later and with no shorter
+a lifetime than each entry of the plan at and behind it, on whatever path. Tokens read: an entry at the node or behind
+it, on this request's path, was readable, so the node pays r; what the request re-arms or writes behind has a lifetime
+that the node may choose, and at the node it writes nothing. Tokens written: the price is that of the longest lifetime
+with a marker at or behind them, and so of each entry that the request adds there; the node may pay the same, for the
+same. Tokens neither: no entry is added at or behind them, and none is re-armed. The node pays at most 1. (For
+r <= 1 <= w, and w rising with the lifetime.)
 
 The sender's own markers tighten it: what lies before one of them cannot stay uncached, what lies behind one of them
 cannot be written for longer, and what lies behind the last possible marker is never read.
@@ -35,11 +37,14 @@ from dataclasses import dataclass
 
 from agentaccel.replay.oracle_paths import Duty, Held, Request
 
+NONE = -1
+"""In place of a lifetime: nothing is held."""
+
 
 class Visit:
     """One visit to a node with all that follow: what they cost at least, per token, by the state it is found in."""
 
-    __slots__ = ("duty", "following", "gone", "held", "request", "rest", "writes")
+    __slots__ = ("after", "duty", "following", "now", "request", "rest", "writes")
 
     def __init__(self, request: Request, duty: Duty, following: Visit | None) -> None:
         self.request = request
@@ -48,69 +53,87 @@ class Visit:
         self.rest: int = following.rest + 1 if following is not None else 0
         """Visits after this one."""
         self.writes = tuple(ttl.write for ttl in request.facts.ttls)
-        seconds = [ttl.seconds for ttl in request.facts.ttls]
-        self.held: list[float] = [_found(following, life, request.started + long) for life, long in enumerate(seconds)]
-        """By lifetime: the least cost after this visit if it leaves the node held for it, readable at once."""
-        options = [] if duty.floor >= 0 else [1.0 + gone(following)]
-        if not duty.closed:
-            options += [
-                self.writes[life] + ahead(following, Held(life, request.started + seconds[life], request.step.visible))
-                for life in duty.lives
-                if life >= duty.floor
-            ]
-        self.gone: float = min(options)
-        """The least cost of this visit and those after it if the node is gone."""
+        lives = range(NONE, len(self.writes))
+        until = [request.started + ttl.seconds for ttl in request.facts.ttls] + [0.0]
+        self.after: list[list[float]] = [
+            [_found(following, (at, until[at]), (behind, until[behind])) for behind in lives] for at in lives
+        ]
+        """By lifetime of the entry at the node and of what is behind it, each one up: the least cost after this visit
+        if it leaves both readable at once."""
+        self.now: list[list[float]] = [[self._least(at, behind) for behind in lives] for at in lives]
+        """The same for this visit and those after it, if it finds such."""
+
+    def _least(self, at: int, behind: int) -> float:
+        request, duty = self.request, self.duty
+        if duty.closed:
+            return 1.0 + gone(self.following)
+        options: list[float] = []
+        readable = at > NONE or (behind > NONE and not duty.parts)
+        if readable:
+            longest = max((at, behind, *(duty.lives if duty.grows else ())))
+            options.append(request.facts.read + self.after[at + 1][longest + 1])
+        elif duty.floor < 0:
+            options.append(1.0 + self.after[0][behind + 1])
+        for life in duty.lives:
+            if readable and life > at:
+                options.append(self.writes[life] + self.after[life + 1][max(life, behind) + 1])
+            elif not readable and life >= duty.floor:
+                until = request.started + request.facts.ttls[life].seconds
+                fresh = Held(life, until, request.step.visible)
+                older = Held(behind, request.started + request.facts.ttls[behind].seconds, request.step.visible)
+                options.append(self.writes[life] + ahead(self.following, fresh, older if behind > life else fresh))
+        return min(options)
 
 
 def gone(visit: Visit | None) -> float:
-    """The least cost from `visit` on if the node is gone by then."""
-    return 0.0 if visit is None else visit.gone
+    """The least cost from `visit` on if nothing is held by then."""
+    return 0.0 if visit is None else visit.now[0][0]
 
 
-def ahead(visit: Visit | None, held: Held | None) -> float:
-    """The least cost from `visit` on, per token, if the node is `held`."""
-    if held is None:
+def ahead(visit: Visit | None, at: Held | None, behind: Held | None) -> float:
+    """The least cost from `visit` on, per token, if these are held at the node and behind it."""
+    held = [one for one in (at, behind) if one is not None]
+    if visit is None or not held:
         return gone(visit)
-    if visit is None or held.ready <= visit.request.started:
-        return _found(visit, held.life, held.expires)
-    return _unreadable(visit, held)
+    here = (NONE, 0.0) if at is None else (at.life, at.expires)
+    there = (NONE, 0.0) if behind is None else (behind.life, behind.expires)
+    ready = min(one.ready for one in held)
+    if ready <= visit.request.started:
+        return _found(visit, here, there)
+    quiet = _while_unreadable(visit, here, there, ready, rearm=False)
+    return min(quiet, visit.writes[0] - 1.0 + _while_unreadable(visit, here, there, ready, rearm=True))
 
 
-def _found(visit: Visit | None, life: int, expires: float) -> float:
-    """The least cost from `visit` on if the node is held and readable until `expires`."""
+_Until = tuple[int, float]
+"""A lifetime and when it ends."""
+
+
+def _found(visit: Visit | None, at: _Until, behind: _Until) -> float:
+    """The least cost from `visit` on if these are held and readable."""
     cost = 0.0
     while visit is not None and visit.duty.closed:
         cost += 1.0
         visit = visit.following
     if visit is None:
         return cost
-    if visit.request.started >= expires:
-        return cost + visit.gone
-    read = visit.request.facts.read
-    best = read + visit.held[life]
-    for longer in visit.duty.lives:
-        if longer > life:
-            best = min(best, (read if visit.duty.grows else visit.writes[longer]) + visit.held[longer])
-    return cost + best
+    started = visit.request.started
+    here = at[0] if started < at[1] else NONE
+    return cost + visit.now[here + 1][(behind[0] if started < behind[1] else NONE) + 1]
 
 
-def _unreadable(visit: Visit, held: Held) -> float:
-    """The least cost from `visit` on if the node is held and cannot be read yet: generous, as the module says."""
-    quiet = _while_unreadable(visit, held, rearm=False)
-    return min(quiet, visit.writes[0] - 1.0 + _while_unreadable(visit, held, rearm=True))
-
-
-def _while_unreadable(visit: Visit | None, held: Held, *, rearm: bool) -> float:
-    cost, (life, expires, ready) = 0.0, held
+def _while_unreadable(visit: Visit | None, at: _Until, behind: _Until, ready: float, *, rearm: bool) -> float:
+    """The least cost from `visit` on if nothing can be read before `ready`: generous, as the module says."""
+    cost = 0.0
     while visit is not None and visit.request.started < ready:
         request, duty = visit.request, visit.duty
         cost += visit.writes[duty.floor] if duty.floor >= 0 else 1.0
         if not duty.closed and (rearm or duty.floor >= 0):
-            life = max((life, *duty.lives))
-            expires = max(expires, request.started + request.facts.ttls[life].seconds)
+            life = max((at[0], behind[0], *duty.lives))
+            until = max(at[1], behind[1], request.started + request.facts.ttls[life].seconds)
+            at = behind = (life, until)
             ready = min(ready, request.step.visible)
         visit = visit.following
-    return cost + _found(visit, life, expires)
+    return cost + _found(visit, at, behind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +185,6 @@ def futures(requests: Sequence[Request]) -> Futures:
     for node, visit in latest.items():
         # One prefix has one count; where a source's counts differ, the least bears the plan, the rest is read.
         least = min(weights[node])
-        bound += least * visit.gone + reads[node] * (sum(weights[node]) - least * len(weights[node]))
+        bound += least * gone(visit) + reads[node] * (sum(weights[node]) - least * len(weights[node]))
     stretches.reverse()
     return Futures(stretches, bound)

@@ -51,6 +51,8 @@ class Duty(NamedTuple):
     """Whether a marker may stand behind this place."""
     closed: bool
     """Whether no marker may stand here or behind: nothing is read or written here."""
+    parts: bool
+    """Whether this is where the request leaves the paths of all before it: only an entry right here can be read."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -179,7 +181,13 @@ def compiled(steps: Sequence[Step], ttls: Sequence[str] | None) -> list[Request]
         for at, segment in enumerate(step.prefix.prompt.segments):
             if step.tokens[at] >= minimum and (segment.markable or at in own):
                 names.setdefault(step.prefix.hashes[at], len(names))
-    return [_request(step, index, names, ttls) for index, step in enumerate(ordered)]
+    requests = [_request(step, index, names, ttls) for index, step in enumerate(ordered)]
+    visited: set[int] = set()
+    for request in requests:
+        old = next((place for place, node in enumerate(request.nodes) if node not in visited), len(request.nodes))
+        visited.update(request.nodes[old:])
+        request.duties = _duties(request, parts_at=old - 1)
+    return requests
 
 
 def _request(step: Step, index: int, names: Mapping[bytes, int], ttls: Sequence[str] | None) -> Request:
@@ -209,7 +217,7 @@ def _request(step: Step, index: int, names: Mapping[bytes, int], ttls: Sequence[
         for mark in step.marks
         if mark.at in place_of and mark.ttl in order and step.tokens[mark.at] >= facts.min_tokens
     )
-    request = Request(
+    return Request(
         step=step,
         index=index,
         nodes=nodes,
@@ -221,12 +229,13 @@ def _request(step: Step, index: int, names: Mapping[bytes, int], ttls: Sequence[
         lives=tuple(i for i, ttl in enumerate(facts.ttls) if ttls is None or ttl.label in ttls),
         names=names,
     )
-    request.duties = _duties(request)
-    return request
 
 
-def _duties(request: Request) -> list[Duty]:
-    """What is open at each place: the same from one of the sender's markers to the next."""
+def _duties(request: Request, *, parts_at: int) -> list[Duty]:
+    """What is open at each place: the same from one of the sender's markers to the next.
+
+    `parts_at` is the last place that some request before this one visited, too; -1 where there is none.
+    """
     order = {ttl.label: i for i, ttl in enumerate(request.facts.ttls)}
     before = [(mark.at, order.get(mark.ttl, 0)) for mark in request.step.marks]
     last_own = max((place for place, _ in request.own), default=-1)
@@ -238,7 +247,7 @@ def _duties(request: Request) -> list[Duty]:
     end, count = max(last, last_own), len(request.nodes)
     marked = {at for at, _ in before}
     after_marks = (place for place, segment in enumerate(request.segments) if marked and segment in marked)
-    cuts = {0, last, last + 1, end, end + 1, count}
+    cuts = {0, last, last + 1, end, end + 1, parts_at, parts_at + 1, count}
     for place in after_marks:
         cuts |= {place, place + 1}
     starts = sorted(cut for cut in cuts if 0 <= cut <= count)
@@ -248,6 +257,7 @@ def _duties(request: Request) -> list[Duty]:
         behind = [life for at, life in request.own if at >= start]
         ceiling = min((life for at, life in before if at < request.segments[start]), default=len(order))
         lives = {life for life in request.lives if life <= ceiling} if start <= last else set[int]()
-        duty = Duty(max(behind, default=-1), tuple(sorted({*lives, *behind})), start < end, start > end)
+        floor, allowed = max(behind, default=-1), tuple(sorted({*lives, *behind}))
+        duty = Duty(floor, allowed, grows=start < end, closed=start > end, parts=start == parts_at)
         duties += [known.setdefault(duty, duty)] * (stop - start)
     return duties

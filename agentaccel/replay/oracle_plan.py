@@ -12,11 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from agentaccel.replay.oracle_bound import Futures, Stretch, Visit, ahead, gone
+from agentaccel.replay.oracle_bound import NONE, Futures, Stretch, Visit, ahead, gone
 from agentaccel.replay.oracle_paths import Cache, Held, Placed, Request, merged, serve
 
 _LEFT = -1
 """In place of a lifetime: neither read nor written."""
+
+
+_Cover = tuple[Held | None, Held | None]
+"""The entry at the end of a stretch, and the best of those behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +62,8 @@ def _place(request: Request, stretches: Sequence[Stretch], cache: Cache) -> Plac
     return ()
 
 
-def _covers(
-    request: Request, stretches: Sequence[Stretch], cache: Cache
-) -> tuple[int, list[Stretch], list[Held | None]]:
-    """The last place that is held and readable; `stretches`, parted behind every entry; the best entry from each on."""
+def _covers(request: Request, stretches: Sequence[Stretch], cache: Cache) -> tuple[int, list[Stretch], list[_Cover]]:
+    """The last place that is held and readable; `stretches`, parted behind every entry; what covers each."""
     held = [
         (place, entry)
         for place, node in enumerate(request.nodes)
@@ -80,17 +82,17 @@ def _covers(
             end = next(entries)
         parted.append(Stretch(stretch.visit, first, stretch.last))
     best: Held | None = None
-    covers: list[Held | None] = []
+    covers: list[_Cover] = []
     for stretch in reversed(parted):
-        while held and held[-1][0] >= stretch.last:
-            entry = held.pop()[1]
-            best = entry if best is None else merged(best, entry)
-        covers.append(best)
+        at = held.pop()[1] if held and held[-1][0] == stretch.last else None
+        covers.append((at, best))
+        if at is not None:
+            best = _later(best, at)
     covers.reverse()
     return hit, parted, covers
 
 
-def _parts(request: Request, stretches: Sequence[Stretch], covers: Sequence[Held | None], hit: int) -> list[_Part]:
+def _parts(request: Request, stretches: Sequence[Stretch], covers: Sequence[_Cover], hit: int) -> list[_Part]:
     """What lies behind `hit`; the first place that can be marked is a part of its own, since it can extend the rest."""
     parts: list[_Part] = []
     lives = range(len(request.facts.ttls))
@@ -121,27 +123,33 @@ def _parts(request: Request, stretches: Sequence[Stretch], covers: Sequence[Held
     return parts
 
 
-def _gains(request: Request, visit: Visit, cover: Held | None) -> list[float]:
+def _gains(request: Request, visit: Visit, cover: _Cover) -> list[float]:
     """By lifetime: what writing a token saves in all, against leaving it."""
-    left = 1.0 + ahead(visit.following, cover)
+    at, behind = cover
+    left = 1.0 + ahead(visit.following, at, behind)
     gains = []
     for life, ttl in enumerate(request.facts.ttls):
         fresh = Held(life, request.started + ttl.seconds, request.step.visible)
-        held = fresh if cover is None else merged(cover, fresh)
-        gains.append(left - ttl.write - ahead(visit.following, held))
+        gains.append(left - ttl.write - ahead(visit.following, _later(at, fresh), _later(behind, fresh)))
     return gains
 
 
-def _bonus(request: Request, stretches: Sequence[Stretch], covers: Sequence[Held | None], hit: int) -> list[float]:
+def _later(old: Held | None, fresh: Held) -> Held:
+    return fresh if old is None else merged(old, fresh)
+
+
+def _bonus(request: Request, stretches: Sequence[Stretch], covers: Sequence[_Cover], hit: int) -> list[float]:
     """By lifetime: what it saves in all to extend everything up to `hit` by it."""
     lives = len(request.facts.ttls)
     bonus = [0.0] * lives
-    for stretch, cover in zip(stretches, covers, strict=True):
-        if stretch.first > hit or cover is None:
+    for stretch, (at, behind) in zip(stretches, covers, strict=True):
+        if stretch.first > hit:
             break
-        held, weight = stretch.visit.held, request.weight(stretch.first, min(stretch.last, hit))
-        for life in range(cover.life + 1, lives):
-            bonus[life] += weight * max(held[cover.life] - held[life], 0.0)
+        own, deep = (NONE if one is None else one.life for one in (at, behind))
+        deep = max(own, deep)
+        after, weight = stretch.visit.after[own + 1], request.weight(stretch.first, min(stretch.last, hit))
+        for life in range(deep + 1, lives):
+            bonus[life] += weight * max(after[deep + 1] - after[life + 1], 0.0)
     return bonus
 
 

@@ -130,14 +130,18 @@ class _Outlook:
 
     def least(self, index: int, cache: Cache) -> float:
         """No way to go on from request `index` costs less."""
-        visits, covers = self._next[index], dict[int, Held]()
+        visits, behind = self._next[index], dict[int, Held]()
+        touched = set[int]()
         for node, entry in cache.items():
-            for above in self._above[node]:
-                if above in visits:
-                    covers[above] = _both(covers.get(above), entry)
+            *above, _ = self._above[node]
+            touched.update(self._above[node])
+            for one in above:
+                behind[one] = _both(behind.get(one), entry)
         cost = self._all_gone[index] + self._fixed[index]
-        for node, cover in covers.items():
-            cost += self._weights[node] * (ahead(visits[node], cover) - gone(visits[node]))
+        for node in touched:
+            visit = visits.get(node)
+            if visit is not None:
+                cost += self._weights[node] * (ahead(visit, cache.get(node), behind.get(node)) - gone(visit))
         return cost
 
 

@@ -127,7 +127,7 @@ def loop(turns: int, *, name: str = "a", start: float = 0.0, gap: float = 20.0, 
     pieces += [Piece("system", "", 2_000, b"system"), Piece("messages", "user", 500, name.encode())]
     steps: list[Step] = []
     for turn in range(turns):
-        prefix, tokens = rendered(pieces, "claude-sonnet-5", facts)
+        prefix, tokens = rendered(pieces, "claude-sonnet-5", facts, None)
         now = start + turn * gap
         steps.append(Step(prefix=prefix, tokens=tokens, started=now, visible=now + 3.0))
         for i in range(grows):
@@ -160,7 +160,7 @@ def test_what_shares_nothing_is_solved_apart() -> None:
     """Two sources side by side cost what they cost alone."""
     one, other = loop(6), loop(4, gap=400.0)
     facts = facts_of("claude-opus-5")
-    prefix, tokens = rendered([Piece("messages", "user", 5_000, b"alone")], "claude-opus-5", facts)
+    prefix, tokens = rendered([Piece("messages", "user", 5_000, b"alone")], "claude-opus-5", facts, None)
     alone = [Step(prefix=prefix, tokens=tokens, started=7.0, visible=8.0)]
     assert best([*one, *alone]).cost == pytest.approx(best(one).cost + best(alone).cost)
     assert best([*one, *other]).cost <= best(one).cost + best(other).cost
@@ -194,6 +194,6 @@ def test_the_order_given_is_the_order_returned() -> None:
 def test_nothing_to_do_is_no_error() -> None:
     """No steps, and prompts too short to cache."""
     assert best([]).cost == 0.0
-    prefix, tokens = rendered([Piece("messages", "user", 50, b"hi")], "claude-sonnet-5", facts_of())
+    prefix, tokens = rendered([Piece("messages", "user", 50, b"hi")], "claude-sonnet-5", facts_of(), None)
     got = best([Step(prefix=prefix, tokens=tokens, started=0.0, visible=1.0)])
     assert (got.cost, got.bound, got.exact, got.marks) == (50.0, 50.0, True, ((),))
