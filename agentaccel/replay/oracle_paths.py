@@ -9,8 +9,9 @@ answered, the first reply makes it readable and the longer life counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -182,12 +183,34 @@ def compiled(steps: Sequence[Step], ttls: Sequence[str] | None) -> list[Request]
             if step.tokens[at] >= minimum and (segment.markable or at in own):
                 names.setdefault(step.prefix.hashes[at], len(names))
     requests = [_request(step, index, names, ttls) for index, step in enumerate(ordered)]
+    for request, old in zip(requests, _visited_before(requests), strict=True):
+        request.duties = _duties(request, range(old - 1, old))
+    return requests
+
+
+def in_groups(requests: Sequence[Request]) -> list[Request]:
+    """`requests` with nodes that always come together taken for one: where a request parts from others at the last of
+    them, it parts at all.
+
+    What follows is no bound, because one of them may be written without the others; it is the better guide to a plan.
+    """
+    visits = Counter(node for request in requests for node in request.nodes)
+    found = []
+    for request, old in zip(requests, _visited_before(requests), strict=True):
+        first = old - 1
+        while first > 0 and visits[request.nodes[first - 1]] == visits[request.nodes[old - 1]]:
+            first -= 1
+        found.append(replace(request, duties=_duties(request, range(first, old))))
+    return found
+
+
+def _visited_before(requests: Sequence[Request]) -> Iterator[int]:
+    """For each of `requests`, how many of its nodes, from the first on, an earlier one visited, too."""
     visited: set[int] = set()
     for request in requests:
         old = next((place for place, node in enumerate(request.nodes) if node not in visited), len(request.nodes))
         visited.update(request.nodes[old:])
-        request.duties = _duties(request, parts_at=old - 1)
-    return requests
+        yield old
 
 
 def _request(step: Step, index: int, names: Mapping[bytes, int], ttls: Sequence[str] | None) -> Request:
@@ -231,10 +254,10 @@ def _request(step: Step, index: int, names: Mapping[bytes, int], ttls: Sequence[
     )
 
 
-def _duties(request: Request, *, parts_at: int) -> list[Duty]:
+def _duties(request: Request, parts: range) -> list[Duty]:
     """What is open at each place: the same from one of the sender's markers to the next.
 
-    `parts_at` is the last place that some request before this one visited, too; -1 where there is none.
+    `parts` are the places where the request leaves the paths of all before it.
     """
     order = {ttl.label: i for i, ttl in enumerate(request.facts.ttls)}
     before = [(mark.at, order.get(mark.ttl, 0)) for mark in request.step.marks]
@@ -247,7 +270,7 @@ def _duties(request: Request, *, parts_at: int) -> list[Duty]:
     end, count = max(last, last_own), len(request.nodes)
     marked = {at for at, _ in before}
     after_marks = (place for place, segment in enumerate(request.segments) if marked and segment in marked)
-    cuts = {0, last, last + 1, end, end + 1, parts_at, parts_at + 1, count}
+    cuts = {0, last, last + 1, end, end + 1, parts.start, parts.stop, count}
     for place in after_marks:
         cuts |= {place, place + 1}
     starts = sorted(cut for cut in cuts if 0 <= cut <= count)
@@ -258,6 +281,6 @@ def _duties(request: Request, *, parts_at: int) -> list[Duty]:
         ceiling = min((life for at, life in before if at < request.segments[start]), default=len(order))
         lives = {life for life in request.lives if life <= ceiling} if start <= last else set[int]()
         floor, allowed = max(behind, default=-1), tuple(sorted({*lives, *behind}))
-        duty = Duty(floor, allowed, grows=start < end, closed=start > end, parts=start == parts_at)
+        duty = Duty(floor, allowed, grows=start < end, closed=start > end, parts=start in parts)
         duties += [known.setdefault(duty, duty)] * (stop - start)
     return duties
