@@ -179,9 +179,56 @@ def own_markers() -> list[Ask]:
     return [Ask("a", one) for one in growing(6, marked=True, system=SYSTEM, tools=TOOLS)]
 
 
+def one_shots() -> list[Ask]:
+    """Sessions that are never gone on with, each with instructions of its own: nothing is worth writing."""
+    requests = [growing(1, seed=i, system=f"{i}: {SYSTEM}", tools=TOOLS)[0] for i in range(16)]
+    return [Ask(str(i), one, 20.0) for i, one in enumerate(requests)]
+
+
+def one_shots_that_share() -> list[Ask]:
+    """Sessions that begin alike, in time by the reply's beginning and late by the request's."""
+    requests = [growing(1, seed=i, system=SYSTEM, tools=TOOLS)[0] for i in range(16)]
+    return [Ask(str(i), one, 300.5 - 2 * FIRST_BYTE if i % 8 else 20.0) for i, one in enumerate(requests)]
+
+
+def near_the_minimum() -> list[Ask]:
+    """Whether a prompt is long enough is told by the tokens per byte that other sessions have taught."""
+    lengths = [1400, 1200, 600, 470, 455, 440, 430]
+    return [Ask(str(i), one) for i, n in enumerate(lengths) for one in growing(3, seed=i, system=prose(n))]
+
+
+def kept_warm() -> list[Ask]:
+    """The instructions outlive what they were written with, because each request reads them."""
+    first = growing(5, system=SYSTEM, tools=TOOLS)
+    second = growing(2, seed=9, system=SYSTEM, tools=TOOLS)
+    return [*(Ask("a", one, 200.0) for one in first), *(Ask("b", one, 200.0) for one in second)]
+
+
+def ways_that_change() -> list[Ask]:
+    """Many sessions of one request, and then longer ones: the past counts for so much and no more."""
+    requests = [growing(1 + (i % 16 == 15), seed=i, tools=TOOLS) for i in range(48)]
+    requests += [growing(4, seed=i, system=f"{i} {SYSTEM}", tools=TOOLS) for i in range(8)]
+    return [
+        Ask(str(i), {**one, "system": one.get("system", f"{i}.{n} {SYSTEM}")})
+        for i, session in enumerate(requests)
+        for n, one in enumerate(session)
+    ]
+
+
+def a_clock_that_stops() -> list[Ask]:
+    """Sessions in which the instructions change with every request, and some in which they do not."""
+    asks = []
+    for i in range(48):
+        moving = enumerate(growing(1 if i % 8 else 6, seed=i, tools=TOOLS))
+        asks += [Ask(str(i), {**one, "system": f"{i}.{n} {SYSTEM}"}) for n, one in moving]
+    stopped = (growing(8, seed=i, system=f"{i} {SYSTEM}", tools=TOOLS) for i in range(3))
+    return asks + [Ask(f"last {i}", one) for i, session in enumerate(stopped) for one in session]
+
+
 SCRIPTS = {
     make.__name__: make
     for make in (
-        plain, clock_in_system, reordered_tools, long_pause, sessions_of_one_workload, parallel_calls, own_markers
+        plain, clock_in_system, reordered_tools, long_pause, sessions_of_one_workload, parallel_calls, own_markers,
+        one_shots, one_shots_that_share, near_the_minimum, kept_warm, ways_that_change, a_clock_that_stops,
     )
 }  # fmt: skip
