@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from agentaccel.cache.ledger import Mark
 from agentaccel.replay.oracle_bound import futures
-from agentaccel.replay.oracle_paths import Cache, Placed, Request, Served, compiled, in_groups, serve
+from agentaccel.replay.oracle_paths import Cache, Placed, Request, Served, compiled, guides, serve
 from agentaccel.replay.oracle_plan import planned
 from agentaccel.replay.oracle_search import improved, searched
 from agentaccel.replay.runs import Step
@@ -91,9 +91,8 @@ def _solve(requests: Sequence[Request]) -> _Solved:
     plans: Sequence[Placed] = planned(requests, known)
     cost = cost_of_plans(requests, plans)
     if cost > known.bound * (1 + _NOISE):
-        grouped = in_groups(requests)
-        other = planned(grouped, futures(grouped))
-        plans, cost = min((plans, cost), (other, cost_of_plans(requests, other)), key=lambda one: one[1])
+        others = [planned(guide, futures(guide)) for guide in guides(requests)]
+        plans = min([plans, *others], key=lambda some: cost_of_plans(requests, some))
         plans, cost = improved(requests, known, plans)
     if cost <= known.bound * (1 + _NOISE):
         return _Solved(plans, min(known.bound, cost), True)

@@ -188,20 +188,21 @@ def compiled(steps: Sequence[Step], ttls: Sequence[str] | None) -> list[Request]
     return requests
 
 
-def in_groups(requests: Sequence[Request]) -> list[Request]:
-    """`requests` with nodes that always come together taken for one: where a request parts from others at the last of
-    them, it parts at all.
+def guides(requests: Sequence[Request]) -> list[list[Request]]:
+    """`requests` as they are seen in two other ways, neither of which is a bound, and either the better guide at times.
 
-    What follows is no bound, because one of them may be written without the others; it is the better guide to a plan.
+    First with nodes that always come together taken for one: where a request parts from others at the last of them, it
+    parts at all, though one of them may be written without the others. Then with nothing known of where they part.
     """
     visits = Counter(node for request in requests for node in request.nodes)
-    found = []
+    grouped, open_ = [], []
     for request, old in zip(requests, _visited_before(requests), strict=True):
         first = old - 1
         while first > 0 and visits[request.nodes[first - 1]] == visits[request.nodes[old - 1]]:
             first -= 1
-        found.append(replace(request, duties=_duties(request, range(first, old))))
-    return found
+        grouped.append(replace(request, duties=_duties(request, range(first, old))))
+        open_.append(replace(request, duties=_duties(request, range(0))))
+    return [grouped, open_]
 
 
 def _visited_before(requests: Sequence[Request]) -> Iterator[int]:

@@ -18,7 +18,7 @@ _MOST_CHOICES = 1_500
 """Sets of markers of one request up to which an instance is small enough to be searched."""
 _MOST_OPENED = 4_000
 """Requests, each in some state of the cache, whose every set of markers is looked at before the search gives up."""
-_EFFORT = 400_000
+_EFFORT = 1_000_000
 """Places passed while serving requests again, before the improvement of a plan ends."""
 
 

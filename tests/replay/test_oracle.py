@@ -20,7 +20,7 @@ from agentaccel.replay.simulate import accelerate, cost_of, simulate
 from agentaccel.replay.synthetic import Piece, rendered
 from tests.replay.small import Ask, Block, Rules, brute_force, instance, steps_of
 
-FAST, ALL = 480, 2_400
+FAST, ALL = 320, 2_400
 CHUNKS = 8
 
 
