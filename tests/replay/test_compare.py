@@ -265,6 +265,7 @@ def test_prefixes_rebuilt_from_usage_are_billed_as_they_were(tmp_path: Path) -> 
 
 
 @pytest.mark.traces
+@pytest.mark.timeout(600)  # the best plans of eight sources, on whatever machine this is
 @TRACES
 def test_every_real_trace_is_replayed() -> None:
     """Nothing is left out but the recorded exchanges, which are no conversations; and no bound is passed."""
