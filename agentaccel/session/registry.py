@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
@@ -17,6 +17,8 @@ from agentaccel.types import Prompt, ToolCall
 
 _MOST_CONVERSATIONS = 1024
 """Conversations kept in memory; an older one is read back from the store when it goes on."""
+_MOST_STOPS = 24
+"""Places a session is known by in memory: some ten turns back. The trace store knows them all."""
 _MOST_REMEMBERED = 16384
 """Hashes kept in memory per kind, about sixteen per conversation."""
 
@@ -40,10 +42,10 @@ class Registry:
     """The last ones used, kept in memory."""
     _alive: WeakValueDictionary[str, Conversation] = field(default_factory=WeakValueDictionary)
     """Those, and older ones that an open session or a running turn still holds."""
-    _waiting: OrderedDict[bytes, OrderedDict[str, Stop]] = field(default_factory=OrderedDict)
+    _waiting: OrderedDict[bytes, dict[str, Stop]] = field(default_factory=OrderedDict)
     """For each lineage hash, the sessions that came to it, in that order."""
-    _at: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
-    """For each session, the hashes it waits at."""
+    _stops: dict[str, deque[bytes]] = field(default_factory=dict)
+    """For each session, the hashes it came to, the latest last."""
     _begun: OrderedDict[bytes, str] = field(default_factory=OrderedDict)
     """Conversations by the whole of their first request, so that a retry does not begin another."""
     _asked: OrderedDict[bytes, str] = field(default_factory=OrderedDict)
@@ -60,7 +62,7 @@ class Registry:
             self._conversations.move_to_end(session_id)
             while len(self._conversations) > _MOST_CONVERSATIONS:
                 gone, _ = self._conversations.popitem(last=False)
-                self._at.pop(gone, None)
+                self._stops.pop(gone, None)
             return conversation
 
     def by_lineage(self, prompt: Prompt, lineage: Lineage) -> Conversation | None:
@@ -101,16 +103,27 @@ class Registry:
     def waits_at(self, session_id: str, hashes: tuple[bytes, ...], messages: int) -> None:
         """The session has come to `hashes` with a request of so many messages, and past those it waited at before."""
         with self._lock:
-            for hash_ in self._at.get(session_id, ()):
-                if hash_ in self._waiting and session_id in self._waiting[hash_]:
+            stops = self._stops.setdefault(session_id, deque())
+            for hash_ in stops:
+                here = self._waiting.get(hash_, {}).get(session_id)
+                if here is not None and not here.passed:
                     self._waiting[hash_][session_id] = Stop(True, messages)
-            self._at[session_id] = hashes
             for hash_ in hashes:
-                sessions = self._waiting.setdefault(hash_, OrderedDict())
-                sessions[session_id] = Stop(False, messages)
+                if hash_ in stops:
+                    stops.remove(hash_)
+                stops.append(hash_)
+                self._waiting.setdefault(hash_, {})[session_id] = Stop(False, messages)
                 self._waiting.move_to_end(hash_)
+            while len(stops) > _MOST_STOPS:
+                self._leave(stops.popleft(), session_id)
             while len(self._waiting) > _MOST_REMEMBERED:
                 self._waiting.popitem(last=False)
+
+    def _leave(self, hash_: bytes, session_id: str) -> None:
+        sessions = self._waiting.get(hash_, {})
+        sessions.pop(session_id, None)
+        if not sessions:
+            self._waiting.pop(hash_, None)
 
     def _here(self, hash_: bytes, messages: int) -> str | None:
         stops: Mapping[str, Stop] = self._waiting.get(hash_, {})
