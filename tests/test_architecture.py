@@ -36,6 +36,7 @@ WORLD = {"sqlite3", "socket", "http", "subprocess", "os", "httpx", "httpx2", "th
 MAY_TOUCH_THE_WORLD = {
     "trace/database.py",
     "trace/store.py",
+    "trace/chains.py",
     "trace/prompts.py",
     "trace/schema.py",
     "trace/recorder.py",

@@ -66,7 +66,7 @@ class Bill:
     """The segment whose prefix is read; -1 where nothing is."""
     expected: Expected
     written: tuple[Mark, ...]
-    """Markers that write or refresh an entry: those on a prefix of at least the minimum."""
+    """Markers on a prefix of at least the minimum: those behind the hit write an entry."""
 
 
 Tokens = Callable[[int], float]
@@ -130,8 +130,8 @@ def after(
     for mark in done.written:
         hash_ = prefix.hashes[mark.at]
         held = entries.get(hash_)
-        if held is not None and held.live(started):
-            continue  # read, not written: it was refreshed above with the lifetime that it has
+        if mark.at <= done.hit or (held is not None and held.live(started)):
+            continue  # read, not written: what is held there was refreshed above with the lifetime that it has
         entries[hash_] = Entry(ttl=mark.ttl, expires=started + seconds.get(mark.ttl, 0.0), visible=visible)
     for i, count in exact.items():
         old = entries.get(prefix.hashes[i])

@@ -51,7 +51,7 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Ob
     history = [name for name in known if is_history(name)]
     forgotten = set(history[:-_MOST_HISTORY_PLACES])
     names = [name for name in known if name not in forgotten]
-    if broken is not None and broken not in names:
+    if broken is not None and broken not in names and not _cut_short(head, prefix, broken):
         names.append(broken)
     for name in names:
         if name in ("any", TAIL):
@@ -72,6 +72,11 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Ob
     if broken is None:
         seen.append(Observation("stable/any", 1.0))
     return Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0), in_time)
+
+
+def _cut_short(head: Head, prefix: Prefixes, broken: str) -> bool:
+    """Whether the history was compacted, cleared or rewound: it became smaller, and will hardly do so each turn."""
+    return is_history(broken) and prefix.size < sum(segment.size for segment in head.segments)
 
 
 def _in_time(state: State, now: float) -> bool | None:

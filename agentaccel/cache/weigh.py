@@ -227,7 +227,7 @@ def expected_cost(scene: Scene, chosen: Sequence[Candidate]) -> float:
     if hit >= 0:
         alive = priors().entry_alive
         cost = alive * cost + (1 - alive) * cold
-    return cost - _worth(scene, marks)
+    return cost - _worth(scene, [mark for mark in marks if mark.at > hit])
 
 
 def _prices(scene: Scene, marks: Sequence[Mark], read: float) -> tuple[float, float]:
@@ -253,7 +253,7 @@ def _price(scene: Scene, marks: Sequence[Mark], hit: int) -> float:
 
 
 def _worth(scene: Scene, marks: Sequence[Mark]) -> float:
-    """What entries on this prompt's path, once `marks` are written, are expected to save later, in uncached tokens."""
+    """What entries on this prompt's path are expected to save later, `marks` being written, in uncached tokens."""
     own = before = 0.0
     for n, (_, comes_back) in enumerate(scene.survival, 1):
         end = scene.survival[n][0] if n < len(scene.survival) else scene.last + 1

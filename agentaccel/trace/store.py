@@ -8,7 +8,6 @@ transaction, so a killed process loses at most the row being written. Failures n
 from __future__ import annotations
 
 import sqlite3
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,26 +15,18 @@ from typing import TypeVar
 
 from agentaccel.cache.beliefs import Beliefs, remembered
 from agentaccel.errors import TraceError
-from agentaccel.facts import LEVELS, Level
 from agentaccel.records import ToolRecord, TurnRecord
+from agentaccel.trace.chains import Chains, Ends
 from agentaccel.trace.database import Database, store_path
 from agentaccel.trace.record import SessionRow, dump_tool, dump_turn, load_tool, load_turn, text
 from agentaccel.trace.record import TurnWrite as TurnWrite
 from agentaccel.trace.room import remove_before, remove_oldest, used_bytes
-from agentaccel.types import Segment, agreeing
+from agentaccel.types import Segment
 
 _ROOM_MADE = 0.95
 """A store that has grown too large is brought down to this part of the size that it may have."""
 _CHUNK = 500
 """Rows read at a time: no lock is held between two chunks."""
-_MOST_SESSIONS = 1024
-"""Sessions of which it is remembered where the chains of the last turn end."""
-
-
-Ends = tuple[int, int, int]
-"""The last rows of a prompt's chains of tools, system and messages; 0 for an empty one."""
-NOTHING: Ends = (0, 0, 0)
-
 R = TypeVar("R")
 
 
@@ -46,10 +37,7 @@ class Store:
         self.path = path
         self._max_bytes = max_bytes
         self._database = Database(path, read_only=read_only, patient=patient)
-        self._last: OrderedDict[str, tuple[tuple[Segment, ...], Ends]] = OrderedDict()
-        """Of each session, the segments last written and where their chains end, as long as nobody removes any."""
-        self._last_holds = (0, 0)
-        """When that was good: the database's generation, and how often rows had been removed."""
+        self._chains = Chains()
         self._too_large = False
         self.skipped = 0
         """Rows that `turns` and `tools` left out, because they are not what this module writes."""
@@ -139,7 +127,7 @@ class Store:
     def write_turn(self, write: TurnWrite) -> None:
         """Add one turn. Raises what SQLite raises."""
         with self._database.transaction() as connection:
-            ends = self._write_segments(connection, write)
+            ends = self._chains.write(connection, write, self._database.generation)
             turn = connection.execute(
                 "INSERT INTO turns (session, started, tools, system, messages, record) VALUES (?, ?, ?, ?, ?, ?)",
                 (text(write.record.session), write.record.started, *ends, dump_turn(write.record)),
@@ -182,33 +170,6 @@ class Store:
         connection.executemany(
             "INSERT OR REPLACE INTO statics (hash, at) VALUES (?, ?)", [(hash_, seen) for hash_ in write.beginnings]
         )
-
-    def _write_segments(self, connection: sqlite3.Connection, write: TurnWrite) -> Ends:
-        """Write what is new of the prompt's chains; returns where they end."""
-        now = (self._database.generation, connection.execute("SELECT n FROM clearings").fetchone()[0])
-        if now != self._last_holds:
-            self._last.clear()
-            self._last_holds = now
-        segments, (before, ends) = write.segments, self._last.get(write.record.session, ((), NOTHING))
-        done = agreeing(before, segments)
-        if done < len(before):  # the history was edited: go over all of it again
-            done, ends = 0, NOTHING
-        by_level = dict(zip(LEVELS, ends, strict=True))
-        fresh: set[Level] = set()
-        for segment in segments[done:]:
-            parent = by_level[segment.level]
-            # Nothing can follow a row that has just been made.
-            row = None if segment.level in fresh else _segment_row(connection, segment, parent)
-            if row is None:
-                row = _new_segment(connection, segment, parent, write.content)
-                fresh.add(segment.level)
-            by_level[segment.level] = row
-        ends = by_level["tools"], by_level["system"], by_level["messages"]
-        self._last[write.record.session] = (segments, ends)
-        self._last.move_to_end(write.record.session)
-        if len(self._last) > _MOST_SESSIONS:
-            self._last.popitem(last=False)
-        return ends
 
     def write_tool(self, record: ToolRecord) -> None:
         """Add one tool execution. Raises what SQLite raises."""
@@ -265,27 +226,6 @@ class Store:
         with self._database.using() as connection:
             connection.execute("VACUUM")
         return gone
-
-
-def _segment_row(connection: sqlite3.Connection, segment: Segment, parent: int) -> int | None:
-    found = connection.execute(
-        "SELECT id FROM segments WHERE parent = ? AND digest = ? AND level = ?", (parent, segment.digest, segment.level)
-    ).fetchone()
-    return None if found is None else int(found[0])
-
-
-def _new_segment(
-    connection: sqlite3.Connection, segment: Segment, parent: int, content: Callable[[Segment], bytes] | None
-) -> int:
-    cursor = connection.execute(
-        "INSERT INTO segments (parent, digest, level, kind, role, name, size, content) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            parent, segment.digest, segment.level, text(segment.kind), text(segment.role), text(segment.name),
-            segment.size,
-            content(segment) if content is not None else None,
-        ),
-    )  # fmt: skip
-    return int(cursor.lastrowid or 0)
 
 
 @contextmanager

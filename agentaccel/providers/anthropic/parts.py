@@ -84,7 +84,7 @@ class Parts:
 def read_parts(
     memory: PartMemory | None, facts: CacheFacts | None, key: bytes, levels: tuple[Any, Any, Sequence[Any]]
 ) -> Parts:
-    """The parts of a request, from `memory` where they are known; `levels` are its tools, system and messages as given."""
+    """The parts of a request, from `memory` where they are known; `levels` are its tools, system and messages."""
     tools, system, messages = levels
     read = _Reading(memory or PartMemory(), Reader.under(facts, key), hash((key, _rules(facts))))
     count = len(messages)
