@@ -61,7 +61,7 @@ def test_a_policy_below_the_bound_is_an_error(tmp_path: Path, monkeypatch: pytes
     """The twin: with an oracle that thinks too little of what can be had, the benchmark exits with 1."""
     path = tmp_path / "mine.toml"
     path.write_text(SITUATION)
-    monkeypatch.setattr(cache, "best", lambda steps: replace(best(steps), bound=best(steps).cost * 1.2))
+    monkeypatch.setattr(cache, "best", lambda steps, ttls: replace(best(steps), bound=best(steps).cost * 1.2))
     result = CliRunner().invoke(main, ["cache", "--situations", str(path)], env={"AGENTACCEL_TRACES": ""})
     assert result.exit_code == 1
     assert "DOES NOT HOLD: agentaccel costs" in result.output
