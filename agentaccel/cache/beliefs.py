@@ -33,6 +33,11 @@ def remembered(topic: str) -> float:
     return 1e7 if topic.startswith("bytes/") else 40.0
 
 
+def is_history(place: str) -> bool:
+    """Whether a place lies in the messages, where a position means nothing in another session."""
+    return place.startswith("messages")
+
+
 @dataclass(frozen=True, slots=True)
 class Observation:
     """One thing that was seen: `yes` of `n` occasions under `topic`."""
@@ -108,10 +113,16 @@ class Beliefs:
         >>> changed_once = Beliefs({"stable/system[0]": (0.0, 1.0)})
         >>> round(Beliefs().stable("system[0]"), 2), round(changed_once.stable("system[0]"), 2)
         (0.89, 0.2)
+        >>> edited_once = Beliefs({"stable/messages[0].content": (0.0, 1.0)})
+        >>> round(edited_once.stable("messages[0].content"), 2)
+        0.32
         """
         stated: Priors = priors()
+        same, changed = stated.same, stated.changed
+        if is_history(place):
+            same, changed = stated.same_in_history, stated.changed_in_history
         yes, n = self.counts.get(f"stable/{place}", (0.0, 0.0))
-        return (stated.same + yes) / (stated.same + stated.changed + n)
+        return (same + yes) / (same + changed + n)
 
     def bytes_per_token(self, model: str) -> float | None:
         """The learned ratio for `model`; None before its provider has counted anything."""

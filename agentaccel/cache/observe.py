@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agentaccel.cache.beliefs import Observation
-from agentaccel.cache.places import PARAMETERS, TAIL, TOOLS, find, is_history
+from agentaccel.cache.beliefs import Observation, is_history
+from agentaccel.cache.places import PARAMETERS, TAIL, TOOLS, find
 from agentaccel.cache.prefix import Prefixes, level_starts
 from agentaccel.cache.state import Head, State, shared_length
 from agentaccel.canonical import chain, digest

@@ -42,11 +42,6 @@ def find(prefix: Prefixes, name: str) -> Place | None:
     return None if index is None else Place(name, index, segments[index].digest)
 
 
-def is_history(name: str) -> bool:
-    """Whether a place lies in the messages, where a position means nothing in another session."""
-    return name.startswith("messages")
-
-
 def level_start(prefix: Prefixes, parameter: str) -> int | None:
     """The first segment whose prefix `parameter` is rendered into; None where a change of it breaks nothing."""
     broken = LEVELS if parameter == "model" else prefix.facts.breaks(parameter)

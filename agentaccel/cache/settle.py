@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agentaccel.cache.beliefs import IN_TIME, SHARED, Beliefs, Observation, goes_on_topic
+from agentaccel.cache.beliefs import IN_TIME, SHARED, Beliefs, Observation, goes_on_topic, is_history
 from agentaccel.cache.ledger import Bill, Ledger, Mark, after, bill
 from agentaccel.cache.marks import reaching, turn_of
 from agentaccel.cache.observe import Observed, broken_place
-from agentaccel.cache.places import PARAMETERS, TAIL, is_history
+from agentaccel.cache.places import PARAMETERS, TAIL
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scale import Scale, scale
 from agentaccel.cache.state import Head, State, shared_length

@@ -123,6 +123,8 @@ class Priors:
     entry_alive: float
     same: float
     changed: float
+    same_in_history: float
+    changed_in_history: float
     prior_weight: float
     memory: float
     pace_memory: float
