@@ -148,9 +148,6 @@ def test_a_previous_tail_before_dropped_thinking_is_seen_to_be_held() -> None:
     assert after(situation, 14) <= 1.001
 
 
-@pytest.mark.xfail(
-    strict=False, reason="observe: what stood unchanged for ten requests counts for nothing once it changed"
-)
 def test_one_compaction_does_not_stop_the_tail_from_being_written() -> None:
     """A history that begins again after twelve requests goes on growing from there."""
     situation = Situation(
