@@ -24,7 +24,8 @@ def runs_of_store(store: Store, rules: Rules | None = None) -> Iterator[Run]:
     sessions: dict[str, list[Step]] = {}
     first: dict[str, Kept] = {}
     for kept in kept_turns(store):
-        step = _step(kept, sessions.get(kept.record.session), chosen)
+        before = sessions.get(kept.record.session)
+        step = step_of(kept, before[-1] if before else None, chosen)
         if step is not None:
             sessions.setdefault(kept.record.session, []).append(step)
             first.setdefault(kept.record.session, kept)
@@ -34,15 +35,14 @@ def runs_of_store(store: Store, rules: Rules | None = None) -> Iterator[Run]:
         yield Run(id=name, workload=workload, steps=tuple(steps))
 
 
-def _step(kept: Kept, before: list[Step] | None, rules: Rules) -> Step | None:
-    """The request as a step; None for one that is to be left out."""
+def step_of(kept: Kept, last: Step | None, rules: Rules) -> Step | None:
+    """The request as a step, after the one before it in its session; None for one that is to be left out."""
     record = kept.record
     answered = record.outcome == "ok" or record.usage.input is not None
     if not answered or record.held or not kept.segments:
         return None
     model, facts = rules.of(record.known_as or record.model)
     prompt = kept.prompt(model, facts)
-    last = before[-1] if before else None
     prefix = grown(prompt, facts, last)
     return Step(
         prefix=prefix,

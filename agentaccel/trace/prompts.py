@@ -37,6 +37,8 @@ class Kept:
     """In wire order, with paths as counted back."""
     markers: tuple[Marker, ...]
     """The user's own markers, on paths of `segments`; the top-level one as it was."""
+    sent: tuple[Marker, ...]
+    """All markers as sent, ours included."""
 
     def prompt(self, model: str, facts: CacheFacts) -> Prompt:
         """The prompt as a request to `model`; what may carry a marker is concluded from kinds and sizes."""
@@ -72,7 +74,8 @@ def kept_turns(store: Store) -> Iterator[Kept]:
                 store.skipped += 1
                 continue
             segments = _placed([one for end in ends if end for one in store.chain_to(end)])
-            yield Kept(turn, segments, _markers(turn.markers, segments))
+            sent = _markers(turn.markers, segments)
+            yield Kept(turn, segments, tuple(one for one in sent if not one.ours), sent)
 
 
 def _rows(store: Store, after: tuple[float, int]) -> list[tuple[float, int, int, int, int, bytes]]:
@@ -125,7 +128,7 @@ def _markers(markers: Sequence[Marker], segments: Sequence[Segment]) -> tuple[Ma
     found: list[Marker] = []
     for marker in markers:
         path = _block(marker.path)
-        if not marker.ours and (path == () or path in known):
+        if path == () or path in known:
             found.append(replace(marker, path=path))
     return tuple(found)
 

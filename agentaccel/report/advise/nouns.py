@@ -1,0 +1,92 @@
+"""What advice is drawn from, and what it says. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from agentaccel.records import ToolRecord, TurnRecord
+from agentaccel.replay.runs import Run, Step
+
+Unit = Literal["USD", "tokens", "seconds"]
+"""What a saving is counted in: *tokens* are uncached input tokens, where some price is not known."""
+
+Sure = Literal["computed", "inferred", "at most"]
+"""How sure a saving is: from the recorded prompts, from usage alone, or a ceiling that no change can pass."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One answered request of a recorded session."""
+
+    step: Step
+    """Its prompt in hashes, with the markers that it was sent with."""
+    turn: TurnRecord
+    """What was recorded of it; a remedy leaves this as it is."""
+    priced_as: str
+    """The model whose prices hold."""
+    output: int | None
+    """Tokens of the reply; None where not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Talk:
+    """One recorded session, or what a remedy makes of it."""
+
+    id: str
+    workload: str
+    """What its statistics are kept under."""
+    requests: tuple[Request, ...]
+    """In the order in which they were sent."""
+    tools: tuple[ToolRecord, ...] = ()
+    """In the order in which they began."""
+    inferred: bool = False
+    """Whether prompts were rebuilt from usage alone."""
+
+    @property
+    def run(self) -> Run:
+        """The session as a replay takes it."""
+        steps = tuple(one.step for one in self.requests)
+        return Run(id=self.id, workload=self.workload, steps=steps, inferred=self.inferred)
+
+
+Talks = Sequence[Talk]
+"""The sessions of one workload."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mended:
+    """What one remedy makes of a workload."""
+
+    kind: str
+    """The fault, in words that are the same for every workload."""
+    where: str
+    """The place in the prompt, the models, the lifetime: whatever tells which; may be empty."""
+    todo: str
+    """What to do, a sentence."""
+    talks: tuple[Talk, ...]
+    """The sessions with the fault mended; as many as were given, of as many requests or fewer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """One thing to change."""
+
+    kind: str
+    """The fault."""
+    workload: str
+    """The agent, or what else tells the workload, in words."""
+    where: str
+    """The place, where there is one; else empty."""
+    todo: str
+    """What to do, a sentence."""
+    unit: Unit
+    saving: float
+    """Expected, in `unit`, over the records at hand and on top of the advice before it for the same workload."""
+    share: float
+    """Of the whole bill of the records, or of all the time at work."""
+    error: float | None
+    """By how much `saving` may be off as far as it could be checked, in `unit`: how far a replay of the requests as
+    recorded misses their bill. None where nothing could be checked."""
+    sure: Sure

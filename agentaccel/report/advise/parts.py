@@ -1,0 +1,72 @@
+"""Prompts taken apart and put together again: what every remedy that changes content does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from agentaccel.cache.ledger import Mark
+from agentaccel.facts import CacheFacts
+from agentaccel.replay.counting import grown
+from agentaccel.replay.runs import Step
+from agentaccel.report.advise.nouns import Request, Talk
+from agentaccel.types import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One segment of a prompt, with what it counts for and the markers on it."""
+
+    segment: Segment
+    tokens: int
+    lifetimes: tuple[str, ...] = ()
+    """Of the markers on it, by label."""
+
+    @property
+    def history(self) -> bool:
+        return self.segment.level == "messages"
+
+
+def parts_of(step: Step) -> list[Part]:
+    """The prompt of `step`; `joined` puts it together again."""
+    lifetimes: dict[int, tuple[str, ...]] = {}
+    for mark in step.marks:
+        lifetimes[mark.at] = (*lifetimes.get(mark.at, ()), mark.ttl)
+    return [
+        Part(segment, step.tokens_at(i) - step.tokens_at(i - 1), lifetimes.get(i, ()))
+        for i, segment in enumerate(step.prefix.prompt.segments)
+    ]
+
+
+def joined(request: Request, parts: Sequence[Part], before: Request | None, facts: CacheFacts | None = None) -> Request:
+    """`request` with another prompt, which shares what it can with that of `before`; `facts` for another model's rules.
+
+    `parts` are in wire order. Markers beyond what the model takes are left out, the earliest first.
+    """
+    step = request.step
+    facts = facts or step.prefix.facts
+    prompt = replace(step.prefix.prompt, segments=tuple(part.segment for part in parts))
+    prefix = grown(prompt, facts, before.step if before is not None else None)
+    marks = [Mark(i, label) for i, part in enumerate(parts) for label in part.lifetimes]
+    tokens = tuple(accumulate(part.tokens for part in parts))
+    step = replace(step, prefix=prefix, tokens=tokens, marks=tuple(marks[-facts.max_markers :]))
+    return replace(request, step=step)
+
+
+def each(talk: Talk, change: Callable[[Request, Request | None], Request]) -> Talk:
+    """`talk` with every request changed; `change` is told the changed request before, too."""
+    done: list[Request] = []
+    for request in talk.requests:
+        done.append(change(request, done[-1] if done else None))
+    return replace(talk, requests=tuple(done))
+
+
+def with_parts(talk: Talk, change: Callable[[Step], Sequence[Part]]) -> Talk:
+    """`talk` with the prompt of every request put together from what `change` makes of it."""
+    return each(talk, lambda request, before: joined(request, change(request.step), before))
+
+
+def with_marks(request: Request, marks: Iterable[Mark]) -> Request:
+    """`request` with these markers and no others."""
+    return replace(request, step=replace(request.step, marks=tuple(sorted(marks, key=lambda mark: mark.at))))

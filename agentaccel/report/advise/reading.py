@@ -1,0 +1,84 @@
+"""Recorded sessions as advice takes them: from the trace store with its prompts, from logs by their usage alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from agentaccel.cache.marks import marks_of
+from agentaccel.records import ToolRecord, TurnRecord
+from agentaccel.replay.placements import PLACEMENTS
+from agentaccel.replay.read_store import step_of
+from agentaccel.replay.runs import Run, Step
+from agentaccel.replay.source import Rules
+from agentaccel.replay.usage_only import by_session, runs_from_usage
+from agentaccel.report.advise.nouns import Request, Talk
+from agentaccel.trace.prompts import kept_turns
+from agentaccel.trace.store import Store
+
+
+def talks_of_store(store: Store) -> list[Talk]:
+    """The sessions of `store` in the order in which they began; those without an answered request only with tools.
+
+    Raises TraceError where it cannot be read.
+    """
+    rules = Rules()
+    sessions: dict[str, list[Request]] = {}
+    for kept in kept_turns(store):
+        turn = kept.record
+        before = sessions.setdefault(turn.session, [])
+        step = step_of(kept, before[-1].step if before else None, rules)
+        if step is not None:
+            step = replace(step, marks=marks_of(step.prefix, kept.sent))
+            before.append(
+                Request(step=step, turn=turn, priced_as=turn.known_as or turn.model, output=turn.usage.output)
+            )
+    tools = _by_session(store.tools())
+    talks = []
+    for name, requests in sessions.items():
+        row = store.session(name)
+        workload = row.workload if row is not None else f"agent {requests[0].turn.agent or ''}" if requests else ""
+        talks.append(Talk(id=name, workload=workload, requests=tuple(requests), tools=tuple(tools.get(name, ()))))
+    return talks
+
+
+def talks_of_logs(records: Iterable[TurnRecord | ToolRecord]) -> list[Talk]:
+    """The sessions of logs, in the order in which they come; their times, where missing, are 0.0.
+
+    A log does not say where markers stood. What was written says that there were some, and of which lifetime: one is
+    taken to have stood at the end of each request.
+    """
+    turns, tools = list[TurnRecord](), list[ToolRecord]()
+    for record in records:
+        (turns if isinstance(record, TurnRecord) else tools).append(record)  # type: ignore[arg-type]  # told apart
+    sessions, of = by_session(turns), _by_session(tools)
+    return [_logged(run, sessions[run.id], of.get(run.id, ())) for run in runs_from_usage(sessions, Rules())]
+
+
+def _logged(run: Run, turns: Sequence[TurnRecord], tools: Iterable[ToolRecord]) -> Talk:
+    counted = [turn for turn in turns if turn.usage.input]
+    requests = [
+        Request(step=_marked(step, turn), turn=turn, priced_as=turn.known_as or turn.model, output=None)
+        for step, turn in zip(run.steps, counted, strict=True)
+    ]
+    return Talk(id=run.id, workload=run.workload, requests=tuple(requests), tools=tuple(tools), inferred=True)
+
+
+def _marked(step: Step, turn: TurnRecord) -> Step:
+    """`step` with the marker that its usage tells of."""
+    written: Mapping[str, int] = turn.usage.write or {}
+    labels = Counter({label: tokens for label, tokens in written.items() if tokens})
+    if not labels and not turn.usage.read:
+        return step
+    marks = PLACEMENTS["automatic"](step)
+    if labels:
+        marks = tuple(replace(mark, ttl=labels.most_common(1)[0][0]) for mark in marks)
+    return replace(step, marks=marks)
+
+
+def _by_session(tools: Iterable[ToolRecord]) -> dict[str, list[ToolRecord]]:
+    found: dict[str, list[ToolRecord]] = {}
+    for tool in tools:
+        found.setdefault(tool.session, []).append(tool)
+    return {name: sorted(own, key=lambda tool: tool.started) for name, own in found.items()}
