@@ -34,6 +34,8 @@ class Entry:
     """From when on requests can read it, inclusive: the first byte of the reply to the request that wrote it."""
     tokens: int | None = None
     """Exact tokens of the prefix, where the provider's own counts told them."""
+    at: int = -1
+    """The segment that it ended with when it was last seen; -1 where not known."""
 
     def live(self, now: float) -> bool:
         return self.visible <= now < self.expires
@@ -48,6 +50,11 @@ class Ledger:
     def live(self, hash_: bytes, now: float) -> bool:
         entry = self.entries.get(hash_)
         return entry is not None and entry.live(now)
+
+    def on(self, prefix: Prefixes) -> dict[int, Entry]:
+        """The entries that this prompt begins with, by the segment that they end with."""
+        found = ((prefix.find(hash_, entry.at), entry) for hash_, entry in self.entries.items())
+        return {i: entry for i, entry in found if i >= 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +130,16 @@ def after(
     facts = prefix.facts
     seconds = {ttl.label: ttl.seconds for ttl in facts.ttls}
     entries = {hash_: entry for hash_, entry in ledger.entries.items() if entry.expires + _KEEP > started}
-    for hash_, entry in entries.items():
-        if entry.live(started) and prefix.index.get(hash_, len(prefix.hashes)) <= done.hit:
+    for i, entry in ledger.on(prefix).items():
+        if entry.live(started) and i <= done.hit:
             expires = started + seconds.get(entry.ttl, 0.0)
-            entries[hash_] = Entry(entry.ttl, expires, entry.visible, entry.tokens)
+            entries[prefix.hashes[i]] = Entry(entry.ttl, expires, entry.visible, entry.tokens, i)
     for mark in done.written:
         hash_ = prefix.hashes[mark.at]
         held = entries.get(hash_)
         if mark.at <= done.hit or (held is not None and held.live(started)):
             continue  # read, not written: what is held there was refreshed above with the lifetime that it has
-        entries[hash_] = Entry(ttl=mark.ttl, expires=started + seconds.get(mark.ttl, 0.0), visible=visible)
+        entries[hash_] = Entry(mark.ttl, started + seconds.get(mark.ttl, 0.0), visible, at=mark.at)
     for i, count in exact.items():
         old = entries.get(prefix.hashes[i])
         if old is not None:
@@ -153,7 +160,7 @@ def _bounded(entries: dict[bytes, Entry], prefix: Prefixes) -> dict[bytes, Entry
         return entries
     static = prefix.starts[2]
     middle = sorted(
-        (hash_ for hash_ in entries if prefix.index.get(hash_, static) >= static), key=lambda h: entries[h].visible
+        (hash_ for hash_, entry in entries.items() if not 0 <= entry.at < static), key=lambda h: entries[h].visible
     )
     for hash_ in middle[: len(entries) - _MOST_ENTRIES]:
         del entries[hash_]

@@ -76,7 +76,7 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Ob
 
 def _cut_short(head: Head, prefix: Prefixes, broken: str) -> bool:
     """Whether the history was compacted, cleared or rewound: it became smaller, and will hardly do so each turn."""
-    return is_history(broken) and prefix.size < sum(segment.size for segment in head.segments)
+    return is_history(broken) and prefix.size < head.sizes[-1]
 
 
 def _in_time(state: State, now: float) -> bool | None:

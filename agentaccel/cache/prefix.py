@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from typing import Protocol
 
 from agentaccel.canonical import ROOT, chain, digest, link
@@ -25,7 +25,7 @@ class Prefixes:
     facts: CacheFacts
     hashes: tuple[bytes, ...]
     """Equal hashes are equal prefixes: same segments, same parameters that the provider renders before them."""
-    sizes: tuple[int, ...]
+    sizes: Sequence[int]
     """Bytes of the prefix, inclusive of segment i."""
     starts: tuple[int, int, int]
     """The index of the first segment of each level, or of what comes after an empty one."""
@@ -34,10 +34,18 @@ class Prefixes:
     dropped: frozenset[int] = frozenset()
     """Segments that the model does not get to see."""
 
+    def find(self, hash_: bytes, near: int) -> int:
+        """The segment whose prefix has this hash, looked for where it stood before; -1 where none has.
+
+        Only what the model does not get to see can move it, and repeats the hash: then the first place counts.
+        """
+        if 0 <= near < len(self.hashes) and self.hashes[near] == hash_:
+            return near
+        return self._index.get(hash_, -1) if near < 0 or self.dropped else -1
+
     @cached_property
-    def index(self) -> dict[bytes, int]:
-        """Where each hash stands; a repeated one (impossible but for stripped thinking) at its last place."""
-        return {value: i for i, value in enumerate(self.hashes)}
+    def _index(self) -> dict[bytes, int]:
+        return {value: i for i, value in reversed(list(enumerate(self.hashes)))}
 
     @cached_property
     def by_name(self) -> dict[str, int]:
@@ -69,6 +77,8 @@ class Before(Protocol):
     def segments(self) -> tuple[Segment, ...]: ...
     @property
     def hashes(self) -> tuple[bytes, ...]: ...
+    @property
+    def sizes(self) -> Sequence[int]: ...
     @property
     def seeds(self) -> tuple[bytes, ...]: ...
     @property
@@ -106,14 +116,16 @@ def prefixes(prompt: Prompt, facts: CacheFacts, before: Before | None = None) ->
                     parent = link(parent, segments[i].digest)
         hashes += _links(segments, range(max(starts[n], known), starts[n + 1]), parent, silent)
         parent = hashes[-1] if starts[n + 1] > max(starts[n], known) else parent
-    sizes = [segment.size for segment in segments]
-    for i in silent:
-        sizes[i] = 0
+    sizes = array("q", before.sizes[:known] if before is not None else ())
+    size = sizes[-1] if sizes else 0
+    for i in range(known, len(segments)):
+        size += 0 if i in silent else segments[i].size
+        sizes.append(size)
     return Prefixes(
         prompt=prompt,
         facts=facts,
         hashes=tuple(hashes),
-        sizes=tuple(accumulate(sizes)),
+        sizes=sizes,
         starts=first,
         seeds=seeds,
         dropped=dropped,

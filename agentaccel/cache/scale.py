@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agentaccel.cache.prefix import Prefixes
@@ -13,7 +13,7 @@ from agentaccel.cache.prefix import Prefixes
 class Scale:
     """Tokens of the prefixes of one prompt: exact where the provider counted them, by their bytes elsewhere."""
 
-    sizes: tuple[int, ...]
+    sizes: Sequence[int]
     """Bytes of each prefix."""
     at: tuple[int, ...]
     """Segments whose prefix the provider has counted, ascending."""
@@ -41,14 +41,14 @@ class Scale:
 
 
 def scale(
-    prefix: Prefixes, known: Mapping[bytes, int], bytes_per_token: float | None, total: int | None = None
+    prefix: Prefixes, known: Mapping[int, int | None], bytes_per_token: float | None, total: int | None = None
 ) -> Scale:
     """The scale for the prompt of `prefix`.
 
-    `known` holds exact counts by prefix hash; `bytes_per_token` is what was learned (None: the facts' prior); `total`
-    is the exact count of the whole prompt once its reply has told it.
+    `known` holds exact counts by the segment that the prefix ends with; `bytes_per_token` is what was learned (None:
+    the facts' prior); `total` is the exact count of the whole prompt once its reply has told it.
     """
-    counts = {prefix.index[hash_]: float(count) for hash_, count in known.items() if hash_ in prefix.index}
+    counts = {i: float(count) for i, count in known.items() if count is not None}
     if total is not None and prefix.hashes:
         counts[len(prefix.hashes) - 1] = float(total)
     at: list[int] = []

@@ -60,13 +60,13 @@ class Settled:
 def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> Settled:
     """Fold one answered request into `state`; `head` is the prompt before it, if there was one."""
     prefix, usage = sent.prefix, sent.usage
-    known = {h: e.tokens for h, e in state.ledger.entries.items() if e.tokens is not None}
+    known = {i: entry.tokens for i, entry in state.ledger.on(prefix).items()}
     tokens = scale(prefix, known, state.seen.bytes_per_token(prefix.prompt.model), usage.input)
     predicted = _bill(prefix, sent.marks, state.ledger, tokens, sent.started)
     actual, exact = _actual(state.ledger, prefix, predicted, sent, tokens)
     ledger = after(state.ledger, prefix, actual, started=sent.started, visible=sent.visible, exact=exact)
     if exact:
-        known |= {prefix.hashes[i]: count for i, count in exact.items()}
+        known |= exact
         tokens = scale(prefix, known, state.seen.bytes_per_token(prefix.prompt.model), usage.input)
     shadow_bill = _as_written(state, sent, actual.hit, tokens)
     shadow = after(state.shadow, prefix, shadow_bill, started=sent.started, visible=sent.visible, exact={})
@@ -146,9 +146,9 @@ def _hit_of(ledger: Ledger, prefix: Prefixes, predicted: Bill, read: int, tokens
     """The segment whose prefix the provider read: the entry with exactly that count, else the nearest by size."""
     if not read:
         return -1
-    held = (prefix.index.get(hash_, -1) for hash_ in ledger.entries if ledger.live(hash_, now))
-    live = sorted(i for i in held if i >= 0)
-    counted = [i for i in live if ledger.entries[prefix.hashes[i]].tokens == read]
+    entries = ledger.on(prefix)
+    live = sorted(i for i, entry in entries.items() if entry.live(now))
+    counted = [i for i in live if entries[i].tokens == read]
     if counted:
         return counted[-1]
     near = live or range(len(prefix.hashes))
@@ -220,9 +220,7 @@ def _lifetime(sent: Sent) -> float:
 def _reusable(state: State, head: Head | None, prefix: Prefixes, tokens: Scale) -> int:
     """Tokens of this prompt that an earlier one of the session began with."""
     deepest = shared_length(head, prefix) - 1 if head is not None else -1
-    for hash_ in state.ledger.entries:
-        deepest = max(deepest, prefix.index.get(hash_, -1))
-    return round(tokens(deepest))
+    return round(tokens(max(deepest, *state.ledger.on(prefix), -1)))
 
 
 def _misses(state: State, head: Head | None, sent: Sent, predicted: Bill, reusable: int, tokens: Scale) -> list[Miss]:
@@ -283,7 +281,7 @@ def _geometry(state: State, head: Head | None, sent: Sent, predicted: Bill, toke
         return Cause.BELOW_MINIMUM, f"fewer than {minimum} tokens"
     if not sent.marks:
         return Cause.NOT_MARKED, "this request carried no marker"
-    entries = {prefix.index[h]: e for h, e in state.ledger.entries.items() if h in prefix.index}
+    entries = state.ledger.on(prefix)
     longest = max(entries, default=-1)
     if longest <= predicted.hit:
         return Cause.NOT_MARKED, "no earlier request had marked it"

@@ -7,7 +7,7 @@ the store's segment chains.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agentaccel.cache.beliefs import Beliefs
@@ -24,6 +24,8 @@ class Head:
     hashes: tuple[bytes, ...]
     """Prefix hash per segment."""
     segments: tuple[Segment, ...]
+    sizes: Sequence[int]
+    """Bytes of each prefix."""
     facts: CacheFacts
     """Those that the hashes were made by."""
     seeds: tuple[bytes, ...]
@@ -83,6 +85,7 @@ def head_of(prefix: Prefixes, *, started: float, tokens: int | None, message_id:
     return Head(
         hashes=prefix.hashes,
         segments=segments,
+        sizes=prefix.sizes,
         facts=prefix.facts,
         seeds=prefix.seeds,
         dropped=prefix.dropped,

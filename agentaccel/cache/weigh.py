@@ -133,12 +133,10 @@ class Scene:
 
 
 def scene_of(prefix: Prefixes, view: View) -> Scene:
-    prompt, entries, facts = prefix.prompt, view.state.ledger.entries, prefix.facts
-    known = {hash_: entry.tokens for hash_, entry in entries.items() if entry.tokens is not None}
+    prompt, facts, entries = prefix.prompt, prefix.facts, view.state.ledger.on(prefix)
     _, system, messages = prefix.starts
     turn, beliefs = turn_of(prompt), view.beliefs
-    held = (prefix.index.get(hash_, -1) for hash_, entry in entries.items() if entry.live(view.now))
-    tokens = scale(prefix, known, beliefs.bytes_per_token(prompt.model))
+    tokens = scale(prefix, {i: entry.tokens for i, entry in entries.items()}, beliefs.bytes_per_token(prompt.model))
     existing = marks_of(prefix, prompt.markers) if prompt.markers else ()
     ttl = facts.ttl(view.ttl) or facts.ttls[0]
     return Scene(
@@ -152,7 +150,7 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
         ttl=ttl,
         tools=system - 1,
         static=messages - 1,
-        warm=tuple(sorted(i for i in held if i >= 0)),
+        warm=tuple(sorted(i for i, entry in entries.items() if entry.live(view.now))),
         going_on=beliefs.goes_on(turn, tools=system > 0),
         shared=beliefs.shared(),
         repeated=0.0 if turn else beliefs.repeated(),

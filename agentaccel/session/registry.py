@@ -19,6 +19,8 @@ _MOST_CONVERSATIONS = 1024
 """Conversations kept in memory; an older one is read back from the store when it goes on."""
 _MOST_STOPS = 24
 """Places a session is known by in memory: some ten turns back. The trace store knows them all."""
+_MOST_CALLS = 64
+"""Calls that the model asked for last, whose session is told when they run; most run at once."""
 _MOST_REMEMBERED = 16384
 """Hashes kept in memory per kind, about sixteen per conversation."""
 
@@ -50,6 +52,8 @@ class Registry:
     """Conversations by the whole of their first request, so that a retry does not begin another."""
     _asked: OrderedDict[bytes, str] = field(default_factory=OrderedDict)
     """Sessions by the identity of the tool calls that the model asked for in them."""
+    _calls: dict[str, deque[bytes]] = field(default_factory=dict)
+    """For each session, those calls, the latest last."""
     _lock: Lock = field(default_factory=Lock)
 
     def named(self, session_id: str) -> Conversation:
@@ -63,6 +67,7 @@ class Registry:
             while len(self._conversations) > _MOST_CONVERSATIONS:
                 gone, _ = self._conversations.popitem(last=False)
                 self._stops.pop(gone, None)
+                self._calls.pop(gone, None)
             return conversation
 
     def by_lineage(self, prompt: Prompt, lineage: Lineage) -> Conversation | None:
@@ -92,8 +97,15 @@ class Registry:
 
     def asked(self, call: ToolCall, session_id: str) -> None:
         """The model asked for `call` in that session, so whoever runs it now runs it for that session."""
+        identity = identity_of(call)
         with self._lock:
-            _remember(self._asked, identity_of(call), session_id)
+            _remember(self._asked, identity, session_id)
+            calls = self._calls.setdefault(session_id, deque())
+            calls.append(identity)
+            while len(calls) > _MOST_CALLS:
+                gone = calls.popleft()
+                if gone not in calls and self._asked.get(gone) == session_id:
+                    del self._asked[gone]
 
     def asker(self, call: ToolCall) -> str | None:
         """The session in which the model last asked for exactly this call."""

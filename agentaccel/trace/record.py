@@ -181,9 +181,11 @@ def load_beliefs(raw: Mapping[str, Any]) -> Beliefs:
     return Beliefs({topic: (float(yes), float(n)) for topic, (yes, n) in raw.items()})
 
 
-def _dump_ledger(ledger: Ledger) -> list[tuple[str, str, float, float, int | None]]:
-    return [(hash_.hex(), one.ttl, one.expires, one.visible, one.tokens) for hash_, one in ledger.entries.items()]
+def _dump_ledger(ledger: Ledger) -> list[tuple[str, str, float, float, int | None, int]]:
+    return [
+        (hash_.hex(), one.ttl, one.expires, one.visible, one.tokens, one.at) for hash_, one in ledger.entries.items()
+    ]
 
 
 def _load_ledger(raw: list[list[Any]]) -> Ledger:
-    return Ledger({bytes.fromhex(row[0]): Entry(row[1], row[2], row[3], row[4]) for row in raw})
+    return Ledger({bytes.fromhex(row[0]): Entry(*row[1:]) for row in raw})

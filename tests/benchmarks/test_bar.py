@@ -120,20 +120,12 @@ def after(situation: Situation, learned_from: int) -> float:
     return ours / sum(best(run.steps).cost for run, _ in later)
 
 
-@given(situations(turns=st.integers(1, 3), sessions=18, even=True, thinking=False))
-def test_short_conversations_after_fourteen_like_them(situation: Situation) -> None:
-    """That a workload's conversations end early is learned, with the priors as they are, from fourteen of them."""
-    assert after(situation, 14) <= BAR
-
-
-@pytest.mark.xfail(strict=False, reason="priors: prior_weight = 4 outweighs five sessions; 2 would do, see the report")
 @given(situations(turns=st.integers(1, 3), sessions=9, even=True, thinking=False))
 def test_short_conversations_after_five_like_them(situation: Situation) -> None:
     """The bar as it was set."""
     assert after(situation, 5) <= BAR
 
 
-@pytest.mark.xfail(strict=False, reason="weigh: an entry whose hash stands twice, before dropped thinking, is not seen")
 def test_a_previous_tail_before_dropped_thinking_is_seen_to_be_held() -> None:
     """Such a marker reads what the last request wrote; a new tail that is not worth its price needs no marker."""
     situation = Situation(

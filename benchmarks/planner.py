@@ -1,0 +1,143 @@
+"""Planning one turn of a long conversation takes no longer than writing its request as JSON does. From the request to
+the request that is sent (decode, plan, encode), the trace store switched off; settling and recording are stated apart.
+
+*Cold* is an `Accel` that has seen nothing. *Warm* has answered the turn before and has seen this request, as it has
+when the SDK retries it: *same* are the very objects, *fresh* equal ones that share none with them. *Next* is the
+conversation's next turn, with two new messages, and *marked* is that with a marker of the user's own that moved to the
+new tail; both fresh. Everything is measured against `json.dumps` of an equal request in the same rounds: of the same
+objects, or of fresh ones.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel.turn import Turn
+from benchmarks.conversation import BLOCKS_A_TURN, Conversation, answer, finish, run
+from benchmarks.measure import ROUNDS, Action, alternated
+from benchmarks.registry import Cell, Result, Table, benchmark
+
+COLD, WARM = 1.5, 0.6
+"""At most so many times what `json.dumps` takes."""
+TURNS = (10, 30, 100, 330, 1000, 2000)
+BASE = "json.dumps"
+LONG = 330
+"""The turns of 1,000 blocks, where the bound on a cold turn holds; that on a warm one holds from 100 blocks on."""
+
+
+@benchmark()
+@click.option("--rounds", default=ROUNDS, show_default=True, help="Rounds per length.")
+@click.option("--turns", multiple=True, type=int, default=TURNS, show_default=True, help="Lengths, in turns.")
+def planner(rounds: int, turns: Sequence[int]) -> Result:
+    rows: list[tuple[Cell, ...]] = []
+    broken: list[str] = []
+    figure = ""
+    for length in turns:
+        shares = measured(length, rounds)
+        blocks = Conversation(length).blocks
+        names = ("cold", "same", "fresh", "next", "marked", "settle", "and record")
+        rows.append((length, blocks, shares[BASE] * 1e3, *(shares[name] for name in names)))
+        if length == LONG:
+            figure = f"{blocks} blocks: cold {shares['cold']:.2f}, warm {shares['fresh']:.2f} times json.dumps."
+        if length == LONG and shares["cold"] > COLD:
+            broken.append(f"{blocks} blocks, cold: {shares['cold']:.2f} times json.dumps, and {COLD} is the bound")
+        for name in names[1:5]:
+            share = shares[name]
+            if blocks >= 100 and share > WARM:
+                broken.append(f"{blocks} blocks, {name}: {share:.2f} times json.dumps, and {WARM} is the bound")
+    columns = ("turns", "blocks", "json.dumps, ms", "cold", "same", "fresh", "next", "marked", "settle", "and record")
+    return Result(
+        figure=figure or "Planning a turn, in times of json.dumps.",
+        inputs={"rounds": rounds, "bytes a block": 780, "blocks a turn": BLOCKS_A_TURN, "time": "process CPU, median"},
+        n=rounds,
+        tables=(
+            Table(
+                title="One turn, in times of json.dumps of the same request",
+                columns=columns,
+                rows=tuple(rows),
+                notes=("settle: at the end of the reply, without a store; and record: with one",),
+            ),
+        ),
+        broken=tuple(broken),
+    )
+
+
+def measured(turns: int, rounds: int) -> dict[str, float]:
+    """Each way's median CPU time as a multiple of `json.dumps`, and that one's in seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        lives = [Live(turns), Live(turns), Live(turns, marked=True), Live(turns), Live(turns, store=Path(folder))]
+        again, coming, marked, settled, recorded = lives
+        request = again.next()
+        plain = again.conversation
+        try:
+            planned = _times(lambda: request, rounds, {"same": Action(run=again.plan, prepare=lambda: request)})
+            planned |= _times(plain.fresh, rounds, {"fresh": Action(run=again.plan, prepare=plain.fresh)})
+            grown = _times(
+                plain.fresh,
+                rounds,
+                {
+                    "next": Action(run=coming.plan, prepare=coming.next),
+                    "marked": Action(run=marked.plan, prepare=marked.next),
+                    "settle": Action(run=settled.finish, prepare=settled.answered),
+                    "and record": Action(run=recorded.finish, prepare=recorded.answered),
+                },
+            )
+            first = {"cold": Action(run=lambda given: given[0].turn(given[1]), prepare=lambda: _cold(plain))}
+            return planned | grown | _times(plain.fresh, rounds, first)
+        finally:
+            for live in lives:
+                live.accel.close()
+
+
+def _times(request: Callable[[], Any], rounds: int, actions: dict[str, Action]) -> dict[str, float]:
+    """Each action's time as a multiple of `json.dumps`, which takes part in every round; that one in seconds."""
+    base = {BASE: Action(run=json.dumps, prepare=request)}
+    times = alternated(base | actions, rounds=rounds)
+    return {name: time if name == BASE else time / times[BASE] for name, time in times.items()}
+
+
+def _cold(conversation: Conversation) -> tuple[Accel, Any]:
+    return Accel(Policy(store=StorePolicy(enabled=False)), clock=ManualClock()), conversation.fresh()
+
+
+class Live:
+    """A conversation under way, whose turns can be measured one after another."""
+
+    def __init__(self, turns: int, *, marked: bool = False, store: Path | None = None) -> None:
+        self.clock = ManualClock()
+        kept = StorePolicy(path=store / "trace.db") if store is not None else StorePolicy(enabled=False)
+        self.accel = Accel(Policy(strict=True, store=kept), clock=self.clock)
+        self.conversation = Conversation(turns - 1, marked=marked)
+        self.turn: Turn | None = None
+        with self.accel.session("live"):
+            run(self.accel, self.clock, self.conversation, 1)
+
+    def next(self) -> Any:
+        """The request of the next turn, in objects of its own, once the one before has ended."""
+        if self.turn is not None:
+            answer(self.turn, self.clock, self.conversation.tokens)
+            finish(self.turn, self.clock)
+        self.conversation.grow()
+        return self.conversation.fresh()
+
+    def plan(self, body: Any) -> None:
+        with self.accel.session("live"):
+            self.turn = self.accel.turn(body)
+
+    def answered(self) -> Turn:
+        """The next turn, all but ended."""
+        self.plan(self.conversation.grow())
+        turn = self.turn
+        assert turn is not None
+        answer(turn, self.clock, self.conversation.tokens)
+        return turn
+
+    def finish(self, turn: Turn) -> None:
+        finish(turn, self.clock)
