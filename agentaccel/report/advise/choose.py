@@ -6,9 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agentaccel.cache.price import Override
+from agentaccel.report.advise.contents import too_short, tool_order
+from agentaccel.report.advise.history import without_summaries
 from agentaccel.report.advise.markers import beyond_lookback, cache_off, other_lifetime
+from agentaccel.report.advise.models import one_model
 from agentaccel.report.advise.money import Prices, off, prices_for, recorded, replayed
 from agentaccel.report.advise.nouns import Advice, Mended, Sure, Talk, Talks
+from agentaccel.report.advise.seconds import seconds, time_at_work
+from agentaccel.report.advise.volatile import volatile_early
 from agentaccel.report.advise.words import called
 
 LEAST_SHARE = 0.02
@@ -19,7 +24,16 @@ MOST = 5
 
 Remedy = Callable[[Talks], Iterator[Mended]]
 
-REMEDIES: tuple[Remedy, ...] = (cache_off, other_lifetime, beyond_lookback)
+REMEDIES: tuple[Remedy, ...] = (
+    cache_off,
+    volatile_early,
+    too_short,
+    other_lifetime,
+    without_summaries,
+    tool_order,
+    one_model,
+    beyond_lookback,
+)
 """What is tried on every workload; each offers what it can mend, in one way or several."""
 
 
@@ -32,6 +46,8 @@ def advise(
     cases = [_case(own, counted) for own in workloads.values()]
     total = sum(case.cost for case in cases)
     found = [advice for case in cases for advice in _costs(case, total, counted, remedies)]
+    at_work = sum(time_at_work(talk) for talk in talks)
+    found += [advice for case in cases for advice in seconds(case.talks, at_work, LEAST_SHARE)]
     return tuple(sorted(found, key=lambda one: (one.sure == "at most", -one.share)))[:MOST]
 
 

@@ -10,7 +10,7 @@ from agentaccel.cache.marks import before_last_reply
 from agentaccel.facts import CacheFacts
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.runs import Step
-from agentaccel.report.advise.nouns import Mended, Request, Talk, Talks
+from agentaccel.report.advise.nouns import Mended, Talk, Talks
 from agentaccel.report.advise.parts import each, with_marks
 
 _PLANNED = ("on", "holdout")

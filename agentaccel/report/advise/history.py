@@ -1,0 +1,146 @@
+"""Histories that gave way to a summary, put together again: what the summaries cost, and what they save.
+
+A summary shows in the hashes: most of the history is gone, the prompt has fewer segments, and the first of its segments
+that is new stands for what has gone. The request before it asked for it if it called no tool and its reply is as long
+as the summary; without the summary that request is not sent. What no prompt shows, because the summary swallowed it
+right away, is taken to be as long as a turn of that session usually is.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from agentaccel.canonical import digest
+from agentaccel.report.advise.nouns import Mended, Request, Talk, Talks
+from agentaccel.report.advise.parts import Part, joined, parts_of
+
+GONE = 0.25
+"""Share of the history's tokens that must have gone; a prompt that loses less was trimmed."""
+
+ALIKE = (0.5, 2.0)
+"""Tokens of a reply as multiples of a summary's: it may have been thought about, or rendered otherwise."""
+
+LONGEST = 200_000
+"""Tokens that any model takes. A history that would be longer needs its summaries."""
+
+
+def without_summaries(talks: Talks) -> Iterator[Mended]:
+    """Every session with its whole history and without the requests for summaries."""
+    mended = tuple(_whole(talk) for talk in talks)
+    if any(one is not talk for one, talk in zip(mended, talks, strict=True)):
+        yield Mended(
+            kind="summaries",
+            where="history",
+            todo="Summarise the history less often, or not at all: reading it from the cache costs less than writing "
+            "the summary and what follows it anew.",
+            talks=mended,
+        )
+
+
+def _whole(talk: Talk) -> Talk:
+    """`talk` as it would have been; itself where nothing was summarised, or where it could not have gone on."""
+    telling = _Telling(growth=_growth(talk))
+    for request in talk.requests:
+        telling.take(request, talk.inferred)
+    if not telling.summaries or any(one.step.total > LONGEST for one in telling.done):
+        return talk
+    return replace(talk, requests=tuple(telling.done))
+
+
+def _growth(talk: Talk) -> int:
+    """Tokens by which a prompt of the session usually outgrows the one before it."""
+    totals = [one.step.total for one in talk.requests]
+    grown = sorted(now - before for before, now in itertools.pairwise(totals) if now > before)
+    return grown[len(grown) // 2] if grown else 0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Telling:
+    """One session being told again. Mutable: it grows."""
+
+    growth: int
+    done: list[Request] = field(default_factory=list)
+    summaries: int = 0
+    _seen: list[Part] = field(default_factory=list)
+    """The history of the last request as it was sent."""
+    _whole: list[Part] = field(default_factory=list)
+    """As it would have been."""
+    _last: Request | None = None
+
+    def take(self, request: Request, inferred: bool) -> None:
+        parts = parts_of(request.step)
+        static = [part for part in parts if not part.history]
+        now = [part for part in parts if part.history]
+        same = _common(self._seen, now)
+        summary = _summary(self._seen, now, same)
+        if summary is not None and self._last is not None:
+            asked = _asked(self._last, summary, inferred)
+            if asked or not _rewound(self._seen, now, same):
+                self._go_on(now, summary, asked)
+                self.summaries += 1
+                self._add(request, static, now)
+                return
+        self._whole = [*self._whole[: len(self._whole) - (len(self._seen) - same)], *now[same:]]
+        self._add(request, static, now)
+
+    def _go_on(self, now: Sequence[Part], summary: Part, asked: bool) -> None:
+        known = {part.segment.digest for part in self._seen}
+        new = [part for part in now if part.segment.digest not in known and part is not summary]
+        if asked:
+            self.done.pop()
+            last = self._whole[-1].segment
+            if last.kind == "text" and all(part.segment.digest != last.digest for part in now):
+                self._whole = self._whole[:-1]
+        elif not new:
+            new = [_unseen(summary, self.growth, self.summaries)]
+        self._whole = [*self._whole, *new]
+
+    def _add(self, request: Request, static: Sequence[Part], now: Sequence[Part]) -> None:
+        """The request with the whole history, and the markers that it had."""
+        lifetimes = {part.segment.digest: part.lifetimes for part in now if part.lifetimes}
+        whole = [replace(part, lifetimes=lifetimes.get(part.segment.digest, ())) for part in self._whole]
+        if now and whole and now[-1].lifetimes:
+            whole[-1] = replace(whole[-1], lifetimes=now[-1].lifetimes)
+        self._whole, self._seen, self._last = whole, list(now), request
+        self.done.append(joined(request, [*static, *whole], self.done[-1] if self.done else None))
+
+
+def _common(before: Sequence[Part], now: Sequence[Part]) -> int:
+    pairs = zip(before, now, strict=False)
+    return next(
+        (i for i, (one, other) in enumerate(pairs) if one.segment.digest != other.segment.digest),
+        min(len(before), len(now)),
+    )
+
+
+def _summary(before: Sequence[Part], now: Sequence[Part], same: int) -> Part | None:
+    """What stands for the history that has gone; None where none has."""
+    if same == len(before) or len(now) >= len(before):
+        return None
+    left, known = {part.segment.digest for part in now}, {part.segment.digest for part in before}
+    gone = sum(part.tokens for part in before if part.segment.digest not in left)
+    held = sum(part.tokens for part in before)
+    if gone < GONE * held or sum(part.tokens for part in now) >= held:
+        return None
+    return next((part for part in now if part.segment.digest not in known and part.segment.kind == "text"), None)
+
+
+def _rewound(before: Sequence[Part], now: Sequence[Part], same: int) -> bool:
+    """Whether what is left is only the beginning: somebody went back and wrote something else."""
+    later = {part.segment.digest for part in before[same:]}
+    return bool(same) and all(part.segment.digest not in later for part in now[same:])
+
+
+def _asked(request: Request, summary: Part, inferred: bool) -> bool:
+    """Whether `request` asked for `summary`. A log does not tell the length of replies."""
+    turn = request.turn
+    if inferred or turn.calls or turn.stop == "tool_use" or request.output is None:
+        return False
+    return ALIKE[0] * summary.tokens <= request.output <= ALIKE[1] * summary.tokens
+
+
+def _unseen(summary: Part, tokens: int, number: int) -> Part:
+    identity = digest(summary.segment.digest + b"unseen%d" % number)
+    return Part(summary.segment._replace(digest=identity), tokens)

@@ -1,0 +1,154 @@
+"""Volatile text early in the prompt, with that text moved behind the last marker.
+
+A place is volatile where it keeps changing from one request of a session to the next, while something behind it stays.
+A block that holds a clock, a date, an id or a counter changes as a whole as far as its hash tells. Where the recorded
+drift says so, and all its versions are of about one size, only a stamp in it is taken to change, and the block stays.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from agentaccel.canonical import digest
+from agentaccel.replay.runs import Step
+from agentaccel.report.advise.nouns import Mended, Request, Talk, Talks
+from agentaccel.report.advise.parts import Part, parts_of, with_parts
+from agentaccel.types import Path, Segment, show_path
+
+STAMPS = ("clock", "date", "id", "counter")
+"""What drift calls text that is short by its nature."""
+
+STAMP_BYTES = 16
+"""By how much the versions of a block with a stamp may differ in size: by the digits of a number, no more."""
+
+STAMP_SENTENCE = 64
+"""Bytes of the block that a stamp becomes at the end of the prompt: the stamp, a few words around it and the JSON."""
+
+_OFTEN = 2
+"""Changes within one session from which a place is volatile; an edit changes it once."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What became of one place. Mutable: it counts."""
+
+    changes: Counter[str] = field(default_factory=Counter)
+    """By session."""
+    pairs: int = 0
+    """Requests that had the place, as had the request before them."""
+    sizes: list[int] = field(default_factory=list)
+
+    @property
+    def volatile(self) -> bool:
+        often = max(self.changes.values(), default=0) >= _OFTEN
+        return often or (self.changes.total() >= _OFTEN and 2 * self.changes.total() >= self.pairs)
+
+    @property
+    def steady(self) -> bool:
+        """Whether all versions are of about one size."""
+        return max(self.sizes) - min(self.sizes) <= STAMP_BYTES
+
+
+def volatile_early(talks: Talks) -> Iterator[Mended]:
+    """All volatile places at once: as long as one stays, the others cost nothing more."""
+    if any(talk.inferred for talk in talks):
+        return
+    seen = _places(talks)
+    stamped = {level for talk in talks for one in talk.requests for level in _stamped(one)}
+    stamps = {place for place, one in seen.items() if one.steady and place[0] in stamped}
+    moved = {place for place in seen if place not in stamps and place[0] != "tools"}
+    if not stamps and not moved:
+        return
+    where = ", ".join(sorted(_named(place) for place in stamps | moved))
+    yield Mended(
+        kind="volatile text early",
+        where=where,
+        todo=f"Move what changes in {where} to the end of the last message, behind the last marker.",
+        talks=tuple(with_parts(talk, partial(_moved, talk, stamps, moved)) for talk in talks),
+    )
+
+
+def _stamped(request: Request) -> Iterator[str]:
+    drift = request.turn.drift
+    if drift is not None and drift.likely in STAMPS:
+        yield drift.level
+
+
+# --- finding places ---------------------------------------------------------------------------------------------------
+
+
+def _places(talks: Talks) -> Mapping[Path, _Seen]:
+    seen: dict[Path, _Seen] = {}
+    for talk in talks:
+        before: _Places = {}
+        for request in talk.requests:
+            now = _by_place(request.step)
+            _compare(talk.id, before, now, seen)
+            before = now
+    return {place: one for place, one in seen.items() if one.volatile}
+
+
+_Places = Mapping[Path, Segment]
+
+
+def _by_place(step: Step) -> _Places:
+    """The segments of a prompt by what is the same place in the next: a tool by its name, others by their path."""
+    return {("tools", one.name) if one.level == "tools" else one.path: one for one in step.prefix.prompt.segments}
+
+
+def _compare(
+    session: str, before: Mapping[Path, Segment], now: Mapping[Path, Segment], seen: dict[Path, _Seen]
+) -> None:
+    """Count the places of `now` that changed although something behind them stayed."""
+    both = [place for place in now if place in before]
+    stayed = max((i for i, place in enumerate(both) if now[place].digest == before[place].digest), default=-1)
+    for place in both[:stayed]:
+        one = seen.setdefault(place, _Seen())
+        one.pairs += 1
+        one.sizes.append(now[place].size)
+        if now[place].digest != before[place].digest:
+            one.changes[session] += 1
+            one.sizes.append(before[place].size)
+
+
+def _named(place: Path) -> str:
+    return f"tool {place[1]}" if place[0] == "tools" else show_path(place)
+
+
+# --- moving what changes ----------------------------------------------------------------------------------------------
+
+
+def _moved(talk: Talk, stamps: set[Path], moved: set[Path], step: Step) -> list[Part]:
+    stay: list[Part] = []
+    last: list[Part] = []
+    rate = step.total / max(step.prefix.size, 1)
+    for place, part in zip(_places_of(step), parts_of(step), strict=True):
+        if place in stamps:
+            tokens = min(round(STAMP_SENTENCE * rate), part.tokens)
+            stay.append(replace(part, segment=_without_stamp(part.segment, place, talk)))
+            last.append(_at_the_end(part.segment, tokens))
+        elif place in moved:
+            if stay and part.lifetimes:
+                stay[-1] = replace(stay[-1], lifetimes=(*stay[-1].lifetimes, *part.lifetimes)[:1])
+            last.append(_at_the_end(part.segment, part.tokens))
+        else:
+            stay.append(part)
+    return [*stay, *last]
+
+
+def _places_of(step: Step) -> Sequence[Path]:
+    segments = step.prefix.prompt.segments
+    return [("tools", one.name) if one.level == "tools" else one.path for one in segments]
+
+
+def _without_stamp(segment: Segment, place: Path, talk: Talk) -> Segment:
+    """`segment` with the identity of what stays of it, which sessions are taken to share outside the messages."""
+    scope = talk.id if segment.level == "messages" else talk.workload
+    return segment._replace(digest=digest(f"{scope}/{_named(place)}/{segment.size // STAMP_BYTES}".encode()))
+
+
+def _at_the_end(segment: Segment, tokens: int) -> Part:
+    return Part(segment._replace(level="messages", kind="text", role="user", name=""), tokens)
