@@ -19,6 +19,8 @@ from agentaccel.types import Drift, Path, Prompt, Request, Segment, agreeing, sh
 
 PIECE = 64
 """Bytes per checksum."""
+CHECK = 2
+"""Bytes kept of a checksum: one change in 65,536 is placed behind where it is."""
 _MOST_PIECES = 256
 """Checksums kept per segment: a change behind the first 16 KiB of one block is placed in the block, not in a piece."""
 
@@ -35,8 +37,8 @@ class Print:
     messages: int
     segments: tuple[Segment, ...]
     checks: tuple[bytes, ...]
-    """Per segment CRC-32s of 4 bytes: one that does not depend on key order, then one per piece of the text. Empty
-    where another process saw the prompt."""
+    """Per segment checksums of `CHECK` bytes: one that does not depend on key order, then one per piece of the text.
+    Empty where another process saw the prompt."""
 
 
 def imprint(prompt: Prompt, request: Request, before: Print | None = None) -> Print:
@@ -63,12 +65,16 @@ def _checks(segment: Segment, request: Request) -> bytes:
 
 def _unordered(kind: str, value: Any) -> bytes:
     """A checksum that does not depend on key order; zeros where that is not told apart."""
-    return crc32(identity_bytes(_bare(value))).to_bytes(4, "little") if kind in _ORDERED else bytes(4)
+    return _check(identity_bytes(_bare(value))) if kind in _ORDERED else bytes(CHECK)
 
 
 def _pieces(text: bytes) -> bytes:
     size = min(len(text), PIECE * _MOST_PIECES)
-    return b"".join(crc32(text[i : i + PIECE]).to_bytes(4, "little") for i in range(0, size, PIECE))
+    return b"".join([_check(text[i : i + PIECE]) for i in range(0, size, PIECE)])
+
+
+def _check(data: bytes) -> bytes:
+    return crc32(data).to_bytes(4, "little")[:CHECK]
 
 
 def drift(before: Print, prompt: Prompt, request: Request, facts: CacheFacts) -> Drift | None:
@@ -132,18 +138,17 @@ def _inside(before: Print, prompt: Prompt, request: Request, i: int) -> Drift:
     old, segment = before.checks[i], prompt.segments[i]
     value = value_at(request, segment.path)
     where = show_path(segment.path) + (".text" if isinstance(value, Mapping) and "text" in value else "")
-    if segment.kind in _ORDERED and old[:4] == _unordered(segment.kind, value):
+    if segment.kind in _ORDERED and old[:CHECK] == _unordered(segment.kind, value):
         return Drift(level=segment.level, where=where, likely="key order", detail="same content, keys in another order")
     if not old:
         likely = "edited history" if segment.level == "messages" else "edited text"
         return Drift(level=segment.level, where=where, likely=likely, detail="made in another process")
     text = text_of(value)
-    pieces, before_it = _pieces(text), old[4:]
-    first = next(
-        (n for n in range(0, min(len(pieces), len(before_it)), 4) if pieces[n : n + 4] != before_it[n : n + 4]),
-        min(len(pieces), len(before_it)),
-    )
-    start = first // 4 * PIECE
+    pieces, before_it = _pieces(text), old[CHECK:]
+    both = range(0, min(len(pieces), len(before_it)), CHECK)
+    differing = (n for n in both if pieces[n : n + CHECK] != before_it[n : n + CHECK])
+    first = next(differing, min(len(pieces), len(before_it)))
+    start = first // CHECK * PIECE
     likely = _likely(text, start, start + PIECE)
     if segment.level == "messages" and (likely == "text" or not _same_pieces(pieces, before_it)):
         likely = "edited history"
@@ -153,7 +158,7 @@ def _inside(before: Print, prompt: Prompt, request: Request, i: int) -> Drift:
 
 def _same_pieces(one: bytes, other: bytes) -> bool:
     """Whether any piece stands in the same place in both."""
-    return any(one[i : i + 4] == other[i : i + 4] for i in range(0, min(len(one), len(other)), 4))
+    return any(one[i : i + CHECK] == other[i : i + CHECK] for i in range(0, min(len(one), len(other)), CHECK))
 
 
 def _likely(text: bytes, start: int, end: int) -> str:

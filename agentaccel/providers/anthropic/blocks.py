@@ -32,6 +32,8 @@ _PLAIN = b"\x00"
 _segment = tuple.__new__
 """Makes a `Segment` in half the time that its own constructor takes."""
 
+_NO_FLAGS = frozenset[str]()
+
 THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
@@ -67,8 +69,9 @@ class Reader:
 
     def part(self) -> Part:
         """What has been read; the reader is as new."""
+        flags = frozenset(self.flags) if self.flags else _NO_FLAGS
         all_of_it = digest(b"".join([segment.digest for segment in self.segments]))
-        read = Part(tuple(self.segments), tuple(self.markers), tuple(self.misplaced), frozenset(self.flags), all_of_it)
+        read = Part(tuple(self.segments), tuple(self.markers), tuple(self.misplaced), flags, all_of_it)
         self.segments.clear()
         if self.markers or self.flags:  # markers that are misplaced are among the markers
             self.markers, self.misplaced, self.flags = [], [], set()

@@ -1,0 +1,156 @@
+"""Reading logs into a report takes at most twice as long as parsing their lines with `json.loads`, in under 300 MB.
+Session logs of a coding agent are made up, as large as asked, of short lines (0.5 KB), middling ones (1.7 KB) and long
+ones; parsing alone and the whole report are timed in turns on the same files, and peak memory is that of a process of
+its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agentaccel.report import report, to_json
+from agentaccel.trace.importers import ImportTally, read_logs
+from benchmarks.conversation import text
+from benchmarks.measure import Action, alternated
+from benchmarks.registry import Cell, Result, Table, benchmark
+
+SPEED, MEMORY = 0.5, 300
+"""At least this share of the speed of `json.loads`; at most so many MB."""
+LINES = {"short lines": 200, "middling lines": 1_400, "long lines": 6_000}
+"""Bytes of content per line."""
+
+
+@benchmark()
+@click.option("--megabytes", default=100, show_default=True, help="Size of each set of logs for peak memory.")
+@click.option("--rounds", default=31, show_default=True, help="Rounds of the timing, on a tenth of that.")
+def logs(megabytes: int, rounds: int) -> Result:
+    rows: list[tuple[Cell, ...]] = []
+    broken: list[str] = []
+    for name, size in LINES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            timed, large = Path(folder) / "timed", Path(folder) / "large"
+            count = write(timed, size, max(megabytes * 20_000, 1_000_000))
+            write(large, size, megabytes * 1_000_000)
+            times = alternated(
+                {
+                    "json.loads": Action(run=lambda _, at=timed: parse(at)),
+                    "report": Action(run=lambda _, at=timed: read(at)),
+                },
+                rounds=rounds,
+            )
+            peak = peak_of(large)
+            speed = times["json.loads"] / times["report"]
+            volume = sum(path.stat().st_size for path in timed.iterdir())
+        rows.append((name, volume / count, volume / times["report"] / 1e6, speed, peak))
+        if speed < SPEED:
+            broken.append(f"{name}: {speed:.2f} of the speed of json.loads, and {SPEED} is the bound")
+        if peak > MEMORY:
+            broken.append(f"{name}: {peak:.0f} MB, and {MEMORY} MB is the bound")
+    slowest = min(float(row[3]) for row in rows if isinstance(row[3], float))
+    return Result(
+        figure=f"A report on logs runs at no less than {slowest:.2f} of the speed of json.loads.",
+        inputs={"rounds": rounds, "MB for peak memory": megabytes},
+        n=rounds,
+        tables=(
+            Table(
+                title="Reading logs",
+                columns=("logs", "bytes a line", "MB a second", "speed of json.loads", "peak MB"),
+                rows=tuple(rows),
+            ),
+        ),
+        broken=tuple(broken),
+    )
+
+
+def parse(folder: Path) -> None:
+    for path in sorted(folder.iterdir()):
+        with path.open("rb") as file:
+            for line in file:
+                json.loads(line)
+
+
+def read(folder: Path) -> None:
+    tally = ImportTally()
+    to_json(report(read_logs([folder], tally=tally), tally=tally))
+
+
+def peak_of(folder: Path) -> float:
+    """Peak resident memory in MB of a process that does nothing but the report."""
+    script = "import resource, sys; from pathlib import Path; from benchmarks.logs import read, peak_here\n"
+    script += "read(Path(sys.argv[1])); print(peak_here())"
+    done = subprocess.run([sys.executable, "-c", script, str(folder)], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def peak_here() -> float:
+    """Peak resident memory of this process in MB."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def write(folder: Path, content: int, size: int) -> int:
+    """Session logs of about `size` bytes, each line with about `content` bytes of text; returns the number of lines."""
+    folder.mkdir()
+    lines = written = session = 0
+    while written < size:
+        with (folder / f"session-{session:05}.jsonl").open("w", encoding="utf-8") as file:
+            for entry in _session(session, content):
+                line = json.dumps(entry, separators=(",", ":")) + os.linesep
+                file.write(line)
+                written += len(line)
+                lines += 1
+        session += 1
+    return lines
+
+
+def _session(number: int, content: int, turns: int = 60) -> Iterator[dict[str, Any]]:
+    """A session: for each turn a reply of two lines, one per block, and a tool's result."""
+    chance = random.Random(number)
+    prompt, before = 20_000, None
+    for turn in range(turns):
+        at = f"2026-11-{1 + number % 28:02}T{turn // 60:02}:{turn % 60:02}:"
+        common = {
+            "sessionId": f"session-{number}",
+            "version": "2.1.0",
+            "cwd": "/home/user/project",
+            "isSidechain": False,
+        }
+        added = chance.randint(100, 3_000)
+        usage = {
+            "input_tokens": 3,
+            "cache_read_input_tokens": prompt,
+            "cache_creation_input_tokens": added,
+            "cache_creation": {"ephemeral_5m_input_tokens": added, "ephemeral_1h_input_tokens": 0},
+            "output_tokens": 4,
+            "service_tier": "standard",
+        }
+        prompt += added
+        call = {
+            "type": "tool_use",
+            "id": f"toolu_{number}_{turn}",
+            "name": "Bash",
+            "input": {"command": text(turn, 80)},
+        }
+        for place, block in enumerate(({"type": "text", "text": text(turn, content)}, call)):
+            message = {
+                "id": f"msg_{number}_{turn}", "type": "message", "role": "assistant", "model": "claude-sonnet-5",
+                "content": [block], "stop_reason": None, "usage": usage,
+            }  # fmt: skip
+            line = {"type": "assistant", "uuid": f"a{number}-{turn}-{place}", "parentUuid": before, "message": message}
+            yield {**line, **common, "requestId": f"req_{number}_{turn}", "timestamp": f"{at}0{place}.000Z"}
+            before = f"a{number}-{turn}-{place}"
+        result = {"type": "tool_result", "tool_use_id": call["id"], "content": text(turn + 1, content)}
+        line = {"type": "user", "uuid": f"u{number}-{turn}", "parentUuid": before}
+        yield {**line, "message": {"role": "user", "content": [result]}, **common, "timestamp": f"{at}05.000Z"}
+        before = f"u{number}-{turn}"
