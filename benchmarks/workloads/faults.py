@@ -7,11 +7,13 @@ stands behind the markers (volatile text) is done after. Faults in time move wha
 from __future__ import annotations
 
 import itertools
+import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from agentaccel.emulator import Behaviour
 from benchmarks.situations.agents import Body, Change, Exchange, bytes_per_token, filled
 from benchmarks.situations.amounts import draw
 from benchmarks.situations.changes import asked_for, marked, shuffled_tools, switched
@@ -100,8 +102,12 @@ def _led_by(block: Body, blocks: list[Body], inside: bool) -> list[Body]:
 
 def _padded(fault: Fault, mended: bool) -> Changes:
     def change(situation: Situation, exchanges: Sequence[Exchange], chance: random.Random) -> list[Exchange]:
-        size = draw(fault.pad, random.Random(situation.seed)) * bytes_per_token(situation)
-        pad = {"type": "text", "text": filled(f"{situation.name}, more instructions", size)}
+        tokenizer = Behaviour().tokenizer_of(situation.model)
+        first = exchanges[0].body
+        held = sum(tokenizer.count(len(json.dumps(one))) for one in [*first.get("tools", []), *first.get("system", [])])
+        lacking = fault.pad * situation.facts().min_tokens - held - tokenizer.hidden
+        text = filled(f"{situation.name}, more instructions", max(lacking, 1) * tokenizer.bytes_per_token)
+        pad = {"type": "text", "text": text}
         return [one._replace(body={**one.body, "system": [*one.body.get("system", []), pad]}) for one in exchanges]
 
     return ([change], []) if mended else ([], [])

@@ -34,8 +34,9 @@ class Fault:
     """Whether it stands inside the block that is there, before its text, and not in a block of its own."""
     tokens: Amount = 20
     """Volatile text, in tokens."""
-    pad: Amount = 0
-    """Tokens that are added to the system prompt to mend a prompt that is too short."""
+    pad: float = 1.02
+    """What text at the end of the system prompt brings tools and system to, in minimums of the model: the mend of a
+    prompt that is too short."""
     ttl: str = "5m"
     """The lifetime of all markers with the fault."""
     every: int = 6
@@ -91,7 +92,7 @@ def _fault(row: Mapping[str, object]) -> Fault:
         if key not in known:
             raise ValueError(f"fault: unknown key {key!r}; there are {', '.join(known)}")
         default = known[key].default
-        if key in ("tokens", "pad", "summary", "seconds"):
+        if key in ("tokens", "summary", "seconds"):
             values[key] = read_amount(value)
         elif isinstance(value, str if default is MISSING else type(default)):
             values[key] = value

@@ -16,8 +16,8 @@ from agentaccel.canonical import digest
 from agentaccel.report.advise.nouns import Mended, Request, Talk, Talks
 from agentaccel.report.advise.parts import Part, joined, parts_of
 
-GONE = 0.25
-"""Share of the history's tokens that must have gone; a prompt that loses less was trimmed."""
+GONE = 0.5
+"""Share of the history's tokens that must have gone where nothing behind the summary was kept."""
 
 ALIKE = (0.5, 2.0)
 """Tokens of a reply as multiples of a summary's: it may have been thought about, or rendered otherwise."""
@@ -63,6 +63,8 @@ class _Telling:
     growth: int
     done: list[Request] = field(default_factory=list)
     summaries: int = 0
+    _early: float = 0.0
+    """Seconds by which requests go out earlier, because the ones for summaries before them are not sent."""
     _seen: list[Part] = field(default_factory=list)
     """The history of the last request as it was sent."""
     _whole: list[Part] = field(default_factory=list)
@@ -78,18 +80,19 @@ class _Telling:
         if summary is not None and self._last is not None:
             asked = _asked(self._last, summary, inferred)
             if asked or not _rewound(self._seen, now, same):
-                self._go_on(now, summary, asked)
+                self._go_on(request, now, summary, asked)
                 self.summaries += 1
                 self._add(request, static, now)
                 return
         self._whole = [*self._whole[: len(self._whole) - (len(self._seen) - same)], *now[same:]]
         self._add(request, static, now)
 
-    def _go_on(self, now: Sequence[Part], summary: Part, asked: bool) -> None:
+    def _go_on(self, request: Request, now: Sequence[Part], summary: Part, asked: bool) -> None:
         known = {part.segment.digest for part in self._seen}
         new = [part for part in now if part.segment.digest not in known and part is not summary]
-        if asked:
+        if asked and self._last is not None:
             self.done.pop()
+            self._early += max(request.step.started - self._last.step.started, 0.0)
             last = self._whole[-1].segment
             if last.kind == "text" and all(part.segment.digest != last.digest for part in now):
                 self._whole = self._whole[:-1]
@@ -104,7 +107,9 @@ class _Telling:
         if now and whole and now[-1].lifetimes:
             whole[-1] = replace(whole[-1], lifetimes=now[-1].lifetimes)
         self._whole, self._seen, self._last = whole, list(now), request
-        self.done.append(joined(request, [*static, *whole], self.done[-1] if self.done else None))
+        step = request.step
+        sent = replace(step, started=step.started - self._early, visible=step.visible - self._early)
+        self.done.append(joined(replace(request, step=sent), [*static, *whole], self.done[-1] if self.done else None))
 
 
 def _common(before: Sequence[Part], now: Sequence[Part]) -> int:
@@ -116,15 +121,21 @@ def _common(before: Sequence[Part], now: Sequence[Part]) -> int:
 
 
 def _summary(before: Sequence[Part], now: Sequence[Part], same: int) -> Part | None:
-    """What stands for the history that has gone; None where none has."""
-    if same == len(before) or len(now) >= len(before):
-        return None
+    """What stands for the history that has gone; None where none has.
+
+    Where later parts of the history are kept behind it, their having moved up tells enough. Where nothing is kept, the
+    history must have become much shorter.
+    """
     left, known = {part.segment.digest for part in now}, {part.segment.digest for part in before}
-    gone = sum(part.tokens for part in before if part.segment.digest not in left)
+    gone = [part for part in before if part.segment.digest not in left]
+    kept = max((i for i, part in enumerate(now) if part.segment.digest in known), default=-1)
+    if kept >= same:
+        new = [part for part in now[: kept + 1] if part.segment.digest not in known]
+        return new[0] if new and len(gone) > len(new) else None
     held = sum(part.tokens for part in before)
-    if gone < GONE * held or sum(part.tokens for part in now) >= held:
+    if len(now) >= len(before) or sum(part.tokens for part in gone) < GONE * held:
         return None
-    return next((part for part in now if part.segment.digest not in known and part.segment.kind == "text"), None)
+    return next((part for part in now[same:] if part.segment.kind == "text"), None)
 
 
 def _rewound(before: Sequence[Part], now: Sequence[Part], same: int) -> bool:
