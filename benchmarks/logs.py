@@ -1,13 +1,15 @@
 """Reading logs into a report takes at most twice as long as parsing their lines with `json.loads`, in under 300 MB.
-Session logs of a coding agent are made up, as large as asked, of short lines (0.5 KB), middling ones (1.7 KB) and long
-ones; parsing alone and the whole report are timed in turns on the same files, and peak memory is that of a process of
-its own.
+Session logs are made up, as large as asked, in the form in which Claude Code writes them: a line per content block of a
+reply, tool results with the structured result beside them, and progress of hooks and commands in between. Parsing alone
+and the whole report are timed in turns on the same files; peak memory is that of a process of its own.
+
+*Messages alone* is the worst case: nothing but lines that count, each as short as they get. No bound is set for it.
 """
 
 from __future__ import annotations
 
+import functools
 import json
-import os
 import random
 import resource
 import subprocess
@@ -27,8 +29,8 @@ from benchmarks.registry import Cell, Result, Table, benchmark
 
 SPEED, MEMORY = 0.5, 300
 """At least this share of the speed of `json.loads`; at most so many MB."""
-LINES = {"short lines": 200, "middling lines": 1_400, "long lines": 6_000}
-"""Bytes of content per line."""
+KINDS = {"short": (200, True), "middling": (1_400, True), "long": (6_000, True), "messages alone": (200, False)}
+"""Bytes of text per block, and whether progress is logged as well."""
 
 
 @benchmark()
@@ -37,15 +39,15 @@ LINES = {"short lines": 200, "middling lines": 1_400, "long lines": 6_000}
 def logs(megabytes: int, rounds: int) -> Result:
     rows: list[tuple[Cell, ...]] = []
     broken: list[str] = []
-    for name, size in LINES.items():
+    for name, (content, whole) in KINDS.items():
         with tempfile.TemporaryDirectory() as folder:
             timed, large = Path(folder) / "timed", Path(folder) / "large"
-            count = write(timed, size, max(megabytes * 20_000, 1_000_000))
-            write(large, size, megabytes * 1_000_000)
+            count = write(timed, content, whole, max(megabytes * 20_000, 1_000_000))
+            write(large, content, whole, megabytes * 1_000_000)
             times = alternated(
                 {
-                    "json.loads": Action(run=lambda _, at=timed: parse(at)),
-                    "report": Action(run=lambda _, at=timed: read(at)),
+                    "json.loads": Action(run=parse, prepare=functools.partial(Path, timed)),
+                    "report": Action(run=read, prepare=functools.partial(Path, timed)),
                 },
                 rounds=rounds,
             )
@@ -53,13 +55,13 @@ def logs(megabytes: int, rounds: int) -> Result:
             speed = times["json.loads"] / times["report"]
             volume = sum(path.stat().st_size for path in timed.iterdir())
         rows.append((name, volume / count, volume / times["report"] / 1e6, speed, peak))
-        if speed < SPEED:
+        if whole and speed < SPEED:
             broken.append(f"{name}: {speed:.2f} of the speed of json.loads, and {SPEED} is the bound")
         if peak > MEMORY:
             broken.append(f"{name}: {peak:.0f} MB, and {MEMORY} MB is the bound")
-    slowest = min(float(row[3]) for row in rows if isinstance(row[3], float))
+    slowest = min(float(row[3]) for row in rows[:-1] if isinstance(row[3], float))
     return Result(
-        figure=f"A report on logs runs at no less than {slowest:.2f} of the speed of json.loads.",
+        figure=f"Whole logs are read into a report at {slowest:.2f} or more of the speed of json.loads.",
         inputs={"rounds": rounds, "MB for peak memory": megabytes},
         n=rounds,
         tables=(
@@ -99,14 +101,14 @@ def peak_here() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
-def write(folder: Path, content: int, size: int) -> int:
-    """Session logs of about `size` bytes, each line with about `content` bytes of text; returns the number of lines."""
+def write(folder: Path, content: int, whole: bool, size: int) -> int:
+    """Session logs of about `size` bytes with about `content` bytes of text per block; returns the number of lines."""
     folder.mkdir()
     lines = written = session = 0
     while written < size:
         with (folder / f"session-{session:05}.jsonl").open("w", encoding="utf-8") as file:
-            for entry in _session(session, content):
-                line = json.dumps(entry, separators=(",", ":")) + os.linesep
+            for entry in _session(session, content, whole):
+                line = json.dumps(entry, separators=(",", ":")) + "\n"
                 file.write(line)
                 written += len(line)
                 lines += 1
@@ -114,43 +116,44 @@ def write(folder: Path, content: int, size: int) -> int:
     return lines
 
 
-def _session(number: int, content: int, turns: int = 60) -> Iterator[dict[str, Any]]:
-    """A session: for each turn a reply of two lines, one per block, and a tool's result."""
+def _session(number: int, content: int, whole: bool, turns: int = 60) -> Iterator[dict[str, Any]]:
+    """A session: for each turn a reply of two lines, one per block, progress, and a tool's result."""
     chance = random.Random(number)
-    prompt, before = 20_000, None
+    prompt = 20_000
+    common = {"sessionId": f"session-{number}", "version": "2.1.0", "cwd": "/home/user/project", "isSidechain": False}
     for turn in range(turns):
         at = f"2026-11-{1 + number % 28:02}T{turn // 60:02}:{turn % 60:02}:"
-        common = {
-            "sessionId": f"session-{number}",
-            "version": "2.1.0",
-            "cwd": "/home/user/project",
-            "isSidechain": False,
-        }
+        name = f"{number}-{turn}"
         added = chance.randint(100, 3_000)
-        usage = {
-            "input_tokens": 3,
-            "cache_read_input_tokens": prompt,
-            "cache_creation_input_tokens": added,
-            "cache_creation": {"ephemeral_5m_input_tokens": added, "ephemeral_1h_input_tokens": 0},
-            "output_tokens": 4,
-            "service_tier": "standard",
-        }
-        prompt += added
-        call = {
-            "type": "tool_use",
-            "id": f"toolu_{number}_{turn}",
-            "name": "Bash",
-            "input": {"command": text(turn, 80)},
-        }
-        for place, block in enumerate(({"type": "text", "text": text(turn, content)}, call)):
+        for place, block in enumerate(_blocks(turn, name, content)):
             message = {
-                "id": f"msg_{number}_{turn}", "type": "message", "role": "assistant", "model": "claude-sonnet-5",
-                "content": [block], "stop_reason": None, "usage": usage,
+                "id": f"msg_{name}", "type": "message", "role": "assistant", "model": "claude-sonnet-5",
+                "content": [block], "stop_reason": None, "usage": _usage(prompt, added),
             }  # fmt: skip
-            line = {"type": "assistant", "uuid": f"a{number}-{turn}-{place}", "parentUuid": before, "message": message}
-            yield {**line, **common, "requestId": f"req_{number}_{turn}", "timestamp": f"{at}0{place}.000Z"}
-            before = f"a{number}-{turn}-{place}"
-        result = {"type": "tool_result", "tool_use_id": call["id"], "content": text(turn + 1, content)}
-        line = {"type": "user", "uuid": f"u{number}-{turn}", "parentUuid": before}
-        yield {**line, "message": {"role": "user", "content": [result]}, **common, "timestamp": f"{at}05.000Z"}
-        before = f"u{number}-{turn}"
+            line = {"type": "assistant", "uuid": f"a{name}-{place}", "message": message, "requestId": f"req_{name}"}
+            yield {**line, **common, "timestamp": f"{at}0{place}.000Z"}
+        prompt += added
+        for kind in ("hook_progress", "bash_progress") if whole else ():
+            data = {"type": kind, "output": text(turn, content), "elapsedTimeSeconds": 2}
+            yield {"type": "progress", "uuid": f"p{name}", "data": data, **common, "timestamp": f"{at}03.000Z"}
+        output = text(turn + 1, content)
+        result = {"type": "tool_result", "tool_use_id": f"toolu_{name}", "content": output}
+        line = {"type": "user", "uuid": f"u{name}", "message": {"role": "user", "content": [result]}}
+        twin = {"toolUseResult": {"stdout": output, "stderr": "", "interrupted": False}} if whole else {}
+        yield {**line, **twin, **common, "timestamp": f"{at}05.000Z"}
+
+
+def _blocks(turn: int, name: str, content: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    call = {"type": "tool_use", "id": f"toolu_{name}", "name": "Bash", "input": {"command": text(turn, 80)}}
+    return {"type": "text", "text": text(turn, content)}, call
+
+
+def _usage(read: int, written: int) -> dict[str, Any]:
+    return {
+        "input_tokens": 3,
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": written,
+        "cache_creation": {"ephemeral_5m_input_tokens": written, "ephemeral_1h_input_tokens": 0},
+        "output_tokens": 4,
+        "service_tier": "standard",
+    }
