@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict, deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
@@ -74,14 +73,16 @@ class Registry:
         """The conversation that `prompt` goes on from; None where it begins one."""
         if not self._waiting and self.recorder.store is None:
             return None
-        found, longer = None, list[bytes]()
+        found, passed, longer = None, True, list[bytes]()
         with self._lock:
             for hash_ in lineage.sought():
-                found = self._here(hash_, prompt.messages)
+                found, passed = self._here(hash_, prompt.messages)
                 if found is not None:
                     break
                 longer.append(hash_)
-        found = self.recorder.read(lambda store: store.session_of(longer, prompt.messages), None) or found
+        if passed:
+            # One that waits here goes on from here; else another process may know of one that has come farther.
+            found = self.recorder.read(lambda store: store.session_of(longer, prompt.messages), None) or found
         return None if found is None else self.named(found)
 
     def begin(self, lineage: Lineage, *, retried: bool) -> Conversation:
@@ -137,11 +138,15 @@ class Registry:
         if not sessions:
             self._waiting.pop(hash_, None)
 
-    def _here(self, hash_: bytes, messages: int) -> str | None:
-        stops: Mapping[str, Stop] = self._waiting.get(hash_, {})
-        shorter = [(name, stop) for name, stop in stops.items() if stop.messages < messages]
-        waiting = next((name for name, stop in shorter if not stop.passed), None)
-        return waiting if waiting is not None or not shorter else shorter[-1][0]
+    def _here(self, hash_: bytes, messages: int) -> tuple[str | None, bool]:
+        """The session that a longer request goes on from at `hash_`, and whether it has gone past it already."""
+        last = None
+        for name, stop in self._waiting.get(hash_, {}).items():
+            if stop.messages < messages:
+                if not stop.passed:
+                    return name, False
+                last = name
+        return last, True
 
 
 def identity_of(call: ToolCall, key: bytes = b"") -> bytes:
