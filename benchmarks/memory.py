@@ -27,6 +27,12 @@ TURNS = 330
 @click.option("--turns", default=TURNS, show_default=True, help="Turns of each session.")
 @click.option("--sessions", default=3, show_default=True, help="Sessions measured one after another.")
 def memory(turns: int, sessions: int) -> Result:
+    return measure(turns=turns, sessions=sessions)
+
+
+def measure(*, turns: int = TURNS, sessions: int = 3, quick: bool = False) -> Result:
+    """The benchmark; `quick` measures one session."""
+    sessions = 1 if quick else sessions
     rows: list[tuple[Cell, ...]] = []
     with tempfile.TemporaryDirectory() as folder:
         for name, store in (

@@ -35,6 +35,12 @@ SERVER = Path(__file__).parent / "_server.py"
 @benchmark()
 @click.option("--rounds", default=ROUNDS, show_default=True)
 def overhead(rounds: int) -> Result:
+    return measure(rounds=rounds)
+
+
+def measure(*, rounds: int = ROUNDS, quick: bool = False) -> Result:
+    """The benchmark; `quick` takes few rounds."""
+    rounds = 3 if quick else rounds
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         clients = stack.enter_context(_clients(folder))

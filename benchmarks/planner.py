@@ -36,6 +36,13 @@ LONG = 330
 @click.option("--rounds", default=ROUNDS, show_default=True, help="Rounds per length.")
 @click.option("--turns", multiple=True, type=int, default=TURNS, show_default=True, help="Lengths, in turns.")
 def planner(rounds: int, turns: Sequence[int]) -> Result:
+    return measure(rounds=rounds, turns=turns)
+
+
+def measure(*, rounds: int = ROUNDS, turns: Sequence[int] = TURNS, quick: bool = False) -> Result:
+    """The benchmark; `quick` takes few rounds of the shorter conversations."""
+    if quick:
+        rounds, turns = 3, TURNS[:3]
     rows: list[tuple[Cell, ...]] = []
     broken: list[str] = []
     figure = ""
