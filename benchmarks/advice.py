@@ -15,8 +15,9 @@ from pathlib import Path
 
 import click
 
-from agentaccel.report.advise import Advice, advise, talks_of_store
-from agentaccel.report.advise.choose import REMEDIES, Remedy
+from agentaccel.report.advise.choose import REMEDIES, Remedy, advise
+from agentaccel.report.advise.nouns import Advice
+from agentaccel.report.advise.reading import talks_of_store
 from agentaccel.trace.store import open_reader
 from benchmarks.registry import Result, Table, benchmark
 from benchmarks.workloads import Workload, billed, bundled, load, record, sessions, wall

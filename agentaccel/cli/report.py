@@ -6,8 +6,8 @@ import contextlib
 import heapq
 import json
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
@@ -33,6 +33,7 @@ MIN_WIDTH, MAX_WIDTH = 60, 120
 @click.argument("sources", nargs=-1, metavar="[STORE | LOGS]...", type=click.Path(path_type=Path))
 @click.option("--by", type=click.Choice(get_args(By)), default="session", help="What to group by.")
 @click.option("--causes", is_flag=True, help="Show the causes of misses by group, and the largest misses.")
+@click.option("--advise", is_flag=True, help="Say what to change first, with the expected saving.")
 @click.option(
     "--format", "form", type=click.Choice(("text", "markdown", "json")), default="text", help="How to show it."
 )
@@ -42,7 +43,9 @@ MIN_WIDTH, MAX_WIDTH = 60, 120
     type=click.Path(path_type=Path, dir_okay=False),
     help='Your prices: JSON like {"MODEL": {"input": 3, "output": 15}}, USD per million tokens.',
 )
-def report_command(sources: tuple[Path, ...], by: By, causes: bool, form: str, price_file: Path | None) -> None:
+def report_command(
+    sources: tuple[Path, ...], by: By, causes: bool, advise: bool, form: str, price_file: Path | None
+) -> None:
     """Show hit rate, cost and the causes of cache misses.
 
     Without an argument: of the trace store. Otherwise of a trace store, or of log files and folders of them, such as
@@ -51,7 +54,7 @@ def report_command(sources: tuple[Path, ...], by: By, causes: bool, form: str, p
     try:
         prices = read_prices(price_file)
         read = _from_logs if _are_logs(sources) else _from_store
-        found = read(sources, by, causes, prices)
+        found = read(sources, _Asked(by=by, causes=causes, advise=advise, prices=prices))
     except AgentAccelError as error:
         click.echo(f"agentaccel report: {error}", err=True)
         if not sources:
@@ -91,28 +94,47 @@ def _is_store(path: Path) -> bool:
         return False  # a folder, or something that reading will complain about
 
 
-def _from_store(sources: tuple[Path, ...], by: By, causes: bool, prices: Override | None) -> Report:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What the report is to say."""
+
+    by: By
+    causes: bool
+    advise: bool
+    prices: Override | None
+
+
+def _from_store(sources: tuple[Path, ...], asked: _Asked) -> Report:
+    from agentaccel.report.advise.choose import advise
+    from agentaccel.report.advise.reading import talks_of_store
     from agentaccel.trace.store import open_reader
 
     with open_reader(sources[0] if sources else None) as reader:
         records: Iterator[TurnRecord | ToolRecord] = heapq.merge(
             reader.turns(), reader.tools(), key=lambda record: record.started
         )
-        found = fold(records, by, causes, prices=prices)
-    if not reader.skipped:
+        found = fold(records, asked.by, asked.causes, prices=asked.prices)
+        skipped = reader.skipped
+        if asked.advise:
+            found = replace(found, advice=advise(talks_of_store(reader), prices=asked.prices))
+    if not skipped:
         return found
-    return replace(
-        found, notes=(*found.notes, f"{reader.skipped:,} rows of the store could not be read and were skipped")
-    )
+    return replace(found, notes=(*found.notes, f"{skipped:,} rows of the store could not be read and were skipped"))
 
 
-def _from_logs(sources: tuple[Path, ...], by: By, causes: bool, prices: Override | None) -> Report:
+def _from_logs(sources: tuple[Path, ...], asked: _Asked) -> Report:
+    from agentaccel.report.advise.choose import advise
+    from agentaccel.report.advise.reading import talks_of_logs
+
     tally = ImportTally()
     with _progress() as progress:
-        found = fold(read_logs(sources, progress=progress, tally=tally), by, causes, prices=prices, tally=tally)
+        records: Iterable[TurnRecord | ToolRecord] = read_logs(sources, progress=progress, tally=tally)
+        if asked.advise:
+            records = list(records)
+        found = fold(records, asked.by, asked.causes, prices=asked.prices, tally=tally)
     if found.empty and (tally.unrecognised or tally.unreadable):
         raise TraceError("; ".join(found.notes))
-    return found
+    return replace(found, advice=advise(talks_of_logs(records), prices=asked.prices)) if asked.advise else found
 
 
 @contextlib.contextmanager

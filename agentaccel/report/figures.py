@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from agentaccel.report.advise.nouns import Advice
 from agentaccel.types import Cause
 
 By = Literal["session", "agent", "model", "tenant", "day"]
@@ -165,6 +166,23 @@ class ModeRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """Sessions that `holdout` left as written beside those that agentaccel acted on; USD per 1,000 input tokens."""
+
+    sessions: int
+    """In the control group, of those that have a price."""
+    others: int
+    """Sessions that agentaccel acted on."""
+    usd_control: float
+    usd_others: float
+    saved: float
+    """By how much the others were cheaper; negative where they were dearer."""
+    low: float | None
+    """Of the 95 % interval of `saved`; None where a group is too small for one."""
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """The figures of one session, agent, model, tenant or day, or of everything."""
 
@@ -191,6 +209,8 @@ class Group:
     tools: ToolTime
     limits: Limits
     modes: tuple[ModeRow, ...]
+    control: Control | None
+    """None without priced sessions in both groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +228,8 @@ class Report:
     last: float | None
     examples: tuple[Example, ...]
     """The largest misses that are not first requests."""
+    advice: tuple[Advice, ...] | None = None
+    """What to change first; None where nobody asked."""
     notes: tuple[str, ...]
     """What the reader should know about the input: files and lines that were skipped, prices that are missing."""
 

@@ -5,29 +5,18 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report.bill import Billed, Money
+from agentaccel.report.control import Spent, control
 from agentaccel.report.figures import CauseRow, Group, Latency, Limits, ModeRow, Tokens, ToolTime
+from agentaccel.report.spans import Covered
 from agentaccel.types import Cause, Miss
 
 DAY, MINUTE = 86_400, 60
 MINUTES_A_DAY = DAY // MINUTE
-
-
-@dataclass(slots=True)
-class Covered:
-    """The length of a union of intervals that arrive in the order in which they begin."""
-
-    seconds: float = 0.0
-    until: float = 0.0
-
-    def add(self, start: float, end: float) -> None:
-        """An interval; what the ones before it covered counts once."""
-        if end > self.until:
-            self.seconds += end - max(start, self.until)
-            self.until = end
 
 
 @dataclass(slots=True)
@@ -49,6 +38,15 @@ class ModeSum:
     read: int = 0
     priced: int = 0
     paid: float = 0.0
+    sessions: dict[str, Spent] = field(default_factory=dict)
+    """Those with a price."""
+
+    def spend(self, session: str, usd: float, tokens: int) -> None:
+        """One request with a price."""
+        self.priced += 1
+        self.paid += usd
+        before = self.sessions.get(session, Spent(0.0, 0))
+        self.sessions[session] = Spent(before.usd + usd, before.tokens + tokens)
 
     def row(self, mode: str) -> ModeRow:
         """The figures of `mode`."""
@@ -172,8 +170,7 @@ class Sums:
             mode.known += usage.input or 0
             mode.read += usage.read or 0
         if bill is not None:
-            mode.priced += 1
-            mode.paid += bill.paid
+            mode.spend(billed.turn.session, bill.paid, usage.input or 0)
 
     def _limit(self, billed: Billed) -> None:
         facts, usage, started = billed.facts, billed.turn.usage, billed.turn.started
@@ -197,6 +194,9 @@ class Sums:
             span.active.add(turn.started, turn.finished)
         if turn.first_byte is not None and turn.usage.read is not None and turn.started:
             (self._warm if turn.usage.read else self._cold).append(turn.first_byte - turn.started)
+
+    def _spent(self, mode: str) -> Collection[Spent]:
+        return self._modes[mode].sessions.values() if mode in self._modes else ()
 
     def group(self, name: str) -> Group:
         """The figures of this group."""
@@ -237,6 +237,7 @@ class Sums:
                 peak_everything=peaks[1] if peaks else None,
             ),
             modes=tuple(mode.row(name) for name, mode in sorted(self._modes.items())),
+            control=control(*(self._spent(mode) for mode in ("on", "holdout"))),
         )
 
 

@@ -23,6 +23,7 @@ def to_json(report: Report) -> dict[str, Json]:
         "last": report.last,
         "total": _group(report.total),
         "groups": [_group(group) for group in report.groups],
+        "advice": None if report.advice is None else cast("Json", [_named(asdict(one)) for one in report.advice]),
         "examples": cast("Json", [_named(asdict(example)) for example in report.examples]),
         "notes": list(report.notes),
     }

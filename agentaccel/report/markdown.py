@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from agentaccel.report.block import Block, Row
 from agentaccel.report.numbers import clean
-from agentaccel.report.wording import EMPTY, WORDS, Block, Row, blocks, headline
+from agentaccel.report.wording import EMPTY, WORDS, blocks, headline
 
 if TYPE_CHECKING:
     from agentaccel.report.figures import Report

@@ -6,8 +6,9 @@ import io
 import textwrap
 from typing import TYPE_CHECKING
 
+from agentaccel.report.block import PROSE, Block, Row
 from agentaccel.report.numbers import NA, clean, shorten
-from agentaccel.report.wording import EMPTY, PROSE, WORDS, Block, Row, blocks, headline
+from agentaccel.report.wording import EMPTY, WORDS, blocks, headline
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from agentaccel.report.block import PROSE, Block, Row
 from agentaccel.report.figures import Costs, Group, Latency, Report, Tokens
 from agentaccel.report.numbers import NA, clean, exact, factor, plural, share, short, shorten, usd
+from agentaccel.report.wording_advice import advised, against_control
 from agentaccel.types import Cause
 
 GROUPS_SHOWN = 40
@@ -15,13 +16,8 @@ GROUPS_SHOWN = 40
 FULL = 1_000_000_000
 """Tokens from which a table of groups writes millions."""
 
-PROSE = "why"
-"""The header of a last column that holds sentences."""
-
 WORDS = ("session", "cause", PROSE)
 """Headers of columns that hold words, wherever they stand."""
-
-Row = tuple[str, ...]
 
 WHAT_TO_DO = """What to do:
   agentaccel report ~/.claude/projects          read the logs of a coding agent on this machine
@@ -30,17 +26,6 @@ WHAT_TO_DO = """What to do:
 """
 
 EMPTY = f"Nothing to report: there is no request in these records.\n\n{WHAT_TO_DO}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """A heading and rows of equal length; a block with a header is a table, one without a list of figures."""
-
-    title: str
-    rows: tuple[Row, ...]
-    header: Row = ()
-    after: str = ""
-    """A sentence below the rows."""
 
 
 def headline(report: Report) -> str:
@@ -60,7 +45,7 @@ def headline(report: Report) -> str:
 def blocks(report: Report) -> list[Block]:
     """The whole report, most important first."""
     total = report.total
-    found = [_cache(total), _cost(total), _causes(total)]
+    found = [advised(report), _cache(total), _cost(total), against_control(total), _causes(total)]
     found += [_time(total), _limits(total), _requests(total), _modes(total)]
     if len(report.groups) > 1 or report.by != "session":
         found.append(_groups(report))
@@ -100,7 +85,14 @@ def _cost(group: Group) -> Block:
     ]
     if costs.output is not None:
         rows.append(("output, apart", usd(costs.output), ""))
-    return Block(title="Cost of input (USD)", rows=tuple(rows))
+    return Block(title="Cost of input (USD)", rows=tuple(rows), after=_how_known(group))
+
+
+def _how_known(group: Group) -> str:
+    """Whether the saving was measured; nothing where there is none to speak of."""
+    if group.control is not None:
+        return f"Measured against a control group of {plural(group.control.sessions, 'session')}: see below."
+    return "Modelled: no control group; set Policy(holdout=0.05)." if group.costs.modelled else ""
 
 
 def _not_priced(costs: Costs) -> str:

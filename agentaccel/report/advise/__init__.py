@@ -3,12 +3,6 @@
 Each remedy is a function from recorded sessions to the sessions with one fault mended; both are replayed in the same
 virtual time, and the saving is the difference of their costs. Nothing is said below 2 % of the bill, nor below what
 the replay of the sessions as recorded misses their bill by.
+
+`reading` makes sessions of records, `choose.advise` draws the advice; the others are remedies and what they need.
 """
-
-from __future__ import annotations
-
-from agentaccel.report.advise.choose import advise
-from agentaccel.report.advise.nouns import Advice, Talk
-from agentaccel.report.advise.reading import talks_of_logs, talks_of_store
-
-__all__ = ["Advice", "Talk", "advise", "talks_of_logs", "talks_of_store"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agentaccel.records import ToolRecord
 from agentaccel.report.advise.nouns import Advice, Talk, Talks
 from agentaccel.report.advise.words import called
-from agentaccel.report.fold import Covered
+from agentaccel.report.spans import Covered
 
 TOOLS_SHARE = 0.3
 """Of the time at work: from here on it pays to look at tools."""

@@ -1,8 +1,9 @@
 """Volatile text early in the prompt, with that text moved behind the last marker.
 
 A place is volatile where it keeps changing from one request of a session to the next, while something behind it stays.
-A block that holds a clock, a date, an id or a counter changes as a whole as far as its hash tells. Where the recorded
-drift says so, and all its versions are of about one size, only a stamp in it is taken to change, and the block stays.
+A block that holds a clock, a date, an id or a counter changes as a whole as far as its hash tells. Only a stamp in it
+is taken to change, and the block stays, where the recorded drift says so, all its versions are of about one size, and
+nothing else that stays can be what the agent is told there: volatile text in a block of its own stands beside that.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def volatile_early(talks: Talks) -> Iterator[Mended]:
         return
     seen = _places(talks)
     stamped = {level for talk in talks for one in talk.requests for level in _stamped(one)}
-    stamps = {place for place, one in seen.items() if one.steady and place[0] in stamped}
+    told = _told(talks, seen)
+    stamps = {place for place, one in seen.items() if one.steady and place[0] in stamped and place not in told}
     moved = {place for place in seen if place not in stamps and place[0] != "tools"}
     if not stamps and not moved:
         return
@@ -112,6 +114,19 @@ def _compare(
         if now[place].digest != before[place].digest:
             one.changes[session] += 1
             one.sizes.append(before[place].size)
+
+
+def _told(talks: Talks, seen: Mapping[Path, _Seen]) -> set[Path]:
+    """The places of `seen` beside which the agent is told what stays: a larger system block, or any in that message."""
+    found: set[Path] = set()
+    for request in (talk.requests[-1] for talk in talks):
+        now = _by_place(request.step)
+        stable = [(place, one) for place, one in now.items() if place not in seen and place[0] != "tools"]
+        for place in seen.keys() & now.keys():
+            beside = [one.size for other, one in stable if other[:-1] == place[:-1]]
+            if any(size > now[place].size or place[0] == "messages" for size in beside):
+                found.add(place)
+    return found
 
 
 def _named(place: Path) -> str:
