@@ -145,18 +145,30 @@ def _session(number: int, content: int, whole: bool, turns: int = 60) -> Iterato
             yield {**line, **common, "timestamp": f"{at}0{place}.000Z"}
         prompt += added
         for kind in ("hook_progress", "bash_progress") if whole else ():
-            data = {"type": kind, "output": text(turn, content), "elapsedTimeSeconds": 2}
+            data = {"type": kind, "output": _code(turn, content), "elapsedTimeSeconds": 2}
             yield {"type": "progress", "uuid": f"p{name}", "data": data, **common, "timestamp": f"{at}03.000Z"}
-        output = text(turn + 1, content)
+        output = _code(turn + 1, content)
         result = {"type": "tool_result", "tool_use_id": f"toolu_{name}", "content": output}
         line = {"type": "user", "uuid": f"u{name}", "message": {"role": "user", "content": [result]}}
         twin = {"toolUseResult": {"stdout": output, "stderr": "", "interrupted": False}} if whole else {}
         yield {**line, **twin, **common, "timestamp": f"{at}05.000Z"}
 
 
+def _code(seed: int, size: int) -> str:
+    """So many bytes of something like source code: lines, indents, quotes, and an umlaut here and there."""
+    chance = random.Random(seed)
+    lines, length = [], 0
+    while length < size:
+        words = text(chance.randrange(1_000_000), chance.randint(10, 60)).split()
+        line = "    " * chance.randint(0, 3) + f'{words[0]}["{words[-1]}"] = {" + ".join(words)}  # über {len(words)}'
+        lines.append(line)
+        length += len(line) + 1
+    return "\n".join(lines)[:size]
+
+
 def _blocks(turn: int, name: str, content: int) -> tuple[dict[str, Any], dict[str, Any]]:
     call = {"type": "tool_use", "id": f"toolu_{name}", "name": "Bash", "input": {"command": text(turn, 80)}}
-    return {"type": "text", "text": text(turn, content)}, call
+    return {"type": "text", "text": _code(turn, content)}, call
 
 
 def _usage(read: int, written: int) -> dict[str, Any]:

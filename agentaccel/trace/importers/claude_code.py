@@ -115,6 +115,8 @@ class _Reader:
         self.queue: deque[_Reply | _Call] = deque()
         self._name, self._seen, self._tally = name, seen, tally
         self._threads: dict[tuple[str, str], _Thread] = {}
+        self._main: _Thread | None = None
+        """The main conversation that the last line belonged to."""
         self._replies: dict[tuple[str, str], _Reply] = {}
         self._calls: dict[str, _Call] = {}
         self._keys: deque[tuple[str, str] | str | None] = deque()
@@ -156,7 +158,7 @@ class _Reader:
 
     def _agent(self, entry: Mapping[str, object]) -> str | None:
         """Which sub-agent a line belongs to; None for the main conversation."""
-        agent = text(entry, "agentId")
+        agent = text(entry, "agentId") if "agentId" in entry else None
         if entry.get("isSidechain") is not True:
             return agent
         uuid, parent = text(entry, "uuid") or "", text(entry, "parentUuid")
@@ -168,10 +170,14 @@ class _Reader:
 
     def _thread(self, entry: Mapping[str, object], agent: str | None) -> _Thread:
         session = text(entry, "sessionId") or self._name
+        if agent is None and self._main is not None and self._main.session == session:
+            return self._main
         thread = self._threads.get((session, agent or ""))
         if thread is None:
             thread = _Thread(f"{session}/{agent}", session) if agent else _Thread(session, None)
             self._threads[session, agent or ""] = thread
+        if agent is None:
+            self._main = thread
         return thread
 
     def _message(self, thread: _Thread, entry: Mapping[str, object], at: float) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 
 from agentaccel.types import Usage
@@ -39,11 +40,10 @@ def count(holder: Mapping[str, object], key: str) -> int | None:
     return value if 0 <= value <= _MOST else None
 
 
-def blocks(message: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+def blocks(message: Mapping[str, object]) -> list[Mapping[str, object]]:
     """The content blocks of a message; none where its content is a string."""
     content = message.get("content")
-    if isinstance(content, list):
-        yield from (block for block in content if isinstance(block, dict))
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
 def seconds(value: object) -> float | None:
@@ -53,8 +53,8 @@ def seconds(value: object) -> float | None:
             value = datetime.fromisoformat(value).timestamp()
         except (ValueError, OverflowError, OSError):
             return None
-    if isinstance(value, int | float) and not isinstance(value, bool) and _EARLIEST <= value <= _LATEST:
-        return float(value)
+    if type(value) is float or (isinstance(value, int) and not isinstance(value, bool)):
+        return float(value) if _EARLIEST <= value <= _LATEST else None
     return None
 
 
@@ -94,11 +94,18 @@ def _inside(reported: Mapping[str, object], default_ttl: str) -> Usage:
 def _by_ttl(details: Mapping[str, object]) -> dict[str, int]:
     found = {}
     for key in details:
-        match = _TTL_KEY.fullmatch(key)
         tokens = count(details, key)
-        if match and tokens:
-            found[match[1]] = tokens
+        label = _label(key) if tokens else None
+        if label is not None and tokens:
+            found[label] = tokens
     return found
+
+
+@functools.lru_cache(maxsize=256)
+def _label(key: str) -> str | None:
+    """The lifetime that a field is about; None where it is about none."""
+    match = _TTL_KEY.fullmatch(key)
+    return match[1] if match else None
 
 
 def _written(total: int | None, split: dict[str, int], default_ttl: str) -> dict[str, int] | None:
