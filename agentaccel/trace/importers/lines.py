@@ -130,10 +130,9 @@ def _unpacked(raw: io.FileIO) -> IO[bytes]:
 
 
 def _bounded(stream: IO[bytes], raw: io.FileIO, tally: ImportTally, meter: Meter) -> Iterator[bytes]:
-    too_long = False
-    for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b"")):
-        whole = line.endswith(b"\n")
-        if len(line) >= MAX_LINE and not whole:
+    too_long, number, readline = False, 0, stream.readline
+    while line := readline(MAX_LINE):
+        if len(line) >= MAX_LINE and not line.endswith(b"\n"):
             too_long = True
         elif too_long:
             too_long = False
@@ -143,6 +142,7 @@ def _bounded(stream: IO[bytes], raw: io.FileIO, tally: ImportTally, meter: Meter
             yield line
         if number % 512 == 0:
             meter.at(raw.tell())
+        number += 1
     if too_long:
         tally.lines += 1
         tally.skipped += 1
