@@ -8,13 +8,12 @@ lines, in side-chain lines, or in files of their own.
 
 from __future__ import annotations
 
-import functools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from agentaccel.canonical import digest, identity_bytes
-from agentaccel.facts import CacheFacts, cache_facts
+from agentaccel.facts import cache_facts
 from agentaccel.records import Outcome, ToolRecord, TurnRecord
 from agentaccel.trace.importers.fields import blocks, count, mapping, seconds, text, usage_of
 from agentaccel.trace.importers.infer import Arrival, Conversation, settle
@@ -257,14 +256,9 @@ class _Reader:
         self._keys.append(None)
 
 
-@functools.lru_cache(maxsize=256)
-def _facts(model: str, platform: str) -> CacheFacts | None:
-    return cache_facts(model, platform=platform)
-
-
 def _turn_record(reply: _Reply) -> TurnRecord:
     thread = reply.thread
-    facts = _facts(reply.model, reply.platform)
+    facts = cache_facts(reply.model, platform=reply.platform)
     default_ttl = facts.ttls[0].label if facts is not None else "5m"
     usage = usage_of(reply.usage, default_ttl) if reply.usage else Usage()
     arrival = Arrival(model=reply.model, usage=usage, started=reply.started, compacted=reply.compacted)
