@@ -10,6 +10,8 @@ from agentaccel.report.numbers import NA, clean, plural, share, short, usd
 
 NOTHING = "Nothing was found that would save 2 % of the bill, or of the time at work."
 
+BLIND = "No request says what its cache did, so only times were looked at."
+
 MODELLED = (
     "Savings are modelled, by replays of these requests; each comes on top of those above it for the same agent. "
     "Shares are of the bill, output included where it is known, or of the time at work."
@@ -25,7 +27,7 @@ def advised(report: Report) -> Block:
         title="What to change first",
         header=("fault", "saving", "share", PROSE) if rows else (),
         rows=rows,
-        after=MODELLED if rows else NOTHING,
+        after=MODELLED if rows else NOTHING if report.total.tokens.known else f"{NOTHING} {BLIND}",
     )
 
 

@@ -41,22 +41,22 @@ def advise(
     talks: Sequence[Talk], *, prices: Override | None = None, remedies: Sequence[Remedy] = REMEDIES
 ) -> tuple[Advice, ...]:
     """What to change first in the recorded `talks`; empty where nothing is worth it."""
-    counted = prices_for(talks, prices)
-    workloads = _workloads(talks)
-    cases = [_case(own, counted) for own in workloads.values()]
+    listed = [talk for talk in talks if talk.listed]
+    counted = prices_for(listed, prices)
+    cases = [_case(own, counted) for own in _workloads(listed)]
     total = sum(case.cost for case in cases)
     found = [advice for case in cases for advice in _costs(case, total, counted, remedies)]
     at_work = sum(time_at_work(talk) for talk in talks)
-    found += [advice for case in cases for advice in seconds(case.talks, at_work, LEAST_SHARE)]
+    found += [advice for own in _workloads(talks) for advice in seconds(own, at_work, LEAST_SHARE)]
     return tuple(sorted(found, key=lambda one: (one.sure == "at most", -one.share)))[:MOST]
 
 
-def _workloads(talks: Iterable[Talk]) -> dict[str, list[Talk]]:
+def _workloads(talks: Iterable[Talk]) -> Iterable[Talks]:
     found: dict[str, list[Talk]] = {}
     for talk in talks:
         if talk.requests:
             found.setdefault(talk.workload, []).append(talk)
-    return found
+    return found.values()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,9 @@ def cache_off(talks: Talks) -> Iterator[Mended]:
 
 
 def _asks(talk: Talk) -> bool:
-    """Whether the session asks for caching, or leaves it to agentaccel."""
+    """Whether the session asks for caching, leaves it to agentaccel, or does not tell: a log without counters."""
+    if talk.inferred and not all(one.turn.usage.reported for one in talk.requests):
+        return True
     return any(one.step.marks or one.turn.mode in _PLANNED for one in talk.requests)
 
 

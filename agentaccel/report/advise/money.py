@@ -47,11 +47,14 @@ def prices_for(talks: Iterable[Talk], override: Override | None) -> Prices:
 
 def card_of(request: Request, override: Override | None) -> PriceCard | None:
     """The prices of `request` when it was sent."""
+    turn = request.turn
+    own = request.priced_as == (turn.known_as or turn.model)
     return price_card(
-        request.turn.provider,
-        request.priced_as,
+        turn.provider,
+        turn.model if own else request.priced_as,
         input_tokens=request.step.total,
-        at=request.turn.started or None,
+        at=turn.started or None,
+        aliases={turn.model: turn.known_as} if own and turn.known_as else None,
         override=override,
     )
 

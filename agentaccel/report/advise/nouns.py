@@ -43,6 +43,9 @@ class Talk:
     """In the order in which they began."""
     inferred: bool = False
     """Whether prompts were rebuilt from usage alone."""
+    listed: bool = True
+    """Whether the facts know every model of it. Another one's cache is not ours to replay: of such a session only the
+    times are looked at."""
 
     @property
     def run(self) -> Run:

@@ -39,7 +39,15 @@ def talks_of_store(store: Store) -> list[Talk]:
     for name, requests in sessions.items():
         row = store.session(name)
         workload = row.workload if row is not None else f"agent {requests[0].turn.agent or ''}" if requests else ""
-        talks.append(Talk(id=name, workload=workload, requests=tuple(requests), tools=tuple(tools.get(name, ()))))
+        talks.append(
+            Talk(
+                id=name,
+                workload=workload,
+                requests=tuple(requests),
+                tools=tuple(tools.get(name, ())),
+                listed=_listed(requests),
+            )
+        )
     return talks
 
 
@@ -62,7 +70,19 @@ def _logged(run: Run, turns: Sequence[TurnRecord], tools: Iterable[ToolRecord]) 
         Request(step=_marked(step, turn), turn=turn, priced_as=turn.known_as or turn.model, output=None)
         for step, turn in zip(run.steps, counted, strict=True)
     ]
-    return Talk(id=run.id, workload=run.workload, requests=tuple(requests), tools=tuple(tools), inferred=True)
+    return Talk(
+        id=run.id,
+        workload=run.workload,
+        requests=tuple(requests),
+        tools=tuple(tools),
+        inferred=True,
+        listed=_listed(requests),
+    )
+
+
+def _listed(requests: Iterable[Request]) -> bool:
+    """Whether no other model's rules stand in for those of a model that the facts do not know."""
+    return all(one.step.prefix.prompt.model == one.priced_as for one in requests)
 
 
 def _marked(step: Step, turn: TurnRecord) -> Step:

@@ -1,0 +1,258 @@
+"""Each remedy by itself: what it takes for its fault, what it leaves alone, and what it makes of the prompts."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from agentaccel.replay.runs import Step
+from agentaccel.replay.synthetic import Piece
+from agentaccel.report.advise.contents import too_short, tool_order
+from agentaccel.report.advise.history import without_summaries
+from agentaccel.report.advise.markers import beyond_lookback, cache_off, other_lifetime
+from agentaccel.report.advise.models import one_model
+from agentaccel.report.advise.nouns import Mended, Talk
+from agentaccel.report.advise.parts import Part, parts_of, with_parts
+from agentaccel.report.advise.seconds import seconds, time_at_work
+from agentaccel.report.advise.volatile import volatile_early
+from agentaccel.types import Drift, Usage
+from tests.report.talks import AUTOMATIC, NONE, NOON, STATIC, Placement, billed, growing, piece, talk
+
+
+def prompts(mended: Mended) -> list[list[bytes]]:
+    """The digests of every prompt of the first session."""
+    return [[s.digest for s in one.step.prefix.prompt.segments] for one in mended.talks[0].requests]
+
+
+# --- volatile text ----------------------------------------------------------------------------------------------------
+
+
+def clocked(turns: int, *, of: int = 40) -> list[list[Piece]]:
+    """Sessions with a system prompt of two blocks, the first of which is another one in each of `of` requests."""
+    return [
+        [piece(f"S clock {min(n, of)}", 300 + 20 * n), *prompt]
+        for n, prompt in enumerate(growing(turns, piece("S", 2_000)))
+    ]
+
+
+def test_a_block_that_keeps_changing_is_moved_behind_the_last_marker() -> None:
+    (mended,) = volatile_early([talk(clocked(5), STATIC)])
+    assert mended.where == "system[0]"
+    for one in mended.talks[0].requests:
+        segments = one.step.prefix.prompt.segments
+        assert [segment.level for segment in segments[:2]] == ["system", "messages"]
+        assert segments[-1].level == "messages"
+        assert one.step.marks[-1].at == len(segments) - 2
+    one, other = prompts(mended)[0], prompts(mended)[1]
+    assert one[:-1] == other[: len(one) - 1]
+
+
+def test_a_block_that_changes_once_was_edited() -> None:
+    assert list(volatile_early([talk(clocked(6, of=1), STATIC)])) == []
+
+
+def test_text_at_the_end_is_not_early() -> None:
+    """Retrieved text that the next request no longer holds stands where it should."""
+    ended = [[*prompt, piece(f"U found {n}")] for n, prompt in enumerate(growing(6, piece("S", 2_000)))]
+    assert list(volatile_early([talk(ended, STATIC)])) == []
+
+
+def test_a_stamp_in_the_instructions_leaves_them_where_they_are() -> None:
+    """Where the drift says clock and the size stays, all but the stamp is as it was."""
+    stamped = [[piece(f"S {n}", 3_000), *prompt] for n, prompt in enumerate(growing(5))]
+    plain = talk(stamped, STATIC)
+    drift = Drift(level="system", where="system[0].text", likely="clock")
+    told = replace(
+        plain,
+        requests=tuple(replace(one, turn=replace(one.turn, drift=drift)) for one in plain.requests),
+    )
+    (mended,) = volatile_early([told])
+    firsts = {prompt[0] for prompt in prompts(mended)}
+    assert len(firsts) == 1
+    assert all(one.step.tokens[0] == 3_000 for one in mended.talks[0].requests)
+    (moved,) = volatile_early([plain])
+    assert all(one.step.prefix.prompt.segments[0].level == "messages" for one in moved.talks[0].requests)
+
+
+# --- tools ------------------------------------------------------------------------------------------------------------
+
+
+def with_tools(*orders: str) -> list[list[Piece]]:
+    return [
+        [*(piece(f"T{name}", 800) for name in order), *prompt]
+        for order, prompt in zip(orders, growing(len(orders)), strict=True)
+    ]
+
+
+def renamed(made: Talk) -> Talk:
+    """Tools by their content, since hand-made pieces are named by their place."""
+
+    def names(step: Step) -> list[Part]:
+        return [
+            replace(part, segment=part.segment._replace(name=part.segment.digest.hex()))
+            if part.segment.level == "tools"
+            else part
+            for part in parts_of(step)
+        ]
+
+    return with_parts(made, names)
+
+
+def test_tools_are_put_in_the_order_first_seen() -> None:
+    (mended,) = tool_order([renamed(talk(with_tools("abc", "cab", "bca"), STATIC))])
+    assert len({tuple(prompt[:3]) for prompt in prompts(mended)}) == 1
+    assert all(one.step.marks[0].at == 2 for one in mended.talks[0].requests)
+
+
+def test_tools_in_one_order_need_no_mending() -> None:
+    assert list(tool_order([renamed(talk(with_tools("abc", "abc", "ab"), STATIC))])) == []
+
+
+# --- short prompts ----------------------------------------------------------------------------------------------------
+
+
+def test_a_short_prompt_is_padded_at_the_end_of_the_system_prompt() -> None:
+    static = [piece("T", 200), piece("S", 300)]
+    offered = list(too_short([talk(growing(3, *static, tokens=50), STATIC)]))
+    longest = offered[-1].talks[0].requests[0].step
+    assert 1_024 <= longest.tokens[2] <= 1.03 * 1_024
+    assert [mark.at for mark in longest.marks] == [0, 2, 3]
+
+
+@pytest.mark.parametrize(("tokens", "marks"), [(1_024, STATIC), (300, NONE)])
+def test_long_or_unmarked_prompts_are_not_padded(tokens: int, marks: Placement) -> None:
+    assert list(too_short([talk(growing(3, piece("T", tokens), tokens=50), marks)])) == []
+
+
+# --- summaries --------------------------------------------------------------------------------------------------------
+
+
+def summarised(*, asked: bool = True, first: bool = False) -> list[list[Piece]]:
+    """Four requests, perhaps one for a summary, and two more behind the summary, with the last turn kept."""
+    *before, last = growing(4, piece("S", 1_000))
+    asking = [*last, piece("U summarise", 20)]
+    head = [piece("S", 1_000), *([piece("U first")] if first else []), piece("U summary", 600)]
+    after = [*head, *last[-2:]]
+    more = [*after, piece("A 9"), piece("U 9")]
+    return [*before, last, *([asking] if asked else []), after, more]
+
+
+def with_reply(made: Talk, number: int, output: int) -> Talk:
+    requests = list(made.requests)
+    requests[number] = replace(requests[number], output=output)
+    return replace(made, requests=tuple(requests))
+
+
+def test_a_summary_that_was_asked_for_gives_way_to_the_history() -> None:
+    (mended,) = without_summaries([with_reply(talk(summarised()), 4, 590)])
+    told = prompts(mended)
+    assert len(told) == 6
+    assert told[3] == told[4] == told[5][: len(told[4])]
+    assert mended.talks[0].requests[4].step.started == NOON + 40
+
+
+def test_a_summary_that_nobody_asked_for_drops_no_request() -> None:
+    (mended,) = without_summaries([talk(summarised(asked=False))])
+    assert len(prompts(mended)) == 6
+
+
+def test_going_back_is_no_summary() -> None:
+    """The beginning is left and somebody writes something else."""
+    long = growing(5, piece("S", 1_000))
+    rewound = [*long, [*long[1], piece("A else"), piece("U else")]]
+    assert list(without_summaries([talk(rewound)])) == []
+
+
+def test_cleared_results_are_no_summary() -> None:
+    long = growing(5, piece("S", 1_000))
+    cleared = [piece("U cleared", 5) if i in (2, 4) else one for i, one in enumerate(long[-1])]
+    assert list(without_summaries([talk([*long, [*cleared, piece("A"), piece("U")]])])) == []
+
+
+def test_a_history_that_no_model_takes_keeps_its_summaries() -> None:
+    *before, last = growing(4, piece("S", 1_000), tokens=40_000)
+    after = [piece("S", 1_000), piece("U summary", 600), *last[-2:]]
+    assert list(without_summaries([talk([*before, last, after])])) == []
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+OTHER = "claude-sonnet-4-5"
+MAIN = "claude-sonnet-5"
+
+
+def test_a_request_in_between_stays_with_the_main_model() -> None:
+    made = talk(growing(5, piece("S", 2_000)), models=[MAIN, MAIN, OTHER, MAIN, MAIN])
+    (mended,) = one_model([made])
+    assert {one.step.prefix.prompt.model for one in mended.talks[0].requests} == {MAIN}
+    assert {one.priced_as for one in mended.talks[0].requests} == {MAIN}
+
+
+def test_a_title_by_another_model_is_no_switch() -> None:
+    """It has a prompt of its own, and nothing to lose."""
+    one, *rest = growing(4, piece("S", 2_000))
+    made = talk([one, [piece("S title"), piece("U title")], *rest], models=[MAIN, OTHER, MAIN, MAIN, MAIN])
+    assert list(one_model([made])) == []
+
+
+# --- markers ----------------------------------------------------------------------------------------------------------
+
+
+def wide(turns: int, blocks: int) -> list[list[Piece]]:
+    """Turns of so many blocks each, text by text."""
+    said = [[piece(f"A{n}"), *(piece(f"U{n} {i}", 50) for i in range(blocks))] for n in range(turns)]
+    return [[piece("S", 2_000), piece("U first"), *itertools.chain(*said[:n])] for n in range(turns)]
+
+
+def test_long_turns_get_a_marker_where_the_last_request_ended() -> None:
+    (mended,) = beyond_lookback([talk(wide(3, 25))])
+    one, other, *_ = mended.talks[0].requests
+    assert other.step.marks[0].at == len(one.step.tokens) - 1
+    assert len(other.step.marks) == 2
+
+
+@pytest.mark.parametrize("blocks", [3, 18])
+def test_turns_that_a_marker_looks_back_over_get_none(blocks: int) -> None:
+    assert list(beyond_lookback([talk(wide(3, blocks))])) == []
+
+
+def test_every_marker_gets_the_other_lifetime() -> None:
+    (mended,) = other_lifetime([talk(growing(3, piece("S", 2_000)), STATIC)])
+    assert {mark.ttl for one in mended.talks[0].requests for mark in one.step.marks} == {"1h"}
+
+
+def test_a_log_that_does_not_count_cache_tokens_is_not_called_off() -> None:
+    """n/a is not zero."""
+    made = replace(talk(growing(4, piece("S", 2_000)), NONE), inferred=True)
+    blind = billed(made, [Usage(input=one.step.total) for one in made.requests])
+    assert list(cache_off([blind])) == []
+    assert len(list(cache_off([made]))) == 1
+
+
+# --- times ------------------------------------------------------------------------------------------------------------
+
+
+def test_calls_in_a_row_could_have_run_together() -> None:
+    made = talk(growing(2), AUTOMATIC, gap=20.0, tools=[(2, 5), (5, 6), (6, 10)])
+    (said, *_) = seconds([made], time_at_work(made), 0.0)
+    assert (said.kind, said.saving) == ("calls one after another", 4.0)
+    assert time_at_work(made) == 12.0
+
+
+def test_calls_that_overlap_already_save_what_is_left() -> None:
+    made = talk(growing(2), AUTOMATIC, gap=20.0, tools=[(2, 5), (3, 6)])
+    (said, *_) = seconds([made], time_at_work(made), 0.0)
+    assert (said.kind, said.saving) == ("calls one after another", 1.0)
+
+
+def test_slow_tools_can_hide_behind_the_reply_only() -> None:
+    made = talk(growing(2), AUTOMATIC, gap=40.0, tools=[(2, 32)])
+    (said,) = seconds([made], time_at_work(made), 0.0)
+    assert (said.kind, said.saving, said.sure) == ("slow tools", 2.0, "at most")
+
+
+def test_quick_tools_are_nothing_to_speak_of() -> None:
+    made = talk(growing(2), AUTOMATIC, gap=40.0, tools=[(2, 3)])
+    assert list(seconds([made], time_at_work(made), 0.0)) == []
