@@ -6,7 +6,7 @@ import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable
 
-from agentaccel.facts import LEVELS, Level
+from agentaccel.cache.prefix import level_starts
 from agentaccel.trace.record import TurnWrite, text
 from agentaccel.types import Segment, agreeing
 
@@ -16,6 +16,9 @@ _MOST_SESSIONS = 1024
 Ends = tuple[int, int, int]
 """The last rows of a prompt's chains of tools, system and messages; 0 for an empty one."""
 _NOTHING: Ends = (0, 0, 0)
+
+Content = Callable[[Segment], bytes]
+"""Gives a segment's wire bytes, where content is to be kept."""
 
 
 class Chains:
@@ -34,25 +37,37 @@ class Chains:
             self._last.clear()
             self._holds = holds
         before, ends = self._last.get(write.record.session, ((), _NOTHING))
-        done = agreeing(before, write.segments)
-        if done < len(before):  # the history was edited: go over all of it again
-            done, ends = 0, _NOTHING
-        by_level = dict(zip(LEVELS, ends, strict=True))
-        fresh: set[Level] = set()
-        for segment in write.segments[done:]:
-            parent = by_level[segment.level]
-            # Nothing can follow a row that has just been made.
-            row = None if segment.level in fresh else _row(connection, segment, parent)
-            if row is None:
-                row = _new_row(connection, segment, parent, write.content)
-                fresh.add(segment.level)
-            by_level[segment.level] = row
-        ends = by_level["tools"], by_level["system"], by_level["messages"]
-        self._last[write.record.session] = (write.segments, ends)
+        last: list[int] = []
+        for old, new, end in zip(_levels(before), _levels(write.segments), ends, strict=True):
+            # An edited level is gone over again; a clock in the system prompt leaves the messages as they are.
+            done = agreeing(old, new)
+            done, end = (done, end) if done == len(old) else (0, 0)
+            last.append(_write(connection, new[done:], end, write.content))
+        tools, system, messages = last
+        self._last[write.record.session] = (write.segments, (tools, system, messages))
         self._last.move_to_end(write.record.session)
         if len(self._last) > _MOST_SESSIONS:
             self._last.popitem(last=False)
-        return ends
+        return tools, system, messages
+
+
+def _levels(segments: tuple[Segment, ...]) -> tuple[tuple[Segment, ...], ...]:
+    """The segments of each level."""
+    _, system, messages = level_starts(segments)
+    return segments[:system], segments[system:messages], segments[messages:]
+
+
+def _write(connection: sqlite3.Connection, segments: tuple[Segment, ...], parent: int, content: Content | None) -> int:
+    """Write `segments` behind row `parent`; returns the row of the last one."""
+    fresh = False
+    for segment in segments:
+        # Nothing can follow a row that has just been made.
+        row = None if fresh else _row(connection, segment, parent)
+        if row is None:
+            row = _new_row(connection, segment, parent, content)
+            fresh = True
+        parent = row
+    return parent
 
 
 def _row(connection: sqlite3.Connection, segment: Segment, parent: int) -> int | None:
@@ -62,9 +77,7 @@ def _row(connection: sqlite3.Connection, segment: Segment, parent: int) -> int |
     return None if found is None else int(found[0])
 
 
-def _new_row(
-    connection: sqlite3.Connection, segment: Segment, parent: int, content: Callable[[Segment], bytes] | None
-) -> int:
+def _new_row(connection: sqlite3.Connection, segment: Segment, parent: int, content: Content | None) -> int:
     cursor = connection.execute(
         "INSERT INTO segments (parent, digest, level, kind, role, name, size, content) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
