@@ -178,3 +178,16 @@ def test_lineage_is_the_same_whoever_hashed_the_stretches(messages: int, edited:
 
 def _fields(prompt: Any) -> Json:
     return {name: getattr(prompt, name) for name in prompt.__slots__}
+
+
+def test_a_turn_reads_only_what_is_new() -> None:
+    """The segments of a long history are the very objects of the turn before, markers moved or not."""
+    memory, body = PartMemory(), conversation(200)
+    before = decode(body, FACTS, memory=memory).segments
+    body["messages"][-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+    marked = decode(body, FACTS, memory=memory).segments
+    body["messages"][-1]["content"][-1].pop("cache_control")
+    body["messages"].extend(conversation(202)["messages"][200:])
+    after = decode(json.loads(json.dumps(body)), FACTS, memory=memory).segments
+    assert sum(old is new for old, new in zip(before, marked, strict=True)) >= len(before) - 2 * STRETCH
+    assert all(old is new for old, new in zip(before, after[: len(before)], strict=True))
