@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from agentaccel.report.block import PROSE, Block, Row
 from agentaccel.report.figures import Costs, Group, Latency, Report, Tokens
 from agentaccel.report.numbers import NA, clean, exact, factor, plural, share, short, shorten, usd
-from agentaccel.report.wording_advice import advised, against_control
+from agentaccel.report.wording_advice import SET_HOLDOUT, TOO_SMALL, advised, against_control
 from agentaccel.types import Cause
 
 GROUPS_SHOWN = 40
@@ -90,9 +90,11 @@ def _cost(group: Group) -> Block:
 
 def _how_known(group: Group) -> str:
     """Whether the saving was measured; nothing where there is none to speak of."""
-    if group.control is not None:
-        return f"Measured against a control group of {plural(group.control.sessions, 'session')}: see below."
-    return "Modelled: no control group; set Policy(holdout=0.05)." if group.costs.modelled else ""
+    if group.control is not None and group.control.low is not None:
+        return f"Measured against a control group of {plural(group.control.sessions, 'session')}, below."
+    if not group.costs.modelled:
+        return ""
+    return f"Modelled: {'the' if group.control else 'no'} control group{TOO_SMALL if group.control else SET_HOLDOUT}"
 
 
 def _not_priced(costs: Costs) -> str:

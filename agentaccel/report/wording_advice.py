@@ -12,6 +12,8 @@ NOTHING = "Nothing was found that would save 2 % of the bill, or of the time at 
 
 BLIND = "No request says what its cache did, so only times were looked at."
 
+TOO_SMALL, SET_HOLDOUT = " below is too small.", "; set Policy(holdout=0.05)."
+
 MODELLED = (
     "Savings are modelled, by replays of these requests; each comes on top of those above it for the same agent. "
     "Shares are of the bill, output included where it is known, or of the time at work."
@@ -60,11 +62,11 @@ def against_control(group: Group) -> Block:
         ("with agentaccel", usd(found.usd_others), plural(found.others, "session")),
         ("saved", usd(found.saved), _interval(found.low, found.high, found.usd_control)),
     ]
-    after = f"Measured against a control group of {plural(found.sessions, 'session')}."
-    if found.low is None:
-        after += f" That is too small to tell: it takes {LEAST_SESSIONS} sessions in each group."
-    elif found.high is not None and found.low <= 0 <= found.high:
-        after += " The interval holds zero: this may be chance."
+    after = ""
+    if found.low is None or found.high is None:
+        after = f"Too small to tell: it takes {LEAST_SESSIONS} sessions in each group."
+    elif found.low <= 0 <= found.high:
+        after = "The interval holds zero: this may be chance."
     return Block(title="Against the control group (USD per 1,000 input tokens)", rows=tuple(rows), after=after)
 
 

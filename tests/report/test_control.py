@@ -96,7 +96,7 @@ def shown(on: int, holdout: int) -> str:
 
 def test_the_report_sets_the_control_group_beside_the_rest() -> None:
     text = shown(40, 12)
-    assert "Measured against a control group of 12 sessions." in text
+    assert "Measured against a control group of 12 sessions, below." in text
     assert "with 95 % confidence" in text
     assert "Modelled" not in text
     found = report(turns(40, 12), prices=PRICES).total.control
@@ -109,7 +109,8 @@ def test_the_report_sets_the_control_group_beside_the_rest() -> None:
 
 def test_a_small_control_group_is_called_too_small() -> None:
     text = shown(40, LEAST_SESSIONS - 1)
-    assert f"too small to tell: it takes {LEAST_SESSIONS} sessions" in text
+    assert "Modelled: the control group below is too small." in text
+    assert f"Too small to tell: it takes {LEAST_SESSIONS} sessions" in text
     assert "confidence" not in text
 
 

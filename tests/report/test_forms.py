@@ -76,6 +76,13 @@ Cost of input (USD)
   without cache    0.6500  0.97 times what was paid
   perfect cache    0.4700  0.70 times what was paid
   output, apart    0.0400
+  Modelled: the control group below is too small.
+
+Against the control group (USD per 1,000 input tokens)
+  control group    0.0124  1 session left as written
+  with agentaccel  0.0094  1 session
+  saved            0.0030  n/a
+  Too small to tell: it takes 10 sessions in each group.
 
 Why tokens were not read
   cause           times  tokens     USD
@@ -253,3 +260,37 @@ def test_a_trace_store_is_read_in_the_order_of_time(tmp_path: Path) -> None:
     done = CliRunner().invoke(report_command, [str(path), "--format", "json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["total"]["tools"]["calls"] == 1
+
+
+def test_advice_stands_first_in_every_form(tmp_path: Path) -> None:
+    """On a trace store; in JSON with its figures, and null where nobody asked."""
+    from benchmarks.workloads import bundled, record, sessions
+
+    workload = next(one for one in bundled() if one.fault is not None and one.fault.kind == "volatile text early")
+    store = tmp_path / "trace.db"
+    record(workload.situation, sessions(workload, mended=False), store)
+    shown = CliRunner().invoke(report_command, [str(store), "--advise"]).stdout
+    text = " ".join(shown.split())
+    assert "What to change first" in text
+    assert text.index("volatile text early") < text.index("Prompt cache (tokens)")
+    assert "system[0]: Move what" in text
+    assert "Savings are modelled" in text
+    assert max(map(len, shown.splitlines())) <= 80
+    assert (
+        "| volatile text early |"
+        in CliRunner().invoke(report_command, [str(store), "--advise", "--format", "markdown"]).stdout
+    )
+    found = json.loads(CliRunner().invoke(report_command, [str(store), "--advise", "--format", "json"]).stdout)
+    (first, *_) = found["advice"]
+    assert (first["kind"], first["unit"], first["sure"]) == ("volatile text early", "USD", "computed")
+    assert json.loads(CliRunner().invoke(report_command, [str(store), "--format", "json"]).stdout)["advice"] is None
+
+
+def test_where_nothing_is_wrong_the_advice_says_so(tmp_path: Path) -> None:
+    """From logs, too; and where no counters are, that only times were looked at."""
+    done = CliRunner().invoke(report_command, [str(log(tmp_path / "a.jsonl")), "--advise"])
+    assert done.exit_code == 0, done.output
+    assert "Nothing was found that would save 2 %" in done.stdout
+    assert "No request says" not in done.stdout
+    blind = TurnRecord(session="s", provider="anthropic", model=MODEL, started=NOON, usage=Usage(input=5))
+    assert "No request says" in " ".join(render_text(replace(report([blind]), advice=())).split())
