@@ -95,7 +95,7 @@ def _timed(run: Run, begin: float, how: Pace, chance: random.Random) -> Run:
     for number, step in enumerate(run.steps):
         if number:
             now += _gap(step, how).draw(chance)
-        steps.append(replace(step, started=now, visible=first_byte_of(now, None, None)))
+        steps.append(replace(step, started=now, visible=first_byte_of(now, None, None), finished=None))
     return replace(run, steps=tuple(steps))
 
 

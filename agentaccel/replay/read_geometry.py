@@ -62,7 +62,7 @@ def _steps(name: str, requests: Sequence[Json], session: Json, begin: float, rul
         first = started + float(request["ttft"]) if request.get("ttft") else None
         finished = started + float(request["api_time"]) if request.get("api_time") else None
         visible = first_byte_of(started, first, finished)
-        step = Step(prefix=prefix, tokens=tokens, started=started, visible=visible)
+        step = Step(prefix=prefix, tokens=tokens, started=started, visible=visible, finished=finished)
         yield step
 
 

@@ -215,6 +215,7 @@ def _run(recorded: _Recorded, rules: Rules) -> Run:
                 tokens=counted(prefix, before, turn.usage.input),
                 started=turn.started,
                 visible=first_byte_of(turn.started, turn.first_byte, turn.finished),
+                finished=turn.finished,
                 recorded=turn.usage if turn.usage != Usage() else None,
             )
         )

@@ -49,6 +49,7 @@ def step_of(kept: Kept, last: Step | None, rules: Rules) -> Step | None:
         tokens=counted(prefix, last, record.usage.input),
         started=record.started,
         visible=first_byte_of(record.started, record.first_byte, record.finished),
+        finished=record.finished,
         marks=marks_of(prefix, prompt.markers),
         recorded=record.usage if record.usage != Usage() else None,
     )

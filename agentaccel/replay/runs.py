@@ -21,6 +21,8 @@ class Step:
     """When the request was sent: seconds since the epoch, or since the beginning where the source has no times."""
     visible: float
     """When the reply began: what the request wrote can be read from then on."""
+    finished: float | None = None
+    """When the reply ended, from where on we know of it; None where the source does not say: then when it began."""
     marks: tuple[Mark, ...] = ()
     """The markers that it was sent with, ascending; empty where the source does not have them."""
     recorded: Usage | None = None

@@ -116,13 +116,13 @@ class _Session:
             usage=provider.serve(step, marks),
             ours=bool(ours),
         )
-        learning.wait(_Going(self, sent, observed, self.head))
+        learning.wait(_Going(self, sent, observed, self.head), step.finished or step.visible)
         return sent
 
 
 @dataclass(frozen=True, slots=True)
 class _Going:
-    """A request that has been sent and whose reply has not begun."""
+    """A request that has been sent and whose reply has not ended."""
 
     session: _Session
     sent: Sent
@@ -144,12 +144,12 @@ class _Learning:
     def beliefs(self, workload: str) -> Beliefs:
         return self._beliefs.get(workload, self.first)
 
-    def wait(self, going: _Going) -> None:
+    def wait(self, going: _Going, until: float) -> None:
         self._count += 1
-        heapq.heappush(self._open, (going.sent.visible, self._count, going))
+        heapq.heappush(self._open, (until, self._count, going))
 
     def settle_until(self, now: float) -> None:
-        """Settle every request whose reply had begun by `now`."""
+        """Settle every request whose reply had ended by `now`."""
         while self._open and self._open[0][0] <= now:
             self._settle(heapq.heappop(self._open)[2])
 

@@ -80,6 +80,7 @@ def _run(name: str, turns: Turns, head: int, rules: Rules) -> Run:
                 tokens=tokens,
                 started=turn.started,
                 visible=first_byte_of(turn.started, turn.first_byte, turn.finished),
+                finished=turn.finished,
                 recorded=turn.usage,
             )
         )

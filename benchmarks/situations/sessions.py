@@ -67,5 +67,6 @@ def _step(situation: Situation, exchange: Exchange, ratio: float) -> Step:
         tokens=tuple(round(size / ratio) for size in prefix.sizes),
         started=exchange.at,
         visible=exchange.at + exchange.first_byte,
+        finished=exchange.at + exchange.reply_seconds,
         marks=marks_of(prefix, prompt.markers),
     )
