@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 STAMP := $(VENV)/.agentaccel-installed
 
-.PHONY: demo test check bench ci-all traces soak wheel docs format clean
+.PHONY: demo test check bench bench-check figures ci-all traces soak wheel docs format clean
 
 $(STAMP): pyproject.toml
 	@if command -v uv >/dev/null 2>&1; then \
@@ -39,11 +39,19 @@ traces: $(STAMP)  ## what runs on real traces; needs AGENTACCEL_TRACES
 bench: $(STAMP)  ## what can be measured, and how; then: python -m benchmarks NAME
 	@$(BIN)/python -m benchmarks --list
 
+figures: $(STAMP)  ## measure anew what README and docs say of our own work, minutes, and write it there
+	$(BIN)/python docs/generate_figures.py --measure
+
 wheel: $(STAMP)  ## build the wheel and try it in an empty folder and a fresh environment
 	rm -rf dist && $(BIN)/python -m build -q
 	$(PYTHON) tests/wheel/try_wheel.py dist
 
-ci-all: check soak traces wheel  ## everything
+bench-check: $(STAMP)  ## what benchmarks promise: the oracle is the cheapest, nothing beats it, advice names the fault
+	$(BIN)/python -m benchmarks oracle
+	$(BIN)/python -m benchmarks cache
+	$(BIN)/python -m benchmarks advice
+
+ci-all: check soak traces wheel bench-check  ## everything
 
 docs: $(STAMP)  ## write the generated parts of README and docs, and build the site
 	$(BIN)/python docs/generate_facts.py
