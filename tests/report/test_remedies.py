@@ -11,6 +11,7 @@ from agentaccel.replay.runs import Step
 from agentaccel.replay.synthetic import Piece
 from agentaccel.report.advise.contents import too_short, tool_order
 from agentaccel.report.advise.history import without_summaries
+from agentaccel.report.advise.links import linked
 from agentaccel.report.advise.markers import beyond_lookback, cache_off, other_lifetime
 from agentaccel.report.advise.models import one_model
 from agentaccel.report.advise.nouns import Mended, Talk
@@ -175,6 +176,24 @@ def test_a_history_that_no_model_takes_keeps_its_summaries() -> None:
     *before, last = growing(4, piece("S", 1_000), tokens=40_000)
     after = [piece("S", 1_000), piece("U summary", 600), *last[-2:]]
     assert list(without_summaries([talk([*before, last, after])])) == []
+
+
+def test_a_session_that_begins_with_a_summary_goes_on_from_the_one_it_sums_up() -> None:
+    """Without a name, a shortened history looks like a new session."""
+    whole = with_reply(talk(summarised()), 4, 590)
+    one = replace(whole, id="one", requests=whole.requests[:5])
+    other = replace(whole, id="other", requests=whole.requests[5:])
+    (together,) = without_summaries([one, other])
+    (named,) = without_summaries([whole])
+    assert prompts(together) == prompts(named)
+
+
+def test_a_copy_of_a_session_is_no_continuation() -> None:
+    """A sub-agent that is handed the history goes its own way."""
+    long = growing(4, piece("S", 1_000))
+    copy = [[*long[-1], piece("A copy"), piece("U copy")]]
+    given = [talk(long, id="one"), talk(copy, id="other", begin=NOON + 100)]
+    assert [one.id for one in linked(given)] == ["one", "other"]
 
 
 # --- models -----------------------------------------------------------------------------------------------------------

@@ -19,6 +19,9 @@ from agentaccel.report.advise.words import called
 LEAST_SHARE = 0.02
 """Of the bill, or of the time at work: what saves less is not worth a change, and the reader's attention."""
 
+CLEAR = 2.0
+"""Errors that an inferred saving must be worth: the replay of an inferred prompt may miss the bill by luck."""
+
 MOST = 5
 """Pieces of advice; more would not be *the few things to change first*."""
 
@@ -78,7 +81,8 @@ def _case(talks: Talks, prices: Prices) -> _Case:
 def _costs(case: _Case, total: float, prices: Prices, remedies: Sequence[Remedy]) -> Iterator[Advice]:
     """What lowers the bill of one workload, the best first, each on top of those before it."""
     talks, cost, seen = case.talks, case.cost, set[str]()
-    least = max(LEAST_SHARE * total, case.error or 0.0)
+    sure = _sure(case.talks)
+    least = max(LEAST_SHARE * total, (case.error or 0.0) * (CLEAR if sure == "inferred" else 1.0))
     while True:
         tried = [
             (sum(replayed(mended.talks, prices)), mended)
@@ -100,7 +104,7 @@ def _costs(case: _Case, total: float, prices: Prices, remedies: Sequence[Remedy]
             saving=cost - less,
             share=(cost - less) / total,
             error=case.error,
-            sure=_sure(case.talks),
+            sure=sure,
         )
         talks, cost = best.talks, less
         seen.add(best.kind)

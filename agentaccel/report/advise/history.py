@@ -13,8 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentaccel.canonical import digest
+from agentaccel.report.advise.links import linked
 from agentaccel.report.advise.nouns import Mended, Request, Talk, Talks
 from agentaccel.report.advise.parts import Part, joined, parts_of
+from agentaccel.types import Cause
 
 GONE = 0.5
 """Share of the history's tokens that must have gone where nothing behind the summary was kept."""
@@ -28,8 +30,9 @@ LONGEST = 200_000
 
 def without_summaries(talks: Talks) -> Iterator[Mended]:
     """Every session with its whole history and without the requests for summaries."""
-    mended = tuple(_whole(talk) for talk in talks)
-    if any(one is not talk for one, talk in zip(mended, talks, strict=True)):
+    sessions = linked(talks)
+    mended = tuple(_whole(talk) for talk in sessions)
+    if any(one is not talk for one, talk in zip(mended, sessions, strict=True)):
         yield Mended(
             kind="summaries",
             where="history",
@@ -76,7 +79,7 @@ class _Telling:
         static = [part for part in parts if not part.history]
         now = [part for part in parts if part.history]
         same = _common(self._seen, now)
-        summary = _summary(self._seen, now, same)
+        summary = _summary(self._seen, now, same) if not inferred or _says_so(request) else None
         if summary is not None and self._last is not None:
             asked = _asked(self._last, summary, inferred)
             if asked or not _rewound(self._seen, now, same):
@@ -110,6 +113,11 @@ class _Telling:
         step = request.step
         sent = replace(step, started=step.started - self._early, visible=step.visible - self._early)
         self.done.append(joined(replace(request, step=sent), [*static, *whole], self.done[-1] if self.done else None))
+
+
+def _says_so(request: Request) -> bool:
+    """Whether the log has a mark of a compaction there: prompts rebuilt from usage shrink for other reasons, too."""
+    return any(miss.cause is Cause.COMPACTED for miss in request.turn.misses)
 
 
 def _common(before: Sequence[Part], now: Sequence[Part]) -> int:

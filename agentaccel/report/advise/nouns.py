@@ -69,7 +69,7 @@ class Mended:
     todo: str
     """What to do, a sentence."""
     talks: tuple[Talk, ...]
-    """The sessions with the fault mended; as many as were given, of as many requests or fewer."""
+    """The sessions with the fault mended; of as many requests as were given, or fewer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
