@@ -39,6 +39,8 @@ MEANINGS = {
     "entry_alive": "an entry that should be alive still is",
     "same": "pseudo-count of *came back the same* for a part that has not been seen to change",
     "changed": "pseudo-count of *did not*",
+    "same_in_history": "`same` for a place in the history, which is mostly edited once",
+    "changed_in_history": "`changed` for such a place",
     "prior_weight": "occasions that a stated prior is worth against what was seen",
     "memory": "what each new occasion multiplies the weight of those before it by",
     "pace_memory": "the same for the pauses of one session",
