@@ -75,7 +75,10 @@ def _faulty(fault: Fault, markers: Markers) -> Markers:
 def _volatile(fault: Fault, mended: bool) -> Changes:
     def change(situation: Situation, exchanges: Sequence[Exchange], chance: random.Random) -> list[Exchange]:
         ratio = bytes_per_token(situation)
-        return [one._replace(body={**one.body, **moved(one, ratio, chance)}) for one in exchanges]
+        bodies = [{**one.body, **moved(one, ratio, chance)} for one in exchanges]
+        if mended:
+            bodies = [{key: value for key, value in body.items() if key != "cache_control"} for body in bodies]
+        return [one._replace(body=body) for one, body in zip(exchanges, bodies, strict=True)]
 
     def moved(one: Exchange, ratio: float, chance: random.Random) -> Body:
         now = datetime.fromtimestamp(one.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -85,7 +88,10 @@ def _volatile(fault: Fault, mended: bool) -> Changes:
         block = {"type": "text", "text": text}
         *before, last = one.body["messages"]
         if mended:
-            return {"messages": [*before, {**last, "content": [*last["content"], block]}]}
+            # The request's own marker would move on to the new block: it stays where the prompt ended.
+            marks = {key: value for key, value in one.body.items() if key == "cache_control"}
+            *blocks, end = last["content"]
+            return {"messages": [*before, {**last, "content": [*blocks, {**end, **marks}, block]}]}
         if fault.place == "first":
             first, *rest = one.body["messages"]
             return {"messages": [{**first, "content": _led_by(block, first["content"], fault.inside)}, *rest]}

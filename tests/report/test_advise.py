@@ -72,6 +72,14 @@ def test_other_sizes_models_and_seeds_change_nothing(workload: Workload, seed: i
     assert [one for one in result.wrong() if "is worth" not in one and result.saved >= 0.1 * result.whole] == []
 
 
+def test_the_rules_are_those_of_the_platform(tmp_path: Path) -> None:
+    """On Bedrock every call of a run is a position: a turn of parallel calls is beyond the lookback there only."""
+    (workload,) = [one for one in FAULTY if one.fault is not None and one.fault.kind == "turn beyond the lookback"]
+    turn = replace(workload.situation.turn, calls=26.0, paired=False)
+    situation = replace(workload.situation, platform="bedrock", model="claude-sonnet-4-5", turn=turn)
+    assert found(replace(workload, situation=situation), tmp_path).wrong() == []
+
+
 # --- what is said, and what is not ------------------------------------------------------------------------------------
 
 

@@ -77,6 +77,21 @@ def test_a_stamp_in_the_instructions_leaves_them_where_they_are() -> None:
     assert all(one.step.prefix.prompt.segments[0].level == "messages" for one in moved.talks[0].requests)
 
 
+def test_a_clock_of_minutes_changes_once_a_session() -> None:
+    """Which an edit does as well: there the recorded reason tells."""
+    said = [
+        talk([[piece(f"S {id_} {n // 3}", 3_000), *p] for n, p in enumerate(growing(5))], STATIC, id=id_)
+        for id_ in "ab"
+    ]
+    assert list(volatile_early(said)) == []
+    drift = Drift(level="system", where="system[0].text", likely="clock")
+    told = [
+        replace(one, requests=tuple(replace(r, turn=replace(r.turn, drift=drift)) for r in one.requests))
+        for one in said
+    ]
+    assert [one.where for one in volatile_early(told)] == ["system[0]"]
+
+
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
@@ -270,6 +285,14 @@ def test_slow_tools_can_hide_behind_the_reply_only() -> None:
     made = talk(growing(2), AUTOMATIC, gap=40.0, tools=[(2, 32)])
     (said,) = seconds([made], time_at_work(made), 0.0)
     assert (said.kind, said.saving, said.sure) == ("slow tools", 2.0, "at most")
+
+
+def test_what_ran_while_the_model_answered_is_hidden_already() -> None:
+    """A reply of two seconds; the call began one second before its end, and only the rest can be hidden."""
+    made = talk(growing(2), AUTOMATIC, gap=40.0, tools=[(1, 3)])
+    (said,) = seconds([made], time_at_work(made), 0.0)
+    assert (said.kind, said.saving) == ("slow tools", 1.0)
+    assert list(seconds([talk(growing(2), gap=40.0, tools=[(0, 2)])], 4.0, 0.0)) == []
 
 
 def test_quick_tools_are_nothing_to_speak_of() -> None:

@@ -28,11 +28,13 @@ def cache_off(talks: Talks) -> Iterator[Mended]:
             return talk
         return each(talk, lambda request, before: with_marks(request, automatic(request.step)))
 
+    field = all(one.step.prefix.facts.top_level_marker for talk in talks for one in talk.requests)
+    place = "every request" if field else "the last block of every request"
     yield Mended(
         kind="cache off",
         where="",
-        todo='Turn prompt caching on: "cache_control": {"type": "ephemeral"} in every request, or agentaccel\'s '
-        'mode="on".',
+        todo=f'Turn prompt caching on: "cache_control": {{"type": "ephemeral"}} in {place}, '
+        'or agentaccel\'s mode="on".',
         talks=tuple(map(switched_on, talks)),
     )
 

@@ -7,15 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from agentaccel.cache.marks import marks_of
+from agentaccel.facts import platforms
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.read_store import step_of
 from agentaccel.replay.runs import Run, Step
-from agentaccel.replay.source import Rules
+from agentaccel.replay.source import PROVIDER, Rules
 from agentaccel.replay.usage_only import by_session, runs_from_usage
 from agentaccel.report.advise.nouns import Request, Talk
 from agentaccel.trace.prompts import kept_turns
 from agentaccel.trace.store import Store
+
+_DEFAULT = "api"
+"""The platform whose rules hold where a record names one that the facts do not know."""
 
 
 def talks_of_store(store: Store) -> list[Talk]:
@@ -23,12 +27,13 @@ def talks_of_store(store: Store) -> list[Talk]:
 
     Raises TraceError where it cannot be read.
     """
-    rules = Rules()
+    rules = {platform: Rules(platform=platform) for platform in platforms(PROVIDER)}
     sessions: dict[str, list[Request]] = {}
     for kept in kept_turns(store):
         turn = kept.record
         before = sessions.setdefault(turn.session, [])
-        step = step_of(kept, before[-1].step if before else None, rules)
+        known = rules.get(turn.platform, rules[_DEFAULT])
+        step = step_of(kept, before[-1].step if before else None, known)
         if step is not None:
             step = replace(step, marks=marks_of(step.prefix, kept.sent))
             before.append(
@@ -82,7 +87,7 @@ def _logged(run: Run, turns: Sequence[TurnRecord], tools: Iterable[ToolRecord]) 
 
 def _listed(requests: Iterable[Request]) -> bool:
     """Whether no other model's rules stand in for those of a model that the facts do not know."""
-    return all(one.step.prefix.prompt.model == one.priced_as for one in requests)
+    return all(one.turn.provider == PROVIDER and one.step.prefix.prompt.model == one.priced_as for one in requests)
 
 
 def _marked(step: Step, turn: TurnRecord) -> Step:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from agentaccel.records import ToolRecord
 from agentaccel.report.advise.nouns import Advice, Talk, Talks
 from agentaccel.report.advise.words import called
 from agentaccel.report.spans import Covered
@@ -64,10 +63,7 @@ def time_at_work(talk: Talk) -> float:
     """Seconds in which a model or a tool was running."""
     spans = [(one.turn.started, one.turn.finished) for one in talk.requests]
     spans += [(tool.started, tool.finished) for tool in talk.tools]
-    covered = Covered()
-    for begin, end in sorted((begin, end) for begin, end in spans if begin and end is not None):
-        covered.add(begin, end)
-    return covered.seconds
+    return _covered((begin, end) for begin, end in spans if begin and end is not None)
 
 
 def _turns(talk: Talk) -> Iterator[_Turn]:
@@ -78,19 +74,24 @@ def _turns(talk: Talk) -> Iterator[_Turn]:
         until = begun[number + 1] if number + 1 < len(begun) else float("inf")
         if not begun[number] or finished is None:
             continue
-        tools = [tool for tool in talk.tools if tool.finished is not None and finished <= tool.started < until]
+        # What ran while the model was still answering is hidden already.
+        tools = [
+            (max(tool.started, finished), tool.finished)
+            for tool in talk.tools
+            if tool.finished is not None and begun[number] <= tool.started < until and tool.finished > finished
+        ]
         if tools:
             yield _Turn(
                 model=finished - begun[number],
                 serial=_covered(tools),
-                longest=max((tool.finished or 0.0) - tool.started for tool in tools),
+                longest=max(end - begin for begin, end in tools),
             )
 
 
-def _covered(tools: Sequence[ToolRecord]) -> float:
+def _covered(spans: Iterable[tuple[float, float]]) -> float:
     covered = Covered()
-    for tool in tools:
-        covered.add(tool.started, tool.finished or tool.started)
+    for begin, end in sorted(spans):
+        covered.add(begin, end)
     return covered.seconds
 
 

@@ -42,10 +42,11 @@ class _Seen:
     """Requests that had the place, as had the request before them."""
     sizes: list[int] = field(default_factory=list)
 
-    @property
-    def volatile(self) -> bool:
+    def volatile(self, stamped: bool) -> bool:
+        """Whether it keeps changing; of what looks like a stamp, changes in different sessions tell enough."""
         often = max(self.changes.values(), default=0) >= _OFTEN
-        return often or (self.changes.total() >= _OFTEN and 2 * self.changes.total() >= self.pairs)
+        total = self.changes.total()
+        return often or (total >= _OFTEN and (2 * total >= self.pairs or (stamped and self.steady)))
 
     @property
     def steady(self) -> bool:
@@ -57,8 +58,8 @@ def volatile_early(talks: Talks) -> Iterator[Mended]:
     """All volatile places at once: as long as one stays, the others cost nothing more."""
     if any(talk.inferred for talk in talks):
         return
-    seen = _places(talks)
     stamped = {level for talk in talks for one in talk.requests for level in _stamped(one)}
+    seen = {place: one for place, one in _places(talks).items() if one.volatile(place[0] in stamped)}
     told = _told(talks, seen)
     stamps = {place for place, one in seen.items() if one.steady and place[0] in stamped and place not in told}
     moved = {place for place in seen if place not in stamps and place[0] != "tools"}
@@ -90,7 +91,7 @@ def _places(talks: Talks) -> Mapping[Path, _Seen]:
             now = _by_place(request.step)
             _compare(talk.id, before, now, seen)
             before = now
-    return {place: one for place, one in seen.items() if one.volatile}
+    return seen
 
 
 _Places = Mapping[Path, Segment]
