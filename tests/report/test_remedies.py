@@ -288,8 +288,8 @@ def test_slow_tools_can_hide_behind_the_reply_only() -> None:
 
 
 def test_what_ran_while_the_model_answered_is_hidden_already() -> None:
-    """A reply of two seconds; the call began one second before its end, and only the rest can be hidden."""
-    made = talk(growing(2), AUTOMATIC, gap=40.0, tools=[(1, 3)])
+    """A reply of two seconds; the call began one second before its end, and cannot begin more than a second earlier."""
+    made = talk(growing(2), AUTOMATIC, gap=40.0, tools=[(1, 8)])
     (said,) = seconds([made], time_at_work(made), 0.0)
     assert (said.kind, said.saving) == ("slow tools", 1.0)
     assert list(seconds([talk(growing(2), gap=40.0, tools=[(0, 2)])], 4.0, 0.0)) == []

@@ -18,7 +18,7 @@ class _Turn:
     """One request and the tools that ran after it."""
 
     model: float
-    """Seconds of the reply."""
+    """Seconds of the reply before any tool ran."""
     serial: float
     """Seconds in which a tool ran."""
     longest: float
@@ -75,14 +75,15 @@ def _turns(talk: Talk) -> Iterator[_Turn]:
         if not begun[number] or finished is None:
             continue
         # What ran while the model was still answering is hidden already.
+        calls = [tool for tool in talk.tools if begun[number] <= tool.started < until]
         tools = [
             (max(tool.started, finished), tool.finished)
-            for tool in talk.tools
-            if tool.finished is not None and begun[number] <= tool.started < until and tool.finished > finished
+            for tool in calls
+            if tool.finished is not None and tool.finished > finished
         ]
         if tools:
             yield _Turn(
-                model=finished - begun[number],
+                model=min(finished, *(tool.started for tool in calls)) - begun[number],
                 serial=_covered(tools),
                 longest=max(end - begin for begin, end in tools),
             )
