@@ -34,7 +34,6 @@ _PLATFORMS = {"msg_bdrk_": "bedrock", "msg_vrtx_": "vertex"}
 """Where a reply came from, by the beginning of its id."""
 
 
-
 @dataclass(slots=True)
 class _Reply:
     """A reply that may still grow."""
