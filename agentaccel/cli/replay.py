@@ -28,7 +28,11 @@ Progress = Callable[[str, int, int], None]
 @click.command("replay")
 @click.argument("traces", nargs=-1, required=True, metavar="TRACES...", type=click.Path(path_type=Path))
 @click.option("--model", help="Replay under the rules of this model; by default of the recorded one.")
-@click.option("--platform", type=click.Choice(platforms(PROVIDER)), default="api", help="Whose rules hold.")
+@click.option(
+    "--platform",
+    type=click.Choice(platforms(PROVIDER)),
+    help="Replay under the rules of this platform; by default of the recorded one.",
+)
 @click.option(
     "--ttl", type=click.Choice(("auto", *lifetimes())), default="auto", help="Lifetime that agentaccel asks for."
 )
@@ -50,7 +54,7 @@ Progress = Callable[[str, int, int], None]
 def replay_command(
     traces: tuple[Path, ...],
     model: str | None,
-    platform: str,
+    platform: str | None,
     ttl: str,
     gaps: str | None,
     seed: int,

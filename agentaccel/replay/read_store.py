@@ -41,7 +41,7 @@ def step_of(kept: Kept, last: Step | None, rules: Rules) -> Step | None:
     answered = record.outcome == "ok" or record.usage.input is not None
     if not answered or record.held or not kept.segments:
         return None
-    model, facts = rules.of(record.known_as or record.model)
+    model, facts = rules.of(record.known_as or record.model, record.platform)
     prompt = kept.prompt(model, facts)
     prefix = grown(prompt, facts, last)
     return Step(

@@ -9,7 +9,7 @@ ended; and a run is a session from the start, so nothing is lost to requests tha
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from agentaccel.cache.beginnings import beginnings_of, begun
@@ -47,10 +47,17 @@ def simulate(runs: Sequence[Run], placement: Placement) -> Simulated:
     return results.done()
 
 
-def accelerate(runs: Sequence[Run], *, ttl: str = "auto", learned: Beliefs | None = None) -> Simulated:
+def accelerate(
+    runs: Sequence[Run],
+    *,
+    ttl: str = "auto",
+    learned: Beliefs | None = None,
+    planned: Callable[[int, int], bool] | None = None,
+) -> Simulated:
     """Every request of `runs` as agentaccel would have sent it, on top of its own markers.
 
-    `ttl` is the policy's choice of lifetime, and `learned` what is believed of each workload at first.
+    `ttl` is the policy's choice of lifetime, and `learned` what is believed of each workload at first. Where `planned`
+    is False of a run and its step, by their numbers, that request goes out as it is, and is only learned from.
     """
     provider, results = Provider(), _Results(runs)
     learning = _Learning(learned or Beliefs())
@@ -58,7 +65,8 @@ def accelerate(runs: Sequence[Run], *, ttl: str = "auto", learned: Beliefs | Non
     for run, number in in_order(runs):
         step = runs[run].steps[number]
         learning.settle_until(step.started)
-        sent = sessions[run].send(step, provider, learning, ttl)
+        plans = planned is None or planned(run, number)
+        sent = sessions[run].send(step, provider, learning, ttl, plans=plans)
         results.put(run, number, sent.marks, sent.usage)
     return results.done()
 
@@ -100,12 +108,13 @@ class _Session:
     state: State = field(default_factory=State)
     head: Head | None = None
 
-    def send(self, step: Step, provider: Provider, learning: _Learning, ttl: str) -> Sent:
+    def send(self, step: Step, provider: Provider, learning: _Learning, ttl: str, *, plans: bool) -> Sent:
         prefix, now = step.prefix, step.started
         if self.snapshot is None:
             self.snapshot = snapshot_of(learning.beliefs(self.workload))
         observed = observe(self.state, self.head, prefix, now)
-        ours = marks_of(prefix, decide(self.state, observed, prefix, self.snapshot, now=now, ttl=ttl).markers)
+        plan = decide(self.state, observed, prefix, self.snapshot, now=now, ttl=ttl) if plans else None
+        ours = marks_of(prefix, plan.markers) if plan is not None else ()
         marks = tuple(sorted((*step.marks, *ours), key=lambda mark: mark.at))
         sent = Sent(
             prefix=prefix,

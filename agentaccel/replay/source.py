@@ -12,6 +12,9 @@ from agentaccel.replay.runs import Run
 PROVIDER = "anthropic"
 """Whose rules a replay knows."""
 
+OWN = "api"
+"""The vendor's own platform."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Rules:
@@ -21,30 +24,32 @@ class Rules:
     """For every request; None keeps the recorded one where the facts know it."""
     default: str = "claude-sonnet-5"
     """For recorded models that the facts do not know."""
-    platform: str = "api"
+    platform: str | None = None
+    """For every request; None keeps the recorded one where the facts know it, and is else the vendor's own."""
     replaced: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often it was asked, by recorded model and the one that stands in for it, where they differ."""
-    _known: dict[str, tuple[str, CacheFacts]] = field(default_factory=dict)
+    _known: dict[tuple[str, str], tuple[str, CacheFacts]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.platform not in platforms(PROVIDER):
+        if self.platform is not None and self.platform not in platforms(PROVIDER):
             raise ConfigError(f"{self.platform!r} is not a platform; there are {', '.join(platforms(PROVIDER))}")
         for name in (self.model, self.default):
-            if name is not None and cache_facts(name, platform=self.platform) is None:
+            if name is not None and cache_facts(name, platform=self.platform or OWN) is None:
                 raise UnknownModel(name, "choose a model that `docs/reference/provider-facts.md` lists")
 
-    def of(self, recorded: str) -> tuple[str, CacheFacts]:
-        """The model whose rules hold for a request recorded with `recorded`, and these rules."""
-        if recorded not in self._known:
-            self._known[recorded] = self._find(recorded)
-        model, facts = self._known[recorded]
+    def of(self, recorded: str, platform: str = OWN) -> tuple[str, CacheFacts]:
+        """The model whose rules hold for a request recorded with `recorded` on `platform`, and these rules."""
+        if (recorded, platform) not in self._known:
+            self._known[recorded, platform] = self._find(recorded, platform)
+        model, facts = self._known[recorded, platform]
         if model != recorded:
             self.replaced[recorded, model] += 1
         return model, facts
 
-    def _find(self, recorded: str) -> tuple[str, CacheFacts]:
+    def _find(self, recorded: str, platform: str) -> tuple[str, CacheFacts]:
+        known = platform if platform in platforms(PROVIDER) else OWN
         for name in (self.model or recorded, self.default):
-            facts = cache_facts(name, platform=self.platform)
+            facts = cache_facts(name, platform=self.platform or known)
             if facts is not None:
                 return name, facts
         raise UnknownModel(recorded)  # the default was checked at construction

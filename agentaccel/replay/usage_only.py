@@ -71,7 +71,7 @@ def _run(name: str, turns: Turns, head: int, rules: Rules) -> Run:
     transcript = _Transcript(name=name, workload=workload, head=head)
     steps: list[Step] = []
     for turn in turns:
-        model, facts = rules.of(turn.model)
+        model, facts = rules.of(turn.model, turn.platform)
         transcript.take(turn, facts)
         prefix, tokens = rendered(transcript.pieces, model, facts, steps[-1] if steps else None)
         steps.append(
