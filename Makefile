@@ -50,6 +50,7 @@ bench-check: $(STAMP)  ## what benchmarks promise: the oracle is the cheapest, n
 	$(BIN)/python -m benchmarks oracle
 	$(BIN)/python -m benchmarks cache
 	$(BIN)/python -m benchmarks advice
+	$(BIN)/python -m benchmarks advice --mode on
 
 ci-all: check soak traces wheel bench-check  ## everything
 

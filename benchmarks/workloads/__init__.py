@@ -1,8 +1,8 @@
 """Prepared workloads, each with one planted fault or with none: what `agentaccel report --advise` has to find.
 
 A file is a situation, which describes the agents without the fault, and a `[fault]` table. `sessions` writes the same
-conversations with the fault on or off, `record` takes them through agentaccel in observe mode, and `billed` asks the
-emulator alone what they cost.
+conversations with the fault on or off, `record` takes them through agentaccel, which observes or plans, and `billed`
+asks the emulator alone what they cost.
 """
 
 from benchmarks.workloads.drive import billed, record, wall

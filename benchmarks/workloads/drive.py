@@ -1,4 +1,4 @@
-"""Sessions against the emulator: recorded by agentaccel in observe mode, or bare, to see what they are billed."""
+"""Sessions against the emulator: recorded by agentaccel, or bare, to see what they are billed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from agentaccel import Accel, ManualClock, Policy, ToolCall, Usage
 from agentaccel.cache.price import input_cost, price_card
 from agentaccel.emulator import Behaviour, Emulator, HttpRequest, ScriptedReply, Turn
-from agentaccel.policy import StorePolicy
+from agentaccel.policy import Mode, StorePolicy
 from agentaccel.providers.anthropic import usage_of
 from agentaccel.turn import CallClosed, Finished, FirstByte, Reported, Started
 from benchmarks.situations.form import Situation
@@ -49,14 +49,17 @@ def billed(situation: Situation, sessions: Sequence[Session]) -> float:
     """USD for all that `sessions` send and are answered, by the emulator's own counts: input and output."""
     provider, total = _Provider(situation), 0.0
     for _, sent in _in_order(sessions):
-        body = sent.exchange.body
-        usage, _ = provider.post(sent, body)
-        card = price_card("anthropic", body["model"], input_tokens=usage.input or 0, at=sent.exchange.at)
-        cost = input_cost(card, usage)
-        assert card is not None
-        assert cost is not None
-        total += cost + (usage.output or 0) * (card.output or 0.0)
+        usage, _ = provider.post(sent, sent.exchange.body)
+        total += _cost(sent, usage)
     return total
+
+
+def _cost(sent: Sent, usage: Usage) -> float:
+    card = price_card("anthropic", sent.exchange.body["model"], input_tokens=usage.input or 0, at=sent.exchange.at)
+    cost = input_cost(card, usage)
+    assert card is not None
+    assert cost is not None
+    return cost + (usage.output or 0) * (card.output or 0.0)
 
 
 def wall(sessions: Sequence[Session]) -> float:
@@ -72,10 +75,10 @@ def wall(sessions: Sequence[Session]) -> float:
     return total
 
 
-def record(situation: Situation, sessions: Sequence[Session], store: Path) -> None:
-    """Take `sessions` through agentaccel in observe mode, against the emulator, into `store`."""
-    clock, provider = ManualClock(), _Provider(situation)
-    policy = Policy(mode="observe", store=StorePolicy(path=store), strict=True)
+def record(situation: Situation, sessions: Sequence[Session], store: Path, mode: Mode = "observe") -> float:
+    """Take `sessions` through agentaccel against the emulator, into `store`; USD for all of them, as `billed`."""
+    clock, provider, total = ManualClock(), _Provider(situation), 0.0
+    policy = Policy(mode=mode, store=StorePolicy(path=store), strict=True)
     with Accel(policy, clock=clock, environ={}) as accel:
 
         def take_until(end: float) -> None:
@@ -88,7 +91,8 @@ def record(situation: Situation, sessions: Sequence[Session], store: Path) -> No
             with accel.session(f"{situation.name}/{number}", agent=situation.name):
                 turn = accel.turn(sent.exchange.body, platform=situation.platform)
                 turn.handle(Started(at))
-                usage, told = provider.post(sent, sent.exchange.body)
+                usage, told = provider.post(sent, turn.request)
+                total += _cost(sent, usage)
                 turn.handle(FirstByte(at + first_byte))
                 for n in range(len(sent.tools)):
                     turn.handle(CallClosed(ToolCall(name="tool_0", arguments={"n": n}), at + reply_seconds))
@@ -98,6 +102,7 @@ def record(situation: Situation, sessions: Sequence[Session], store: Path) -> No
                 for begin, end in sent.tools:
                     clock.now = begin
                     tool(end)
+    return total
 
 
 def _in_order(sessions: Sequence[Session]) -> Iterator[tuple[int, Sent]]:

@@ -14,6 +14,7 @@ from agentaccel.replay.runs import Step
 from agentaccel.replay.simulate import simulate
 from agentaccel.replay.synthetic import Piece, rendered
 from agentaccel.report.advise.nouns import Request, Talk
+from agentaccel.report.advise.parts import Part, parts_of, with_parts
 from agentaccel.types import Usage
 from benchmarks.situations.amounts import Even
 from benchmarks.workloads import Fault, Workload
@@ -85,6 +86,20 @@ def growing(turns: int, *static: Piece, tokens: int = 500) -> list[list[Piece]]:
     """The prompts of a session that only grows."""
     said = [piece(f"{'UA'[n % 2]}{n}", tokens) for n in range(1, 2 * turns)]
     return [[*static, piece("U first", tokens), *said[: 2 * n]] for n in range(turns)]
+
+
+def renamed(made: Talk) -> Talk:
+    """Tools by their content, since hand-made pieces are named by their place."""
+
+    def names(step: Step) -> list[Part]:
+        return [
+            replace(part, segment=part.segment._replace(name=part.segment.digest.hex()))
+            if part.segment.level == "tools"
+            else part
+            for part in parts_of(step)
+        ]
+
+    return with_parts(made, names)
 
 
 # --- variations of workloads ------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from agentaccel.replay.runs import Step
 from agentaccel.replay.synthetic import Piece
 from agentaccel.report.advise.contents import too_short, tool_order
 from agentaccel.report.advise.history import without_summaries
@@ -15,11 +14,10 @@ from agentaccel.report.advise.links import linked
 from agentaccel.report.advise.markers import beyond_lookback, cache_off, other_lifetime
 from agentaccel.report.advise.models import one_model
 from agentaccel.report.advise.nouns import Mended, Talk
-from agentaccel.report.advise.parts import Part, parts_of, with_parts
 from agentaccel.report.advise.seconds import seconds, time_at_work
 from agentaccel.report.advise.volatile import volatile_early
 from agentaccel.types import Drift, Usage
-from tests.report.talks import AUTOMATIC, NONE, NOON, STATIC, Placement, billed, growing, piece, talk
+from tests.report.talks import AUTOMATIC, NONE, NOON, STATIC, Placement, billed, growing, piece, renamed, talk
 
 
 def prompts(mended: Mended) -> list[list[bytes]]:
@@ -100,20 +98,6 @@ def with_tools(*orders: str) -> list[list[Piece]]:
         [*(piece(f"T{name}", 800) for name in order), *prompt]
         for order, prompt in zip(orders, growing(len(orders)), strict=True)
     ]
-
-
-def renamed(made: Talk) -> Talk:
-    """Tools by their content, since hand-made pieces are named by their place."""
-
-    def names(step: Step) -> list[Part]:
-        return [
-            replace(part, segment=part.segment._replace(name=part.segment.digest.hex()))
-            if part.segment.level == "tools"
-            else part
-            for part in parts_of(step)
-        ]
-
-    return with_parts(made, names)
 
 
 def test_tools_are_put_in_the_order_first_seen() -> None:

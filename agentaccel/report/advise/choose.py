@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from agentaccel.cache.price import Override
+from agentaccel.report.advise.case import Case, case_of
 from agentaccel.report.advise.contents import too_short, tool_order
 from agentaccel.report.advise.history import without_summaries
 from agentaccel.report.advise.markers import beyond_lookback, cache_off, other_lifetime
 from agentaccel.report.advise.models import one_model
-from agentaccel.report.advise.money import Prices, off, prices_for, recorded, replayed
+from agentaccel.report.advise.money import prices_for
 from agentaccel.report.advise.nouns import Advice, Mended, Sure, Talk, Talks
 from agentaccel.report.advise.seconds import seconds, time_at_work
 from agentaccel.report.advise.volatile import volatile_early
@@ -37,7 +38,11 @@ REMEDIES: tuple[Remedy, ...] = (
     one_model,
     beyond_lookback,
 )
-"""What is tried on every workload; each offers what it can mend, in one way or several."""
+"""What is tried on every workload; each offers what it can mend, in one way or several. In the order in which they are
+mended together: markers first, so that what changes is moved behind them."""
+
+HIDING: tuple[Remedy, ...] = (cache_off, volatile_early, tool_order)
+"""Faults that hide each other in threes: as long as one stands, mending the others saves nothing."""
 
 
 def advise(
@@ -46,9 +51,9 @@ def advise(
     """What to change first in the recorded `talks`; empty where nothing is worth it."""
     listed = [talk for talk in talks if talk.listed]
     counted = prices_for(listed, prices)
-    cases = [_case(own, counted) for own in _workloads(listed)]
+    cases = [case_of(own, counted) for own in _workloads(listed)]
     total = sum(case.cost for case in cases)
-    found = [advice for case in cases for advice in _costs(case, total, counted, remedies)]
+    found = [advice for case in cases for advice in _costs(case, total, remedies)]
     at_work = sum(time_at_work(talk) for talk in talks)
     found += [advice for own in _workloads(talks) for advice in seconds(own, at_work, LEAST_SHARE)]
     return tuple(sorted(found, key=lambda one: (one.sure == "at most", -one.share)))[:MOST]
@@ -62,52 +67,58 @@ def _workloads(talks: Iterable[Talk]) -> Iterable[Talks]:
     return found.values()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
-    """One workload as it was recorded."""
+def _costs(case: Case, total: float, remedies: Sequence[Remedy]) -> Iterator[Advice]:
+    """What lowers the bill of one workload, the best first, each on top of those before it.
 
-    talks: Talks
-    cost: float
-    """Of a replay as recorded."""
-    error: float | None
-    """By how much that misses the bill."""
-
-
-def _case(talks: Talks, prices: Prices) -> _Case:
-    costs = replayed(talks, prices)
-    return _Case(talks=talks, cost=sum(costs), error=off(costs, recorded(talks, prices)))
-
-
-def _costs(case: _Case, total: float, prices: Prices, remedies: Sequence[Remedy]) -> Iterator[Advice]:
-    """What lowers the bill of one workload, the best first, each on top of those before it."""
+    Faults that hide each other, so that mending one saves nothing, share alike in what mending all of them saves.
+    """
     talks, cost, seen = case.talks, case.cost, set[str]()
     sure = _sure(case.talks)
     least = max(LEAST_SHARE * total, (case.error or 0.0) * (CLEAR if sure == "inferred" else 1.0))
     while True:
-        tried = [
-            (sum(replayed(mended.talks, prices)), mended)
-            for remedy in remedies
-            for mended in remedy(talks)
-            if mended.kind not in seen
-        ]
-        if not tried:
+        for chains in _tried(talks, remedies, seen):
+            costs = [(case.of(chain[-1].talks), chain) for chain in chains]
+            less, best = min(costs, key=lambda pair: pair[0], default=(cost, ()))
+            if best and cost - less > len(best) * least:
+                break
+        else:
             return
-        less, best = min(tried, key=lambda pair: pair[0])
-        if cost - less <= least:
-            return
-        yield Advice(
-            kind=best.kind,
-            workload=called(case.talks),
-            where=best.where,
-            todo=best.todo,
-            unit=prices.unit,
-            saving=cost - less,
-            share=(cost - less) / total,
-            error=case.error,
-            sure=sure,
-        )
-        talks, cost = best.talks, less
-        seen.add(best.kind)
+        for mended in best:
+            yield Advice(
+                kind=mended.kind,
+                workload=called(case.talks),
+                where=mended.where,
+                todo=mended.todo,
+                unit=case.prices.unit,
+                saving=(cost - less) / len(best),
+                share=(cost - less) / len(best) / total,
+                error=case.error,
+                sure=sure,
+            )
+            seen.add(mended.kind)
+        talks, cost = best[-1].talks, less
+
+
+_Chain = tuple[Mended, ...]
+"""Faults mended together, each on top of those before it."""
+
+
+def _tried(talks: Talks, remedies: Sequence[Remedy], seen: set[str]) -> Iterator[list[_Chain]]:
+    """What to try at once: every remedy by itself; where none helps, two together, and then all of `HIDING`."""
+    for count in (1, 2):
+        yield [chain for chosen in itertools.combinations(remedies, count) for chain in _chains(talks, chosen, seen)]
+    if set(HIDING) <= set(remedies):
+        yield list(_chains(talks, HIDING, seen))
+
+
+def _chains(talks: Talks, chosen: Sequence[Remedy], seen: set[str]) -> Iterator[_Chain]:
+    """All of `chosen`, each on top of those before it; nothing where one of them finds nothing to mend."""
+    if not chosen:
+        yield ()
+        return
+    for mended in chosen[0](talks):
+        if mended.kind not in seen:
+            yield from ((mended, *rest) for rest in _chains(mended.talks, chosen[1:], seen))
 
 
 def _sure(talks: Talks) -> Sure:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentaccel.cache.price import Override, PriceCard, input_cost, price_card
 from agentaccel.replay.placements import as_recorded
-from agentaccel.replay.simulate import cost_of, simulate
+from agentaccel.replay.simulate import accelerate, cost_of, simulate
 from agentaccel.report.advise.nouns import Request, Talk, Talks, Unit
 from agentaccel.types import Usage
 
@@ -59,10 +59,29 @@ def card_of(request: Request, override: Override | None) -> PriceCard | None:
     )
 
 
-def replayed(talks: Talks, prices: Prices) -> list[float]:
-    """The cost of each of `talks`, sent with its markers against one cache that is empty at first."""
-    usages = simulate([talk.run for talk in talks], as_recorded).usages
+def replayed(talks: Talks, prices: Prices, *, planned: str = "") -> list[float]:
+    """The cost of each of `talks`, sent with its markers against one cache that is empty at first.
+
+    With `planned`, a policy's choice of lifetime, agentaccel plans anew where it did when they were recorded, on top of
+    these markers.
+    """
+    runs = [talk.run for talk in talks]
+    if planned:
+        usages = accelerate(
+            runs, ttl=planned, planned=lambda run, number: talks[run].requests[number].own is not None
+        ).usages
+    else:
+        usages = simulate(runs, as_recorded).usages
     return [_sum(talk, own, prices) for talk, own in zip(talks, usages, strict=True)]
+
+
+def as_written(talks: Talks) -> list[Talk]:
+    """`talks` with the user's own markers alone: what agentaccel plans on top of."""
+    return [replace(talk, requests=tuple(map(_as_written, talk.requests))) for talk in talks]
+
+
+def _as_written(request: Request) -> Request:
+    return request if request.own is None else replace(request, step=replace(request.step, marks=request.own))
 
 
 def recorded(talks: Talks, prices: Prices) -> list[float | None]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from agentaccel.cache.ledger import Mark
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.replay.runs import Run, Step
 
@@ -28,6 +29,8 @@ class Request:
     """The model whose prices hold."""
     output: int | None
     """Tokens of the reply; None where not known."""
+    own: tuple[Mark, ...] | None = None
+    """Where agentaccel planned, the user's own markers on the prompt as recorded; else None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

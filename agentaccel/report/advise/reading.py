@@ -35,9 +35,14 @@ def talks_of_store(store: Store) -> list[Talk]:
         known = rules.get(turn.platform, rules[_DEFAULT])
         step = step_of(kept, before[-1].step if before else None, known)
         if step is not None:
-            step = replace(step, marks=marks_of(step.prefix, kept.sent))
             before.append(
-                Request(step=step, turn=turn, priced_as=turn.known_as or turn.model, output=turn.usage.output)
+                Request(
+                    step=replace(step, marks=marks_of(step.prefix, kept.sent)),
+                    turn=turn,
+                    priced_as=turn.known_as or turn.model,
+                    output=turn.usage.output,
+                    own=step.marks if turn.mode == "on" else None,
+                )
             )
     tools = _by_session(store.tools())
     talks = []

@@ -152,7 +152,7 @@ def _moved(talk: Talk, stamps: set[Path], moved: set[Path], step: Step) -> list[
             last.append(_at_the_end(part.segment, part.tokens))
         else:
             stay.append(part)
-    return [*stay, *last]
+    return [*stay, *_behind(stay, last)]
 
 
 def _places_of(step: Step) -> Sequence[Path]:
@@ -164,6 +164,14 @@ def _without_stamp(segment: Segment, place: Path, talk: Talk) -> Segment:
     """`segment` with the identity of what stays of it, which sessions are taken to share outside the messages."""
     scope = talk.id if segment.level == "messages" else talk.workload
     return segment._replace(digest=digest(f"{scope}/{_named(place)}/{segment.size // STAMP_BYTES}".encode()))
+
+
+def _behind(stay: Sequence[Part], last: Sequence[Part]) -> Iterator[Part]:
+    """`last` as further blocks of the last message."""
+    end = stay[-1].segment.path if stay else ("messages", 0, "content", -1)
+    for number, part in enumerate(last, 1):
+        path = ("messages", end[1], "content", int(end[3]) + number) if len(end) > 3 else end
+        yield replace(part, segment=part.segment._replace(path=path))
 
 
 def _at_the_end(segment: Segment, tokens: int) -> Part:
