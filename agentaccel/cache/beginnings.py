@@ -13,9 +13,9 @@ from agentaccel.facts import CacheFacts
 def beginnings_of(prefix: Prefixes) -> dict[str, bytes]:
     """What another session may begin with too, by the topic it is counted under: tools and system, and all of it."""
     beginnings: dict[str, bytes] = {}
-    static = [i for i, segment in enumerate(prefix.prompt.segments) if segment.level != "messages"]
+    static = prefix.starts[2]
     if static:
-        beginnings[SHARED] = prefix.hashes[static[-1]]
+        beginnings[SHARED] = prefix.hashes[static - 1]
     if prefix.hashes and not turn_of(prefix.prompt):
         beginnings[REPEATED] = prefix.hashes[-1]
     return beginnings

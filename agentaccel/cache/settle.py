@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agentaccel.cache.beliefs import IN_TIME, SHARED, Beliefs, Observation, goes_on_topic, is_history
-from agentaccel.cache.ledger import Bill, Ledger, Mark, after, bill
+from agentaccel.cache.ledger import Bill, Entry, Ledger, Mark, after, bill
 from agentaccel.cache.marks import reaching, turn_of
 from agentaccel.cache.observe import Observed, broken_place
 from agentaccel.cache.places import PARAMETERS, TAIL
@@ -21,6 +21,9 @@ from agentaccel.cache.scale import Scale, scale
 from agentaccel.cache.state import Head, State, shared_length
 from agentaccel.facts import priors
 from agentaccel.types import Cause, Expected, Miss, Usage
+
+Held = Mapping[int, Entry]
+"""Entries by the segment of this prompt that they end with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,26 +63,29 @@ class Settled:
 def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> Settled:
     """Fold one answered request into `state`; `head` is the prompt before it, if there was one."""
     prefix, usage = sent.prefix, sent.usage
-    known = {i: entry.tokens for i, entry in state.ledger.on(prefix).items()}
+    held = state.ledger.on(prefix)
+    known = {i: entry.tokens for i, entry in held.items()}
     tokens = scale(prefix, known, state.seen.bytes_per_token(prefix.prompt.model), usage.input)
     predicted = _bill(prefix, sent.marks, state.ledger, tokens, sent.started)
-    actual, exact = _actual(state.ledger, prefix, predicted, sent, tokens)
+    actual, exact = _actual(held, predicted, sent, tokens)
     ledger = after(state.ledger, prefix, actual, started=sent.started, visible=sent.visible, exact=exact)
     if exact:
         known |= exact
         tokens = scale(prefix, known, state.seen.bytes_per_token(prefix.prompt.model), usage.input)
-    shadow_bill = _as_written(state, sent, actual.hit, tokens)
-    shadow = after(state.shadow, prefix, shadow_bill, started=sent.started, visible=sent.visible, exact={})
     ours = state.ours or sent.ours
-    as_written = _usage(shadow_bill.expected, usage) if ours else usage
+    shadow, as_written = ledger, usage
+    if ours:
+        shadow_bill = _as_written(state, sent, actual.hit, tokens)
+        shadow = after(state.shadow, prefix, shadow_bill, started=sent.started, visible=sent.visible, exact={})
+        as_written = _usage(shadow_bill.expected, usage)
     gone_on = _going_on(state, sent, observed)
-    reusable = _reusable(state, head, prefix, tokens)
+    reusable = _reusable(held, head, prefix, tokens)
     return Settled(
         state=replace(
             state,
             turns=state.turns + 1,
             ledger=ledger,
-            shadow=shadow if ours else ledger,
+            shadow=shadow,
             seen=_seen(state, observed, usage).after(_size(prefix, usage)),
             variants=observed.variants,
             cut=observed.cut,
@@ -122,9 +128,7 @@ def _as_written(state: State, sent: Sent, hit: int, tokens: Scale) -> Bill:
     return bill(prefix, valid, live, tokens, prefix.facts.positions)
 
 
-def _actual(
-    ledger: Ledger, prefix: Prefixes, predicted: Bill, sent: Sent, tokens: Scale
-) -> tuple[Bill, Mapping[int, int]]:
+def _actual(held: Held, predicted: Bill, sent: Sent, tokens: Scale) -> tuple[Bill, Mapping[int, int]]:
     """What the usage says that the request did, and the prefixes whose tokens it told exactly."""
     usage = sent.usage
     if usage.read is None:
@@ -133,7 +137,7 @@ def _actual(
     if not usage.read and not written:
         # Nothing was cached: the prefix was below the minimum, or nothing was marked.
         return replace(predicted, hit=-1, written=()), {}
-    hit = _hit_of(ledger, prefix, predicted, usage.read, tokens, sent.started)
+    hit = _hit_of(held, predicted, sent, usage.read, tokens)
     marks = predicted.written or reaching(tokens, sent.marks, 0)
     kept = tuple(mark for mark in marks if written or mark.at <= hit)
     exact = {hit: usage.read} if hit >= 0 and usage.read else {}
@@ -142,16 +146,15 @@ def _actual(
     return Bill(hit=hit, expected=predicted.expected, written=kept), exact
 
 
-def _hit_of(ledger: Ledger, prefix: Prefixes, predicted: Bill, read: int, tokens: Scale, now: float) -> int:
+def _hit_of(held: Held, predicted: Bill, sent: Sent, read: int, tokens: Scale) -> int:
     """The segment whose prefix the provider read: the entry with exactly that count, else the nearest by size."""
     if not read:
         return -1
-    entries = ledger.on(prefix)
-    live = sorted(i for i, entry in entries.items() if entry.live(now))
-    counted = [i for i in live if entries[i].tokens == read]
+    live = sorted(i for i, entry in held.items() if entry.live(sent.started))
+    counted = [i for i in live if held[i].tokens == read]
     if counted:
         return counted[-1]
-    near = live or range(len(prefix.hashes))
+    near = live or range(len(sent.prefix.hashes))
     return min(near, key=lambda i: (abs(tokens(i) - read), i != predicted.hit), default=-1)
 
 
@@ -217,10 +220,10 @@ def _lifetime(sent: Sent) -> float:
 # --- misses ---------------------------------------------------------------------------------------------------------
 
 
-def _reusable(state: State, head: Head | None, prefix: Prefixes, tokens: Scale) -> int:
+def _reusable(held: Held, head: Head | None, prefix: Prefixes, tokens: Scale) -> int:
     """Tokens of this prompt that an earlier one of the session began with."""
     deepest = shared_length(head, prefix) - 1 if head is not None else -1
-    return round(tokens(max(deepest, *state.ledger.on(prefix), -1)))
+    return round(tokens(max(deepest, *held, -1)))
 
 
 def _misses(state: State, head: Head | None, sent: Sent, predicted: Bill, reusable: int, tokens: Scale) -> list[Miss]:
