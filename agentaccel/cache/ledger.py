@@ -158,10 +158,8 @@ def _bounded(entries: dict[bytes, Entry], prefix: Prefixes) -> dict[bytes, Entry
     """`entries` without the oldest of the middle of the history, once there are too many."""
     if len(entries) <= _MOST_ENTRIES:
         return entries
-    static = prefix.starts[2]
-    middle = sorted(
-        (hash_ for hash_, entry in entries.items() if not 0 <= entry.at < static), key=lambda h: entries[h].visible
-    )
+    static = set(prefix.hashes[: prefix.starts[2]])
+    middle = sorted((hash_ for hash_ in entries if hash_ not in static), key=lambda h: entries[h].visible)
     for hash_ in middle[: len(entries) - _MOST_ENTRIES]:
         del entries[hash_]
     return entries

@@ -37,11 +37,15 @@ class Prefixes:
     def find(self, hash_: bytes, near: int) -> int:
         """The segment whose prefix has this hash, looked for where it stood before; -1 where none has.
 
-        Only what the model does not get to see can move it, and repeats the hash: then the first place counts.
+        Only what stands in the prompt elsewhere or not at all can move it: server tools, and thinking that was dropped.
+        They repeat the hash before them, and then the first place counts.
         """
         if 0 <= near < len(self.hashes) and self.hashes[near] == hash_:
             return near
-        return self._index.get(hash_, -1) if near < 0 or self.dropped else -1
+        if near < 0 or self.dropped:
+            return self._index.get(hash_, -1)
+        tools = self.hashes[: self.starts[1]]
+        return tools.index(hash_) if hash_ in tools else -1
 
     @cached_property
     def _index(self) -> dict[bytes, int]:
@@ -105,7 +109,8 @@ def prefixes(prompt: Prompt, facts: CacheFacts, before: Before | None = None) ->
     apart = [i for i in range(starts[1]) if segments[i].kind in facts.system_tools]
     silent = dropped.union(apart) if apart else dropped
     seeds = _seeds(prompt, facts, before)
-    known = _known(before, segments, seeds, starts) if before is not None and before.dropped == dropped else 0
+    same_rules = before is not None and before.facts is facts and before.dropped == dropped
+    known = _known(before, segments, seeds, starts) if before is not None and same_rules else 0
     hashes = list(before.hashes[:known]) if before is not None and known else []
     parent = hashes[-1] if hashes else ROOT
     for n, level in enumerate(LEVELS):

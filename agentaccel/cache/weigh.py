@@ -82,7 +82,7 @@ class Scene:
     going_on: float
     """That the conversation goes on in time."""
     shared: float
-    """That another session begins with the static part in time."""
+    """That another session begins with the static part in time, alone or with the whole prompt."""
     repeated: float
     """That another session begins with the whole prompt in time; 0 where it is not a first one."""
     gain: float
@@ -136,6 +136,7 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     prompt, facts, entries = prefix.prompt, prefix.facts, view.state.ledger.on(prefix)
     _, system, messages = prefix.starts
     turn, beliefs = turn_of(prompt), view.beliefs
+    repeated = 0.0 if turn else beliefs.repeated()
     tokens = scale(prefix, {i: entry.tokens for i, entry in entries.items()}, beliefs.bytes_per_token(prompt.model))
     existing = marks_of(prefix, prompt.markers) if prompt.markers else ()
     ttl = facts.ttl(view.ttl) or facts.ttls[0]
@@ -152,8 +153,8 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
         static=messages - 1,
         warm=tuple(sorted(i for i, entry in entries.items() if entry.live(view.now))),
         going_on=beliefs.goes_on(turn, tools=system > 0),
-        shared=beliefs.shared(),
-        repeated=0.0 if turn else beliefs.repeated(),
+        shared=max(beliefs.shared(), repeated),
+        repeated=repeated,
         gain=ttl.write - facts.read,
     )
 
@@ -259,10 +260,10 @@ def _worth(scene: Scene, marks: Sequence[Mark]) -> float:
         if tokens > before:
             own += (tokens - before) * comes_back
             before = tokens
-    static = scene.held_before(scene.static + 1, marks)
-    shared = scene.tokens(static) * scene.survives(static)
+    static = [at for at in (*(mark.at for mark in marks), *scene.warm) if at <= scene.static]
+    shared = max([scene.tokens(at) * scene.survives(at) for at in static], default=0.0)
     again = 0.0
     if scene.repeated:
         last = scene.held_before(scene.last + 1, marks)
-        again = scene.repeated * (scene.tokens(last) * scene.survives(last) - shared)
+        again = scene.repeated * max(scene.tokens(last) * scene.survives(last) - shared, 0.0)
     return scene.gain * (scene.going_on * own + scene.shared * shared + again)

@@ -13,6 +13,7 @@ in `oracle_bound`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,8 +49,9 @@ def best(steps: Sequence[Step], *, ttls: Sequence[str] | None = None) -> Best:
     """The cheapest legal markers for `steps`, which share one cache that is empty at first.
 
     Steps are served in order of `started`, those of one moment as given. `ttls` restricts the lifetimes of the markers
-    that are added, by label; None allows all that the provider has. Costs are multiples of an uncached input token.
-    Steps that share no prefix are solved apart, so a source of many conversations is no harder than its hardest one.
+    that are added, by label, as far as the sender's own leave it legal; None allows all that the provider has. Costs
+    are multiples of an uncached input token. Steps that share no prefix are solved apart, so a source of many
+    conversations is no harder than its hardest one.
 
     Two requests of one conversation, 2,000 tokens and 500 more: the first is written at 1.25 and read at 0.1 by the
     second, whose own 500 tokens nobody reads again.
@@ -75,7 +77,22 @@ def best(steps: Sequence[Step], *, ttls: Sequence[str] | None = None) -> Best:
         plans.update({request.index: placed for request, placed in zip(group, solved.plans, strict=True)})
         bound += solved.bound
         exact = exact and solved.exact
+    if any(map(_ambiguous, steps)):
+        bound, exact = sum(step.total * step.prefix.facts.read for step in steps), False
     return _told(steps, requests, [plans[request.index] for request in requests], bound, exact)
+
+
+def _ambiguous(step: Step) -> bool:
+    """Whether the sender marked a prefix that two blocks end, as a server tool and the tool before it do.
+
+    Our marker on the other one may then give it a longer life, which the search does not look at: the plan is legal,
+    and nothing is proven but that every token costs at least a read.
+    """
+    if not step.marks:
+        return False
+    hashes = Counter(step.prefix.hashes[i] for i, one in enumerate(step.prefix.prompt.segments) if one.markable)
+    twins = {hash_ for hash_, count in hashes.items() if count > 1}
+    return any(step.prefix.hashes[mark.at] in twins for mark in step.marks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ def placed(runs: Sequence[Run], untimed: AbstractSet[int], how: Pace, seed: int)
     last = max((step.started for i, run in enumerate(runs) if i not in untimed for step in run.steps), default=0.0)
     begin, times = last, {}
     for i in sorted(untimed):
-        chance = random.Random(f"{seed}/{how.name}/{runs[i].id}")
+        chance = random.Random(f"{seed}/{how.name}/{runs[i].id}".encode("utf-8", "backslashreplace"))
         begin += chance.expovariate(1.0 / how.between)
         times[i] = _timed(runs[i], begin, how, chance)
     return tuple(times.get(i, run) for i, run in enumerate(runs))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 
 from agentaccel.cache.price import Override, PriceCard, price_card
 from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, table
@@ -12,6 +11,7 @@ from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report.bill import billed
 from agentaccel.report.figures import By, Example, Report
 from agentaccel.report.fold import Sums
+from agentaccel.report.numbers import moment
 from agentaccel.trace.importers import ImportTally
 from agentaccel.types import Cause
 
@@ -121,7 +121,7 @@ class _Fold:
             return record.tenant or NOT_KNOWN
         if self._by == "model":
             return model
-        return f"{datetime.fromtimestamp(record.started, UTC):%Y-%m-%d}" if record.started else NOT_KNOWN
+        return f"{moment(record.started):%Y-%m-%d}" if record.started else NOT_KNOWN
 
     def _card(self, turn: TurnRecord) -> PriceCard | None:
         tokens = turn.usage.input

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
 NA = "n/a"
 
+_EPOCH, _LAST = datetime(1970, 1, 1, tzinfo=UTC), 253_402_300_799.0
+"""The last second of the year 9999, since the epoch."""
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What names from logs may not bring to a terminal: control characters, changes of direction, half characters."""
+
+
+def moment(seconds: float) -> datetime:
+    """A time since the epoch as a date; the nearest there is for one that no calendar has.
+
+    >>> moment(1e12).year
+    9999
+    """
+    return _EPOCH + timedelta(seconds=min(max(seconds, 0.0), _LAST))
 
 
 def clean(name: str) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from agentaccel.report.block import PROSE, Block, Row
 from agentaccel.report.figures import Costs, Group, Latency, Report, Tokens
-from agentaccel.report.numbers import NA, clean, exact, factor, plural, share, short, shorten, usd
+from agentaccel.report.numbers import NA, clean, exact, factor, moment, plural, share, short, shorten, usd
 from agentaccel.report.wording_advice import SET_HOLDOUT, TOO_SMALL, advised, against_control
 from agentaccel.types import Cause
 
@@ -37,7 +35,7 @@ def headline(report: Report) -> str:
         parts.append(plural(total.subagents, "sub-agent"))
     parts.append(plural(total.requests, "request"))
     if report.first is not None and report.last is not None:
-        first, last = (f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}" for at in (report.first, report.last))
+        first, last = (f"{moment(at):%Y-%m-%d}" for at in (report.first, report.last))
         parts.append(first if first == last else f"{first} to {last}")
     return ", ".join(parts)
 
@@ -240,7 +238,7 @@ def _counters(tokens: Tokens) -> tuple[str, str, str]:
 def _examples(report: Report) -> Block:
     rows = tuple(
         (
-            f"{datetime.fromtimestamp(row.started, UTC):%m-%d %H:%M}" if row.started else NA,
+            f"{moment(row.started):%m-%d %H:%M}" if row.started else NA,
             shorten(clean(row.session), 16),
             short(row.tokens),
             ": ".join(part for part in (_named(row.cause, row.inferred), clean(row.detail)) if part),

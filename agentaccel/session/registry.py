@@ -80,8 +80,9 @@ class Registry:
                 if found is not None:
                     break
                 longer.append(hash_)
-        if passed:
-            # One that waits here goes on from here; else another process may know of one that has come farther.
+        if passed or len(longer) > 1:
+            # One that waits before the last reply goes on from there; else another process may know of one that has
+            # come farther.
             found = self.recorder.read(lambda store: store.session_of(longer, prompt.messages), None) or found
         return None if found is None else self.named(found)
 

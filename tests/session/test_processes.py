@@ -190,3 +190,19 @@ def test_a_retry_is_planned_as_the_first_attempt_was(tmp_path: Path) -> None:
     failed = driver.records[1:]
     assert [(one.outcome, one.status, one.attempt) for one in failed] == [("failed", 529, n) for n in range(3)]
     assert len({one.session for one in driver.records}) == 1
+
+
+def test_conversations_that_open_alike_stay_apart_behind_two_processes(tmp_path: Path) -> None:
+    """The longer match in the store beats a shorter one in memory: turn by turn, whichever process takes it."""
+    here, there = Driver(tmp_path), Driver(tmp_path)
+    opening = [user("hi"), assistant("Hello, how can I help?")]
+    first, second = [*opening, user("about one")], [*opening, user("about two")]
+    there.clock = here.clock
+    here.ask(body(user("hi")))
+    there.ask(body(user("hi")))
+    there.ask(body(*second))
+    here.ask(body(*second, assistant("Two, then."), user("go on")))
+    here.ask(body(*first))
+    sessions = [record.session for record in here.records]
+    assert sessions[1] == sessions[2] == sessions[3]
+    assert sessions[0] == sessions[4] != sessions[3]

@@ -177,8 +177,7 @@ class Reader:
             size = len(source["data"])
             tokens = self.facts.image_tokens if _kind(block) == "image" else size / self.facts.pdf_bytes_per_token
             added = round(tokens * self.facts.bytes_per_token) - size
-        content = block.get("content")
-        return added + (sum(map(self._media, content)) if isinstance(content, list) else 0)
+        return added + sum(map(self._media, items(block.get("content"))))
 
     def _markable(self, level: Level, kind: str, block: Mapping[str, Any]) -> bool:
         facts = self.facts

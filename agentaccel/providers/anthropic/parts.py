@@ -28,7 +28,8 @@ _MOST_SEGMENTS = 65_536
 """Segments remembered before the older half is forgotten: some tens of megabytes."""
 
 _AS_JSON = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATETIME
-"""Only plain JSON values have bytes that say everything of them; others are read afresh each time."""
+"""What is not plain JSON is read afresh each time, as far as its bytes could be those of something else: it is the
+bytes that are sent."""
 
 
 Name = tuple[int, str, int, int, int]
