@@ -194,10 +194,10 @@ def test_a_retry_is_planned_as_the_first_attempt_was(tmp_path: Path) -> None:
 
 def test_conversations_that_open_alike_stay_apart_behind_two_processes(tmp_path: Path) -> None:
     """The longer match in the store beats a shorter one in memory: turn by turn, whichever process takes it."""
-    here, there = Driver(tmp_path), Driver(tmp_path)
+    clock = ManualClock()
+    here, there = Driver(tmp_path, clock=clock), Driver(tmp_path, clock=clock)
     opening = [user("hi"), assistant("Hello, how can I help?")]
     first, second = [*opening, user("about one")], [*opening, user("about two")]
-    there.clock = here.clock
     here.ask(body(user("hi")))
     there.ask(body(user("hi")))
     there.ask(body(*second))
