@@ -214,6 +214,9 @@ class Drift:
     """The likely cause: "clock", "date", "id", "counter", "key order", "reordered tools", "edited history", …"""
     byte: int | None = None
     """Offset of the first differing byte inside the place's UTF-8 text; None where content is not at hand."""
+    bytes: int | None = None
+    """How much of that text changed, in bytes and rounded up to pieces of 64; stretches less than 256 bytes apart count
+    as one, and text behind the first 16 KiB does not count. None where that is not known."""
     detail: str = ""
     """A sentence for people; never holds content unless both prompts were given by the caller."""
 

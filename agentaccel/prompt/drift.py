@@ -10,19 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from zlib import crc32
 
 from agentaccel.canonical import identity_bytes, wire_bytes
 from agentaccel.facts import LEVELS, CacheFacts, Level
+from agentaccel.prompt.pieces import CHECK, PIECE, check_of, pieces_of, reach, same_pieces
 from agentaccel.prompt.shapes import shape_at
 from agentaccel.types import Drift, Path, Prompt, Request, Segment, agreeing, show_path
-
-PIECE = 64
-"""Bytes per checksum."""
-CHECK = 2
-"""Bytes kept of a checksum: one change in 65,536 is placed behind where it is."""
-_MOST_PIECES = 256
-"""Checksums kept per segment: a change behind the first 16 KiB of one block is placed in the block, not in a piece."""
 
 _ORDERED = frozenset({"tool_use", "custom"})
 """Kinds whose key order is worth telling apart from their content."""
@@ -60,21 +53,12 @@ def imprint(prompt: Prompt, request: Request, before: Print | None = None) -> Pr
 
 def _checks(segment: Segment, request: Request) -> bytes:
     value = value_at(request, segment.path)
-    return _unordered(segment.kind, value) + _pieces(text_of(value))
+    return _unordered(segment.kind, value) + pieces_of(text_of(value))
 
 
 def _unordered(kind: str, value: Any) -> bytes:
     """A checksum that does not depend on key order; zeros where that is not told apart."""
-    return _check(identity_bytes(_bare(value))) if kind in _ORDERED else bytes(CHECK)
-
-
-def _pieces(text: bytes) -> bytes:
-    size = min(len(text), PIECE * _MOST_PIECES)
-    return b"".join([_check(text[i : i + PIECE]) for i in range(0, size, PIECE)])
-
-
-def _check(data: bytes) -> bytes:
-    return crc32(data).to_bytes(4, "little")[:CHECK]
+    return check_of(identity_bytes(_bare(value))) if kind in _ORDERED else bytes(CHECK)
 
 
 def drift(before: Print, prompt: Prompt, request: Request, facts: CacheFacts) -> Drift | None:
@@ -144,21 +128,22 @@ def _inside(before: Print, prompt: Prompt, request: Request, i: int) -> Drift:
         likely = "edited history" if segment.level == "messages" else "edited text"
         return Drift(level=segment.level, where=where, likely=likely, detail="made in another process")
     text = text_of(value)
-    pieces, before_it = _pieces(text), old[CHECK:]
+    pieces, before_it = pieces_of(text), old[CHECK:]
     both = range(0, min(len(pieces), len(before_it)), CHECK)
     differing = (n for n in both if pieces[n : n + CHECK] != before_it[n : n + CHECK])
     first = next(differing, min(len(pieces), len(before_it)))
     start = first // CHECK * PIECE
     likely = _likely(text, start, start + PIECE)
-    if segment.level == "messages" and (likely == "text" or not _same_pieces(pieces, before_it)):
+    if segment.level == "messages" and (likely == "text" or not same_pieces(pieces, before_it)):
         likely = "edited history"
     detail = f"first difference in bytes {start} to {start + PIECE - 1} of {len(text)}"
-    return Drift(level=segment.level, where=where, likely=_named(likely, segment.level), detail=detail)
-
-
-def _same_pieces(one: bytes, other: bytes) -> bool:
-    """Whether any piece stands in the same place in both."""
-    return any(one[i : i + CHECK] == other[i : i + CHECK] for i in range(0, min(len(one), len(other)), CHECK))
+    return Drift(
+        level=segment.level,
+        where=where,
+        likely=_named(likely, segment.level),
+        bytes=reach(before_it, text, segment.size - before.segments[i].size),
+        detail=detail,
+    )
 
 
 def _likely(text: bytes, start: int, end: int) -> str:
@@ -195,7 +180,7 @@ def compare(old: Request, new: Request, old_prompt: Prompt, new_prompt: Prompt, 
     elif text is not None and byte is not None:
         shape = _likely(text, byte, byte + 1)
         likely = shape if shape != "text" else coarse.likely if coarse.likely == "edited history" else "edited text"
-    return Drift(level=segment.level, where=show_path(path), likely=likely, byte=byte, detail=kind)
+    return Drift(level=segment.level, where=show_path(path), likely=likely, byte=byte, bytes=coarse.bytes, detail=kind)
 
 
 _Place = tuple[Path, int | None, str, bytes | None]

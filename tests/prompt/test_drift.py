@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from agentaccel.explain import explain
 from agentaccel.facts import cache_facts
 from agentaccel.prompt.drift import compare, drift, imprint
+from agentaccel.prompt.pieces import PIECE
 from agentaccel.prompt.shapes import shape_at
 from agentaccel.providers.anthropic import decode
 from agentaccel.types import Drift
@@ -169,3 +171,67 @@ def test_nothing_that_json_can_hold_makes_it_fail(value: Any) -> None:
     new = body(user([value, {"type": value}]), assistant(value), tools=[value], system=value)
     between(old, new)
     live(old, new)
+
+
+# --- how much changed -------------------------------------------------------------------------------------------------
+
+
+def changed(old: str, new: str) -> int | None:
+    found = live(body(user("a"), system=old), body(user("a"), system=new))
+    assert found is not None
+    return found.bytes
+
+
+@given(
+    before=st.integers(0, 3_000),
+    old=st.binary(min_size=8, max_size=700).map(bytes.hex),
+    new=st.binary(min_size=8, max_size=700).map(bytes.hex),
+    after=st.integers(3 * PIECE, 3_000),
+)
+def test_the_changed_stretch_is_told_to_its_pieces(before: int, old: str, new: str, after: int) -> None:
+    """Of whatever length, wherever it stands; where it begins and ends is known to a piece."""
+    text = distinct(3_000)
+    found = changed(text[:before] + f"({old})" + text[-after:], text[:before] + f"[{new}]" + text[-after:])
+    assert found is not None
+    assert found <= max(len(new) + 2, PIECE) + 4 * PIECE
+    if len(old) == len(new) and not same_anywhere(old, new):
+        assert found >= len(new)
+
+
+def distinct(size: int) -> str:
+    """Text in which nothing comes twice."""
+    return "".join(f"{n:05d} " for n in range(size // 6 + 1))[:size]
+
+
+def same_anywhere(old: str, new: str) -> bool:
+    """Whether so much of one stands in the other that it may not count as changed."""
+    return any(old[i : i + 8] == new[i : i + 8] for i in range(0, len(old), 8))
+
+
+def test_two_stamps_far_apart_count_by_themselves() -> None:
+    text = distinct(3_000)
+    old, new = (f"Now: 12:30:{n}. {text} Try {n} of 99." for n in ("10", "25"))
+    assert changed(old, new) == 2 * PIECE
+
+
+def test_newlines_in_the_changed_text_do_not_hide_what_stayed() -> None:
+    """They count twice in the wire bytes, by which lengths are compared."""
+    text = distinct(3_000)
+    old, new = "one line" * 40, "line\n" * 90
+    found = changed(f"{text}{old}{text}", f"{text}{new}{text}")
+    assert found is not None
+    assert len(new) <= found <= len(new) + 3 * PIECE
+
+
+def test_beyond_what_is_kept_nothing_is_said() -> None:
+    text = distinct(17 * 1024)
+    assert changed(f"{text} 1", f"{text} 2") is None
+
+
+def test_another_process_kept_nothing_to_compare() -> None:
+    old, new = body(user("a"), system="one"), body(user("a"), system="two")
+    kept = imprint(decode(old, FACTS), old)
+    bare = replace(kept, checks=tuple(b"" for _ in kept.checks))
+    found = drift(bare, decode(new, FACTS), new, FACTS)
+    assert found is not None
+    assert found.bytes is None

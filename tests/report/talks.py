@@ -129,7 +129,7 @@ def varied(workload: Workload, seed: int) -> Workload:
 def _varied(fault: Fault, chance: random.Random) -> Fault:
     if fault.kind == "volatile text early":
         inside = chance.random() < 0.5
-        tokens = 0.0 if inside else chance.choice((0.0, 200.0, Even(low=300, high=1_500)))
+        tokens = chance.choice((0.0, 200.0, 1_000.0, Even(low=300, high=1_500)))
         return replace(fault, inside=inside, tokens=tokens, place=chance.choice(("system", "first")))
     if fault.kind == "summaries":
         summary, asked = chance.choice((600.0, 900.0, 1_500.0)), chance.random() < 0.7

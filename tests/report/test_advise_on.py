@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentaccel.demo import run as demo
-from agentaccel.policy import CachePolicy, Policy
+from agentaccel.policy import CachePolicy, Mode, Policy
 from agentaccel.report.advise import case
 from agentaccel.report.advise.case import case_of
 from agentaccel.report.advise.choose import advise
@@ -19,6 +19,7 @@ from agentaccel.report.advise.nouns import Advice, Talk
 from agentaccel.report.advise.reading import talks_of_store
 from agentaccel.trace.store import open_reader
 from benchmarks.advice import WITHIN, found
+from benchmarks.situations.amounts import Amount, Even
 from benchmarks.workloads import Workload, bundled, drive
 from tests.report.talks import NONE, growing, piece, renamed, talk, varied
 
@@ -89,6 +90,9 @@ def test_three_faults_that_hide_each_other_are_all_named() -> None:
     assert len({one.saving for one in said}) == 1
 
 
+CLOCK = next(one for one in WORKLOADS if one.fault is not None and one.fault.kind == "volatile text early")
+
+
 # --- workloads with agentaccel on -------------------------------------------------------------------------------------
 
 
@@ -115,9 +119,20 @@ def test_healthy_workloads_stay_silent(workload: Workload, seed: int, tmp_path: 
     assert found(varied(workload, seed), tmp_path, mode="on").advice == ()
 
 
-# --- how a workload is replayed ---------------------------------------------------------------------------------------
+LONG = [0.0, 200.0, 500.0, 1_500.0, Even(low=300, high=1_500)]
 
-CLOCK = next(one for one in WORKLOADS if one.fault is not None and one.fault.kind == "volatile text early")
+
+@pytest.mark.parametrize("mode", ["observe", "on"])
+@pytest.mark.parametrize("place", ["system", "first"])
+@pytest.mark.parametrize("tokens", LONG, ids=str)
+def test_of_a_block_only_what_changes_is_moved(tokens: Amount, place: str, mode: Mode, tmp_path: Path) -> None:
+    """Text that was looked up stands inside the instructions or the question, of one length or of any."""
+    assert CLOCK.fault is not None
+    fault = replace(CLOCK.fault, tokens=tokens, inside=True, place=place)
+    assert found(replace(CLOCK, fault=fault), tmp_path, mode=mode).wrong() == []
+
+
+# --- how a workload is replayed ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ttl", ["auto", "5m", "1h"])

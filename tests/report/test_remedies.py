@@ -90,6 +90,20 @@ def test_a_clock_of_minutes_changes_once_a_session() -> None:
     assert [one.where for one in volatile_early(told)] == ["system[0]"]
 
 
+def test_of_a_block_that_partly_changes_the_rest_stays() -> None:
+    """The drift says how much; where nearly all of it changed, all of it is moved."""
+    plain = talk([[piece(f"S {n}", 3_000), *prompt] for n, prompt in enumerate(growing(5))], STATIC)
+    size = plain.requests[0].step.prefix.prompt.segments[0].size
+    for changed, tokens in ((size // 3, 2_000), (size - 100, 0)):
+        drift = Drift(level="system", where="system[0].text", likely="edited text", bytes=changed)
+        told = tuple(replace(one, turn=replace(one.turn, drift=drift)) for one in plain.requests)
+        (mended,) = volatile_early([replace(plain, requests=told)])
+        for one, was in zip(mended.talks[0].requests, plain.requests, strict=True):
+            first = one.step.prefix.prompt.segments[0]
+            assert (one.step.tokens[0] if first.level == "system" else 0) == pytest.approx(tokens, abs=50)
+            assert one.step.total == was.step.total
+
+
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 

@@ -1,17 +1,21 @@
 """Volatile text early in the prompt, with that text moved behind the last marker.
 
 A place is volatile where it keeps changing from one request of a session to the next, while something behind it stays.
-A block that holds a clock, a date, an id or a counter changes as a whole as far as its hash tells. Only a stamp in it
-is taken to change, and the block stays, where the recorded drift says so, all its versions are of about one size, and
-nothing else that stays can be what the agent is told there: volatile text in a block of its own stands beside that.
+A block that holds a clock, a date, an id or a counter changes as a whole as far as its hash tells. How much of it
+changes the recorded drift tells: that is moved, and the rest stays unless it is short. Where it
+does not tell, only a stamp is taken to change if the drift says that there is one, all versions of the block are of
+about one size, and nothing else that stays can be what the agent is told there: volatile text in a block of its own
+stands beside that.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from statistics import median
 
 from agentaccel.canonical import digest
 from agentaccel.replay.runs import Step
@@ -27,6 +31,12 @@ STAMP_BYTES = 16
 
 STAMP_SENTENCE = 64
 """Bytes of the block that a stamp becomes at the end of the prompt: the stamp, a few words around it and the JSON."""
+
+STAMP_PIECES = 128
+"""Bytes that the drift calls changed where it is a stamp that changed: two pieces, if it lies across their border."""
+
+LEAST_LEFT = 256
+"""Bytes of a block that do not change, from which it is worth leaving them where they are."""
 
 _OFTEN = 2
 """Changes within one session from which a place is volatile; an edit changes it once."""
@@ -60,17 +70,15 @@ def volatile_early(talks: Talks) -> Iterator[Mended]:
         return
     stamped = {level for talk in talks for one in talk.requests for level in _stamped(one)}
     seen = {place: one for place, one in _places(talks).items() if one.volatile(place[0] in stamped)}
-    told = _told(talks, seen)
-    stamps = {place for place, one in seen.items() if one.steady and place[0] in stamped and place not in told}
-    moved = {place for place in seen if place not in stamps and place[0] != "tools"}
-    if not stamps and not moved:
+    volatile = _volatile(talks, seen, stamped)
+    if not volatile.stamps and not volatile.stays:
         return
-    where = ", ".join(sorted(_named(place) for place in stamps | moved))
+    where = ", ".join(sorted(map(_named, {*volatile.stamps, *volatile.stays})))
     yield Mended(
         kind="volatile text early",
         where=where,
         todo=f"Move what changes in {where} to the end of the last message, behind the last marker.",
-        talks=tuple(with_parts(talk, partial(_moved, talk, stamps, moved)) for talk in talks),
+        talks=tuple(with_parts(talk, partial(_moved, talk, volatile)) for talk in talks),
     )
 
 
@@ -134,19 +142,72 @@ def _named(place: Path) -> str:
     return f"tool {place[1]}" if place[0] == "tools" else show_path(place)
 
 
+# --- how much of a place changes --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Volatile:
+    """The places to mend."""
+
+    stamps: frozenset[Path]
+    """Of which a stamp moves."""
+    stays: Mapping[Path, int]
+    """Of which more moves, with the bytes that stay."""
+
+
+def _volatile(talks: Talks, seen: Mapping[Path, _Seen], stamped: set[str]) -> _Volatile:
+    told, known = _told(talks, seen), _known(talks)
+    stamps, stays = set[Path](), dict[Path, int]()
+    for place, one in seen.items():
+        drifts = known.get(place)
+        stamp = not drifts and place not in told
+        if drifts:
+            stamp = median(changed for changed, _ in drifts) <= STAMP_PIECES
+        if stamp and place[0] in stamped and one.steady:
+            stamps.add(place)
+        elif place[0] != "tools":
+            left = round(median(size - changed for changed, size in drifts)) if drifts else 0
+            stays[place] = left if left >= LEAST_LEFT else 0
+    return _Volatile(frozenset(stamps), stays)
+
+
+def _known(talks: Talks) -> dict[Path, list[tuple[int, int]]]:
+    """Of places by the drifts in them: how many bytes changed, and how many there were."""
+    told: dict[Path, list[tuple[int, int]]] = {}
+    for request in (one for talk in talks for one in talk.requests):
+        drift = request.turn.drift
+        if drift is None or drift.bytes is None or not (found := _PLACE.match(drift.where)):
+            continue
+        level, number, block = found[1], int(found[2] or 0), int(found[3] or 0)
+        place: Path = (level, number) if level == "system" else (level, number, "content", block)
+        segment = _by_place(request.step).get(place)
+        if segment is not None:
+            told.setdefault(place, []).append((drift.bytes, segment.size))
+    return told
+
+
+_PLACE = re.compile(r"(system|messages)(?:\[(\d+)\])?(?:\.content(?:\[(\d+)\])?)?")
+"""A block as the drift names it; content and a system prompt that are strings are one block."""
+
+
 # --- moving what changes ----------------------------------------------------------------------------------------------
 
 
-def _moved(talk: Talk, stamps: set[Path], moved: set[Path], step: Step) -> list[Part]:
+def _moved(talk: Talk, volatile: _Volatile, step: Step) -> list[Part]:
     stay: list[Part] = []
     last: list[Part] = []
     rate = step.total / max(step.prefix.size, 1)
     for place, part in zip(_places_of(step), parts_of(step), strict=True):
-        if place in stamps:
-            tokens = min(round(STAMP_SENTENCE * rate), part.tokens)
-            stay.append(replace(part, segment=_without_stamp(part.segment, place, talk)))
-            last.append(_at_the_end(part.segment, tokens))
-        elif place in moved:
+        left = volatile.stays.get(place)
+        if place in volatile.stamps:
+            # It leaves the block about as long as it was: words that point to it take its place.
+            stay.append(_kept(part, place, talk, str(part.segment.size // STAMP_BYTES)))
+            last.append(_at_the_end(part.segment, min(round(STAMP_SENTENCE * rate), part.tokens)))
+        elif left:
+            tokens = min(round(left * rate), part.tokens)
+            stay.append(replace(_kept(part, place, talk), tokens=tokens))
+            last.append(_at_the_end(part.segment, part.tokens - tokens))
+        elif left is not None:
             if stay and part.lifetimes:
                 stay[-1] = replace(stay[-1], lifetimes=(*stay[-1].lifetimes, *part.lifetimes)[:1])
             last.append(_at_the_end(part.segment, part.tokens))
@@ -160,10 +221,10 @@ def _places_of(step: Step) -> Sequence[Path]:
     return [("tools", one.name) if one.level == "tools" else one.path for one in segments]
 
 
-def _without_stamp(segment: Segment, place: Path, talk: Talk) -> Segment:
-    """`segment` with the identity of what stays of it, which sessions are taken to share outside the messages."""
-    scope = talk.id if segment.level == "messages" else talk.workload
-    return segment._replace(digest=digest(f"{scope}/{_named(place)}/{segment.size // STAMP_BYTES}".encode()))
+def _kept(part: Part, place: Path, talk: Talk, version: str = "") -> Part:
+    """`part` with the identity of what stays of it, which sessions are taken to share outside the messages."""
+    scope = talk.id if part.segment.level == "messages" else talk.workload
+    return replace(part, segment=part.segment._replace(digest=digest(f"{scope}/{_named(place)}/{version}".encode())))
 
 
 def _behind(stay: Sequence[Part], last: Sequence[Part]) -> Iterator[Part]:
