@@ -64,6 +64,7 @@ def test_without_its_remedy_a_fault_is_not_found(
     assert found(workload, tmp_path, others).wrong()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("workload", WORKLOADS, ids=named)
 def test_other_sizes_models_and_seeds_change_nothing(workload: Workload, seed: int, tmp_path: Path) -> None:

@@ -102,6 +102,7 @@ def test_what_agentaccel_cannot_mend_is_named_first(workload: Workload, tmp_path
     assert found(workload, tmp_path, mode="on").wrong() == []
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("workload", LEFT, ids=named)
 def test_other_sizes_models_and_seeds_change_nothing(workload: Workload, tmp_path: Path) -> None:
     result = found(varied(workload, 1), tmp_path, mode="on")
@@ -113,7 +114,7 @@ def test_what_agentaccel_mends_is_not_named(workload: Workload, tmp_path: Path) 
     assert found(workload, tmp_path, mode="on").advice == ()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 8))])
 @pytest.mark.parametrize("workload", HEALTHY, ids=named)
 def test_healthy_workloads_stay_silent(workload: Workload, seed: int, tmp_path: Path) -> None:
     assert found(varied(workload, seed), tmp_path, mode="on").advice == ()
@@ -122,7 +123,7 @@ def test_healthy_workloads_stay_silent(workload: Workload, seed: int, tmp_path: 
 LONG = [0.0, 200.0, 500.0, 1_500.0, Even(low=300, high=1_500)]
 
 
-@pytest.mark.parametrize("mode", ["observe", "on"])
+@pytest.mark.parametrize("mode", [pytest.param("observe", marks=pytest.mark.soak), "on"])
 @pytest.mark.parametrize("place", ["system", "first"])
 @pytest.mark.parametrize("tokens", LONG, ids=str)
 def test_of_a_block_only_what_changes_is_moved(tokens: Amount, place: str, mode: Mode, tmp_path: Path) -> None:
@@ -135,7 +136,7 @@ def test_of_a_block_only_what_changes_is_moved(tokens: Amount, place: str, mode:
 # --- how a workload is replayed ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ttl", ["auto", "5m", "1h"])
+@pytest.mark.parametrize("ttl", [pytest.param("auto", marks=pytest.mark.soak), "5m", "1h"])
 def test_the_policy_that_was_recorded_is_the_one_that_plans_anew(
     ttl: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
