@@ -8,7 +8,7 @@ import pytest
 
 from tests.mutants import Mutant, survives
 
-REQUEST, PLAN = "providers/anthropic/request.py", "cache/plan.py"
+REQUEST, BLOCKS, PLAN = "providers/anthropic/request.py", "providers/anthropic/blocks.py", "cache/plan.py"
 
 LEGALITY = (
     Mutant(
@@ -25,7 +25,7 @@ LEGALITY = (
     ),
     Mutant(
         guard="a nested marker that is not counted",
-        file=REQUEST,
+        file=BLOCKS,
         old="self._inner(value, (*path, name)) if name in _HOLDS_BLOCKS else value",
         new="value",
     ),
@@ -37,20 +37,20 @@ LEGALITY = (
     ),
     Mutant(
         guard="a marker on thinking",
-        file=REQUEST,
-        old="return kind in self.facts.markable_blocks",
+        file=BLOCKS,
+        old="return kind in facts.markable_blocks",
         new="return True",
     ),
     Mutant(
         guard="a marker on empty text",
-        file=REQUEST,
-        old="""return isinstance(block.get("text"), str) and bool(block["text"].strip())""",
+        file=BLOCKS,
+        old="""return isinstance(text, str) and text != "" and not text.isspace()""",
         new="return True",
     ),
     Mutant(
         guard="a marker on a deferred tool",
-        file=REQUEST,
-        old="            if deferred:\n",
+        file=BLOCKS,
+        old="""            if tool.get("defer_loading") is True:\n""",
         new="            if False:\n",
     ),
     Mutant(
@@ -62,8 +62,8 @@ LEGALITY = (
     Mutant(
         guard="doing nothing",
         file=PLAN,
-        old="chosen = _choose(scene, candidates, room) if room > 0 else ()",
-        new="chosen = ()",
+        old="chosen, cost = _choose(scene, candidates, room, bare)",
+        new="chosen, cost = (), bare",
     ),
 )
 
