@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import signal
@@ -37,7 +38,9 @@ def test_the_files_of_the_page_load():
 def test_the_command_serves_until_it_is_interrupted():
     """Its first line is the URL; its last are the totals."""
     command = [sys.executable, "-m", "agentaccel.emulator", "--model", "claude-sonnet-5"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+    # A job that was started in the background ignores interruptions, and its children would, too.
+    heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, bufsize=1, preexec_fn=heard) as process:
         url = process.stdout.readline().strip()
         with urllib.request.urlopen(f"{url}/_ctl/counters", timeout=10) as reply:
             assert json.load(reply)["total"]["requests"] == 0
