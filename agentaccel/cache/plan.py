@@ -82,7 +82,7 @@ def _candidates(scene: Scene) -> list[Candidate]:
 
 
 _MOST_CANDIDATES = 8
-"""Places weighed against one another: four can be marked, and every set of them is looked at."""
+"""Places weighed against one another; four can be marked."""
 
 
 def _ttl_at(scene: Scene, at: int) -> Ttl | None:
@@ -135,10 +135,6 @@ def _sets(scene: Scene, candidates: Sequence[Candidate], room: int) -> Iterator[
         else:
             for others in combinations(before, room - 1):
                 yield (*others, last)
-
-
-def _marker(prefix: Prefixes, one: Candidate) -> Marker:
-    return Marker(path=_path(prefix, one.at), ttl=one.mark.ttl, reason=one.reason, ours=True)
 
 
 def _path(prefix: Prefixes, at: int) -> tuple[str | int, ...]:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
+from agentaccel.cli.options import format_option, layout, prices_option, read_prices
 from agentaccel.cli.replay_text import notes_of, to_markdown, to_text
-from agentaccel.cli.report import MAX_WIDTH, MIN_WIDTH, read_prices
 from agentaccel.errors import AgentAccelError, TraceError
 from agentaccel.facts import lifetimes, platforms
 from agentaccel.replay.compare import Compared, columns_of, compare
@@ -42,15 +42,8 @@ Progress = Callable[[str, int, int], None]
     help="Draw times that are not recorded from this stated pace; by default from each.",
 )
 @click.option("--seed", type=int, default=0, help="Seed of the drawn times.")
-@click.option(
-    "--format", "form", type=click.Choice(("text", "markdown", "json")), default="text", help="How to show it."
-)
-@click.option(
-    "--prices",
-    "price_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help='Your prices: JSON like {"MODEL": {"input": 3, "output": 15}}, USD per million tokens.',
-)
+@format_option
+@prices_option
 def replay_command(
     traces: tuple[Path, ...],
     model: str | None,
@@ -92,11 +85,8 @@ def _shown(found: list[Compared], notes: list[str], form: str) -> str:
         return json.dumps({"sources": [asdict(one) for one in found], "notes": notes}, indent=2) + "\n"
     if form == "markdown":
         return to_markdown(found, notes)
-    from rich.console import Console
-
-    console = Console()  # knows the terminal's width, and NO_COLOR
-    width = min(max(console.width, MIN_WIDTH), MAX_WIDTH) if console.is_terminal else 80
-    return to_text(found, notes, width, color=console.is_terminal and not console.no_color)
+    width, color = layout()
+    return to_text(found, notes, width, color=color)
 
 
 @contextlib.contextmanager

@@ -14,8 +14,8 @@ from typing import get_args
 import click
 
 from agentaccel.cache.price import Override
+from agentaccel.cli.options import format_option, layout, prices_option, read_prices
 from agentaccel.errors import AgentAccelError, TraceError
-from agentaccel.policy import Policy
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report import By, Report, render_markdown, render_text, to_json
 from agentaccel.report import report as fold
@@ -25,24 +25,14 @@ from agentaccel.trace.importers import ImportTally, Progress, read_logs
 SQLITE_MAGIC = b"SQLite format 3\x00"
 """The first bytes of every trace store."""
 
-MIN_WIDTH, MAX_WIDTH = 60, 120
-"""Columns between which the text form is laid out well."""
-
 
 @click.command("report")
 @click.argument("sources", nargs=-1, metavar="[STORE | LOGS]...", type=click.Path(path_type=Path))
 @click.option("--by", type=click.Choice(get_args(By)), default="session", help="What to group by.")
 @click.option("--causes", is_flag=True, help="Show the causes of misses by group, and the largest misses.")
 @click.option("--advise", is_flag=True, help="Say what to change first, with the expected saving.")
-@click.option(
-    "--format", "form", type=click.Choice(("text", "markdown", "json")), default="text", help="How to show it."
-)
-@click.option(
-    "--prices",
-    "price_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help='Your prices: JSON like {"MODEL": {"input": 3, "output": 15}}, USD per million tokens.',
-)
+@format_option
+@prices_option
 def report_command(
     sources: tuple[Path, ...], by: By, causes: bool, advise: bool, form: str, price_file: Path | None
 ) -> None:
@@ -61,21 +51,6 @@ def report_command(
             click.echo(WHAT_TO_DO, err=True, nl=False)
         sys.exit(2)
     click.echo(_shown(found, form), nl=False)
-
-
-def read_prices(path: Path | None) -> Override | None:
-    """The user's prices, checked as a policy's are. Raises TraceError for a file that holds none."""
-    if path is None:
-        return None
-    try:
-        prices: Override = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TraceError(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise TraceError(f"{path} is not JSON: {error}") from error
-    if not isinstance(prices, dict) or not all(isinstance(price, dict) for price in prices.values()):
-        raise TraceError(f'{path} must hold prices by model, such as {{"MODEL": {{"input": 3, "output": 15}}}}')
-    return Policy(prices=prices).prices
 
 
 def _are_logs(sources: tuple[Path, ...]) -> bool:
@@ -157,8 +132,5 @@ def _shown(report: Report, form: str) -> str:
         return json.dumps(to_json(report), indent=2) + "\n"
     if form == "markdown":
         return render_markdown(report)
-    from rich.console import Console
-
-    console = Console()  # knows the terminal's width, and NO_COLOR
-    width = min(max(console.width, MIN_WIDTH), MAX_WIDTH) if console.is_terminal else 80
-    return render_text(report, width, color=console.is_terminal and not console.no_color)
+    width, color = layout()
+    return render_text(report, width, color=color)
