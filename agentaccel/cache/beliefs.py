@@ -70,7 +70,7 @@ class Beliefs:
         return Beliefs(counts)
 
     def learned(self, seen: Iterable[Observation]) -> Beliefs:
-        """These beliefs of a workload once a session of it has shown `seen`, as the trace store adds it up.
+        """These beliefs of a workload once a session of it has shown `seen`.
 
         The past counts for at most so many occasions (`remembered`), so that a workload can change its ways.
         """

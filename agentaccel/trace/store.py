@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from agentaccel.cache.beliefs import Beliefs, remembered
+from agentaccel.cache.beliefs import Beliefs
 from agentaccel.errors import TraceError
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.chains import Chains, Ends
@@ -95,10 +95,7 @@ class Store:
     def beliefs(self, workload: str) -> Beliefs:
         """What all sessions of `workload` have shown."""
         with self._database.using() as connection:
-            rows = connection.execute(
-                "SELECT topic, yes, n FROM beliefs WHERE workload = ?", (text(workload),)
-            ).fetchall()
-        return Beliefs({topic: (yes, n) for topic, yes, n in rows})
+            return _beliefs(connection, text(workload))
 
     def beginning_last_used(self, hash_: bytes) -> float | None:
         """When a session that begins so was last answered."""
@@ -159,11 +156,10 @@ class Store:
             " ON CONFLICT (hash, session) DO UPDATE SET at = excluded.at, passed = 0, messages = excluded.messages",
             [(hash_, name, at, write.messages) for hash_ in write.lineage],
         )
+        known = _beliefs(connection, workload).learned(write.learned).counts
         connection.executemany(
-            "INSERT INTO beliefs (workload, topic, yes, n) VALUES (?1, ?2, ?3, ?4)"
-            " ON CONFLICT (workload, topic) DO UPDATE SET"
-            " yes = yes * min(1.0, ?5 / max(n, 1.0)) + excluded.yes, n = min(n, ?5) + excluded.n",
-            [(workload, one.topic, one.yes, one.n, remembered(one.topic)) for one in write.learned],
+            "INSERT OR REPLACE INTO beliefs (workload, topic, yes, n) VALUES (?, ?, ?, ?)",
+            [(workload, topic, *known[topic]) for topic in {one.topic for one in write.learned}],
         )
         # An entry can be read from the first byte on, so that is when the prefix was last of use to others.
         seen = write.record.first_byte or write.record.finished or at
@@ -226,6 +222,11 @@ class Store:
         with self._database.using() as connection:
             connection.execute("VACUUM")
         return gone
+
+
+def _beliefs(connection: sqlite3.Connection, workload: str) -> Beliefs:
+    rows = connection.execute("SELECT topic, yes, n FROM beliefs WHERE workload = ?", (workload,))
+    return Beliefs({topic: (yes, n) for topic, yes, n in rows})
 
 
 @contextmanager
