@@ -6,12 +6,15 @@ provider's. `None` always means *not known* or *not reported*, never zero.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
-from agentaccel.facts import Level
+from agentaccel.facts import LEVELS, Level
 
 Path = tuple[str | int, ...]
 """Where a value stands in a request: ("messages", 3, "content", 0)."""
@@ -84,11 +87,27 @@ def agreeing(one: tuple[Segment, ...], other: tuple[Segment, ...]) -> int:
     return low
 
 
+path_of = attrgetter("path")
+"""Segments are in the order of their paths within a level, so one can be found by halving."""
+
+_RANKS = {level: rank for rank, level in enumerate(LEVELS)}
+
+
+def _rank(segment: Segment) -> int:
+    return _RANKS[segment.level]
+
+
+def level_starts(segments: tuple[Segment, ...]) -> tuple[int, int, int]:
+    """The index of the first segment of each level, or of what comes after an empty one."""
+    tools = bisect_left(segments, 1, key=_rank)
+    return 0, tools, bisect_left(segments, 2, lo=tools, key=_rank)
+
+
 STRETCH = 8
 """Messages that are looked up and hashed together once they are past."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Prompt:
     """A request as the prompt cache sees it: the segments and everything else that the cache key depends on."""
 
@@ -112,6 +131,11 @@ class Prompt:
     hashed them."""
     illegal: tuple[str, ...] = ()
     """Why the provider will reject the request as the user wrote it; empty where it is legal."""
+
+    @cached_property
+    def starts(self) -> tuple[int, int, int]:
+        """As `level_starts` of its segments."""
+        return level_starts(self.segments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

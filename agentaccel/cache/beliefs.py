@@ -13,8 +13,9 @@ Everything learned is a pair (yes, n) under a topic: *n* occasions, *yes* of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from agentaccel.facts import Priors, priors
 
@@ -38,8 +39,7 @@ def is_history(place: str) -> bool:
     return place.startswith("messages")
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(NamedTuple):
     """One thing that was seen: `yes` of `n` occasions under `topic`."""
 
     topic: str
@@ -53,16 +53,20 @@ class Beliefs:
 
     counts: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
-    def after(self, seen: Iterable[Observation], fade: float = 1.0) -> Beliefs:
+    def after(self, seen: Sequence[Observation], fade: float = 1.0) -> Beliefs:
         """These beliefs once `seen` was seen; the weight of what was seen before is multiplied by `fade`."""
+        if not seen:
+            return self
         counts = dict(self.counts)
-        for one in seen:
-            yes, n = counts.get(one.topic, (0.0, 0.0))
-            counts[one.topic] = (yes * fade + one.yes, n * fade + one.n)
+        for topic, more, of in seen:
+            yes, n = counts.get(topic, (0.0, 0.0))
+            counts[topic] = (yes * fade + more, n * fade + of)
         return Beliefs(counts)
 
     def joined(self, other: Beliefs) -> Beliefs:
         """These beliefs and what `other` counted."""
+        if not self.counts:
+            return other
         counts = dict(self.counts)
         for topic, (yes, n) in other.counts.items():
             held = counts.get(topic)

@@ -15,16 +15,16 @@ several lifetimes, the part up to the last marker of a longer lifetime is writte
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import CacheFacts
 from agentaccel.types import Expected
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A prefix that the provider is believed to hold."""
+class Entry(NamedTuple):
+    """A prefix that the provider is believed to hold. A named tuple, because every turn makes all of a path anew."""
 
     ttl: str
     """Label of its lifetime."""
@@ -53,8 +53,15 @@ class Ledger:
 
     def on(self, prefix: Prefixes) -> dict[int, Entry]:
         """The entries that this prompt begins with, by the segment that they end with."""
-        found = ((prefix.find(hash_, entry.at), entry) for hash_, entry in self.entries.items())
-        return {i: entry for i, entry in found if i >= 0}
+        hashes, found = prefix.hashes, dict[int, Entry]()
+        length = len(hashes)
+        for hash_, entry in self.entries.items():
+            i = entry.at
+            if not 0 <= i < length or hashes[i] != hash_:  # not where it was: the way of all but a few is this check
+                i = prefix.find(hash_, i)
+            if i >= 0:
+                found[i] = entry
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +103,22 @@ def charge(facts: CacheFacts, marks: Sequence[Mark], tokens: Tokens, *, hit: int
     read = done = tokens(hit)
     write: dict[str, float] = {}
     for ttl in reversed(facts.ttls):
-        last = next((mark.at for mark in reversed(marks) if mark.ttl == ttl.label), -1)
-        reach = tokens(last)
-        if reach > done:
-            write[ttl.label] = reach - done
-            done = reach
+        for mark in reversed(marks):
+            if mark.ttl == ttl.label:
+                reach = tokens(mark.at)
+                if reach > done:
+                    write[ttl.label] = reach - done
+                    done = reach
+                break
     return Expected(read=read, write=write, uncached=total - done)
 
 
 def _hit(prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool], positions: str) -> int:
-    return next((hit for mark in reversed(marks) if (hit := found(prefix, mark.at, live, positions)) >= 0), -1)
+    for mark in reversed(marks):
+        hit = found(prefix, mark.at, live, positions)
+        if hit >= 0:
+            return hit
+    return -1
 
 
 def found(prefix: Prefixes, at: int, live: Callable[[int], bool], positions: str) -> int:
@@ -130,8 +143,8 @@ def after(
     facts = prefix.facts
     seconds = {ttl.label: ttl.seconds for ttl in facts.ttls}
     entries = {hash_: entry for hash_, entry in ledger.entries.items() if entry.expires + _KEEP > started}
-    for i, entry in ledger.on(prefix).items():
-        if entry.live(started) and i <= done.hit:
+    for i, entry in ledger.on(prefix).items() if done.hit >= 0 else ():
+        if i <= done.hit and entry.live(started):
             expires = started + seconds.get(entry.ttl, 0.0)
             entries[prefix.hashes[i]] = Entry(entry.ttl, expires, entry.visible, entry.tokens, i)
     for mark in done.written:
@@ -143,7 +156,7 @@ def after(
     for i, count in exact.items():
         old = entries.get(prefix.hashes[i])
         if old is not None:
-            entries[prefix.hashes[i]] = replace(old, tokens=count)
+            entries[prefix.hashes[i]] = old._replace(tokens=count)
     return Ledger(_bounded(entries, prefix))
 
 

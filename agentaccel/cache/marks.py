@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from agentaccel.cache.beliefs import MANY_TURNS
 from agentaccel.cache.ledger import Mark, Tokens
-from agentaccel.cache.prefix import Prefixes, level_starts
+from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import LEVELS
-from agentaccel.types import Marker, Path, Prompt
+from agentaccel.types import Marker, Path, Prompt, path_of
 
 
 def marks_of(prefix: Prefixes, markers: Sequence[Marker]) -> tuple[Mark, ...]:
@@ -19,7 +20,11 @@ def marks_of(prefix: Prefixes, markers: Sequence[Marker]) -> tuple[Mark, ...]:
     The top-level marker stands on the last block that can carry one; where none can, it does nothing.
     """
     marks = [Mark(at, marker.ttl) for marker in markers if (at := _segment_at(prefix.prompt, marker.path)) is not None]
-    return tuple(sorted(marks, key=lambda mark: mark.at))
+    marks.sort(key=_at)
+    return tuple(marks)
+
+
+_at = attrgetter("at")
 
 
 def _segment_at(prompt: Prompt, path: Path) -> int | None:
@@ -27,19 +32,13 @@ def _segment_at(prompt: Prompt, path: Path) -> int | None:
     segments = prompt.segments
     if not path:
         return next((i for i in reversed(range(len(segments))) if segments[i].markable), None)
-    starts = (*level_starts(segments), len(segments))
-    level = LEVELS.index(path[0]) if path[0] in LEVELS else 0
-    if path[0] == "messages" and len(path) > 1:
-        low = bisect_left(segments, path[1], lo=starts[2], key=lambda segment: segment.path[1])
-    else:
-        low = starts[level]
-    for i in range(low, starts[level + 1]):
-        own = segments[i].path
-        if own == path[: len(own)]:
-            return i
-        if own[:2] > path[:2]:
-            break
-    return None
+    if path[0] not in LEVELS:
+        return None
+    level = LEVELS.index(path[0])
+    starts = (*prompt.starts, len(segments))
+    i = bisect_right(segments, path, lo=starts[level], hi=starts[level + 1], key=path_of) - 1
+    own = segments[i].path if i >= starts[level] else None
+    return i if own is not None and own == path[: len(own)] else None
 
 
 def reaching(tokens: Tokens, marks: Sequence[Mark], minimum: int) -> tuple[Mark, ...]:

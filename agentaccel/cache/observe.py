@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from agentaccel.cache.beliefs import Observation, is_history
 from agentaccel.cache.places import PARAMETERS, TAIL, TOOLS, find
-from agentaccel.cache.prefix import Prefixes, level_starts
+from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import Head, State, shared_length
 from agentaccel.canonical import chain, digest
 from agentaccel.facts import LEVELS
-from agentaccel.types import show_path
+from agentaccel.types import level_starts, show_path
 
 _MOST_HISTORY_PLACES = 8
 """Places in the messages that are watched at once: the last ones seen to change."""

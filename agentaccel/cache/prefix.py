@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -104,7 +103,7 @@ def prefixes(prompt: Prompt, facts: CacheFacts, before: Before | None = None) ->
     """
     segments = prompt.segments
     dropped = _dropped(segments) if facts.strips_thinking else frozenset[int]()
-    first = level_starts(segments)
+    first = prompt.starts
     starts = (*first, len(segments))
     apart = [i for i in range(starts[1]) if segments[i].kind in facts.system_tools]
     silent = dropped.union(apart) if apart else dropped
@@ -148,23 +147,10 @@ def _links(segments: tuple[Segment, ...], places: range, parent: bytes, silent: 
     return hashes
 
 
-def level_starts(segments: tuple[Segment, ...]) -> tuple[int, int, int]:
-    """The index of the first segment of each level, or of what comes after an empty one."""
-    tools = bisect_left(segments, 1, key=_rank)
-    return 0, tools, bisect_left(segments, 2, lo=tools, key=_rank)
-
-
 def _known(before: Before, segments: tuple[Segment, ...], seeds: tuple[bytes, ...], starts: tuple[int, ...]) -> int:
     """Segments at the start whose hashes are those of `before`: up to the first that differs, or what it breaks."""
     broken = (start for start, old, new in zip(starts, before.seeds, seeds, strict=False) if old != new)
     return min(agreeing(before.segments, segments), next(broken, len(segments)))
-
-
-_RANKS = {level: rank for rank, level in enumerate(LEVELS)}
-
-
-def _rank(segment: Segment) -> int:
-    return _RANKS[segment.level]
 
 
 def _seeds(prompt: Prompt, facts: CacheFacts, before: Before | None) -> tuple[bytes, ...]:

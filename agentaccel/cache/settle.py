@@ -74,33 +74,35 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
         tokens = scale(prefix, known, state.seen.bytes_per_token(prefix.prompt.model), usage.input)
     ours = state.ours or sent.ours
     shadow, as_written = ledger, usage
-    if ours:
+    if ours and not sent.written_marks and not state.shadow.entries:
+        # Nothing of the user's was ever cached: all of it would have been sent anew.
+        shadow, as_written = state.shadow, Usage(input=usage.input, read=0, write={}, output=usage.output)
+    elif ours:
         shadow_bill = _as_written(state, sent, actual.hit, tokens)
         shadow = after(state.shadow, prefix, shadow_bill, started=sent.started, visible=sent.visible, exact={})
         as_written = _usage(shadow_bill.expected, usage)
-    gone_on = _going_on(state, sent, observed)
+    turn, size, pace = turn_of(prefix.prompt), _size(prefix, usage), _pace(observed, usage)
     reusable = _reusable(held, head, prefix, tokens)
     return Settled(
-        state=replace(
-            state,
+        state=State(
             turns=state.turns + 1,
             ledger=ledger,
             shadow=shadow,
-            seen=_seen(state, observed, usage).after(_size(prefix, usage)),
+            seen=_seen(state, observed, pace).after(size),
             variants=observed.variants,
             cut=observed.cut,
             ours=ours,
             last_started=sent.started,
             last_visible=sent.visible,
             last_lifetime=_lifetime(sent),
-            last_turn=turn_of(prefix.prompt),
+            last_turn=turn,
             born=state.born if state.turns else prefix.prompt.messages,
         ),
         expected=predicted.expected,
         as_written=as_written if usage.input is not None else None,
         reusable=None if usage.input is None else reusable,
         misses=tuple(_misses(state, head, sent, predicted, reusable, tokens)),
-        learned=(*_lasting(observed), *_size(prefix, usage), *gone_on),
+        learned=(*_lasting(observed), *size, *_going_on(state, turn, observed, pace)),
     )
 
 
@@ -184,19 +186,17 @@ def _lasting(observed: Observed) -> tuple[Observation, ...]:
     return tuple(one for one in observed.stability if not is_history(one.topic.removeprefix("stable/")))
 
 
-def _seen(state: State, observed: Observed, usage: Usage) -> Beliefs:
+def _seen(state: State, observed: Observed, pace: Sequence[Observation]) -> Beliefs:
     """The session's own observations after this request; a gap is remembered longer than a change."""
-    changed = state.seen.after(observed.stability, priors().memory)
-    return changed.after(_pace(observed, usage), priors().pace_memory)
+    return state.seen.after(observed.stability, priors().memory).after(pace, priors().pace_memory)
 
 
-def _going_on(state: State, sent: Sent, observed: Observed) -> tuple[Observation, ...]:
+def _going_on(state: State, turn: int, observed: Observed, pace: Sequence[Observation]) -> tuple[Observation, ...]:
     """That this request was made, that the one before was followed by it, and what the gap between them showed."""
-    made = Observation(goes_on_topic(turn_of(sent.prefix.prompt)), 0.0, 1.0)
+    made = Observation(goes_on_topic(turn), 0.0, 1.0)
     if observed.in_time is None:
         return (made,)
-    followed = Observation(goes_on_topic(state.last_turn), 1.0, 0.0)
-    return made, followed, *_pace(observed, sent.usage)
+    return made, Observation(goes_on_topic(state.last_turn), 1.0, 0.0), *pace
 
 
 def _pace(observed: Observed, usage: Usage) -> tuple[Observation, ...]:

@@ -17,6 +17,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.ledger import Mark, charge, found
@@ -45,8 +46,7 @@ class View:
     """The user's choice of lifetime, or "auto" for the provider's default."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A segment that could carry a marker of ours."""
 
     mark: Mark
@@ -87,6 +87,8 @@ class Scene:
     """That another session begins with the whole prompt in time; 0 where it is not a first one."""
     gain: float
     """What a token read from an entry of ours saves over writing it then: w - r."""
+    kept: float
+    """Tokens of the static part that are warm, each prefix as likely as it comes back: the most of them."""
     _tokens: dict[int, float] = field(default_factory=dict)
     _found: dict[int, int] = field(default_factory=dict)
 
@@ -96,12 +98,7 @@ class Scene:
         return len(self.prefix.hashes) - 1
 
     def survives(self, i: int) -> float:
-        value = 1.0
-        for start, probability in self.survival:
-            if start > i:
-                break
-            value = probability
-        return value
+        return survives(self.survival, i)
 
     def tokens(self, i: int) -> float:
         """Tokens of the prefix that ends with segment i, inclusive; 0 for -1."""
@@ -110,33 +107,39 @@ class Scene:
             tokens = self._tokens[i] = self.scale(i)
         return tokens
 
-    def live(self, i: int) -> bool:
-        return i in self.warm
-
     def found(self, at: int) -> int:
         """The longest prefix believed to be held that a marker at `at` finds; -1 where it finds none."""
         hit = self._found.get(at)
         if hit is None:
             near = self.warm and self.warm[0] <= at
-            hit = found(self.prefix, at, self.live, self.facts.lookback_planned) if near else -1
+            hit = found(self.prefix, at, self.warm.__contains__, self.facts.lookback_planned) if near else -1
             self._found[at] = hit
         return hit
 
-    def held_before(self, end: int, marks: Sequence[Mark]) -> int:
-        """The last segment before `end` whose prefix is held once `marks` are written; -1 where there is none."""
-        i = bisect_left(self.warm, end) - 1
-        held = self.warm[i] if i >= 0 else -1
-        for mark in reversed(marks):
-            if mark.at < end:
-                return max(held, mark.at)
-        return held
+    def held_before(self, end: int, written: Sequence[int]) -> int:
+        """The last segment before `end` whose prefix is held once those up to `written` are; -1 where there is none."""
+        i, j = bisect_left(self.warm, end), bisect_left(written, end)
+        held, fresh = self.warm[i - 1] if i else -1, written[j - 1] if j else -1
+        return max(held, fresh)
+
+
+def survives(survival: Sequence[tuple[int, float]], i: int) -> float:
+    """The probability that the prefix up to i comes back, by the steps of `survival`."""
+    value = 1.0
+    for start, probability in survival:
+        if start > i:
+            break
+        value = probability
+    return value
 
 
 def scene_of(prefix: Prefixes, view: View) -> Scene:
     prompt, facts, entries = prefix.prompt, prefix.facts, view.state.ledger.on(prefix)
     _, system, messages = prefix.starts
-    turn, beliefs = turn_of(prompt), view.beliefs
+    turn, beliefs, now = turn_of(prompt), view.beliefs, view.now
     repeated = 0.0 if turn else beliefs.repeated()
+    steps = survival(prefix, view)
+    warm = tuple(sorted([i for i, entry in entries.items() if entry.visible <= now < entry.expires]))
     tokens = scale(prefix, {i: entry.tokens for i, entry in entries.items()}, beliefs.bytes_per_token(prompt.model))
     existing = marks_of(prefix, prompt.markers) if prompt.markers else ()
     ttl = facts.ttl(view.ttl) or facts.ttls[0]
@@ -145,17 +148,18 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
         view=view,
         facts=facts,
         scale=tokens,
-        survival=survival(prefix, view),
+        survival=steps,
         existing=existing,
         counting=tuple(mark for mark in existing if reaches_minimum(tokens, facts, mark.at)),
         ttl=ttl,
         tools=system - 1,
         static=messages - 1,
-        warm=tuple(sorted(i for i, entry in entries.items() if entry.live(view.now))),
+        warm=warm,
         going_on=beliefs.goes_on(turn, tools=system > 0),
         shared=max(beliefs.shared(), repeated),
         repeated=repeated,
         gain=ttl.write - facts.read,
+        kept=max([tokens(i) * survives(steps, i) for i in warm if i < messages], default=0.0),
     )
 
 
@@ -220,13 +224,13 @@ def expected_cost(scene: Scene, chosen: Sequence[Candidate]) -> float:
     marks = _marks(scene, chosen)
     hit = _hit(scene, marks)
     if not marks or marks[0].ttl == marks[-1].ttl:  # longer lifetimes come first, so all are the same
-        cost, cold = _prices(scene, marks, scene.tokens(hit))
+        cost, cold = _prices(scene, marks, scene.tokens(hit) if hit >= 0 else 0.0)
     else:
         cost, cold = _price(scene, marks, hit), _price(scene, marks, -1)
     if hit >= 0:
         alive = priors().entry_alive
         cost = alive * cost + (1 - alive) * cold
-    return cost - _worth(scene, [mark for mark in marks if mark.at > hit])
+    return cost - _worth(scene, [mark.at for mark in marks if mark.at > hit])
 
 
 def _prices(scene: Scene, marks: Sequence[Mark], read: float) -> tuple[float, float]:
@@ -251,19 +255,22 @@ def _price(scene: Scene, marks: Sequence[Mark], hit: int) -> float:
     return cost
 
 
-def _worth(scene: Scene, marks: Sequence[Mark]) -> float:
-    """What entries on this prompt's path are expected to save later, `marks` being written, in uncached tokens."""
+def _worth(scene: Scene, written: Sequence[int]) -> float:
+    """What entries on this prompt's path are expected to save later, in uncached tokens; `written` end those new."""
     own = before = 0.0
     for n, (_, comes_back) in enumerate(scene.survival, 1):
         end = scene.survival[n][0] if n < len(scene.survival) else scene.last + 1
-        tokens = scene.tokens(scene.held_before(end, marks))
+        tokens = scene.tokens(scene.held_before(end, written))
         if tokens > before:
             own += (tokens - before) * comes_back
             before = tokens
-    static = [at for at in (*(mark.at for mark in marks), *scene.warm) if at <= scene.static]
-    shared = max([scene.tokens(at) * scene.survives(at) for at in static], default=0.0)
+    shared = scene.kept
+    for at in written:
+        if at > scene.static:
+            break
+        shared = max(shared, scene.tokens(at) * scene.survives(at))
     again = 0.0
     if scene.repeated:
-        last = scene.held_before(scene.last + 1, marks)
+        last = scene.held_before(scene.last + 1, written)
         again = scene.repeated * max(scene.tokens(last) * scene.survives(last) - shared, 0.0)
     return scene.gain * (scene.going_on * own + scene.shared * shared + again)

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Any
 
-from agentaccel.cache.prefix import level_starts
-from agentaccel.canonical import ROOT, digest, link
-from agentaccel.types import STRETCH, Prompt, Segment
+from agentaccel.canonical import digest, link
+from agentaccel.types import STRETCH, Prompt, path_of
 
 _FARTHEST_REWIND = 64
 """Messages that a rewind may take back and still be recognised by its end; farther ones by the first exchange."""
@@ -26,11 +24,9 @@ class Lineage:
     def __init__(self, prompt: Prompt, tenant: str | None = None) -> None:
         self._segments = prompt.segments
         self._tenant = digest(tenant.encode("utf-8", "replace")) if tenant else None
-        self._start = level_starts(prompt.segments)[2]
+        self._start = prompt.starts[2]
         self._stretches = prompt.stretches
         self._length = prompt.messages if self._start < len(prompt.segments) else 0
-        self._past: list[bytes] = [ROOT]
-        """The chain after each whole stretch, as far as it was asked for."""
 
     def __len__(self) -> int:
         """How many messages there are."""
@@ -39,12 +35,12 @@ class Lineage:
     def __getitem__(self, message: int) -> bytes:
         """The hash after `message`, inclusive; negative ones count from the end."""
         message = range(self._length)[message]
-        stretch = message // STRETCH
-        while len(self._past) <= stretch:
-            done = len(self._past) - 1
-            whole = self._stretches[done] if done < len(self._stretches) else self._digest(done * STRETCH, STRETCH)
-            self._past.append(link(self._past[-1], whole))
-        hash_ = link(self._past[stretch], self._digest(stretch * STRETCH, message % STRETCH + 1))
+        whole = message // STRETCH
+        missing = range(len(self._stretches), whole)
+        if missing:
+            self._stretches += tuple([self._digest(stretch * STRETCH, STRETCH) for stretch in missing])
+        last = self._digest(whole * STRETCH, message % STRETCH + 1)
+        hash_ = digest(b"".join((*self._stretches[:whole], last)))
         return link(hash_, self._tenant) if self._tenant is not None else hash_
 
     def _digest(self, first: int, count: int) -> bytes:
@@ -54,7 +50,7 @@ class Lineage:
 
     def _begin(self, message: int) -> int:
         """The first segment of `message`."""
-        return bisect_left(self._segments, message, lo=self._start, key=_message)
+        return bisect_left(self._segments, ("messages", message), lo=self._start, key=path_of)
 
     def _reply(self, messages: range) -> int | None:
         """The first of `messages` that is the model's."""
@@ -89,7 +85,3 @@ class Lineage:
         first = self._reply(range(born, self._length))
         chosen = [self._length - 1, *(reply for reply in (last, first) if reply is not None)]
         return tuple(dict.fromkeys(self[message] for message in chosen))
-
-
-def _message(segment: Segment) -> Any:
-    return segment.path[1]

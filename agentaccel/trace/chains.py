@@ -6,9 +6,8 @@ import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable
 
-from agentaccel.cache.prefix import level_starts
 from agentaccel.trace.record import TurnWrite, text
-from agentaccel.types import Segment, agreeing
+from agentaccel.types import Segment, agreeing, level_starts
 
 _MOST_SESSIONS = 1024
 """Sessions of which it is remembered where the chains of the last turn end."""

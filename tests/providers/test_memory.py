@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -177,7 +178,7 @@ def test_lineage_is_the_same_whoever_hashed_the_stretches(messages: int, edited:
 
 
 def _fields(prompt: Any) -> Json:
-    return {name: getattr(prompt, name) for name in prompt.__slots__}
+    return {field.name: getattr(prompt, field.name) for field in fields(prompt)}
 
 
 def test_a_turn_reads_only_what_is_new() -> None:
