@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from agentaccel.errors import ConfigError, UnknownModel
-from agentaccel.facts import PROVIDERS, cache_facts, lifetimes
+from agentaccel.facts import known_model, lifetimes
 
 Mode = Literal["on", "observe", "off"]
 
@@ -93,7 +93,7 @@ class Policy:
         for model, prices in self.prices.items():
             _check_prices(model, prices)
         for name, model in self.aliases.items():
-            if all(cache_facts(model, provider=provider) is None for provider in PROVIDERS):
+            if not known_model(model):
                 raise UnknownModel(model, f"the alias {name!r} must name a model that is known")
 
 

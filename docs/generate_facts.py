@@ -123,7 +123,7 @@ def _parameters(data: Mapping[str, Any]) -> str:
 
 
 def _markable(data: Mapping[str, Any]) -> str:
-    raw = data["markable"]
+    raw = {**data["markable"], **data["wires"]["messages"]}
     rows = [
         (name, ", ".join(f"`{one}`" for one in raw[key]))
         for name, key in (("tools", "tools"), ("blocks", "blocks"), ("inside a tool result", "nested"))

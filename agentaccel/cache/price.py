@@ -14,13 +14,13 @@ True
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from agentaccel.errors import ConfigError
-from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, plain_name, table
+from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, plain_name, price_provider, table, wires
 from agentaccel.types import Expected, Usage
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Override = Mapping[str, Mapping[str, float | Mapping[str, float]]]
 MTOK = 1_000_000
 """Tokens in the unit that prices are quoted in."""
 
-_WRITE_KEYS = {"5m": "cache_write_mtok", "1h": "cache_write_1h_mtok"}
+_WRITE_KEYS = {"5m": "cache_write_mtok", "1h": "cache_write_1h_mtok", "30m": "cache_write_mtok"}
 """Where genai-prices keeps the price of writing, by the label of the lifetime."""
 
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC)
@@ -59,6 +59,7 @@ def price_card(
     model: str,
     *,
     input_tokens: int,
+    platform: str = "api",
     at: float | None = None,
     aliases: Mapping[str, str] | None = None,
     override: Override | None = None,
@@ -72,9 +73,8 @@ def price_card(
     known = (aliases or {}).get(model, model)
     for name in (model, known):
         if override and name in override:
-            return _own_card(provider, name, known, override[name])
-    model = known
-    tiers = _tiers(provider, model, None if at is None else int(at // 3600))
+            return _own_card((provider, platform), name, known, override[name])
+    tiers = _tiers(provider, platform, known, None if at is None else int(at // 3600))
     chosen = None
     for start, card in tiers:
         if start < 0 or input_tokens > start:
@@ -83,11 +83,15 @@ def price_card(
 
 
 def input_cost(card: PriceCard | None, usage: Usage) -> float | None:
-    """USD for the input side of `usage`; None where a price or a count that it needs is not known."""
-    uncached = usage.uncached
-    if uncached is None or usage.read is None or usage.write is None:
+    """USD for the input side of `usage`; None where a price or a count that it needs is not known.
+
+    Where writing is free, as on OpenAI's older models, nobody counts it, and nobody needs to.
+    """
+    if usage.input is None or usage.read is None or (usage.write is None and (card is None or card.write)):
         return None
-    return expected_cost(card, Expected(read=usage.read, write=usage.write, uncached=uncached))
+    write = usage.write or {}
+    uncached = usage.input - usage.read - sum(write.values())
+    return expected_cost(card, Expected(read=usage.read, write=write, uncached=uncached))
 
 
 def expected_cost(card: PriceCard | None, expected: Expected) -> float | None:
@@ -102,27 +106,35 @@ def expected_cost(card: PriceCard | None, expected: Expected) -> float | None:
 
 
 @functools.lru_cache(maxsize=4096)
-def _tiers(provider: str, model: str, hour: int | None) -> tuple[tuple[int, PriceCard], ...]:
+def _tiers(provider: str, platform: str, model: str, hour: int | None) -> tuple[tuple[int, PriceCard], ...]:
     """The cards of a model at an hour since the epoch, each with the input size above which it holds."""
     known = hour is not None and 0 <= hour < _LATEST.timestamp() // 3600
     when = datetime.fromtimestamp(hour * 3600, UTC) if hour is not None and known else _LATEST
-    price = _listed(provider, model, when)
+    facts = _facts(provider, platform, model)
+    price = _listed(price_provider(provider, platform), model, when)
     if price is None:
-        card = _gap_card(provider, model)
+        card = _gap_card(provider, model, facts)
         return () if card is None else ((-1, card),)
     starts = {-1}
     for value in vars(price).values():
         starts.update(tier.start for tier in getattr(value, "tiers", ()))
-    cards = ((start, _listed_card(price, start)) for start in sorted(starts))
+    cards = ((start, _listed_card(price, start, facts)) for start in sorted(starts))
     return tuple((start, card) for start, card in cards if card is not None)
 
 
-def _listed(provider: str, model: str, when: datetime) -> ModelPrice | None:
+def _facts(provider: str, platform: str, model: str) -> CacheFacts | None:
+    """The facts of the form of request that offers the most lifetimes."""
+    if provider not in PROVIDERS or platform not in table(provider)["platforms"]:
+        return None
+    found = [cache_facts(model, provider=provider, platform=platform, wire=wire) for wire in wires(provider)]
+    return max((one for one in found if one is not None), key=lambda one: len(one.ttls), default=None)
+
+
+def _listed(seller: str, model: str, when: datetime) -> ModelPrice | None:
     """The entry of genai-prices for a model, under the name given or its plain form."""
     from genai_prices.data_snapshot import get_snapshot  # takes 0.2 s: only where a price is asked for
 
-    seller = table(provider)["provider"]["price_provider"] if provider in PROVIDERS else provider
-    for name in dict.fromkeys((model, plain_name(model))):
+    for name in dict.fromkeys((model, plain_name(model))) if seller else ():
         try:
             _, found = get_snapshot().find_provider_model(name, None, seller, None)
         except LookupError:
@@ -131,7 +143,7 @@ def _listed(provider: str, model: str, when: datetime) -> ModelPrice | None:
     return None
 
 
-def _listed_card(price: ModelPrice, start: int) -> PriceCard | None:
+def _listed_card(price: ModelPrice, start: int, facts: CacheFacts | None) -> PriceCard | None:
     """The card that holds above `start` input tokens; None where no input price is listed."""
 
     def per_token(key: str) -> float | None:
@@ -144,25 +156,34 @@ def _listed_card(price: ModelPrice, start: int) -> PriceCard | None:
     uncached = per_token("input_mtok")
     if uncached is None:
         return None
-    write = {label: per_token(key) for label, key in _WRITE_KEYS.items()}
+    read = per_token("cache_read_mtok")
+    if read is None and facts is not None and not facts.family:
+        read = uncached * facts.read
     return PriceCard(
         input=uncached,
         output=per_token("output_mtok"),
-        read=per_token("cache_read_mtok"),
-        write={label: value for label, value in write.items() if value is not None},
+        read=read,
+        write=_writes(per_token, uncached, facts),
     )
 
 
-def _gap_card(provider: str, model: str) -> PriceCard | None:
+def _writes(per_token: Callable[[str], float | None], uncached: float, facts: CacheFacts | None) -> Mapping[str, float]:
+    """The price of writing by lifetime: as listed, else the multiple that the facts state; nothing where it is free."""
+    if facts is None:
+        listed = {label: per_token(key) for label, key in _WRITE_KEYS.items() if label != "30m"}
+        return {label: value for label, value in listed.items() if value is not None}
+    charged = {ttl.label: ttl.write for ttl in facts.ttls if ttl.write != 1}
+    prices = {label: per_token(_WRITE_KEYS.get(label, "")) for label in charged}
+    return {label: prices[label] or uncached * multiple for label, multiple in charged.items()}
+
+
+def _gap_card(provider: str, model: str, facts: CacheFacts | None) -> PriceCard | None:
     """The card of a model that genai-prices lacks and our data file has."""
-    if provider not in PROVIDERS:
+    if provider not in PROVIDERS or facts is None:
         return None
     name = plain_name(model)
     row = next((row for row in table(provider).get("prices", ()) if name in row["match"]), None)
-    facts = cache_facts(model, provider=provider)
-    if row is None or facts is None:
-        return None
-    return _by_facts(facts, float(row["input"]), float(row["output"]))
+    return None if row is None else _by_facts(facts, float(row["input"]), float(row["output"]))
 
 
 def _by_facts(facts: CacheFacts, uncached: float, output: float | None) -> PriceCard:
@@ -171,12 +192,14 @@ def _by_facts(facts: CacheFacts, uncached: float, output: float | None) -> Price
         input=uncached / MTOK,
         output=None if output is None else output / MTOK,
         read=uncached * facts.read / MTOK,
-        write={ttl.label: uncached * ttl.write / MTOK for ttl in facts.ttls},
+        write={ttl.label: uncached * ttl.write / MTOK for ttl in facts.ttls if ttl.write != 1},
     )
 
 
-def _own_card(provider: str, model: str, known: str, own: Mapping[str, float | Mapping[str, float]]) -> PriceCard:
-    """The card that the user gave for `model`, which the facts call `known`."""
+def _own_card(
+    place: tuple[str, str], model: str, known: str, own: Mapping[str, float | Mapping[str, float]]
+) -> PriceCard:
+    """The card that the user gave for `model`, which the facts of its provider and platform call `known`."""
 
     def number(value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
@@ -187,7 +210,7 @@ def _own_card(provider: str, model: str, known: str, own: Mapping[str, float | M
         raise ConfigError(f"the prices of {model!r} lack 'input', in USD per million tokens")
     uncached = number(own["input"])
     output = number(own["output"]) if "output" in own else None
-    facts = cache_facts(known, provider=provider) if provider in PROVIDERS else None
+    facts = _facts(*place, known)
     derived = _by_facts(facts, uncached, output) if facts is not None else None
     write = own.get("write")
     if write is not None and not isinstance(write, Mapping):

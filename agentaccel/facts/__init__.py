@@ -10,149 +10,52 @@ the family's most cautious figures, nothing. *Nothing* means that no marker is p
 'blocks'
 >>> cache_facts("claude-sonnet-9").family, cache_facts("my-deployment") is None
 (True, True)
+>>> [cache_facts(model, provider="openai", wire="chat").physics for model in ("gpt-6-sol", "gpt-4o")]
+['breakpoints', 'automatic']
 """
 
 from __future__ import annotations
 
 import functools
-import re
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import date
-from importlib import resources
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
-Level = Literal["tools", "system", "messages"]
-"""The three parts of a prompt, in the order in which the provider reads them."""
+from agentaccel.facts.nouns import LEVELS, CacheFacts, Level, Physics, Priors, Source, Ttl, Wire
+from agentaccel.facts.tables import (
+    PROVIDERS,
+    client_platform,
+    host_platform,
+    lifetimes,
+    plain_name,
+    platforms,
+    price_provider,
+    table,
+    wires,
+)
 
-LEVELS: tuple[Level, ...] = ("tools", "system", "messages")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """Where a fact was read, and when."""
-
-    what: str
-    where: str
-    date: date
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ttl:
-    """A lifetime that the provider offers for an entry."""
-
-    label: str
-    """The provider's name for it, as sent."""
-    seconds: float
-    """Lifetime after the last use, counted from the start of the request that used it."""
-    write: float
-    """Price of a token written with it, as a multiple of an uncached input token."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheFacts:
-    """How the prompt cache behaves for one model on one platform."""
-
-    provider: str
-    platform: str
-    model: str
-    """The name that the facts were found under: the model's, or its family's prefix."""
-    family: bool
-    """True where the model is not listed and its family's cautious figures stand in."""
-    min_tokens: int
-    """Shortest prefix that is cached, inclusive; a marker on a shorter one is silently ignored."""
-    max_markers: int
-    """Most markers in one request, the top-level one included."""
-    ttls: tuple[Ttl, ...]
-    """Lifetimes, shortest first; the first is the default."""
-    read: float
-    """Price of a token read from the cache, as a multiple of an uncached input token."""
-    lookback: int
-    """Positions compared per marker, the marker's own included."""
-    positions: Literal["runs", "blocks"]
-    """Whether a run of consecutive tool calls, or of results, counts as one position."""
-    lookback_planned: Literal["runs", "blocks"]
-    """The reading of `positions` to plan by: the stricter of what the documentation has said."""
-    top_level_marker: bool
-    """Whether the request itself may carry a marker, which the provider puts on the last block that can take it."""
-    diagnostics: bool
-    """Whether the provider can be asked why a prefix was missed."""
-    strips_thinking: bool
-    """Whether earlier thinking leaves the prompt when a user message that is not a tool result follows it."""
-    reads_count_to_rate_limit: bool
-    """Whether tokens read from the cache count against the limit of input tokens per minute."""
-    parameters: Mapping[str, tuple[Level, ...]]
-    """For each request parameter, the levels whose cached prefix a change of it breaks; unlisted ones break all."""
-    markable_tools: frozenset[str]
-    """Kinds of tool that may carry a marker; a kind is the `type` without its date."""
-    markable_blocks: frozenset[str]
-    """Types of content block that may carry a marker."""
-    system_tools: frozenset[str]
-    """Kinds of server tool that change the system prompt and not the tools level."""
-    bytes_per_token: float
-    """Prior for UTF-8 bytes per token."""
-    image_tokens: int
-    """Prior for the tokens of an image, whatever its bytes."""
-    pdf_bytes_per_token: float
-    """Prior for base64 bytes of a document per token."""
-    source: Source
-    """Where the model's figures were read."""
-
-    def ttl(self, label: str) -> Ttl | None:
-        """The lifetime called `label`, if the provider offers it."""
-        for ttl in self.ttls:
-            if ttl.label == label:
-                return ttl
-        return None
-
-    def breaks(self, parameter: str) -> tuple[Level, ...]:
-        """The levels whose cached prefix a change of `parameter` breaks; all of them for an unknown parameter."""
-        return self.parameters.get(parameter, LEVELS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Priors:
-    """What the planner believes before a workload has taught it better; see `priors.toml` for each meaning."""
-
-    goes_on_with_tools: tuple[float, ...]
-    goes_on_without_tools: tuple[float, ...]
-    in_time: float
-    prefix_shared: float
-    prompt_repeated: float
-    entry_alive: float
-    same: float
-    changed: float
-    same_in_history: float
-    changed_in_history: float
-    prior_weight: float
-    memory: float
-    pace_memory: float
-
-
-PROVIDERS = ("anthropic",)
-"""Providers with a data file of their own."""
-
-_DATED = re.compile(r"[-@]\d{8}$|-\d{4}-\d{2}-\d{2}$|-latest$")
-_PLATFORM_PREFIX = re.compile(r"^(?:[a-z]{2,6}\.)?(?:anthropic\.|anthropic/|models/)")
-_PLATFORM_SUFFIX = re.compile(r"(?:-v\d+(?::\d+)?|@default|\[1m\])$")
-
-
-@functools.cache
-def table(name: str) -> Mapping[str, Any]:
-    """The data file `name` as parsed, read once per process; treat it as immutable."""
-    return tomllib.loads(resources.files("agentaccel.facts").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
-
-
-def plain_name(model: str) -> str:
-    """`model` without the prefixes, dates and versions that platforms add.
-
-    >>> plain_name("us.anthropic.claude-sonnet-4-5-20250929-v1:0"), plain_name("claude-haiku-5.5@20261001")
-    ('claude-sonnet-4-5', 'claude-haiku-5-5')
-    """
-    name = _PLATFORM_PREFIX.sub("", model.strip().lower())
-    name = _PLATFORM_SUFFIX.sub("", name)
-    return _DATED.sub("", name).replace(".", "-")
+__all__ = [
+    "LEVELS",
+    "PROVIDERS",
+    "CacheFacts",
+    "Level",
+    "Physics",
+    "Priors",
+    "Source",
+    "Ttl",
+    "Wire",
+    "cache_facts",
+    "client_platform",
+    "host_platform",
+    "known_model",
+    "lifetimes",
+    "plain_name",
+    "platforms",
+    "price_provider",
+    "priors",
+    "table",
+    "wires",
+]
 
 
 def cache_facts(
@@ -160,48 +63,75 @@ def cache_facts(
     *,
     provider: str = "anthropic",
     platform: str = "api",
+    wire: Wire | None = None,
     aliases: Mapping[str, str] | None = None,
 ) -> CacheFacts | None:
     """The cache facts for `model`, or None where nothing is known about it nor about its family.
 
-    `aliases` maps the user's own names (deployments, gateways) to known ones. Raises KeyError for a provider or
-    platform without a data file: both are ours to name, never the user's.
+    `wire` is the form of the request, by default the provider's first. `aliases` maps the user's own names
+    (deployments, gateways) to known ones. Raises KeyError for a provider or platform without a data file: both are ours
+    to name, never the user's.
     """
     if aliases:
         model = aliases.get(model, model)
-    return _resolve(model, provider, platform)
+    return _resolve(model, provider, platform, wire or wires(provider)[0])
+
+
+def known_model(model: str) -> bool:
+    """Whether `model`, or its family, stands in some data file."""
+    named = [provider for provider in PROVIDERS if "models" in table(provider)]
+    return any(cache_facts(model, provider=provider) is not None for provider in named)
 
 
 @functools.lru_cache(maxsize=256)
-def _resolve(model: str, provider: str, platform: str) -> CacheFacts | None:
-    name, data = plain_name(model), table(provider)
-    rules = {**data["rules"], **data["platforms"][platform]}
-    row = next((row for row in data["models"] if name in row["match"]), None)
+def _resolve(model: str, provider: str, platform: str, wire: Wire) -> CacheFacts | None:
+    data = table(provider)
+    place = data["platforms"][platform]
+    if not place.get("known", True):
+        return None
+    if place.get("upstream"):
+        return _upstream(model, provider, platform, wire)
+    name = plain_name(model)
+    row = next((row for row in data.get("models", ()) if name in map(plain_name, row["match"])), None)
     family = row is None
     if row is None:
-        row = next((row for row in data["families"] if name.startswith(row["prefix"])), None)
+        row = next((row for row in data["families"] if name.startswith(plain_name(row["prefix"]))), None)
         if row is None:
             return None
-    figures = {**rules, **row}
+    generation = data["generations"][row["generation"]] if "generation" in row else {}
+    form = {**data["wires"][wire]}
+    offered = form.pop("ttls", None)
+    figures = {**_RULES, **data["rules"], **generation, **form, **place, **row}
+    ttls = [ttl for ttl in figures["ttls"] if offered is None or ttl["label"] in offered or not generation.get("mark")]
+    refused = name in place.get("top_level_refused", ())
     return CacheFacts(
         provider=provider,
         platform=platform,
+        wire=wire,
         model=row["prefix"] if family else name,
         family=family,
+        physics=figures["physics"],
+        controls=figures["controls"],
+        mark=figures["mark"],
+        key=figures["key"],
+        key_field=figures["key_field"],
+        session_field=figures["session_field"],
+        usage_in_streams=figures["usage_in_streams"],
+        step=figures["step"],
         min_tokens=figures["min_tokens"],
         max_markers=figures["max_markers"],
-        ttls=tuple(Ttl(label=ttl["label"], seconds=float(ttl["seconds"]), write=ttl["write"]) for ttl in rules["ttls"]),
+        ttls=tuple(Ttl(label=ttl["label"], seconds=float(ttl["seconds"]), write=ttl["write"]) for ttl in ttls),
         read=figures["read"],
         lookback=figures["lookback"],
         positions=figures["positions"],
         lookback_planned=figures["lookback_planned"],
-        top_level_marker=figures["top_level_marker"],
+        top_level_marker=figures["top_level_marker"] and not refused,
         diagnostics=figures["diagnostics"],
         strips_thinking=figures.get("strips_thinking", False),
         reads_count_to_rate_limit=figures["reads_count_to_rate_limit"],
         parameters={name: tuple(levels) for name, levels in data["parameters"].items()},
         markable_tools=frozenset(data["markable"]["tools"]),
-        markable_blocks=frozenset(data["markable"]["blocks"]),
+        markable_blocks=frozenset(figures["blocks"] if figures["mark"] else ()),
         system_tools=frozenset(data["system_tools"]["types"]),
         bytes_per_token=data["tokens"]["bytes_per_token"],
         image_tokens=data["tokens"]["image"],
@@ -210,14 +140,49 @@ def _resolve(model: str, provider: str, platform: str) -> CacheFacts | None:
     )
 
 
-def platforms(provider: str) -> tuple[str, ...]:
-    """The platforms that serve the models of `provider`."""
-    return tuple(table(provider)["platforms"])
+_RULES: Mapping[str, Any] = {
+    "controls": True,
+    "mark": "",
+    "key": "",
+    "key_field": "prompt_cache_key",
+    "session_field": "",
+    "usage_in_streams": True,
+    "step": 1,
+}
+"""What holds where a data file says nothing."""
 
 
-def lifetimes() -> tuple[str, ...]:
-    """The labels of all lifetimes that some provider offers."""
-    return tuple(dict.fromkeys(ttl["label"] for provider in PROVIDERS for ttl in table(provider)["rules"]["ttls"]))
+def _upstream(model: str, provider: str, platform: str, wire: Wire) -> CacheFacts | None:
+    """The facts of a gateway that hands requests on to the vendor that a model's name begins with.
+
+    Its markers are the upstream's where the gateway documents that it passes them on, and stand on content alone.
+    """
+    place = table(provider)["platforms"][platform]
+    vendor, _, name = model.partition("/")
+    if not name or vendor not in table(provider)["upstreams"]:
+        return None
+    behind = table(provider)["upstreams"][vendor]
+    facts = _resolve(name, behind["provider"], behind["platform"], behind["wire"])
+    if facts is None:
+        return None
+    passes = behind.get("markers", False) and wire == "chat"
+    return replace(
+        facts,
+        provider=provider,
+        platform=platform,
+        wire=wire,
+        controls=passes,
+        mark=facts.mark if passes else "",
+        key="",
+        session_field=place.get("session_field", ""),
+        usage_in_streams=place.get("usage_in_streams", True),
+        positions="blocks",
+        top_level_marker=facts.physics == "breakpoints",
+        diagnostics=False,
+        parameters={**facts.parameters, **{n: tuple(v) for n, v in table(provider)["parameters"].items()}},
+        markable_tools=frozenset(),
+        markable_blocks=frozenset(behind["blocks"]) if passes else frozenset(),
+    )
 
 
 @functools.cache
@@ -226,12 +191,3 @@ def priors() -> Priors:
     data: dict[str, Any] = {key: value for key, value in table("priors").items() if key != "date"}
     fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
     return Priors(**fields)
-
-
-def client_platform(class_name: str) -> tuple[str, str] | None:
-    """The provider and platform of a vendor SDK's client class, by the name of the class."""
-    for provider in PROVIDERS:
-        for platform, row in table(provider)["platforms"].items():
-            if class_name in row["clients"]:
-                return provider, platform
-    return None

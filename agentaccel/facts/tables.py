@@ -1,0 +1,88 @@
+"""The data files, parsed, and what their names mean: providers, platforms, and models as vendors spell them."""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Mapping
+from fnmatch import fnmatch
+from importlib import resources
+from typing import Any
+
+from agentaccel.facts.nouns import Wire
+
+PROVIDERS = ("anthropic", "openai", "compatible")
+"""Providers with a data file of their own."""
+
+_DATED = re.compile(r"[-@]\d{8}$|-\d{4}-\d{2}-\d{2}$|-latest$")
+_PLATFORM_PREFIX = re.compile(r"^(?:[a-z]{2,6}\.)?(?:anthropic\.|openai\.|[a-z-]+/|ft:)")
+_PLATFORM_SUFFIX = re.compile(r"(?:-v\d+(?::\d+)?|@default|\[1m\]|:[a-z0-9:_-]*)$")
+
+
+@functools.cache
+def table(name: str) -> Mapping[str, Any]:
+    """The data file `name` as parsed, read once per process; treat it as immutable."""
+    return tomllib.loads(resources.files("agentaccel.facts").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def plain_name(model: str) -> str:
+    """`model` without the prefixes, dates and versions that platforms add.
+
+    >>> plain_name("us.anthropic.claude-sonnet-4-5-20250929-v1:0"), plain_name("claude-haiku-5.5@20261001")
+    ('claude-sonnet-4-5', 'claude-haiku-5-5')
+    """
+    name = _PLATFORM_PREFIX.sub("", model.strip().lower())
+    name = _PLATFORM_SUFFIX.sub("", name)
+    return _DATED.sub("", name).replace(".", "-")
+
+
+def wires(provider: str) -> tuple[Wire, ...]:
+    """The forms of request that the models of `provider` take, the usual one first."""
+    return tuple(table(provider)["wires"])
+
+
+def platforms(provider: str) -> tuple[str, ...]:
+    """The platforms that serve the models of `provider`."""
+    return tuple(table(provider)["platforms"])
+
+
+def lifetimes() -> tuple[str, ...]:
+    """The labels of all lifetimes that some provider lets a request choose."""
+    places = [
+        place for name in PROVIDERS for place in (table(name)["rules"], *table(name).get("generations", {}).values())
+    ]
+    chosen = [place for place in places if place.get("mark")]
+    return tuple(dict.fromkeys(ttl["label"] for place in chosen for ttl in place["ttls"]))
+
+
+def price_provider(provider: str, platform: str) -> str:
+    """Under which name the price tables list what is sold there; a provider that is not ours has its own name."""
+    if provider not in PROVIDERS:
+        return provider
+    data = table(provider)
+    place = data["platforms"].get(platform, {})
+    return str(place.get("price_provider") or data["provider"].get("price_provider", ""))
+
+
+def client_platform(class_name: str) -> tuple[str, str] | None:
+    """The provider and platform of a vendor SDK's client class, by the name of the class."""
+    for provider in PROVIDERS:
+        for platform, row in table(provider)["platforms"].items():
+            if class_name in row.get("clients", ()):
+                return provider, platform
+    return None
+
+
+def host_platform(host: str) -> tuple[str, str]:
+    """The provider and platform that answer at `host`; a server that is not known for one that no data file lists.
+
+    >>> host_platform("api.openai.com"), host_platform("mine.openai.azure.com"), host_platform("localhost")
+    (('openai', 'api'), ('openai', 'azure'), ('compatible', 'server'))
+    """
+    host = host.lower()
+    for provider in PROVIDERS:
+        for platform, row in table(provider)["platforms"].items():
+            if any(fnmatch(host, pattern) for pattern in row.get("hosts", ())):
+                return provider, platform
+    return "compatible", "server"
