@@ -92,17 +92,16 @@ def _resolve(model: str, provider: str, platform: str, wire: Wire) -> CacheFacts
     if place.get("upstream"):
         return _upstream(model, provider, platform, wire)
     name = plain_name(model)
-    row = next((row for row in data.get("models", ()) if name in map(plain_name, row["match"])), None)
-    family = row is None
-    if row is None:
-        row = next((row for row in data["families"] if name.startswith(plain_name(row["prefix"]))), None)
-        if row is None:
-            return None
+    found = _row(data, name)
+    if found is None:
+        return None
+    row, family = found
     generation = data["generations"][row["generation"]] if "generation" in row else {}
-    form = {**data["wires"][wire]}
-    offered = form.pop("ttls", None)
+    form = data["wires"][wire]
     figures = {**_RULES, **data["rules"], **generation, **form, **place, **row}
-    ttls = [ttl for ttl in figures["ttls"] if offered is None or ttl["label"] in offered or not generation.get("mark")]
+    ttls = [
+        ttl for ttl in figures["ttls"] if ttl["label"] in form.get("labels", (ttl["label"],)) or not figures["mark"]
+    ]
     refused = name in place.get("top_level_refused", ())
     return CacheFacts(
         provider=provider,
@@ -138,6 +137,14 @@ def _resolve(model: str, provider: str, platform: str, wire: Wire) -> CacheFacts
         pdf_bytes_per_token=data["tokens"]["pdf_bytes_per_token"],
         source=Source(**data["sources"][figures["source"]]),
     )
+
+
+def _row(data: Mapping[str, Any], name: str) -> tuple[Mapping[str, Any], bool] | None:
+    """The model's figures, or its family's, and whether they are the family's."""
+    for row in data.get("models", ()):
+        if name in map(plain_name, row["match"]):
+            return row, False
+    return next(((row, True) for row in data["families"] if name.startswith(plain_name(row["prefix"]))), None)
 
 
 _RULES: Mapping[str, Any] = {
