@@ -109,25 +109,9 @@ def _resolve(model: str, provider: str, platform: str, wire: Wire) -> CacheFacts
         wire=wire,
         model=row["prefix"] if family else name,
         family=family,
-        physics=figures["physics"],
-        controls=figures["controls"],
-        mark=figures["mark"],
-        key=figures["key"],
-        key_field=figures["key_field"],
-        session_field=figures["session_field"],
-        usage_in_streams=figures["usage_in_streams"],
-        step=figures["step"],
-        min_tokens=figures["min_tokens"],
-        max_markers=figures["max_markers"],
+        **{name: figures[name] for name in _AS_GIVEN},
         ttls=tuple(Ttl(label=ttl["label"], seconds=float(ttl["seconds"]), write=ttl["write"]) for ttl in ttls),
-        read=figures["read"],
-        lookback=figures["lookback"],
-        positions=figures["positions"],
-        lookback_planned=figures["lookback_planned"],
         top_level_marker=figures["top_level_marker"] and not refused,
-        diagnostics=figures["diagnostics"],
-        strips_thinking=figures.get("strips_thinking", False),
-        reads_count_to_rate_limit=figures["reads_count_to_rate_limit"],
         parameters={name: tuple(levels) for name, levels in data["parameters"].items()},
         markable_tools=frozenset(data["markable"]["tools"]),
         markable_blocks=frozenset(figures["blocks"] if figures["mark"] else ()),
@@ -147,6 +131,27 @@ def _row(data: Mapping[str, Any], name: str) -> tuple[Mapping[str, Any], bool] |
     return next(((row, True) for row in data["families"] if name.startswith(plain_name(row["prefix"]))), None)
 
 
+_AS_GIVEN = (
+    "physics",
+    "controls",
+    "mark",
+    "key",
+    "key_field",
+    "session_field",
+    "usage_in_streams",
+    "step",
+    "min_tokens",
+    "max_markers",
+    "read",
+    "lookback",
+    "positions",
+    "lookback_planned",
+    "diagnostics",
+    "strips_thinking",
+    "reads_count_to_rate_limit",
+)
+"""Figures that the facts take over as the data file has them."""
+
 _RULES: Mapping[str, Any] = {
     "controls": True,
     "mark": "",
@@ -155,6 +160,7 @@ _RULES: Mapping[str, Any] = {
     "session_field": "",
     "usage_in_streams": True,
     "step": 1,
+    "strips_thinking": False,
 }
 """What holds where a data file says nothing."""
 
