@@ -1,8 +1,8 @@
 """The dialect of the Anthropic Messages API: `decode` and `encode` for requests, `ReplyTap` for replies."""
 
 from agentaccel.providers.anthropic.edit import encode, strip
-from agentaccel.providers.anthropic.parts import PartMemory
 from agentaccel.providers.anthropic.reply import ReplyTap, usage_of
 from agentaccel.providers.anthropic.request import decode
+from agentaccel.providers.parts import PartMemory
 
 __all__ = ["PartMemory", "ReplyTap", "decode", "encode", "strip", "usage_of"]

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from sys import intern
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any
 
 import orjson
 
-from agentaccel.canonical import Hash, digest, keyed, wire_bytes
-from agentaccel.facts import CacheFacts, Level
+from agentaccel.canonical import wire_bytes
+from agentaccel.facts import Level
 from agentaccel.providers.anthropic.edit import DEFAULT_TTL, MARK
-from agentaccel.types import Marker, Path, Segment, show_path
+from agentaccel.providers.parts import Gathering
+from agentaccel.providers.values import is_object, items, kind_of, name_of, word
+from agentaccel.types import Path, Segment
 
 _DATED_TYPE = re.compile(r"_\d{8}$")
 _MARK_BYTES = wire_bytes(MARK)
@@ -32,57 +34,12 @@ _PLAIN = b"\x00"
 _segment = tuple.__new__
 """Makes a `Segment` in half the time that its own constructor takes."""
 
-_NO_FLAGS = frozenset[str]()
-
 THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
-class Part(NamedTuple):
-    """What a stretch of a request reads as."""
-
-    segments: tuple[Segment, ...]
-    markers: tuple[Marker, ...]
-    """Those that its blocks carry, in wire order."""
-    misplaced: tuple[str, ...]
-    """Markers where none is allowed, as sentences."""
-    flags: frozenset[str]
-    """Properties of the content that break levels by themselves, named as in the facts."""
-    digest: bytes
-    """A hash over the digests of its segments."""
-
-
 @dataclass(slots=True)
-class Reader:
-    """Reads one stretch, and gathers what its blocks carry."""
-
-    facts: CacheFacts | None
-    keyed: Hash
-    """Where the hash of every segment starts."""
-    segments: list[Segment] = field(default_factory=list)
-    markers: list[Marker] = field(default_factory=list)
-    misplaced: list[str] = field(default_factory=list)
-    flags: set[str] = field(default_factory=set)
-
-    @classmethod
-    def under(cls, facts: CacheFacts | None, key: bytes) -> Reader:
-        return cls(facts, keyed(key))
-
-    def part(self) -> Part:
-        """What has been read; the reader is as new."""
-        flags = frozenset(self.flags) if self.flags else _NO_FLAGS
-        all_of_it = digest(b"".join([segment.digest for segment in self.segments]))
-        read = Part(tuple(self.segments), tuple(self.markers), tuple(self.misplaced), flags, all_of_it)
-        self.segments.clear()
-        if self.markers or self.flags:  # markers that are misplaced are among the markers
-            self.markers, self.misplaced, self.flags = [], [], set()
-        return read
-
-    def add(self, part: Part) -> None:
-        """Go on from what was read before."""
-        self.segments.extend(part.segments)
-        self.markers.extend(part.markers)
-        self.misplaced.extend(part.misplaced)
-        self.flags |= part.flags
+class Reader(Gathering):
+    """Reads one stretch of a Messages request."""
 
     def tools(self, tools: Sequence[Any]) -> None:
         for index, tool in enumerate(tools):
@@ -111,7 +68,7 @@ class Reader:
             if not is_object(message):
                 self._block("messages", ("messages", index), message, _PLAIN)
                 continue
-            role = _word(message.get("role", ""))
+            role = word(message.get("role", ""))
             # The role is part of the prompt, and so is whatever else a message carries beside its content.
             plain = role.encode() + _PLAIN
             head = plain
@@ -155,7 +112,7 @@ class Reader:
         data = wire_bytes(block)
         markable, media = False, 0
         if is_object(block):
-            kind = kind or _word(block.get("type") or "opaque")
+            kind = kind or word(block.get("type") or "opaque")
             markable = self._markable(level, kind, block)
             holds = not _HOLDS_BLOCKS.isdisjoint(block)
             if MARK in block or (holds and _MARK_BYTES in data):
@@ -175,7 +132,7 @@ class Reader:
         source, added = block.get("source"), 0
         if is_object(source) and source.get("type") == "base64" and isinstance(source.get("data"), str):
             size = len(source["data"])
-            tokens = self.facts.image_tokens if _kind(block) == "image" else size / self.facts.pdf_bytes_per_token
+            tokens = self.facts.image_tokens if kind_of(block) == "image" else size / self.facts.pdf_bytes_per_token
             added = round(tokens * self.facts.bytes_per_token) - size
         return added + sum(map(self._media, items(block.get("content"))))
 
@@ -213,18 +170,15 @@ class Reader:
     def _inner(self, value: Any, path: Path) -> Any:
         """What a block holds, without the markers on blocks in it, however deep they lie."""
         if is_object(value):
-            return self._bare(value, path, _kind(value) not in THINKING)
+            return self._bare(value, path, kind_of(value) not in THINKING)
         if isinstance(value, list | tuple):
             return [self._inner(item, (*path, index)) for index, item in enumerate(value)]
         return value
 
     def _found(self, block: Mapping[str, Any], path: Path, *, allowed: bool) -> None:
         mark = block.get(MARK)
-        if mark is None:
-            return
-        self.markers.append(Marker(path=path, ttl=ttl_label(mark)))
-        if not allowed:
-            self.misplaced.append(f"{show_path(path)} cannot carry a marker")
+        if mark is not None:
+            self.found(path, ttl_label(mark), allowed=allowed)
 
 
 def _common(block: Any) -> str | None:
@@ -251,33 +205,9 @@ def _common(block: Any) -> str | None:
     return kind if _HOLDS_BLOCKS.isdisjoint(block) else None
 
 
-def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Whether `value` is a JSON object; a check against `Mapping` alone takes four times as long."""
-    return type(value) is dict or isinstance(value, Mapping)
-
-
-def items(value: Any) -> list[Any] | tuple[Any, ...]:
-    """`value` where it is a list, else nothing."""
-    return value if isinstance(value, list | tuple) else ()
-
-
 def ttl_label(mark: Any) -> str:
     """The lifetime that a marker asks for; empty where it is not understood."""
     return name_of(mark.get("ttl") or DEFAULT_TTL) if isinstance(mark, Mapping) else ""
-
-
-def name_of(value: Any) -> str:
-    """A name that every part of agentaccel can write down; lone surrogates in it are replaced."""
-    return str(value).encode("utf-8", "replace").decode()
-
-
-def _kind(block: Any) -> str:
-    return _word(block.get("type") or "opaque") if is_object(block) else "opaque"
-
-
-def _word(value: Any) -> str:
-    """A name of which thousands of segments hold the same: as one object, where it is plain."""
-    return intern(value) if type(value) is str and value.isascii() else name_of(value)
 
 
 def _held_back(tool: Mapping[str, Any]) -> bool:

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from agentaccel.providers.anthropic.edit import DEFAULT_TTL
 from agentaccel.providers.sse import SseParser
+from agentaccel.providers.values import loaded, text_or_none
 from agentaccel.types import ToolCall, Usage
 
 _SPLIT_PREFIX, _SPLIT_SUFFIX = "ephemeral_", "_input_tokens"
@@ -88,7 +87,7 @@ class ReplyTap:
             self._body.append(chunk)
             return
         for name, data in self._events.feed(chunk):
-            event = _loads(data)
+            event = loaded(data)
             if event is not None:
                 yield from self._event(name, event)
 
@@ -96,7 +95,7 @@ class ReplyTap:
         """The bytes have ended: read the body where it was not streamed."""
         if self.streamed:
             return
-        body = _loads(b"".join(self._body))
+        body = loaded(b"".join(self._body))
         self._body.clear()
         if body is None or body.get("type") == "error":
             return
@@ -109,7 +108,7 @@ class ReplyTap:
                 and block.get("type") == "tool_use"
                 and isinstance(block.get("input"), Mapping)
             ):
-                yield ToolCall(name=str(block.get("name")), arguments=block["input"], id=_text(block.get("id")))
+                yield ToolCall(name=str(block.get("name")), arguments=block["input"], id=text_or_none(block.get("id")))
 
     def _event(self, name: str, event: dict[str, Any]) -> Iterator[ToolCall]:
         match event.get("type") or name:
@@ -122,7 +121,7 @@ class ReplyTap:
                 self._take_usage(event.get("usage"))
                 delta = event.get("delta")
                 if isinstance(delta, Mapping):
-                    self.stop = _text(delta.get("stop_reason")) or self.stop
+                    self.stop = text_or_none(delta.get("stop_reason")) or self.stop
             case "message_stop":
                 self.complete = True
             case "error":
@@ -137,21 +136,21 @@ class ReplyTap:
         if kind == "content_block_start":
             block = event.get("content_block")
             if isinstance(block, Mapping) and block.get("type") == "tool_use":
-                self._open[index] = (_text(block.get("id")), str(block.get("name")), [])
+                self._open[index] = (text_or_none(block.get("id")), str(block.get("name")), [])
         elif kind == "content_block_delta":
             delta, call = event.get("delta"), self._open.get(index)
             if call is not None and isinstance(delta, Mapping) and delta.get("type") == "input_json_delta":
                 call[2].append(str(delta.get("partial_json", "")))
         elif (closed := self._open.pop(index, None)) is not None:
             # A tool without arguments sends no delta that holds anything.
-            arguments = _loads("".join(closed[2]).encode("utf-8", "surrogatepass") or b"{}")
+            arguments = loaded("".join(closed[2]).encode("utf-8", "surrogatepass") or b"{}")
             if arguments is not None:
                 yield ToolCall(name=closed[1], arguments=arguments, id=closed[0])
 
     def _message(self, message: Mapping[str, Any]) -> None:
-        self.message_id = _text(message.get("id"))
-        self.model = _text(message.get("model"))
-        self.stop = _text(message.get("stop_reason")) or self.stop
+        self.message_id = text_or_none(message.get("id"))
+        self.model = text_or_none(message.get("model"))
+        self.stop = text_or_none(message.get("stop_reason")) or self.stop
         if isinstance(message.get("diagnostics"), Mapping):
             self.diagnostics = message["diagnostics"]
         self._take_usage(message.get("usage"))
@@ -159,15 +158,3 @@ class ReplyTap:
     def _take_usage(self, usage: Any) -> None:
         if isinstance(usage, Mapping):
             self._usage.update({name: value for name, value in usage.items() if value is not None})
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _loads(data: bytes) -> dict[str, Any] | None:
-    try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None

@@ -11,9 +11,10 @@ from itertools import pairwise
 
 from agentaccel.canonical import digest, wire_bytes
 from agentaccel.facts import CacheFacts
-from agentaccel.providers.anthropic.blocks import items, name_of, ttl_label
+from agentaccel.providers.anthropic.blocks import Reader, ttl_label
 from agentaccel.providers.anthropic.edit import MARK
-from agentaccel.providers.anthropic.parts import PartMemory, read_parts
+from agentaccel.providers.parts import PartMemory, read_parts
+from agentaccel.providers.values import items, name_of
 from agentaccel.types import Marker, Prompt, Request, Segment, show_path
 
 _LEVELS_AND_MARK = frozenset({"tools", "system", "messages", MARK})
@@ -36,7 +37,9 @@ def decode(
     it has not read before is read; the result is the same. Never raises on a malformed body.
     """
     messages = items(request.get("messages"))
-    parts = read_parts(memory, facts, key, (items(request.get("tools")), request.get("system"), messages))
+    parts = read_parts(
+        memory, Reader.under(facts, key), key, (items(request.get("tools")), request.get("system"), messages)
+    )
     segments: list[Segment] = []
     markers: list[Marker] = []
     misplaced: list[str] = []

@@ -11,15 +11,15 @@ time of a cryptographic one. Were two stretches ever taken for one another, a ma
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import orjson
 
+from agentaccel.canonical import Hash, digest, keyed
 from agentaccel.facts import CacheFacts
-from agentaccel.providers.anthropic.blocks import Part, Reader
-from agentaccel.types import STRETCH
+from agentaccel.types import STRETCH, Marker, Path, Segment, show_path
 
 _NEAR_END = 3 * STRETCH
 """Messages from the end within which some may still be remembered singly."""
@@ -30,6 +30,74 @@ _MOST_SEGMENTS = 65_536
 _AS_JSON = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATETIME
 """What is not plain JSON is read afresh each time, as far as its bytes could be those of something else: it is the
 bytes that are sent."""
+
+_NO_FLAGS = frozenset[str]()
+
+
+class Part(NamedTuple):
+    """What a stretch of a request reads as."""
+
+    segments: tuple[Segment, ...]
+    markers: tuple[Marker, ...]
+    """Those that its blocks carry, in wire order."""
+    misplaced: tuple[str, ...]
+    """Markers where none is allowed, as sentences."""
+    flags: frozenset[str]
+    """Properties of the content that break levels by themselves, named as in the facts."""
+    digest: bytes
+    """A hash over the digests of its segments."""
+
+
+@dataclass(slots=True)
+class Gathering:
+    """What a dialect's reader gathers while it reads a stretch. A reader adds `tools`, `system` and `messages`."""
+
+    facts: CacheFacts | None
+    keyed: Hash
+    """Where the hash of every segment starts."""
+    segments: list[Segment] = field(default_factory=list)
+    markers: list[Marker] = field(default_factory=list)
+    misplaced: list[str] = field(default_factory=list)
+    flags: set[str] = field(default_factory=set)
+
+    @classmethod
+    def under(cls, facts: CacheFacts | None, key: bytes) -> Self:
+        return cls(facts, keyed(key))
+
+    def part(self) -> Part:
+        """What has been read; the reader is as new."""
+        flags = frozenset(self.flags) if self.flags else _NO_FLAGS
+        all_of_it = digest(b"".join([segment.digest for segment in self.segments]))
+        read = Part(tuple(self.segments), tuple(self.markers), tuple(self.misplaced), flags, all_of_it)
+        self.segments.clear()
+        if self.markers or self.flags:  # markers that are misplaced are among the markers
+            self.markers, self.misplaced, self.flags = [], [], set()
+        return read
+
+    def add(self, part: Part) -> None:
+        """Go on from what was read before."""
+        self.segments.extend(part.segments)
+        self.markers.extend(part.markers)
+        self.misplaced.extend(part.misplaced)
+        self.flags |= part.flags
+
+    def found(self, path: Path, ttl: str, *, allowed: bool) -> None:
+        """A marker stands at `path`, where one is `allowed` or not."""
+        self.markers.append(Marker(path=path, ttl=ttl))
+        if not allowed:
+            self.misplaced.append(f"{show_path(path)} cannot carry a marker")
+
+    def tools(self, tools: Sequence[Any]) -> None:
+        """Read the list of tools."""
+        raise NotImplementedError
+
+    def system(self, system: Any) -> None:
+        """Read what stands before the conversation."""
+        raise NotImplementedError
+
+    def messages(self, messages: Sequence[Any], start: int) -> None:
+        """Read messages that stand from index `start` on."""
+        raise NotImplementedError
 
 
 Name = tuple[int, str, int, int, int]
@@ -83,28 +151,31 @@ class Parts:
 
 
 def read_parts(
-    memory: PartMemory | None, facts: CacheFacts | None, key: bytes, levels: tuple[Any, Any, Sequence[Any]]
+    memory: PartMemory | None, reader: Gathering, key: bytes, levels: tuple[Any, Any, Sequence[Any]], first: int = 0
 ) -> Parts:
-    """The parts of a request, from `memory` where they are known; `levels` are its tools, system and messages."""
+    """The parts of a request, from `memory` where they are known, else as `reader` reads them under `key`.
+
+    `levels` are its tools, what stands before the conversation, and its messages, which stand from index `first` on.
+    """
     tools, system, messages = levels
-    read = _Reading(memory or PartMemory(), Reader.under(facts, key), hash((key, _rules(facts))))
+    read = _Reading(memory or PartMemory(), reader, hash((key, type(reader).__qualname__, _rules(reader.facts))))
     count = len(messages)
     whole = count - count % STRETCH
     return Parts(
         tools=read.part(tools, "tools", 0) if tools else None,
         system=read.part(system, "system", 0) if system is not None else None,
         stretches=[
-            read.part(messages[at : at + STRETCH], "joined" if at >= count - _NEAR_END else "messages", at)
+            read.part(messages[at : at + STRETCH], "joined" if at >= count - _NEAR_END else "messages", first + at)
             for at in range(0, whole, STRETCH)
         ],
-        singles=[read.part(messages[at : at + 1], "messages", at) for at in range(whole, count)],
+        singles=[read.part(messages[at : at + 1], "messages", first + at) for at in range(whole, count)],
     )
 
 
 class _Reading:
     """Reading with a memory."""
 
-    def __init__(self, memory: PartMemory, reader: Reader, rules: int) -> None:
+    def __init__(self, memory: PartMemory, reader: Gathering, rules: int) -> None:
         self._memory = memory
         self._reader = reader
         self._rules = rules
@@ -149,4 +220,4 @@ class _Reading:
 
 
 def _rules(facts: CacheFacts | None) -> tuple[str, ...]:
-    return (facts.provider, facts.platform, facts.model) if facts is not None else ()
+    return (facts.provider, facts.platform, facts.wire, facts.model) if facts is not None else ()
