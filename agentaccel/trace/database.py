@@ -130,16 +130,20 @@ class Database:
     @contextmanager
     def using(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
-            connection = self._connection
-            if connection is None or os.getpid() != self._pid:
-                if connection is not None:
-                    self._inherited.append(connection)
-                self.generation += 1
-                connection = self._begin()
-            if self._waits != self.patient:
-                self._waits = self.patient
-                connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000) if self._waits else 0}")
-            yield connection
+            yield self._own()
+
+    def _own(self) -> sqlite3.Connection:
+        """The connection of this process; to be used in the lock."""
+        connection = self._connection
+        if connection is None or os.getpid() != self._pid:
+            if connection is not None:
+                self._inherited.append(connection)
+            self.generation += 1
+            connection = self._begin()
+        if self._waits != self.patient:
+            self._waits = self.patient
+            connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000) if self._waits else 0}")
+        return connection
 
     def _rest(self) -> None:
         """Before a fork. SQLite's view of who has locked the file would be wrong in the child: its parent, the last to
@@ -152,27 +156,27 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
-            with self.using():
-                if self._file_there() != self._file:
-                    self._reopen()
-            with self.using() as connection:
-                try:
-                    connection.execute("BEGIN IMMEDIATE")
-                    yield connection
-                    connection.execute("COMMIT")
-                except BaseException:
-                    self.generation += 1
-                    if connection.in_transaction:  # SQLite has rolled back by itself where the disk is full
-                        connection.execute("ROLLBACK")
-                    raise
+            connection = self._own()
+            if self._file_there() != self._file:
+                connection = self._reopen()
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                self.generation += 1
+                if connection.in_transaction:  # SQLite has rolled back by itself where the disk is full
+                    connection.execute("ROLLBACK")
+                raise
 
-    def _reopen(self) -> None:
+    def _reopen(self) -> sqlite3.Connection:
         """The file was deleted or replaced under us: what is written to the old one, nobody will ever read."""
         old = self._closing
-        self._begin()
+        connection = self._begin()
         self.generation += 1
         self.reopened += 1
         old()
+        return connection
 
     def close(self) -> None:
         with self._lock:

@@ -65,6 +65,8 @@ _TOOL_FIELDS = {field.name for field in fields(ToolRecord)}
 
 def text(value: object) -> str:
     """`value` as text that can be UTF-8, which is all that a database takes."""
+    if type(value) is str and value.isascii():
+        return value
     return str(value).encode("utf-8", "backslashreplace").decode()
 
 

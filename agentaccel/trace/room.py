@@ -31,9 +31,9 @@ _OLDEST = (
 
 def used_bytes(connection: sqlite3.Connection) -> int:
     """The size of the pages in use."""
-    pages, free, size = (
-        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
-    )
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
     return int((pages - free) * size)
 
 
@@ -66,8 +66,8 @@ def _remove_turn(connection: sqlite3.Connection, turn: int) -> int:
     ).fetchone()
     gone = connection.execute("DELETE FROM turns WHERE id = ?", (turn,)).rowcount
     gone += connection.execute("DELETE FROM lineage WHERE session = ? AND at <= ?", (session, started)).rowcount
-    for (ended,) in connection.execute("DELETE FROM sessions WHERE turn = ? RETURNING id", (turn,)).fetchall():
-        gone += connection.execute("DELETE FROM lineage WHERE session = ?", (ended,)).rowcount
+    if connection.execute("DELETE FROM sessions WHERE id = ? AND turn = ?", (session, turn)).rowcount:
+        gone += 1 + connection.execute("DELETE FROM lineage WHERE session = ?", (session,)).rowcount
     for end in ends:
         while end:  # from the leaf towards the root, as far as nothing else needs it
             parent = connection.execute(_LEAF, (end,)).fetchone()

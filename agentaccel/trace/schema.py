@@ -50,6 +50,21 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE clearings (n INTEGER NOT NULL);
     INSERT INTO clearings VALUES (0);
     """,
+    # Every turn writes its session anew: as a row of an ordinary table it needs no overflow pages, and a turn knows its
+    # session, so no index has to lead from the one to the other. A long session has passed all but its last places.
+    """
+    CREATE TABLE sessions_2 (
+        id TEXT PRIMARY KEY NOT NULL, agent TEXT, tenant TEXT, parent TEXT, workload TEXT NOT NULL,
+        created REAL NOT NULL, turns INTEGER NOT NULL, snapshot TEXT NOT NULL, state TEXT NOT NULL, head TEXT,
+        turn INTEGER NOT NULL
+    );
+    INSERT INTO sessions_2 SELECT id, agent, tenant, parent, workload, created, turns, snapshot, state, head, turn
+        FROM sessions;
+    DROP TABLE sessions;
+    ALTER TABLE sessions_2 RENAME TO sessions;
+    DROP INDEX lineage_by_session;
+    CREATE INDEX lineage_by_session ON lineage (session, passed);
+    """,
 )
 
 

@@ -39,6 +39,8 @@ class Store:
         self._database = Database(path, read_only=read_only, patient=patient)
         self._chains = Chains()
         self._too_large = False
+        self._used: int | None = None
+        """Bytes in use after the last write; None before anybody has looked."""
         self.skipped = 0
         """Rows that `turns` and `tools` left out, because they are not what this module writes."""
 
@@ -131,6 +133,7 @@ class Store:
             ).lastrowid
             if write.session is not None:
                 self._write_session(connection, write, ends, turn or 0)
+            self._used = used_bytes(connection)  # in here it needs no lock of its own
 
     def _write_session(self, connection: sqlite3.Connection, write: TurnWrite, ends: Ends, turn: int) -> None:
         row = write.session
@@ -174,14 +177,17 @@ class Store:
                 "INSERT INTO tools (session, started, record) VALUES (?, ?, ?)",
                 (text(record.session), record.started, dump_tool(record)),
             )
+            self._used = used_bytes(connection)
 
     def make_room(self) -> None:
         """If the store is too large, remove some of what is oldest: a step that an agent's call can wait for."""
-        with self._database.using() as connection:
-            self._too_large = self._too_large or used_bytes(connection) > self._max_bytes
-        if self._too_large:
+        if self._used is None:
+            with self._database.using() as connection:
+                self._used = used_bytes(connection)
+        if self._too_large or self._used > self._max_bytes:
             with self._database.transaction() as connection:
                 self._too_large = remove_oldest(connection, self._max_bytes * _ROOM_MADE)
+                self._used = used_bytes(connection)
 
     # --- reading and clearing -----------------------------------------------------------------------------------------
 

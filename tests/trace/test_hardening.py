@@ -256,10 +256,13 @@ def test_a_record_is_written_once_also_where_no_room_can_be_made(tmp_path: Path)
     assert store is not None
     store._max_bytes = 1
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    begun: list[str] = []
 
     def interfere(statement: str) -> None:
-        if "page_count" in statement and not other.in_transaction:
-            other.execute("BEGIN IMMEDIATE")
+        if statement == "BEGIN IMMEDIATE":
+            begun.append(statement)
+            if len(begun) == 2:  # the first one wrote the record
+                other.execute("BEGIN IMMEDIATE")
 
     with store._database.using() as connection:
         connection.set_trace_callback(interfere)

@@ -13,7 +13,7 @@ import pytest
 from agentaccel import ManualClock, Policy, StorePolicy, ToolCall, TraceError
 from agentaccel.trace.record import dump_state, load_state
 from agentaccel.trace.schema import MIGRATIONS
-from agentaccel.trace.store import open_reader
+from agentaccel.trace.store import Store, open_reader
 from tests.driver import Driver, assistant, body, loop, prose, tool, user
 
 LENIENT = Policy(strict=False)
@@ -166,6 +166,24 @@ def test_a_newer_store_is_refused_with_what_to_do(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(TraceError, match="upgrade"):
         Driver(tmp_path)
+
+
+def test_a_store_of_an_older_version_goes_on_with_what_it_holds(tmp_path: Path) -> None:
+    """A session that was begun in it as well: one row, and the new request reads what the old one wrote."""
+    path = tmp_path / "trace.db"
+    old = sqlite3.connect(path, isolation_level=None)
+    for statement in filter(str.strip, MIGRATIONS[0].split(";")):
+        old.execute(statement)
+    old.execute("PRAGMA user_version = 1")
+    old.execute("INSERT INTO sessions VALUES ('s', 'ada', NULL, NULL, 'w', 1.0, 3, '{}', '{}', NULL, 7)")
+    old.execute("INSERT INTO lineage VALUES (x'00', 's', 1.0, 0, 2)")
+    old.close()
+    store = Store(path)
+    row = store.session("s")
+    assert row is not None
+    assert (row.agent, row.turns, store.turns_of("s"), store.session_of([b"\0"], 3)) == ("ada", 3, 3, "s")
+    store.close()
+    assert rows(path, "PRAGMA user_version") == [(len(MIGRATIONS),)]
 
 
 def test_reading_a_store_that_is_not_there_says_so(tmp_path: Path) -> None:
