@@ -65,22 +65,24 @@ class _Fold:
         self._known: dict[tuple[str, str, str], CacheFacts | None] = {}
 
     def turn(self, turn: TurnRecord) -> None:
-        usage = turn.usage
-        before = self._largest.get(turn.session, 0)
-        needed = 0
-        if usage.input is not None:
+        total, started, needed = turn.usage.input, turn.started, 0
+        if total is not None:
+            before = self._largest.get(turn.session, 0)
             # A forked session begins with a prompt that another session has already sent.
-            needed = max(0, usage.input - max(before, turn.reusable or 0))
-            self._largest[turn.session] = max(before, usage.input)
+            needed = max(0, total - max(before, turn.reusable or 0))
+            if total > before:
+                self._largest[turn.session] = total
         bill = billed(turn, self._card(turn), self._facts(turn), needed)
         name = self._name(turn, turn.model)
         self._last_group[turn.session] = name
         self._total.turn(bill)
         self._group(name).turn(bill)
-        if turn.started:
-            self._first_at = min(self._first_at or turn.started, turn.started)
-            self._last_at = max(self._last_at or turn.started, turn.started)
-        self._keep_examples(turn)
+        if started and (self._first_at is None or started < self._first_at):
+            self._first_at = started
+        if started and (self._last_at is None or started > self._last_at):
+            self._last_at = started
+        if turn.misses:
+            self._keep_examples(turn)
 
     def tool(self, tool: ToolRecord) -> None:
         """A tool belongs where the request before it in its session does: that one asked for it."""
@@ -127,7 +129,9 @@ class _Fold:
         tokens = turn.usage.input
         if tokens is None:
             return None
-        aliases = {turn.model: turn.known_as, **(self._aliases or {})} if turn.known_as else self._aliases
+        aliases = self._aliases
+        if turn.known_as:
+            aliases = {turn.model: turn.known_as, **(aliases or {})}
         card = price_card(
             turn.provider,
             turn.model,

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from agentaccel.cache.price import PriceCard, input_cost
 from agentaccel.facts import CacheFacts
 from agentaccel.records import TurnRecord
 from agentaccel.report.figures import Costs
-from agentaccel.types import Miss, Usage
+from agentaccel.types import Usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bill:
-    """One request in USD of input tokens."""
+class Bill(NamedTuple):
+    """One request in USD of input tokens. Like `Billed` a named tuple: a log has many, and they are made faster."""
 
     paid: float
     as_written: float | None
@@ -26,42 +26,53 @@ class Bill:
     """USD of its output; None where not known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Billed:
+class Billed(NamedTuple):
     """A request with everything about it that more than one sum needs, worked out once."""
 
     turn: TurnRecord
-    card: PriceCard | None
-    facts: CacheFacts | None
+    reported: bool
+    """Whether the provider reported what the cache did."""
+    uncached: int
+    """Tokens neither read nor written; 0 where not reported."""
+    counted: int | None
+    """Tokens that count against the limit per minute; None where they or the rules are not known."""
     needed: int
     """Tokens by which the prompt outgrew the earlier ones of its session."""
     perfect_read: int
     """What a perfect cache would have read: never less than what this one did."""
+    missed: float | None
+    """USD of a missed token beyond reading it; None where there is no miss, or no price."""
     bill: Bill | None
     """None without a price or without cache counters."""
-
-    def miss_usd(self, miss: Miss) -> float | None:
-        """What a miss cost beyond reading: missed tokens paid this request's mix of writing and plain input."""
-        usage, card = self.turn.usage, self.card
-        unread = (usage.input or 0) - (usage.read or 0)
-        if card is None or card.read is None or unread <= 0:
-            return None
-        cost = input_cost(card, Usage(input=unread, read=0, write=usage.write))
-        return None if cost is None else miss.tokens * (cost / unread - card.read)
 
 
 def billed(turn: TurnRecord, card: PriceCard | None, facts: CacheFacts | None, needed: int) -> Billed:
     """`turn` with its bill."""
     usage = turn.usage
-    perfect_read = min(usage.input or 0, max(turn.reusable or 0, usage.read or 0))
+    total, read = usage.input, usage.read
+    perfect_read = min(total or 0, max(turn.reusable or 0, read or 0))
+    counted = None
+    if facts is not None and total is not None and read is not None:
+        counted = total if facts.reads_count_to_rate_limit else total - read
     return Billed(
-        turn=turn,
-        card=card,
-        facts=facts,
-        needed=needed,
-        perfect_read=perfect_read,
-        bill=None if card is None else _bill(turn, card, perfect_read),
+        turn,
+        total is not None and read is not None,
+        usage.uncached or 0,
+        counted,
+        needed,
+        perfect_read,
+        _missed(usage, card) if turn.misses and card is not None else None,
+        None if card is None else _bill(turn, card, perfect_read),
     )
+
+
+def _missed(usage: Usage, card: PriceCard) -> float | None:
+    """What a missed token cost beyond reading: such tokens paid this request's mix of writing and plain input."""
+    unread = (usage.input or 0) - (usage.read or 0)
+    if card.read is None or unread <= 0:
+        return None
+    cost = input_cost(card, Usage(input=unread, read=0, write=usage.write))
+    return None if cost is None else cost / unread - card.read
 
 
 def _bill(turn: TurnRecord, card: PriceCard, perfect_read: int) -> Bill | None:
@@ -76,11 +87,11 @@ def _bill(turn: TurnRecord, card: PriceCard, perfect_read: int) -> Bill | None:
     # The output of imported replies is often that of an unfinished one.
     told = None if turn.mode == "log" else usage.output
     return Bill(
-        paid=paid,
-        as_written=as_written,
-        without=usage.input * card.input,
-        perfect=(usage.input - perfect_read) * card.input + perfect_read * read,
-        output=None if told is None or card.output is None else told * card.output,
+        paid,
+        as_written,
+        usage.input * card.input,
+        (usage.input - perfect_read) * card.input + perfect_read * read,
+        None if told is None or card.output is None else told * card.output,
     )
 
 

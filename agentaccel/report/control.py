@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import NamedTuple
 
 from agentaccel.report.figures import Control
 
@@ -24,8 +25,7 @@ _PER = 1_000
 """Tokens that a rate is for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(NamedTuple):
     """What one session paid for its input, over requests with a price."""
 
     usd: float

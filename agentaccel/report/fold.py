@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from agentaccel.records import ToolRecord, TurnRecord
@@ -17,6 +16,9 @@ from agentaccel.types import Cause, Miss
 
 DAY, MINUTE = 86_400, 60
 MINUTES_A_DAY = DAY // MINUTE
+
+COMPARED = ("on", "holdout")
+"""The modes whose sessions are compared: what agentaccel acts on, and its control group."""
 
 
 @dataclass(slots=True)
@@ -38,15 +40,6 @@ class ModeSum:
     read: int = 0
     priced: int = 0
     paid: float = 0.0
-    sessions: dict[str, Spent] = field(default_factory=dict)
-    """Those with a price."""
-
-    def spend(self, session: str, usd: float, tokens: int) -> None:
-        """One request with a price."""
-        self.priced += 1
-        self.paid += usd
-        before = self.sessions.get(session, Spent(0.0, 0))
-        self.sessions[session] = Spent(before.usd + usd, before.tokens + tokens)
 
     def row(self, mode: str) -> ModeRow:
         """The figures of `mode`."""
@@ -82,8 +75,29 @@ class Minutes:
         return max(max(day[:MINUTES_A_DAY]) for day in days), max(max(day[MINUTES_A_DAY:]) for day in days)
 
 
+@dataclass(slots=True)
+class Counts:
+    """Plain sums of one group; those of tokens are called as in `Tokens`, which says what they mean."""
+
+    requests: int = 0
+    unreported: int = 0
+    input: int = 0
+    known: int = 0
+    read: int = 0
+    uncached: int = 0
+    output: int = 0
+    needed: int = 0
+    reusable: int = 0
+    limited: int = 0
+    counted: int = 0
+    everything: int = 0
+    calls: int = 0
+    failed: int = 0
+    unfinished: int = 0
+
+
 class Sums:
-    """Everything that one group adds up."""
+    """Everything that one group adds up. A log has many requests, so what each of them adds to is a plain slot."""
 
     __slots__ = (
         "_attempts",
@@ -93,128 +107,140 @@ class Sums:
         "_minutes",
         "_modes",
         "_money",
+        "_spans",
+        "_spent",
         "_warm",
         "_write",
-        "spans",
     )
 
     def __init__(self, *, peaks: bool) -> None:
-        self.spans: dict[str, Span] = {}
-        self._counts: Counter[str] = Counter()
+        self._spans: dict[str, Span] = {}
+        self._counts = Counts()
         self._attempts: Counter[str] = Counter()
-        self._write: Counter[str] = Counter()
+        self._write: dict[str, int] = {}
         self._money = Money()
         self._causes: dict[tuple[Cause, bool], tuple[int, int, float | None]] = {}
         self._warm, self._cold = array("d"), array("d")
         self._minutes = Minutes() if peaks else None
         self._modes: dict[str, ModeSum] = {}
+        self._spent: dict[str, dict[str, Spent]] = {mode: {} for mode in COMPARED}
 
     def turn(self, billed: Billed) -> None:
         """One request."""
         turn, usage = billed.turn, billed.turn.usage
-        span = self._span(turn.session)
-        span.subagent |= turn.parent is not None
-        span.reported |= usage.reported
+        span = self._spans.get(turn.session)
+        if span is None:
+            span = self._spans[turn.session] = Span()
+        if turn.parent is not None:
+            span.subagent = True
         if turn.outcome != "ok":
             self._attempts[turn.outcome] += 1
             if usage.input is None:
                 return
-        self._counts["requests"] += 1
-        self._counts["unreported"] += not usage.reported
-        self._tokens(billed)
+        self._tokens(billed, span)
         self._mode(billed)
         if usage.input is not None:
             self._money.add(billed)
-            self._limit(billed)
+            self._limit(billed, usage.input)
         for miss in turn.misses:
-            self._miss(miss, billed.miss_usd(miss))
-        self._times(turn, span)
+            self._miss(miss, billed.missed)
+        if turn.started:
+            self._times(turn, span)
 
     def tool(self, tool: ToolRecord) -> None:
         """One execution of a tool."""
-        self._counts["calls"] += 1
-        self._counts["failed"] += tool.outcome == "failed"
-        self._counts["unfinished"] += tool.finished is None
-        span = self._span(tool.session)
+        counts = self._counts
+        counts.calls += 1
+        counts.failed += tool.outcome == "failed"
+        counts.unfinished += tool.finished is None
+        span = self._spans.get(tool.session)
+        if span is None:
+            span = self._spans[tool.session] = Span()
         if tool.started and tool.finished is not None:
             span.tools.add(tool.started, tool.finished)
             span.active.add(tool.started, tool.finished)
 
-    def _span(self, session: str) -> Span:
-        span = self.spans.get(session)
-        if span is None:
-            span = self.spans[session] = Span()
-        return span
-
-    def _tokens(self, billed: Billed) -> None:
+    def _tokens(self, billed: Billed, span: Span) -> None:
         usage, counts = billed.turn.usage, self._counts
-        counts["input"] += usage.input or 0
-        counts["output"] += usage.output or 0
-        if usage.reported:
-            counts["known"] += usage.input or 0
-            counts["read"] += usage.read or 0
-            counts["uncached"] += usage.uncached or 0
-            counts["reusable"] += billed.perfect_read
+        total = usage.input or 0
+        counts.requests += 1
+        counts.input += total
+        counts.output += usage.output or 0
+        if billed.reported:
+            span.reported = True
+            counts.known += total
+            counts.read += usage.read or 0
+            counts.uncached += billed.uncached
+            counts.reusable += billed.perfect_read
+        else:
+            counts.unreported += 1
         if usage.write is not None:
             for label, tokens in usage.write.items():
-                self._write[label] += tokens
-            counts["needed"] += billed.needed
+                self._write[label] = self._write.get(label, 0) + tokens
+            counts.needed += billed.needed
+
+    def _limit(self, billed: Billed, total: int) -> None:
+        if billed.counted is None:
+            return
+        counts, started = self._counts, billed.turn.started
+        counts.limited += 1
+        counts.counted += billed.counted
+        counts.everything += total
+        if self._minutes is not None and started:
+            self._minutes.add(started, billed.counted, total)
 
     def _mode(self, billed: Billed) -> None:
-        usage, bill = billed.turn.usage, billed.bill
-        mode = self._modes.get(billed.turn.mode)
+        turn, bill = billed.turn, billed.bill
+        mode = self._modes.get(turn.mode)
         if mode is None:
-            mode = self._modes[billed.turn.mode] = ModeSum()
+            mode = self._modes[turn.mode] = ModeSum()
         mode.requests += 1
-        if usage.reported:
-            mode.known += usage.input or 0
-            mode.read += usage.read or 0
-        if bill is not None:
-            mode.spend(billed.turn.session, bill.paid, usage.input or 0)
-
-    def _limit(self, billed: Billed) -> None:
-        facts, usage, started = billed.facts, billed.turn.usage, billed.turn.started
-        if facts is None or usage.input is None or usage.read is None:
+        if billed.reported:
+            mode.known += turn.usage.input or 0
+            mode.read += turn.usage.read or 0
+        if bill is None:
             return
-        counted = usage.input - (0 if facts.reads_count_to_rate_limit else usage.read)
-        self._counts["limited"] += 1
-        self._counts["counted"] += counted
-        self._counts["everything"] += usage.input
-        if self._minutes is not None and started:
-            self._minutes.add(started, counted, usage.input)
+        mode.priced += 1
+        mode.paid += bill.paid
+        spent = self._spent.get(turn.mode)
+        if spent is not None:
+            usd, tokens = spent.get(turn.session, Spent(0.0, 0))
+            spent[turn.session] = Spent(usd + bill.paid, tokens + (turn.usage.input or 0))
 
-    def _miss(self, miss: Miss, usd: float | None) -> None:
+    def _miss(self, miss: Miss, missed: float | None) -> None:
         count, tokens, cost = self._causes.get((miss.cause, miss.inferred), (0, 0, None))
-        if usd is not None:
-            cost = (cost or 0.0) + usd
+        if missed is not None:
+            cost = (cost or 0.0) + miss.tokens * missed
         self._causes[miss.cause, miss.inferred] = (count + 1, tokens + miss.tokens, cost)
 
     def _times(self, turn: TurnRecord, span: Span) -> None:
-        if turn.started and turn.finished is not None:
+        if turn.finished is not None:
             span.active.add(turn.started, turn.finished)
-        if turn.first_byte is not None and turn.usage.read is not None and turn.started:
+        if turn.first_byte is not None and turn.usage.read is not None:
             (self._warm if turn.usage.read else self._cold).append(turn.first_byte - turn.started)
-
-    def _spent(self, mode: str) -> Collection[Spent]:
-        return self._modes[mode].sessions.values() if mode in self._modes else ()
 
     def group(self, name: str) -> Group:
         """The figures of this group."""
-        counts, spans = self._counts, self.spans.values()
+        counts, spans = self._counts, self._spans.values()
         peaks = self._minutes.peaks() if self._minutes is not None else None
-        limited = bool(counts["limited"])
         rows = sorted(self._causes.items(), key=lambda item: (-item[1][1], item[0]))
         return Group(
             name=name,
-            sessions=len(self.spans.keys() - {""}),  # tool calls outside any session have none
+            sessions=len(self._spans.keys() - {""}),  # tool calls outside any session have none
             sessions_unreported=sum(not span.reported for span in spans),
             subagents=sum(span.subagent for span in spans),
-            requests=counts["requests"],
-            unreported=counts["unreported"],
+            requests=counts.requests,
+            unreported=counts.unreported,
             attempts=dict(self._attempts),
             tokens=Tokens(
                 write=dict(self._write),
-                **{key: counts[key] for key in ("input", "known", "read", "uncached", "output", "needed", "reusable")},
+                input=counts.input,
+                known=counts.known,
+                read=counts.read,
+                uncached=counts.uncached,
+                output=counts.output,
+                needed=counts.needed,
+                reusable=counts.reusable,
             ),
             costs=self._money.costs(),
             causes=tuple(
@@ -224,20 +250,20 @@ class Sums:
             warm=latency(self._warm),
             cold=latency(self._cold),
             tools=ToolTime(
-                calls=counts["calls"],
-                failed=counts["failed"],
-                unfinished=counts["unfinished"],
+                calls=counts.calls,
+                failed=counts.failed,
+                unfinished=counts.unfinished,
                 seconds=sum(span.tools.seconds for span in spans),
                 active=sum(span.active.seconds for span in spans),
             ),
             limits=Limits(
-                counted=counts["counted"] if limited else None,
-                everything=counts["everything"] if limited else None,
+                counted=counts.counted if counts.limited else None,
+                everything=counts.everything if counts.limited else None,
                 peak_counted=peaks[0] if peaks else None,
                 peak_everything=peaks[1] if peaks else None,
             ),
             modes=tuple(mode.row(name) for name, mode in sorted(self._modes.items())),
-            control=control(*(self._spent(mode) for mode in ("on", "holdout"))),
+            control=control(*(spent.values() for spent in self._spent.values())),
         )
 
 
