@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 if TYPE_CHECKING:
@@ -23,15 +23,16 @@ def to_json(report: Report) -> dict[str, Json]:
         "last": report.last,
         "total": _group(report.total),
         "groups": [_group(group) for group in report.groups],
-        "advice": None if report.advice is None else cast("Json", [_named(asdict(one)) for one in report.advice]),
-        "examples": cast("Json", [_named(asdict(example)) for example in report.examples]),
+        "advice": _plain(report.advice),
+        "examples": _plain(report.examples),
         "notes": list(report.notes),
     }
 
 
 def _group(group: Group) -> Json:
     """The stored figures and, beside them, those that follow from them."""
-    form = _named(asdict(group))
+    form = _plain(group)
+    assert isinstance(form, dict)
     tokens, costs, tools = form["tokens"], form["costs"], form["tools"]
     assert isinstance(tokens, dict)
     assert isinstance(costs, dict)
@@ -47,12 +48,10 @@ def _group(group: Group) -> Json:
     return form
 
 
-def _named(values: dict[str, object]) -> dict[str, Json]:
-    """`asdict` keeps enumerations and tuples: the first are strings, the others become lists."""
-    return {key: _plain(value) for key, value in values.items()}
-
-
 def _plain(value: object) -> Json:
+    """A figure with what it holds: enumerations are strings, tuples become lists. `asdict` would copy every leaf."""
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
