@@ -31,7 +31,9 @@ _BY_THE_CLIENT = "<synthetic>"
 """The model of messages that the client made up: interruptions, and errors of the API."""
 
 _PLATFORMS = {"msg_bdrk_": "bedrock", "msg_vrtx_": "vertex"}
-"""Where a reply came from, by the beginning of its id."""
+"""Where a reply came from, by the beginning of its id, which is `_START` characters long."""
+
+_START = 9
 
 
 @dataclass(slots=True)
@@ -45,6 +47,8 @@ class _Reply:
     finished: float
     compacted: bool
     repeated: bool
+    key: tuple[str, str] | None = None
+    """Its message id and request id; None for a failure, which has no later lines."""
     usage: Mapping[str, object] | None = None
     stop: str | None = None
     outcome: Outcome = "ok"
@@ -62,6 +66,7 @@ class _Call:
     key: str
     started: float
     repeated: bool
+    id: str | None
     finished: float | None = None
     failed: bool = False
 
@@ -84,29 +89,19 @@ def read_session(
 ) -> Iterator[TurnRecord | ToolRecord]:
     """The records of one file called `name`; `seen` holds the replies that earlier files have told of."""
     reader = _Reader(name, seen, tally)
+    queue = reader.queue
     for line in lines:
         tally.lines += 1
-        if _skippable(line):
-            continue
         entry = parse(line, tally)
-        if entry is not None:
-            reader.take(entry)
-            while len(reader.queue) > QUEUE:
-                yield from reader.release()
-    while reader.queue:
-        yield from reader.release()
-
-
-def _skippable(line: bytes) -> bool:
-    """Whether a line is of a kind that is frequent, and without anything that matters: it needs no parsing.
-
-    Every line that matters holds one of four words; quotes inside strings are escaped, so text cannot fake them.
-    """
-    if b'"progress"' not in line and b'"file-history-snapshot"' not in line:
-        return False
-    if b'"assistant"' in line or b'"user"' in line or b'compact_boundary"' in line or b'"api_error"' in line:
-        return False
-    return line.endswith((b"}\n", b"}\r\n"))
+        if entry is None:
+            continue
+        reader.take(entry)
+        while len(queue) > QUEUE:
+            if (record := reader.release()) is not None:
+                yield record
+    while queue:
+        if (record := reader.release()) is not None:
+            yield record
 
 
 class _Reader:
@@ -120,59 +115,71 @@ class _Reader:
         """The main conversation that the last line belonged to."""
         self._replies: dict[tuple[str, str], _Reply] = {}
         self._calls: dict[str, _Call] = {}
-        self._keys: deque[tuple[str, str] | str | None] = deque()
         self._roots: dict[str, str] = {}
         self._now = 0.0
 
     def take(self, entry: Mapping[str, object]) -> None:
         """One line of the log."""
         kind = entry.get("type")
-        self._now = seconds(entry.get("timestamp")) or self._now
         if kind == "progress":
-            data = mapping(entry, "data")
-            agent = text(data, "agentId")
-            if agent is not None:
-                thread = self._thread(entry, agent)
-                message = mapping(data, "message")
-                self._message(thread, message, seconds(message.get("timestamp")) or self._now)
-        elif kind in ("assistant", "user"):
-            self._message(self._thread(entry, self._agent(entry)), entry, self._now)
-        elif kind == "system":
-            self._system(self._thread(entry, self._agent(entry)), entry)
-
-    def release(self) -> Iterator[TurnRecord | ToolRecord]:
-        """The oldest reply or call as a record; nothing where another file has told of it."""
-        item, key = self.queue.popleft(), self._keys.popleft()
-        if isinstance(item, _Call):
-            if isinstance(key, str) and self._calls.get(key) is item:
-                del self._calls[key]
-            if not item.repeated:
-                yield _tool_record(item)
+            self._progress(entry)
             return
-        if isinstance(key, tuple):
-            self._replies.pop(key, None)
-        record = _turn_record(item)
+        at = self._now = seconds(entry.get("timestamp")) or self._now
+        if kind == "assistant":
+            self._assistant(self._thread(entry), entry, at)
+        elif kind == "user":
+            self._user(self._thread(entry), entry, at)
+        elif kind == "system":
+            self._system(self._thread(entry), entry)
+
+    def release(self) -> TurnRecord | ToolRecord | None:
+        """The oldest reply or call as a record; None where another file has told of it."""
+        item = self.queue.popleft()
+        if isinstance(item, _Call):
+            if item.id is not None and self._calls.get(item.id) is item:
+                del self._calls[item.id]
+            return None if item.repeated else _tool_record(item)
+        if item.key is not None:
+            self._replies.pop(item.key, None)
+        record = _turn_record(item)  # what a reply that is told of twice leaves behind, the next one finds
         if item.repeated:
             self._tally.duplicates += 1
-        else:
-            yield record
+            return None
+        return record
 
-    def _agent(self, entry: Mapping[str, object]) -> str | None:
-        """Which sub-agent a line belongs to; None for the main conversation."""
-        agent = text(entry, "agentId") if "agentId" in entry else None
-        if entry.get("isSidechain") is not True:
-            return agent
+    def _progress(self, entry: Mapping[str, object]) -> None:
+        """A message of a sub-agent, if it is one; hooks and commands tell of themselves far more often."""
+        data = mapping(entry, "data")
+        agent = text(data, "agentId")
+        if agent is None:
+            return
+        self._now = seconds(entry.get("timestamp")) or self._now
+        message = mapping(data, "message")
+        at = seconds(message.get("timestamp")) or self._now
+        if message.get("type") == "assistant":
+            self._assistant(self._thread_of(entry, agent), message, at)
+        elif message.get("type") == "user":
+            self._user(self._thread_of(entry, agent), message, at)
+
+    def _thread(self, entry: Mapping[str, object]) -> _Thread:
+        """The conversation that a line belongs to."""
+        sidechain = entry.get("isSidechain") is True
+        if not sidechain and "agentId" not in entry:
+            main = self._main
+            return main if main and main.session == entry.get("sessionId") else self._thread_of(entry, None)
+        agent = text(entry, "agentId")
+        if not sidechain:
+            return self._thread_of(entry, agent)
         uuid, parent = text(entry, "uuid") or "", text(entry, "parentUuid")
         root = self._roots.get(parent, parent) if parent else uuid
         if agent is None:
             # Older clients do not name the sub-agent: the chain of messages does, by where it begins.
             self._roots[uuid] = root
-        return agent or f"sidechain-{root[:8]}"
+        return self._thread_of(entry, agent or f"sidechain-{root[:8]}")
 
-    def _thread(self, entry: Mapping[str, object], agent: str | None) -> _Thread:
+    def _thread_of(self, entry: Mapping[str, object], agent: str | None) -> _Thread:
+        """The conversation of a sub-agent; of None, the main one."""
         session = text(entry, "sessionId") or self._name
-        if agent is None and self._main is not None and self._main.session == session:
-            return self._main
         thread = self._threads.get((session, agent or ""))
         if thread is None:
             thread = _Thread(f"{session}/{agent}", session) if agent else _Thread(session, None)
@@ -181,21 +188,18 @@ class _Reader:
             self._main = thread
         return thread
 
-    def _message(self, thread: _Thread, entry: Mapping[str, object], at: float) -> None:
-        message = mapping(entry, "message")
-        if entry.get("type") == "assistant":
-            self._assistant(thread, entry, message, at)
-        elif entry.get("type") == "user":
-            thread.prompted = at
-            thread.compacted |= entry.get("isCompactSummary") is True
-            for block in blocks(message):
+    def _user(self, thread: _Thread, entry: Mapping[str, object], at: float) -> None:
+        thread.prompted = at
+        if entry.get("isCompactSummary") is True:
+            thread.compacted = True
+        for block in blocks(mapping(entry, "message")):
+            if block.get("type") == "tool_result":
                 call = self._calls.get(text(block, "tool_use_id") or "")
-                if call is not None and block.get("type") == "tool_result":
+                if call is not None:
                     call.finished, call.failed = at, block.get("is_error") is True
 
-    def _assistant(
-        self, thread: _Thread, entry: Mapping[str, object], message: Mapping[str, object], at: float
-    ) -> None:
+    def _assistant(self, thread: _Thread, entry: Mapping[str, object], at: float) -> None:
+        message = mapping(entry, "message")
         model = text(message, "model") or "unknown"
         if model == _BY_THE_CLIENT:
             if entry.get("isApiErrorMessage") is True:
@@ -205,7 +209,8 @@ class _Reader:
         reply = self._replies.get(key)
         if reply is None:
             reply = self._begin(thread, key, model, at)
-        reply.finished = max(reply.finished, at)
+        elif at > reply.finished:
+            reply.finished = at
         reply.stop = text(message, "stop_reason") or reply.stop
         reply.usage = mapping(message, "usage") or reply.usage
         for block in blocks(message):
@@ -216,25 +221,23 @@ class _Reader:
         mark = hash(key)
         repeated = mark in self._seen
         self._seen.add(mark)
-        platform = next((name for start, name in _PLATFORMS.items() if key[0].startswith(start)), "api")
+        platform = _PLATFORMS.get(key[0][:_START], "api")
         started = min(thread.prompted or at, at)
-        reply = _Reply(thread, model, platform, started, at, thread.compacted, repeated)
+        reply = _Reply(thread, model, platform, started, at, thread.compacted, repeated, key)
         thread.compacted, thread.model = False, model
         thread.prompted = 0.0  # the next request has a message of its own; if it is not logged, its time is not known
         self._replies[key] = reply
         self.queue.append(reply)
-        self._keys.append(key)
         return reply
 
     def _call(self, thread: _Thread, block: Mapping[str, object], at: float, *, repeated: bool) -> None:
         name, id_ = text(block, "name"), text(block, "id")
         if name is None or (id_ is not None and id_ in self._calls):
             return
-        call = _Call(thread, name, digest(identity_bytes([name, block.get("input")])).hex(), at, repeated)
+        call = _Call(thread, name, digest(identity_bytes([name, block.get("input")])).hex(), at, repeated, id_)
         if id_ is not None:
             self._calls[id_] = call
         self.queue.append(call)
-        self._keys.append(id_)
 
     def _system(self, thread: _Thread, entry: Mapping[str, object]) -> None:
         subtype = text(entry, "subtype") or ""
@@ -252,7 +255,6 @@ class _Reader:
         reply = _Reply(thread, thread.model, "api", started, at, False, repeated)
         reply.outcome, reply.error, reply.status, reply.attempt = "failed", error, status, attempt
         self.queue.append(reply)
-        self._keys.append(None)
 
 
 def _turn_record(reply: _Reply) -> TurnRecord:
@@ -260,7 +262,7 @@ def _turn_record(reply: _Reply) -> TurnRecord:
     facts = cache_facts(reply.model, platform=reply.platform)
     default_ttl = facts.ttls[0].label if facts is not None else "5m"
     usage = usage_of(reply.usage, default_ttl) if reply.usage else Usage()
-    arrival = Arrival(model=reply.model, usage=usage, started=reply.started, compacted=reply.compacted)
+    arrival = Arrival(reply.model, usage, reply.started, reply.compacted)
     reusable, misses = settle(thread.past, arrival, facts)
     return TurnRecord(
         session=thread.session,

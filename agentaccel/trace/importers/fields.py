@@ -35,9 +35,7 @@ def mapping(holder: Mapping[str, object], key: str) -> Mapping[str, object]:
 def count(holder: Mapping[str, object], key: str) -> int | None:
     """A number of tokens."""
     value = holder.get(key)
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if 0 <= value <= _MOST else None
+    return value if type(value) is int and 0 <= value <= _MOST else None
 
 
 def blocks(message: Mapping[str, object]) -> list[Mapping[str, object]]:
@@ -53,7 +51,7 @@ def seconds(value: object) -> float | None:
             value = datetime.fromisoformat(value).timestamp()
         except (ValueError, OverflowError, OSError):
             return None
-    if type(value) is float or (isinstance(value, int) and not isinstance(value, bool)):
+    if type(value) is float or type(value) is int:
         return float(value) if _EARLIEST <= value <= _LATEST else None
     return None
 
@@ -73,7 +71,7 @@ def _beside(reported: Mapping[str, object], default_ttl: str) -> Usage:
     created = count(reported, "cache_creation_input_tokens")
     split = _by_ttl(mapping(reported, "cache_creation"))
     write = _written(created, split, default_ttl)
-    total = None if plain is None else plain + (read or 0) + sum((write or {}).values())
+    total = None if plain is None else plain + (read or 0) + (sum(write.values()) if write else 0)
     return Usage(input=total, read=read, write=write, output=count(reported, "output_tokens"))
 
 

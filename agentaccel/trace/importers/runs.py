@@ -49,7 +49,7 @@ def _run(session: str, run: Mapping[str, object], messages: Messages) -> Iterato
         if message.get("role") == "assistant":
             reported = mapping(message, "usage")
             usage = usage_of(reported, facts.ttls[0].label if facts else "default") if reported else Usage()
-            arrival = Arrival(model=model, usage=usage, started=before, compacted=compacted)
+            arrival = Arrival(model, usage, before, compacted)
             reusable, misses = settle(past, arrival, facts)
             yield TurnRecord(
                 session=session,
