@@ -58,7 +58,9 @@ def identity_bytes(value: object) -> bytes:
 
 def digest(data: bytes, key: bytes = b"") -> bytes:
     """The hash of one canonical form under `key` (at most 64 bytes)."""
-    return blake2b(data, digest_size=DIGEST_SIZE, key=key, person=TAG).digest()
+    hash_ = keyed(key) if key else _ROOT_HASH.copy()
+    hash_.update(data)
+    return hash_.digest()
 
 
 class Hash(Protocol):
