@@ -133,17 +133,25 @@ def found(prefix: Prefixes, at: int, live: Callable[[int], bool], positions: str
 
 
 def after(
-    ledger: Ledger, prefix: Prefixes, done: Bill, *, started: float, visible: float, exact: Mapping[int, int]
+    ledger: Ledger,
+    prefix: Prefixes,
+    done: Bill,
+    held: Mapping[int, Entry],
+    *,
+    started: float,
+    visible: float,
+    exact: Mapping[int, int],
 ) -> Ledger:
     """The ledger once the reply to a request has begun.
 
+    `held` are its entries that the prompt begins with (`Ledger.on`).
     Entries on the path that was read are refreshed for their own lifetime, counted from the start of the request;
     marks behind it are entered. `exact` holds the tokens of prefixes that the provider's counts told.
     """
     facts = prefix.facts
     seconds = {ttl.label: ttl.seconds for ttl in facts.ttls}
     entries = {hash_: entry for hash_, entry in ledger.entries.items() if entry.expires + _KEEP > started}
-    for i, entry in ledger.on(prefix).items() if done.hit >= 0 else ():
+    for i, entry in held.items():
         if i <= done.hit and entry.live(started):
             expires = started + seconds.get(entry.ttl, 0.0)
             entries[prefix.hashes[i]] = Entry(entry.ttl, expires, entry.visible, entry.tokens, i)

@@ -48,18 +48,20 @@ def scale(
     `known` holds exact counts by the segment that the prefix ends with; `bytes_per_token` is what was learned (None:
     the facts' prior); `total` is the exact count of the whole prompt once its reply has told it.
     """
-    counts = {i: float(count) for i, count in known.items() if count is not None}
-    if total is not None and prefix.hashes:
-        counts[len(prefix.hashes) - 1] = float(total)
+    last = len(prefix.hashes) - 1
+    whole = float(total) if total is not None and last >= 0 else None
     at: list[int] = []
     ordered: list[float] = []
-    for index in sorted(counts):
+    highest = 0.0
+    for index, count in sorted(known.items()):
         # Counts of different requests may disagree by hidden tokens; what would make the scale fall is left out.
-        if not ordered or counts[index] >= ordered[-1]:
+        if count is not None and count >= highest and not (index == last and whole is not None):
             at.append(index)
-            ordered.append(counts[index])
-    if total is not None and prefix.hashes and (not at or at[-1] != len(prefix.hashes) - 1):
-        at, ordered = [len(prefix.hashes) - 1], [float(total)]
+            highest = float(count)
+            ordered.append(highest)
+    if whole is not None:
+        # The count of this very request outweighs those of others.
+        at, ordered = ([*at, last], [*ordered, whole]) if whole >= highest else ([last], [whole])
     return Scale(
         sizes=prefix.sizes,
         at=tuple(at),

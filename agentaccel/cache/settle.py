@@ -65,13 +65,14 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
     prefix, usage = sent.prefix, sent.usage
     held = state.ledger.on(prefix)
     known = {i: entry.tokens for i, entry in held.items()}
-    tokens = scale(prefix, known, state.seen.bytes_per_token(prefix.prompt.model), usage.input)
+    ratio = state.seen.bytes_per_token(prefix.prompt.model)
+    tokens = scale(prefix, known, ratio, usage.input)
     predicted = _bill(prefix, sent.marks, state.ledger, tokens, sent.started)
     actual, exact = _actual(held, predicted, sent, tokens)
-    ledger = after(state.ledger, prefix, actual, started=sent.started, visible=sent.visible, exact=exact)
+    ledger = after(state.ledger, prefix, actual, held, started=sent.started, visible=sent.visible, exact=exact)
     if exact:
         known |= exact
-        tokens = scale(prefix, known, state.seen.bytes_per_token(prefix.prompt.model), usage.input)
+        tokens = scale(prefix, known, ratio, usage.input)
     ours = state.ours or sent.ours
     shadow, as_written = ledger, usage
     if ours and not sent.written_marks and not state.shadow.entries:
@@ -79,7 +80,8 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
         shadow, as_written = state.shadow, Usage(input=usage.input, read=0, write={}, output=usage.output)
     elif ours:
         shadow_bill = _as_written(state, sent, actual.hit, tokens)
-        shadow = after(state.shadow, prefix, shadow_bill, started=sent.started, visible=sent.visible, exact={})
+        there = state.shadow.on(prefix)
+        shadow = after(state.shadow, prefix, shadow_bill, there, started=sent.started, visible=sent.visible, exact={})
         as_written = _usage(shadow_bill.expected, usage)
     turn, size, pace = turn_of(prefix.prompt), _size(prefix, usage), _pace(observed, usage)
     reusable = _reusable(held, head, prefix, tokens)

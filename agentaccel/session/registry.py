@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from agentaccel.canonical import digest, identity_bytes
@@ -24,8 +25,7 @@ _MOST_REMEMBERED = 16384
 """Hashes kept in memory per kind, about sixteen per conversation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(NamedTuple):
     """A session at one lineage hash."""
 
     passed: bool
@@ -118,10 +118,14 @@ class Registry:
         """The session has come to `hashes` with a request of so many messages, and past those it waited at before."""
         with self._lock:
             stops = self._stops.setdefault(session_id, deque())
-            for hash_ in stops:
-                here = self._waiting.get(hash_, {}).get(session_id)
-                if here is not None and not here.passed:
-                    self._waiting[hash_][session_id] = Stop(True, messages)
+            for hash_ in reversed(stops):  # those not passed are the latest
+                sessions = self._waiting.get(hash_)
+                here = sessions.get(session_id) if sessions is not None else None
+                if sessions is None or here is None:
+                    continue
+                if here.passed:
+                    break
+                sessions[session_id] = Stop(True, messages)
             for hash_ in hashes:
                 if hash_ in stops:
                     stops.remove(hash_)

@@ -25,6 +25,8 @@ from agentaccel.types import Segment
 
 _ROOM_MADE = 0.95
 """A store that has grown too large is brought down to this part of the size that it may have."""
+_LOOK_EVERY = 16
+"""Records between two looks at the size of the store: by so many it may be exceeded."""
 _CHUNK = 500
 """Rows read at a time: no lock is held between two chunks."""
 R = TypeVar("R")
@@ -40,7 +42,9 @@ class Store:
         self._chains = Chains()
         self._too_large = False
         self._used: int | None = None
-        """Bytes in use after the last write; None before anybody has looked."""
+        """Bytes in use when somebody looked last; None before anybody has."""
+        self._since = 0
+        """Records written since then."""
         self.skipped = 0
         """Rows that `turns` and `tools` left out, because they are not what this module writes."""
 
@@ -133,7 +137,7 @@ class Store:
             ).lastrowid
             if write.session is not None:
                 self._write_session(connection, write, ends, turn or 0)
-            self._used = used_bytes(connection)  # in here it needs no lock of its own
+            self._look(connection)
 
     def _write_session(self, connection: sqlite3.Connection, write: TurnWrite, ends: Ends, turn: int) -> None:
         row = write.session
@@ -177,7 +181,13 @@ class Store:
                 "INSERT INTO tools (session, started, record) VALUES (?, ?, ?)",
                 (text(record.session), record.started, dump_tool(record)),
             )
-            self._used = used_bytes(connection)
+            self._look(connection)
+
+    def _look(self, connection: sqlite3.Connection) -> None:
+        """Once in a while see how much is in use: in a transaction that writes, where it needs no lock of its own."""
+        self._since += 1
+        if self._since >= _LOOK_EVERY:
+            self._used, self._since = used_bytes(connection), 0
 
     def make_room(self) -> None:
         """If the store is too large, remove some of what is oldest: a step that an agent's call can wait for."""
