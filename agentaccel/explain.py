@@ -73,10 +73,10 @@ def explain(
     facts = cache_facts(model, platform=platform)
     if facts is None:
         raise UnknownModel(model)
-    prefix = prefixes(decode(request, facts, platform=platform), facts)
+    prefix = prefixes(decode(request, facts, place=("anthropic", platform)), facts)
     state, head, drift = State(), None, None
     if previous is not None:
-        before = prefixes(decode(previous, facts, platform=platform), facts)
+        before = prefixes(decode(previous, facts, place=("anthropic", platform)), facts)
         state, head = _answered(before)
         drift = compare(previous, request, before.prompt, prefix.prompt, facts)
     observed = observe(state, head, prefix, gap)

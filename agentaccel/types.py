@@ -119,7 +119,7 @@ class Prompt:
     parameters: Mapping[str, bytes]
     """Digest of every request field that is not a level, by name ("tool_choice", "output_config.effort")."""
     markers: tuple[Marker, ...]
-    """Markers already there, in wire order; the top-level one, if any, comes last."""
+    """Markers already there, in wire order; the top-level one or the provider's own breakpoint, if any, comes last."""
     messages: int
     """Number of messages."""
     stream: bool
@@ -158,8 +158,13 @@ class CachePlan:
 
     markers: tuple[Marker, ...] = ()
     """Markers to add, in wire order. Markers that were there are kept and not repeated here."""
+    mark: str = "cache_control"
+    """The field of a block that carries a marker."""
+    without: tuple[Marker, ...] = ()
+    """Markers that the request would have without the plan and has not with it: the provider's own breakpoint, switched
+    off by an option, or one at the top level, which a platform takes on a block only."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Other cache fields to add at the top level of the request."""
+    """Other cache fields to add at the top level of the request; an object is joined with the sender's own."""
     reasons: tuple[str, ...] = ()
     """Why these, and why not more; one sentence each."""
     expected: Expected | None = None
@@ -171,7 +176,7 @@ class CachePlan:
 
     @property
     def empty(self) -> bool:
-        return not self.markers and not self.options
+        return not self.markers and not self.options and not self.without
 
 
 # --- usage ----------------------------------------------------------------------------------------------------------

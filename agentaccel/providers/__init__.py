@@ -1,4 +1,116 @@
 """Wire dialects, pure: a request body becomes a `Prompt`, a plan is written into a copy of it, a reply becomes `Usage`.
 
-One module per dialect. A dialect never does I/O, never mutates what it is given and never decides anything.
+A dialect never does I/O, never mutates what it is given and never decides anything. `dialect` finds the one of a wire.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from agentaccel.facts import CacheFacts, Wire, wires
+from agentaccel.providers import anthropic
+from agentaccel.providers.openai import chat, chat_reply, edit, responses, responses_reply, usage
+from agentaccel.providers.parts import PartMemory
+from agentaccel.types import CachePlan, Prompt, Request, ToolCall, Usage
+
+__all__ = ["Dialect", "PartMemory", "ReplyTap", "dialect", "wire_of"]
+
+
+class ReplyTap(Protocol):
+    """Watches one reply go by, in decoded bytes, and says what was in it. One per attempt; it never raises."""
+
+    @property
+    def streamed(self) -> bool: ...
+    @property
+    def usage(self) -> Usage:
+        """What has been reported so far."""
+        ...
+
+    @property
+    def stop(self) -> str | None: ...
+    @property
+    def message_id(self) -> str | None: ...
+    @property
+    def complete(self) -> bool:
+        """True once the reply ended in the way the protocol ends one."""
+        ...
+
+    @property
+    def error(self) -> str | None:
+        """Type of the error that came inside a reply that had begun well."""
+        ...
+
+    @property
+    def diagnosis(self) -> str | None:
+        """The provider's own word on a missed prefix, where it was asked for one."""
+        ...
+
+    def feed(self, chunk: bytes) -> Iterator[ToolCall]:
+        """Take the next bytes; yields each tool call once, when its arguments have closed."""
+        ...
+
+    def finish(self) -> Iterator[ToolCall]:
+        """The bytes have ended."""
+        ...
+
+
+class Decode(Protocol):
+    """Reads a request; see `anthropic.decode`."""
+
+    def __call__(
+        self,
+        request: Request,
+        facts: CacheFacts | None,
+        *,
+        key: bytes = b"",
+        place: tuple[str, str] = ...,
+        model: str = "",
+        memory: PartMemory | None = None,
+    ) -> Prompt: ...
+
+
+class Encode(Protocol):
+    """Writes a plan into a request, or takes it out again."""
+
+    def __call__(self, request: Request, plan: CachePlan) -> Request: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One wire: requests and replies of one form."""
+
+    wire: Wire
+    decode: Decode
+    encode: Encode
+    strip: Encode
+    tap: type[anthropic.ReplyTap] | type[chat_reply.ChatTap] | type[responses_reply.ResponsesTap]
+
+    def usage_of(self, raw: Mapping[str, Any]) -> Usage:
+        """A usage object of this wire."""
+        return anthropic.usage_of(raw) if self.wire == "messages" else usage.usage_of(raw)
+
+
+_DIALECTS: Mapping[Wire, Dialect] = {
+    "messages": Dialect("messages", anthropic.decode, anthropic.encode, anthropic.strip, anthropic.ReplyTap),
+    "chat": Dialect("chat", chat.decode, edit.encode, edit.strip, chat_reply.ChatTap),
+    "responses": Dialect("responses", responses.decode, edit.encode, edit.strip, responses_reply.ResponsesTap),
+}
+
+
+def dialect(wire: Wire) -> Dialect:
+    """The dialect of `wire`."""
+    return _DIALECTS[wire]
+
+
+def wire_of(provider: str, request: Request) -> Wire:
+    """The form of `request`, told by its fields where the provider takes several.
+
+    >>> wire_of("openai", {"messages": []}), wire_of("openai", {"input": "Hi"}), wire_of("anthropic", {})
+    ('chat', 'responses', 'messages')
+    """
+    known = wires(provider)
+    if "responses" in known and "messages" not in request:
+        return "responses"
+    return known[0]

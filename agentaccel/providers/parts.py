@@ -134,6 +134,17 @@ class PartMemory:
         return self._young.pop(name, None) or self._old.pop(name, None)
 
 
+class Gathered(NamedTuple):
+    """A whole request, as its parts read."""
+
+    segments: tuple[Segment, ...]
+    markers: tuple[Marker, ...]
+    flags: set[str]
+    """Properties of the content that break levels by themselves, named as in the facts."""
+    stretches: tuple[bytes, ...]
+    """As in `Prompt`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """A request in parts, in wire order."""
@@ -144,6 +155,22 @@ class Parts:
     """The messages, `STRETCH` by `STRETCH`."""
     singles: list[Part]
     """Those behind the last whole stretch."""
+
+    def gathered(self, own: Marker | None) -> Gathered:
+        """All of it in order; `own` is a marker that stands on no block, and comes last."""
+        segments: list[Segment] = []
+        markers: list[Marker] = []
+        flags: set[str] = set()
+        for part in self:
+            segments += part.segments
+            if part.markers:
+                markers += part.markers
+            if part.flags:
+                flags |= part.flags
+        if own is not None:
+            markers.append(own)
+        stretches = tuple([part.digest for part in self.stretches])
+        return Gathered(tuple(segments), tuple(markers), flags, stretches)
 
     def __iter__(self) -> Iterator[Part]:
         static = (part for part in (self.tools, self.system) if part is not None)

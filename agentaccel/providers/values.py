@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from sys import intern
 from typing import Any, TypeGuard
 
 import orjson
+
+from agentaccel.types import Path
 
 
 def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
@@ -49,3 +51,14 @@ def loaded(data: bytes) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     return value if isinstance(value, dict) else None
+
+
+def changed_at(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
+    """A copy of `value` in which `change` was applied to what stands at `path`; everything beside it is shared."""
+    if not path:
+        return change(value)
+    head, rest = path[0], path[1:]
+    child = changed_at(value[head], rest, change)
+    if isinstance(value, Mapping):
+        return {**value, head: child}
+    return [*value[:head], child, *value[int(head) + 1 :]]

@@ -205,7 +205,7 @@ def _run(recorded: _Recorded, rules: Rules) -> Run:
         return Run(id=recorded.id, workload="", steps=())
     named = recorded.turns[0]
     model, facts = rules.of(named.model)
-    whole = decode(recorded.request, facts, key=_KEY, platform=facts.platform, model=model)
+    whole = decode(recorded.request, facts, key=_KEY, place=(facts.provider, facts.platform), model=model)
     for end, turn in zip(recorded.ends, recorded.turns, strict=True):
         before = steps[-1] if steps else None
         prefix = grown(_beginning(whole, end), facts, before)

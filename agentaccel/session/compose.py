@@ -114,7 +114,7 @@ class Composer:
         name = model or str(request.get("model", ""))
         facts = cache_facts(name, platform=platform, aliases=self.policy.aliases)
         prompt = anthropic.decode(
-            request, facts, key=self.recorder.key, platform=platform, model=model, memory=self._parts
+            request, facts, key=self.recorder.key, place=("anthropic", platform), model=model, memory=self._parts
         )
         return prompt, facts
 

@@ -60,7 +60,7 @@ def runs(situation: Situation, sessions: Sequence[Sequence[Exchange]] | None = N
 
 def _step(situation: Situation, exchange: Exchange, ratio: float) -> Step:
     facts = situation.facts(exchange.body["model"])
-    prompt = decode(exchange.body, facts, key=_KEY, platform=situation.platform)
+    prompt = decode(exchange.body, facts, key=_KEY, place=("anthropic", situation.platform))
     prefix = prefixes(prompt, facts)
     return Step(
         prefix=prefix,

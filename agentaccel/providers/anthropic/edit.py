@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agentaccel.types import CachePlan, Path, Request
+from agentaccel.providers.values import changed_at
+from agentaccel.types import CachePlan, Request
 
 MARK = "cache_control"
 """The field that carries a marker, on a block or at the top level of the request."""
@@ -32,8 +33,9 @@ def encode(request: Request, plan: CachePlan) -> Request:
     """
     changed: Request = request
     for marker in plan.markers:
-        sent = {"type": "ephemeral"} if marker.ttl == DEFAULT_TTL else {"type": "ephemeral", "ttl": marker.ttl}
-        changed = _at(changed, marker.path, _marking(sent))
+        changed = changed_at(changed, marker.path, _marking(marking(marker.ttl)))
+    if plan.without:
+        changed = {name: value for name, value in changed.items() if name != MARK}
     return {**changed, **plan.options} if plan.options else changed
 
 
@@ -41,19 +43,15 @@ def strip(request: Request, plan: CachePlan) -> Request:
     """`request`, once encoded with `plan`, without what the plan added: the sender's, up to the lossless forms."""
     changed: Request = {name: value for name, value in request.items() if name not in plan.options}
     for marker in plan.markers:
-        changed = _at(changed, marker.path, _unmarked)
+        changed = changed_at(changed, marker.path, _unmarked)
+    for marker in plan.without:
+        changed = {**changed, MARK: marking(marker.ttl)}
     return changed
 
 
-def _at(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
-    """A copy of `value` in which `change` was applied to what stands at `path`; everything beside it is shared."""
-    if not path:
-        return change(value)
-    head, rest = path[0], path[1:]
-    child = _at(value[head], rest, change)
-    if isinstance(value, Mapping):
-        return {**value, head: child}
-    return [*value[:head], child, *value[int(head) + 1 :]]
+def marking(ttl: str) -> dict[str, str]:
+    """The value of a marker's field."""
+    return {"type": "ephemeral"} if ttl == DEFAULT_TTL else {"type": "ephemeral", "ttl": ttl}
 
 
 def _marking(sent: Mapping[str, str]) -> Callable[[Any], Any]:

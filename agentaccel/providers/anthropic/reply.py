@@ -77,6 +77,12 @@ class ReplyTap:
     """Tool calls whose arguments are still arriving: id, name and pieces, by block index."""
 
     @property
+    def diagnosis(self) -> str | None:
+        """The type of the provider's reason for a missed prefix, where it was asked for one."""
+        reason = self.diagnostics.get("cache_miss_reason") if self.diagnostics is not None else None
+        return str(reason.get("type")) if isinstance(reason, Mapping) else None
+
+    @property
     def usage(self) -> Usage:
         """What has been reported so far."""
         return usage_of(self._usage)

@@ -6,16 +6,16 @@ come (`facts/anthropic.toml`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping
 
 from agentaccel.canonical import digest, wire_bytes
 from agentaccel.facts import CacheFacts
 from agentaccel.providers.anthropic.blocks import Reader, ttl_label
 from agentaccel.providers.anthropic.edit import MARK
+from agentaccel.providers.legality import illegal
 from agentaccel.providers.parts import PartMemory, read_parts
 from agentaccel.providers.values import items, name_of
-from agentaccel.types import Marker, Prompt, Request, Segment, show_path
+from agentaccel.types import Marker, Prompt, Request
 
 _LEVELS_AND_MARK = frozenset({"tools", "system", "messages", MARK})
 _SPLIT = frozenset({"output_config"})
@@ -27,45 +27,38 @@ def decode(
     facts: CacheFacts | None,
     *,
     key: bytes = b"",
-    platform: str = "api",
+    place: tuple[str, str] = ("anthropic", "api"),
     model: str = "",
     memory: PartMemory | None = None,
 ) -> Prompt:
     """Read `request`, hashing its segments under `key`; without facts nothing is markable.
 
-    `model` stands in for the body's own field on platforms that name the model elsewhere. With a `memory`, only what
-    it has not read before is read; the result is the same. Never raises on a malformed body.
+    `place` is the provider and the platform; `model` stands in for the body's own field on platforms that name the
+    model elsewhere. With a `memory`, only what it has not read before is read; the result is the same. Never raises on
+    a malformed body.
     """
     messages = items(request.get("messages"))
     parts = read_parts(
         memory, Reader.under(facts, key), key, (items(request.get("tools")), request.get("system"), messages)
     )
-    segments: list[Segment] = []
-    markers: list[Marker] = []
-    misplaced: list[str] = []
     parameters = _parameters(request, key)
-    for part in parts:
-        segments += part.segments
-        if part.markers:
-            markers += part.markers
-            misplaced += part.misplaced
-        for name in part.flags:
-            parameters[name] = digest(b"1", key)
     top = request.get(MARK)
-    if top is not None:
-        markers.append(Marker(path=(), ttl=ttl_label(top)))
+    own = Marker(path=(), ttl=ttl_label(top)) if top is not None else None
+    read = parts.gathered(own)
+    for name in read.flags:
+        parameters[name] = digest(b"1", key)
     return Prompt(
-        provider="anthropic",
-        platform=platform,
+        provider=place[0],
+        platform=place[1],
         model=name_of(model or request.get("model", "")),
-        segments=tuple(segments),
+        segments=read.segments,
         parameters=parameters,
-        markers=tuple(markers),
+        markers=read.markers,
         messages=len(messages),
         stream=request.get("stream") is True,
         held="message thread" if isinstance(request.get("thread"), Mapping) else "",
-        stretches=tuple(part.digest for part in parts.stretches),
-        illegal=tuple(_illegal(markers, misplaced, segments, facts)) if markers else (),
+        stretches=read.stretches,
+        illegal=illegal(facts, parts, own) if read.markers else (),
     )
 
 
@@ -81,27 +74,3 @@ def _parameters(request: Request, key: bytes) -> dict[str, bytes]:
         else:
             parameters[name_of(name)] = digest(wire_bytes(value), key)
     return parameters
-
-
-def _illegal(
-    markers: Sequence[Marker], misplaced: Sequence[str], segments: Sequence[Segment], facts: CacheFacts | None
-) -> Iterator[str]:
-    """Why the provider will reject the markers that the sender placed."""
-    if facts is None:
-        return
-    yield from misplaced
-    if len(markers) > facts.max_markers:
-        yield f"{len(markers)} markers, and at most {facts.max_markers} are allowed"
-    lifetimes = [facts.ttl(marker.ttl) for marker in markers]
-    for marker, ttl in zip(markers, lifetimes, strict=True):
-        if ttl is None:
-            yield f"{show_path(marker.path) or 'the request'} asks for an unknown lifetime {marker.ttl!r}"
-    known = [ttl.seconds for ttl in lifetimes if ttl is not None]
-    if any(later > earlier for earlier, later in pairwise(known)):
-        yield "a longer lifetime comes after a shorter one"
-    if markers[-1].path == ():
-        if not facts.top_level_marker:
-            yield "a top-level marker is not known on this platform"
-        last = next((segment.path for segment in reversed(segments) if segment.markable), None)
-        if any(marker.path == last and marker.ttl != markers[-1].ttl for marker in markers[:-1]):
-            yield "the last block and the request ask for different lifetimes"

@@ -1,0 +1,167 @@
+"""What the readers of both OpenAI wires share: one segment from one part of a request.
+
+What is not understood becomes an opaque segment that carries no marker: a malformed request is the provider's to
+reject, not ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agentaccel.canonical import digest, wire_bytes
+from agentaccel.facts import CacheFacts, Level
+from agentaccel.providers.parts import Gathering
+from agentaccel.providers.values import is_object, items, name_of, word
+from agentaccel.types import Marker, Path, Request, Segment
+
+MARKS = ("prompt_cache_breakpoint", "cache_control")
+"""Fields that carry a marker: OpenAI's own, and Anthropic's, which gateways pass on. Neither is part of the prompt."""
+
+OPTIONS = "prompt_cache_options"
+"""The field of the request that steers the breakpoint which the provider sets by itself."""
+
+PLAIN = b"\x00"
+"""Between what a message adds and a block's bytes."""
+
+FIRST = frozenset({"system", "developer"})
+"""Roles of the messages that a conversation may begin with and that every request of an agent shares."""
+
+_BASE64 = ("data:", ";base64,")
+
+
+@dataclass(slots=True)
+class BlockReader(Gathering):
+    """Reads blocks; the dialects say where they stand."""
+
+    def tools(self, tools: Sequence[Any]) -> None:
+        for index, tool in enumerate(tools):
+            function = tool.get("function") if is_object(tool) else None
+            named = function if is_object(function) else tool
+            name = name_of(named.get("name") or "") if is_object(named) else ""
+            kind = word(tool.get("type") or "function") if is_object(tool) else "opaque"
+            self.block(("tools", ("tools", index), ""), tool, PLAIN, kind, name=name)
+
+    def block(
+        self,
+        place: tuple[Level, Path, str],
+        block: Any,
+        head: bytes,
+        kind: str,
+        *,
+        name: str = "",
+        markable: bool = False,
+    ) -> None:
+        """One segment at `place`: its level, its path and the role of its message."""
+        level, path, role = place
+        media = 0
+        if is_object(block):
+            if MARKS[0] in block or MARKS[1] in block:
+                block = self._bare(block, path, markable)
+            media = self._media(kind, block)
+        data = wire_bytes(block)
+        hash_ = self.keyed.copy()
+        hash_.update(head + data)
+        self.segments.append(
+            Segment(level, path, kind, role, name, hash_.digest(), max(len(data) + media, 0), markable)
+        )
+
+    def text(self, place: tuple[Level, Path, str], text: str, kind: str, head: bytes) -> None:
+        """A string and the text block that it stands for are one prompt: they have one hash."""
+        self.block(place, {"type": kind, "text": text}, head, kind, markable=self.can_mark(kind, text))
+
+    def parts(self, place: tuple[Level, Path, str], parts: Sequence[Any], head: bytes, plain: bytes) -> None:
+        """The parts of a message's content, which stands at `place`."""
+        level, path, role = place
+        for index, part in enumerate(parts):
+            kind = word(part.get("type") or "opaque") if is_object(part) else "opaque"
+            text = part.get("text", "-") if is_object(part) else ""
+            markable = role != "assistant" and self.can_mark(kind, text) and self._unmarked_so_far(part)
+            self.block((level, (*path, index), role), part, head, kind, markable=markable)
+            head = plain
+
+    def can_mark(self, kind: str, text: Any) -> bool:
+        """Whether a block of this `kind` may carry a marker; an empty or blank one never does."""
+        facts = self.facts
+        return facts is not None and kind in facts.markable_blocks and isinstance(text, str) and not _blank(text)
+
+    def _unmarked_so_far(self, part: Mapping[str, Any]) -> bool:
+        # None: the sender said in so many words that this block carries none.
+        return self.facts is None or part.get(self.facts.mark, "") is not None
+
+    def _bare(self, block: Mapping[str, Any], path: Path, markable: bool) -> Mapping[str, Any]:
+        """`block` without its marker, which is noted where it is one to this provider."""
+        mark = self.facts.mark if self.facts is not None else ""
+        if mark and block.get(mark) is not None:
+            self.found(path, ttl_label(block[mark], self.facts), allowed=markable)
+        return {name: value for name, value in block.items() if name not in MARKS}
+
+    def _media(self, kind: str, block: Mapping[str, Any]) -> int:
+        """What to add to the wire bytes of a block so that pictures and documents weigh what they count for."""
+        if self.facts is None:
+            return 0
+        source = block.get("image_url") if "image" in kind else block.get("file") or block.get("file_data")
+        if is_object(source):
+            source = source.get("url") or source.get("file_data")
+        if not isinstance(source, str) or not source.startswith(_BASE64[0]) or _BASE64[1] not in source[:128]:
+            return 0
+        tokens = self.facts.image_tokens if "image" in kind else len(source) / self.facts.pdf_bytes_per_token
+        return round(tokens * self.facts.bytes_per_token) - len(source)
+
+
+def _blank(text: str) -> bool:
+    return text == "" or text.isspace()
+
+
+def head_of_message(role: str, message: Mapping[str, Any], known: frozenset[str]) -> tuple[bytes, bytes]:
+    """What a message adds before its first block, and before each of the others: its role, and what it says besides."""
+    plain = role.encode("utf-8", "replace") + PLAIN
+    if known.issuperset(message):
+        return plain, plain
+    rest = {name: value for name, value in message.items() if name not in known and name not in MARKS}
+    return (wire_bytes([role, rest]) + PLAIN if rest else plain), plain
+
+
+def ttl_label(mark: Any, facts: CacheFacts | None) -> str:
+    """The lifetime that a marker asks for; empty where it is not understood."""
+    default = facts.ttls[0].label if facts is not None else ""
+    return name_of(mark.get("ttl") or default) if is_object(mark) else ""
+
+
+def opening(messages: Sequence[Any]) -> int:
+    """How many messages at the start are the operator's."""
+    for index, message in enumerate(messages):
+        if not is_object(message) or message.get("role") not in FIRST:
+            return index
+    return len(messages)
+
+
+def own_breakpoint(request: Request, facts: CacheFacts | None) -> Marker | None:
+    """The breakpoint that the provider sets by itself; None where it sets none, or was told not to."""
+    if facts is None or facts.physics != "breakpoints":
+        return None
+    options = request.get(OPTIONS)
+    options = options if is_object(options) else {}
+    if options.get("mode") == "explicit":
+        return None
+    return Marker(path=(), ttl=ttl_label(options, facts))
+
+
+def parameters_of(request: Request, key: bytes, apart: frozenset[str], split: frozenset[str]) -> dict[str, bytes]:
+    """The digest of every field that is no level; of those in `split`, of each of their own fields."""
+    parameters: dict[str, bytes] = {}
+    for name, value in request.items():
+        if name in apart:
+            continue
+        if name in split and is_object(value):
+            for part, item in value.items():
+                parameters[name_of(f"{name}.{part}")] = digest(wire_bytes(item), key)
+        else:
+            parameters[name_of(name)] = digest(wire_bytes(value), key)
+    return parameters
+
+
+def tools_of(request: Request) -> Sequence[Any]:
+    """The tools, in the form of today or of 2023."""
+    return items(request.get("tools")) or items(request.get("functions"))

@@ -1,0 +1,110 @@
+"""Reading a request of OpenAI Chat Completions into a `Prompt`.
+
+The wire of OpenAI, Azure, and every server and gateway that is compatible with them. System and developer messages at
+the start are the level *system*; later ones belong to the conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agentaccel.facts import CacheFacts, Level
+from agentaccel.providers.legality import illegal
+from agentaccel.providers.openai.blocks import (
+    OPTIONS,
+    BlockReader,
+    head_of_message,
+    opening,
+    own_breakpoint,
+    parameters_of,
+    tools_of,
+)
+from agentaccel.providers.parts import PartMemory, read_parts
+from agentaccel.providers.values import is_object, items, name_of, word
+from agentaccel.types import Prompt, Request
+
+_KNOWN = frozenset({"role", "content", "tool_calls"})
+_APART = frozenset({"messages", "tools", "functions", "model", OPTIONS, "cache_control"})
+_SPLIT = frozenset[str]()
+
+
+@dataclass(slots=True)
+class ChatReader(BlockReader):
+    """Reads one stretch of a chat."""
+
+    def system(self, system: Any) -> None:
+        self._messages(system, 0, "system")
+
+    def messages(self, messages: Sequence[Any], start: int) -> None:
+        self._messages(messages, start, "messages")
+
+    def _messages(self, messages: Sequence[Any], start: int, level: Level) -> None:
+        for index, message in enumerate(messages, start):
+            if not is_object(message):
+                self.block((level, ("messages", index), ""), message, b"", "opaque")
+                continue
+            role = word(message.get("role", ""))
+            head, plain = head_of_message(role, message, _KNOWN)
+            content, calls = message.get("content"), items(message.get("tool_calls"))
+            if isinstance(content, str) and (content or not calls):
+                place = (level, ("messages", index, "content"), role)
+                self.block(
+                    place,
+                    {"type": "text", "text": content},
+                    head,
+                    "text",
+                    markable=role not in ("assistant", "function") and self.can_mark("text", content),
+                )
+                head = plain
+            elif items(content):
+                self.parts((level, ("messages", index, "content"), role), items(content), head, plain)
+                head = plain
+            elif not calls:
+                # No content to speak of, and yet a part of the prompt: its role and its other fields count.
+                self.block((level, ("messages", index), role), message, plain, "opaque")
+            for place_, call in enumerate(calls):
+                self._call((level, ("messages", index, "tool_calls", place_), role), call, head)
+                head = plain
+
+    def _call(self, place: tuple[Level, tuple[str | int, ...], str], call: Any, head: bytes) -> None:
+        kind = word(call.get("type") or "function") if is_object(call) else "opaque"
+        named = call.get(kind) if is_object(call) else None
+        name = name_of(named.get("name") or "") if is_object(named) else ""
+        self.block(place, call, head, "tool_call" if kind in ("function", "custom") else kind, name=name)
+
+
+def decode(
+    request: Request,
+    facts: CacheFacts | None,
+    *,
+    key: bytes = b"",
+    place: tuple[str, str] = ("openai", "api"),
+    model: str = "",
+    memory: PartMemory | None = None,
+) -> Prompt:
+    """Read `request`, hashing its segments under `key`; without facts nothing is markable.
+
+    `place` is the provider and the platform; `model` stands in for the body's own field where the path names it. With a
+    `memory`, only what it has not read before is read; the result is the same. Never raises on a malformed body.
+    """
+    messages = items(request.get("messages"))
+    first = opening(messages)
+    reader = ChatReader.under(facts, key)
+    levels = (tools_of(request), messages[:first] or None, messages[first:])
+    parts = read_parts(memory, reader, key, levels, first)
+    own = own_breakpoint(request, facts)
+    read = parts.gathered(own)
+    return Prompt(
+        provider=place[0],
+        platform=place[1],
+        model=name_of(model or request.get("model", "")),
+        segments=read.segments,
+        parameters=parameters_of(request, key, _APART, _SPLIT),
+        markers=read.markers,
+        messages=len(messages),
+        stream=request.get("stream") is True,
+        stretches=read.stretches,
+        illegal=illegal(facts, parts, own, options=request.get(OPTIONS), top=request.get("cache_control")),
+    )

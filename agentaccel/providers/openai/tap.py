@@ -1,0 +1,100 @@
+"""What the taps of both OpenAI wires share: bytes to events, and what a reply has said of itself so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentaccel.providers.openai.calls import OpenCalls
+from agentaccel.providers.openai.usage import usage_of
+from agentaccel.providers.sse import SseParser
+from agentaccel.providers.values import is_object, loaded, text_or_none
+from agentaccel.types import ToolCall, Usage
+
+
+@dataclass(slots=True)
+class Tap:
+    """Watches one reply go by, in decoded bytes, and says what was in it. One tap per attempt; it never raises.
+
+    What does not parse is skipped: the reader of the reply is the one to complain.
+    """
+
+    streamed: bool
+    """True for server-sent events, False for one JSON body."""
+    ttl: str = "30m"
+    """The lifetime of what was written, where no split says."""
+    message_id: str | None = None
+    model: str | None = None
+    stop: str | None = None
+    complete: bool = False
+    """True once the reply ended in the way the protocol ends one."""
+    error: str | None = None
+    """Type of the error that came inside a reply that had begun well."""
+    diagnosis: str | None = None
+    """The provider's own word on a missed prefix, where it was asked for one."""
+    calls: OpenCalls = field(default_factory=OpenCalls)
+    reported: Mapping[str, Any] = field(default_factory=dict)
+    """The usage object that counts."""
+    _body: list[bytes] = field(default_factory=list)
+    _events: SseParser = field(default_factory=SseParser)
+
+    @property
+    def usage(self) -> Usage:
+        """What has been reported so far."""
+        return usage_of(self.reported, self.ttl)
+
+    def feed(self, chunk: bytes) -> Iterator[ToolCall]:
+        """Take the next bytes; yields each tool call once, when its arguments have closed."""
+        if not self.streamed:
+            self._body.append(chunk)
+            return
+        for name, data in self._events.feed(chunk):
+            if data == b"[DONE]":
+                yield from self.ended()
+                self.complete = self.error is None
+                continue
+            event = loaded(data)
+            if event is not None:
+                self.take_error(event.get("error"))
+                yield from self.event(str(event.get("type") or name), event)
+
+    def finish(self) -> Iterator[ToolCall]:
+        """The bytes have ended: read the body where it was not streamed."""
+        if self.streamed:
+            yield from self.ended()
+            return
+        body = loaded(b"".join(self._body))
+        self._body.clear()
+        if body is not None:
+            self.take_error(body.get("error"))
+            yield from self.whole(body)
+
+    def event(self, kind: str, event: Mapping[str, Any]) -> Iterator[ToolCall]:
+        """One event of a stream."""
+        raise NotImplementedError
+
+    def whole(self, body: Mapping[str, Any]) -> Iterator[ToolCall]:
+        """A reply that was not streamed."""
+        raise NotImplementedError
+
+    def ended(self) -> Iterator[ToolCall]:
+        """The stream has said, or shown, that it is over."""
+        raise NotImplementedError
+
+    def take_error(self, error: Any) -> None:
+        """An error object, or the text that some servers have in its place."""
+        if is_object(error):
+            self.error = str(error.get("type") or error.get("code") or "error")
+        elif error:
+            self.error = "error"
+
+    def take_name(self, message: Mapping[str, Any]) -> None:
+        """The reply's id and model, as far as it says them."""
+        self.message_id = text_or_none(message.get("id")) or self.message_id
+        self.model = text_or_none(message.get("model")) or self.model
+
+    def take_usage(self, usage: Any) -> None:
+        """The last usage that is there counts."""
+        if is_object(usage):
+            self.reported = usage
