@@ -72,8 +72,7 @@ class Mark:
     ttl: str
 
 
-@dataclass(frozen=True, slots=True)
-class Bill:
+class Bill(NamedTuple):
     """What one request does to the cache."""
 
     hit: int
@@ -157,8 +156,8 @@ def after(
             entries[prefix.hashes[i]] = Entry(entry.ttl, expires, entry.visible, entry.tokens, i)
     for mark in done.written:
         hash_ = prefix.hashes[mark.at]
-        held = entries.get(hash_)
-        if mark.at <= done.hit or (held is not None and held.live(started)):
+        there = entries.get(hash_)
+        if mark.at <= done.hit or (there is not None and there.live(started)):
             continue  # read, not written: what is held there was refreshed above with the lifetime that it has
         entries[hash_] = Entry(mark.ttl, started + seconds.get(mark.ttl, 0.0), visible, at=mark.at)
     for i, count in exact.items():

@@ -7,7 +7,7 @@ two tool orders that alternate are two warm prefixes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Observation, is_history
 from agentaccel.cache.places import PARAMETERS, TAIL, TOOLS, find
@@ -21,8 +21,7 @@ _MOST_HISTORY_PLACES = 8
 """Places in the messages that are watched at once: the last ones seen to change."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(NamedTuple):
     """What a request shows by itself, before it is answered."""
 
     stability: tuple[Observation, ...]

@@ -9,7 +9,8 @@ What is left was the provider's doing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from agentaccel.cache.beliefs import IN_TIME, SHARED, Beliefs, Observation, goes_on_topic, is_history
 from agentaccel.cache.ledger import Bill, Entry, Ledger, Mark, after, bill
@@ -26,8 +27,7 @@ Held = Mapping[int, Entry]
 """Entries by the segment of this prompt that they end with."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class Sent(NamedTuple):
     """One request as it went out and came back."""
 
     prefix: Prefixes
@@ -44,8 +44,7 @@ class Sent:
     """Whether a marker of ours was among them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class Settled(NamedTuple):
     """What one reply amounts to."""
 
     state: State
@@ -140,7 +139,7 @@ def _actual(held: Held, predicted: Bill, sent: Sent, tokens: Scale) -> tuple[Bil
     written = usage.written or 0
     if not usage.read and not written:
         # Nothing was cached: the prefix was below the minimum, or nothing was marked.
-        return replace(predicted, hit=-1, written=()), {}
+        return predicted._replace(hit=-1, written=()), {}
     hit = _hit_of(held, predicted, sent, usage.read, tokens)
     marks = predicted.written or reaching(tokens, sent.marks, 0)
     kept = tuple(mark for mark in marks if written or mark.at <= hit)

@@ -14,10 +14,10 @@ of thumb of the field: write it if p·s > (w - 1)/(w - r), 0.22 for a 5-minute e
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from functools import partial
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.ledger import Mark, charge, found
@@ -29,9 +29,10 @@ from agentaccel.cache.state import State
 from agentaccel.facts import CacheFacts, Ttl, priors
 from agentaccel.types import Expected
 
+V = TypeVar("V")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+
+class View(NamedTuple):
     """Everything a plan depends on beside the request."""
 
     state: State
@@ -57,8 +58,7 @@ class Candidate(NamedTuple):
         return self.mark.at
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(NamedTuple):
     """One request with all that its evaluation needs, worked out once."""
 
     prefix: Prefixes
@@ -89,38 +89,33 @@ class Scene:
     """What a token read from an entry of ours saves over writing it then: w - r."""
     kept: float
     """Tokens of the static part that are warm, each prefix as likely as it comes back: the most of them."""
-    _tokens: dict[int, float] = field(default_factory=dict)
-    _found: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def last(self) -> int:
-        """The last segment of the prompt."""
-        return len(self.prefix.hashes) - 1
+    last: int
+    """The last segment of the prompt."""
+    tokens: Callable[[int], float]
+    """Tokens of the prefix that ends with segment i, inclusive; 0 for -1."""
+    found: Callable[[int], int]
+    """The longest prefix believed to be held that a marker at segment i finds; -1 where it finds none."""
 
     def survives(self, i: int) -> float:
         return survives(self.survival, i)
-
-    def tokens(self, i: int) -> float:
-        """Tokens of the prefix that ends with segment i, inclusive; 0 for -1."""
-        tokens = self._tokens.get(i)
-        if tokens is None:
-            tokens = self._tokens[i] = self.scale(i)
-        return tokens
-
-    def found(self, at: int) -> int:
-        """The longest prefix believed to be held that a marker at `at` finds; -1 where it finds none."""
-        hit = self._found.get(at)
-        if hit is None:
-            near = self.warm and self.warm[0] <= at
-            hit = found(self.prefix, at, self.warm.__contains__, self.facts.lookback_planned) if near else -1
-            self._found[at] = hit
-        return hit
 
     def held_before(self, end: int, written: Sequence[int]) -> int:
         """The last segment before `end` whose prefix is held once those up to `written` are; -1 where there is none."""
         i, j = bisect_left(self.warm, end), bisect_left(written, end)
         held, fresh = self.warm[i - 1] if i else -1, written[j - 1] if j else -1
         return max(held, fresh)
+
+
+class _Remembered(dict[int, V]):
+    """The values of a function of segments, each worked out once; asking again is no call of Python's."""
+
+    def __init__(self, work: Callable[[int], V]) -> None:
+        super().__init__()
+        self._work = work
+
+    def __missing__(self, i: int) -> V:
+        value = self[i] = self._work(i)
+        return value
 
 
 def survives(survival: Sequence[tuple[int, float]], i: int) -> float:
@@ -140,17 +135,19 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     repeated = 0.0 if turn else beliefs.repeated()
     steps = survival(prefix, view)
     warm = tuple(sorted([i for i, entry in entries.items() if entry.visible <= now < entry.expires]))
-    tokens = scale(prefix, {i: entry.tokens for i, entry in entries.items()}, beliefs.bytes_per_token(prompt.model))
+    counts = {i: entry.tokens for i, entry in entries.items()}
+    measure = scale(prefix, counts, beliefs.bytes_per_token(prompt.model))
+    tokens = _Remembered(measure).__getitem__
     existing = marks_of(prefix, prompt.markers) if prompt.markers else ()
     ttl = facts.ttl(view.ttl) or facts.ttls[0]
     return Scene(
         prefix=prefix,
         view=view,
         facts=facts,
-        scale=tokens,
+        scale=measure,
         survival=steps,
         existing=existing,
-        counting=tuple(mark for mark in existing if reaches_minimum(tokens, facts, mark.at)),
+        counting=tuple([mark for mark in existing if reaches_minimum(measure, facts, mark.at)]),
         ttl=ttl,
         tools=system - 1,
         static=messages - 1,
@@ -159,8 +156,17 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
         shared=max(beliefs.shared(), repeated),
         repeated=repeated,
         gain=ttl.write - facts.read,
+        last=len(prefix.hashes) - 1,
+        tokens=tokens,
+        found=_Remembered(partial(_found, prefix, warm)).__getitem__,
         kept=max([tokens(i) * survives(steps, i) for i in warm if i < messages], default=0.0),
     )
+
+
+def _found(prefix: Prefixes, warm: Sequence[int], at: int) -> int:
+    if not warm or warm[0] > at:
+        return -1
+    return found(prefix, at, warm.__contains__, prefix.facts.lookback_planned)
 
 
 def survival(prefix: Prefixes, view: View) -> tuple[tuple[int, float], ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from agentaccel.cache.beginnings import beginnings_of, begun
 from agentaccel.cache.beliefs import Observation
@@ -31,8 +31,7 @@ from agentaccel.types import CachePlan, Expected, Marker, Prompt, Request, Segme
 TurnMode = Literal["on", "observe", "holdout", "bypass"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Going:
+class Going(NamedTuple):
     """A turn under way: everything that its settlement needs and that later turns must not change."""
 
     conversation: Conversation

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import Any, TypeVar
+from dataclasses import asdict, fields, is_dataclass
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -19,8 +19,7 @@ from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.types import Cause, Drift, Expected, Marker, Miss, Segment, Usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRow:
+class SessionRow(NamedTuple):
     """What the store keeps of a session, the parts that this module does not read left as JSON."""
 
     id: str
@@ -36,8 +35,7 @@ class SessionRow:
     head: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnWrite:
+class TurnWrite(NamedTuple):
     """Everything that one turn adds, written in one transaction."""
 
     record: TurnRecord
