@@ -36,18 +36,29 @@ class Chains:
             self._last.clear()
             self._holds = holds
         before, ends = self._last.get(write.record.session, ((), _NOTHING))
-        last: list[int] = []
-        for old, new, end in zip(_levels(before), _levels(write.segments), ends, strict=True):
-            # An edited level is gone over again; a clock in the system prompt leaves the messages as they are.
-            done = agreeing(old, new)
-            done, end = (done, end) if done == len(old) else (0, 0)
-            last.append(_write(connection, new[done:], end, write.content))
-        tools, system, messages = last
+        done = len(before)
+        if done and before[-1].level == "messages" and agreeing(before, write.segments) == done:
+            # It only grew, as most do: what is new goes on from its last message.
+            tools, system, messages = ends
+            messages = _write(connection, write.segments[done:], messages, write.content)
+        else:
+            tools, system, messages = self._by_level(connection, write, before, ends)
         self._last[write.record.session] = (write.segments, (tools, system, messages))
         self._last.move_to_end(write.record.session)
         if len(self._last) > _MOST_SESSIONS:
             self._last.popitem(last=False)
         return tools, system, messages
+
+    def _by_level(
+        self, connection: sqlite3.Connection, write: TurnWrite, before: tuple[Segment, ...], ends: Ends
+    ) -> list[int]:
+        """An edited level is gone over again; a clock in the system prompt leaves the messages as they are."""
+        last: list[int] = []
+        for old, new, end in zip(_levels(before), _levels(write.segments), ends, strict=True):
+            done = agreeing(old, new)
+            done, end = (done, end) if done == len(old) else (0, 0)
+            last.append(_write(connection, new[done:], end, write.content))
+        return last
 
 
 def _levels(segments: tuple[Segment, ...]) -> tuple[tuple[Segment, ...], ...]:

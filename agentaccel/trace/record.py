@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, is_dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
@@ -58,6 +59,7 @@ class TurnWrite(NamedTuple):
 R = TypeVar("R", TurnRecord, ToolRecord)
 
 _TURN_FIELDS = tuple(field.name for field in fields(TurnRecord))
+_turn_values = attrgetter(*_TURN_FIELDS)
 _TOOL_FIELDS = {field.name for field in fields(ToolRecord)}
 
 
@@ -82,8 +84,8 @@ def _plain(value: object) -> object:
 
 def dump_turn(record: TurnRecord) -> str:
     """`record` as JSON, without what it does not say."""
-    said = {name: getattr(record, name) for name in _TURN_FIELDS}
-    return dump_json({name: value for name, value in said.items() if value is not None and value != () and value != ""})
+    said = zip(_TURN_FIELDS, _turn_values(record), strict=True)
+    return dump_json({name: value for name, value in said if value or value == 0})
 
 
 def load_turn(data: bytes | str) -> TurnRecord:

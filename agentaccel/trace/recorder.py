@@ -77,7 +77,7 @@ class Recorder:
         with self._lock:
             self._own_process()
             self._pending.append(record)
-            self._guarded("write", lambda: self._flush(_MOST_AT_ONCE), None)
+            self._guarded("write", self._flush, None)
 
     def close(self) -> None:
         """Write what is still waiting and close the file; what comes later is not recorded."""
@@ -105,7 +105,7 @@ class Recorder:
         self._wait_for_others(True)
         self._flush(_MOST_PENDING)
 
-    def _flush(self, most: int) -> None:
+    def _flush(self, most: int = _MOST_AT_ONCE) -> None:
         self._open()
         store = self.store
         for _ in range(min(most, len(self._pending))):
