@@ -36,6 +36,10 @@ def show_path(path: Path) -> str:
 # --- the prompt -----------------------------------------------------------------------------------------------------
 
 
+MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
+"""Fields of a block that carry a marker on some wire. They are no part of the prompt."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
     """A place where the provider is asked to keep the prefix that ends there."""
@@ -88,7 +92,7 @@ def agreeing(one: tuple[Segment, ...], other: tuple[Segment, ...]) -> int:
 
 
 path_of = attrgetter("path")
-"""Segments are in the order of their paths within a level, so one can be found by halving."""
+"""Segments of a conversation are in the order of their paths, so one can be found by halving."""
 
 _RANKS = {level: rank for rank, level in enumerate(LEVELS)}
 
@@ -121,7 +125,9 @@ class Prompt:
     markers: tuple[Marker, ...]
     """Markers already there, in wire order; the top-level one or the provider's own breakpoint, if any, comes last."""
     messages: int
-    """Number of messages."""
+    """Number of messages of the conversation."""
+    opening: int = 0
+    """Messages before them that are the operator's, on wires where the system prompt is the first messages."""
     stream: bool
     """Whether a streamed reply is asked for."""
     held: str = ""

@@ -36,7 +36,7 @@ def remembered(topic: str) -> float:
 
 def is_history(place: str) -> bool:
     """Whether a place lies in the messages, where a position means nothing in another session."""
-    return place.startswith("messages")
+    return place.startswith(("messages", "input"))
 
 
 class Observation(NamedTuple):

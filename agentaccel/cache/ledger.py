@@ -1,9 +1,12 @@
 """What we believe the provider holds, until when; and the documented arithmetic of one request against it.
 
-The algorithm is the vendor's (prompt caching guide, 2026-09): each marker on a prefix of at least the minimum writes
-one entry; each marker looks back at most `lookback` positions, its own first, for a live entry; the longest hit is
-read; what lies between the hit and the last marker is written, what lies behind the last marker is neither. With
-several lifetimes, the part up to the last marker of a longer lifetime is written at that lifetime's price.
+The algorithm for Claude models is the vendor's (prompt caching guide, 2026-09): each marker on a prefix of at least
+the minimum writes one entry; each marker looks back at most `lookback` positions, its own first, for a live entry;
+the longest hit is read; what lies between the hit and the last marker is written, what lies behind the last marker is
+neither. With several lifetimes, the part up to the last marker of a longer lifetime is written at that lifetime's
+price. OpenAI's newer models differ in where they look (`hit_of`) and set a breakpoint of their own; its older ones,
+and most servers, keep every prefix at no charge, which is a mark at the end of every request whose writing costs
+nothing.
 
 >>> from agentaccel.facts import cache_facts
 >>> facts = cache_facts("claude-sonnet-5")
@@ -18,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from agentaccel.cache.endings import endings
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import CacheFacts
 from agentaccel.types import Expected
@@ -70,6 +74,8 @@ class Mark:
 
     at: int
     ttl: str
+    own: bool = False
+    """Whether the provider sets it by itself."""
 
 
 class Bill(NamedTuple):
@@ -92,7 +98,7 @@ def bill(prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool], t
     `tokens(i)` must not decrease. The caller leaves out marks on prefixes below the model's minimum: they do nothing.
     """
     valid = tuple(marks)
-    hit = _hit(prefix, valid, live, positions)
+    hit = hit_of(prefix, valid, live, positions)
     expected = charge(prefix.facts, valid, tokens, hit=hit, total=tokens(len(prefix.hashes) - 1))
     return Bill(hit=hit, expected=expected, written=valid)
 
@@ -102,6 +108,8 @@ def charge(facts: CacheFacts, marks: Sequence[Mark], tokens: Tokens, *, hit: int
     read = done = tokens(hit)
     write: dict[str, float] = {}
     for ttl in reversed(facts.ttls):
+        if ttl.write == 1:
+            continue  # writing is free, and nobody counts it
         for mark in reversed(marks):
             if mark.ttl == ttl.label:
                 reach = tokens(mark.at)
@@ -112,12 +120,29 @@ def charge(facts: CacheFacts, marks: Sequence[Mark], tokens: Tokens, *, hit: int
     return Expected(read=read, write=write, uncached=total - done)
 
 
-def _hit(prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool], positions: str) -> int:
+def hit_of(prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool], positions: str) -> int:
+    """The longest live prefix that a request with `marks` (ascending) finds; -1 where it finds none."""
+    if prefix.facts.physics != "markers":
+        return next((i for i in _looked_up(prefix, marks) if live(i)), -1)
     for mark in reversed(marks):
         hit = found(prefix, mark.at, live, positions)
         if hit >= 0:
             return hit
     return -1
+
+
+def _looked_up(prefix: Prefixes, marks: Sequence[Mark]) -> Sequence[int]:
+    """Where a provider looks that does not walk back from markers, the longest prefix first.
+
+    With breakpoints: at those of the request, and where the provider sets one by itself, also at the message endings
+    before it. Else everywhere.
+    """
+    if prefix.facts.physics == "automatic":
+        return range(len(prefix.hashes) - 1, -1, -1) if marks else ()
+    places = {mark.at for mark in marks}
+    if any(mark.own for mark in marks):
+        places.update(endings(prefix.prompt, prefix.facts.lookback + 1))
+    return sorted(places, reverse=True)
 
 
 def found(prefix: Prefixes, at: int, live: Callable[[int], bool], positions: str) -> int:

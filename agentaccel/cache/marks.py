@@ -5,21 +5,29 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any
 
 from agentaccel.cache.beliefs import MANY_TURNS
+from agentaccel.cache.endings import endings
 from agentaccel.cache.ledger import Mark, Tokens
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.facts import LEVELS
 from agentaccel.types import Marker, Path, Prompt, path_of
 
 
 def marks_of(prefix: Prefixes, markers: Sequence[Marker]) -> tuple[Mark, ...]:
     """`markers` of a request as the segments whose prefix they end, ascending; a nested one ends its block's.
 
-    The top-level marker stands on the last block that can carry one; where none can, it does nothing.
+    The top-level marker stands on the last block that can carry one; where none can, it does nothing. A provider's own
+    breakpoint stands at the last ending of a message; one that keeps everything marks the end of every request.
     """
-    marks = [Mark(at, marker.ttl) for marker in markers if (at := _segment_at(prefix.prompt, marker.path)) is not None]
+    facts, prompt = prefix.facts, prefix.prompt
+    if facts.physics == "automatic":
+        return (Mark(len(prefix.hashes) - 1, facts.ttls[0].label, own=True),) if prefix.hashes else ()
+    marks: list[Mark] = []
+    for marker in markers:
+        own = not marker.path and facts.physics == "breakpoints"
+        at = next(iter(endings(prompt, 1)), None) if own else _segment_at(prompt, marker.path)
+        if at is not None:
+            marks.append(Mark(at, marker.ttl, own))
     marks.sort(key=_at)
     return tuple(marks)
 
@@ -32,13 +40,14 @@ def _segment_at(prompt: Prompt, path: Path) -> int | None:
     segments = prompt.segments
     if not path:
         return next((i for i in reversed(range(len(segments))) if segments[i].markable), None)
-    if path[0] not in LEVELS:
-        return None
-    level = LEVELS.index(path[0])
-    starts = (*prompt.starts, len(segments))
-    i = bisect_right(segments, path, lo=starts[level], hi=starts[level + 1], key=path_of) - 1
-    own = segments[i].path if i >= starts[level] else None
-    return i if own is not None and own == path[: len(own)] else None
+    start = prompt.starts[2]
+    i = bisect_right(segments, path, lo=start, key=path_of) - 1
+    if i >= start and segments[i].path == path[: len(segments[i].path)]:
+        return i
+    for i, segment in enumerate(segments[:start]):
+        if segment.path == path[: len(segment.path)]:
+            return i
+    return None
 
 
 def reaching(tokens: Tokens, marks: Sequence[Mark], minimum: int) -> tuple[Mark, ...]:
@@ -48,23 +57,28 @@ def reaching(tokens: Tokens, marks: Sequence[Mark], minimum: int) -> tuple[Mark,
 
 def turn_of(prompt: Prompt) -> int:
     """How many replies the prompt holds, counted up to `MANY_TURNS`: 0 for a first request, whoever makes it."""
-    replies: set[Any] = set()
+    replies, before = 0, ""
     for segment in prompt.segments:
-        if segment.role == "assistant":
-            replies.add(segment.path[1])
-            if len(replies) == MANY_TURNS:
+        role = segment.role
+        if role == "assistant" and before != role:
+            replies += 1
+            if replies == MANY_TURNS:
                 break
-    return len(replies)
+        before = role
+    return replies
 
 
 def new_tail(prompt: Prompt) -> int:
     """The end of the prompt, or of what stands before a prefilled answer, which the next request will have replaced."""
     segments = prompt.segments
     end = len(segments) - 1
-    if end >= 0 and segments[end].role == "assistant" and segments[end].kind == "text":
+    if end >= 0 and segments[end].role == "assistant" and segments[end].kind in _TEXT:
         while end >= 0 and segments[end].role == "assistant":
             end -= 1
     return end
+
+
+_TEXT = frozenset({"text", "output_text"})
 
 
 def before_last_reply(prompt: Prompt) -> int:

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Observation, is_history
 from agentaccel.cache.places import PARAMETERS, TAIL, TOOLS, find
-from agentaccel.cache.prefix import Prefixes
+from agentaccel.cache.prefix import Prefixes, place_name
 from agentaccel.cache.state import Head, State, shared_length
 from agentaccel.canonical import chain, digest
 from agentaccel.facts import LEVELS
-from agentaccel.types import level_starts, show_path
+from agentaccel.types import level_starts
 
 _MOST_HISTORY_PLACES = 8
 """Places in the messages that are watched at once: the last ones seen to change."""
@@ -101,8 +101,8 @@ def broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:
     if shared >= len(segments) or segments[shared].level == "messages":
         if shared >= head.last_message:
             return TAIL
-        return show_path(segments[shared].path) if shared < len(segments) else TAIL
-    return show_path(segments[shared].path)
+        return place_name(segments[shared]) if shared < len(segments) else TAIL
+    return place_name(segments[shared])
 
 
 def _changed_parameters(head: Head, prefix: Prefixes) -> list[str]:

@@ -54,7 +54,7 @@ class Prefixes:
     def by_name(self) -> dict[str, int]:
         """Segments behind the tools by their path as people write it."""
         segments = enumerate(self.prompt.segments)
-        return {show_path(segment.path): i for i, segment in segments if segment.level != "tools"}
+        return {place_name(segment): i for i, segment in segments if segment.level != "tools"}
 
     @property
     def size(self) -> int:
@@ -71,6 +71,15 @@ class Prefixes:
             while i > 0 and segments[i - 1].kind == segments[i].kind and segments[i - 1].level == segments[i].level:
                 i -= 1
         return i - 1
+
+
+def place_name(segment: Segment) -> str:
+    """The path as people write it; of what stands among the messages and is the operator's, one that says so."""
+    name = show_path(segment.path)
+    return f"opening {name}" if segment.level == "system" and segment.path[0] in _CONVERSATION else name
+
+
+_CONVERSATION = frozenset({"messages", "input"})
 
 
 class Before(Protocol):

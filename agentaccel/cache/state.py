@@ -78,9 +78,9 @@ class State:
 def head_of(prefix: Prefixes, *, started: float, tokens: int | None, message_id: str | None) -> Head:
     """The prompt of `prefix` as a head for the next turn."""
     segments = prefix.prompt.segments
-    last = prefix.prompt.messages - 1
+    last = prefix.prompt.opening + prefix.prompt.messages - 1
     start = len(segments)
-    while start and segments[start - 1].level == "messages" and segments[start - 1].path[1] == last:
+    while start and segments[start - 1].level == "messages" and segments[start - 1].path[1:2] in ((last,), ()):
         start -= 1
     return Head(
         hashes=prefix.hashes,

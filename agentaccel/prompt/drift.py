@@ -15,9 +15,9 @@ from agentaccel.canonical import identity_bytes, wire_bytes
 from agentaccel.facts import LEVELS, CacheFacts, Level
 from agentaccel.prompt.pieces import CHECK, PIECE, check_of, pieces_of, reach, same_pieces
 from agentaccel.prompt.shapes import shape_at
-from agentaccel.types import Drift, Path, Prompt, Request, Segment, agreeing, show_path
+from agentaccel.types import MARKS, Drift, Path, Prompt, Request, Segment, agreeing, show_path
 
-_ORDERED = frozenset({"tool_use", "custom"})
+_ORDERED = frozenset({"tool_use", "custom", "tool_call", "function"})
 """Kinds whose key order is worth telling apart from their content."""
 
 
@@ -236,6 +236,6 @@ def text_of(value: Any) -> bytes:
 
 def _bare(value: Any) -> Any:
     """A block without its marker, which is no part of the prompt."""
-    if isinstance(value, Mapping) and "cache_control" in value:
-        return {name: item for name, item in value.items() if name != "cache_control"}
+    if isinstance(value, Mapping) and not MARKS.isdisjoint(value):
+        return {name: item for name, item in value.items() if name not in MARKS}
     return value

@@ -26,6 +26,7 @@ class Lineage:
         self._tenant = digest(tenant.encode("utf-8", "replace")) if tenant else None
         self._start = prompt.starts[2]
         self._stretches = prompt.stretches
+        self._opening = prompt.opening
         self._length = prompt.messages if self._start < len(prompt.segments) else 0
 
     def __len__(self) -> int:
@@ -50,7 +51,8 @@ class Lineage:
 
     def _begin(self, message: int) -> int:
         """The first segment of `message`."""
-        return bisect_left(self._segments, ("messages", message), lo=self._start, key=path_of)
+        root = self._segments[self._start].path[0]
+        return bisect_left(self._segments, (root, self._opening + message), lo=self._start, key=path_of)
 
     def _reply(self, messages: range) -> int | None:
         """The first of `messages` that is the model's."""

@@ -14,10 +14,7 @@ from agentaccel.canonical import digest, wire_bytes
 from agentaccel.facts import CacheFacts, Level
 from agentaccel.providers.parts import Gathering
 from agentaccel.providers.values import is_object, items, name_of, word
-from agentaccel.types import Marker, Path, Request, Segment
-
-MARKS = ("prompt_cache_breakpoint", "cache_control")
-"""Fields that carry a marker: OpenAI's own, and Anthropic's, which gateways pass on. Neither is part of the prompt."""
+from agentaccel.types import MARKS, Marker, Path, Request, Segment
 
 OPTIONS = "prompt_cache_options"
 """The field of the request that steers the breakpoint which the provider sets by itself."""
@@ -57,7 +54,7 @@ class BlockReader(Gathering):
         level, path, role = place
         media = 0
         if is_object(block):
-            if MARKS[0] in block or MARKS[1] in block:
+            if not MARKS.isdisjoint(block):
                 block = self._bare(block, path, markable)
             media = self._media(kind, block)
         data = wire_bytes(block)
