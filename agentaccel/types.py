@@ -14,7 +14,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
-from agentaccel.facts import LEVELS, Level
+from agentaccel.facts import LEVELS, Level, Wire
 
 Path = tuple[str | int, ...]
 """Where a value stands in a request: ("messages", 3, "content", 0)."""
@@ -130,6 +130,8 @@ class Prompt:
     """Messages before them that are the operator's, on wires where the system prompt is the first messages."""
     stream: bool
     """Whether a streamed reply is asked for."""
+    implicit: bool = False
+    """Whether the provider sets a breakpoint by itself because the request does not say that it should, or should not."""
     held: str = ""
     """Why the history is held by the provider and not in the request; empty where the request is whole."""
     stretches: tuple[bytes, ...] = ()
@@ -164,6 +166,8 @@ class CachePlan:
 
     markers: tuple[Marker, ...] = ()
     """Markers to add, in wire order. Markers that were there are kept and not repeated here."""
+    wire: Wire = "messages"
+    """The form of the request that it is made for."""
     mark: str = "cache_control"
     """The field of a block that carries a marker."""
     without: tuple[Marker, ...] = ()

@@ -11,11 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 from agentaccel.cache.ledger import Mark
 from agentaccel.cache.marks import before_last_reply, new_tail
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.cache.weigh import Candidate, Scene, View, expected_bill, expected_cost, reaches_minimum, scene_of
+from agentaccel.cache.weigh import (
+    Candidate,
+    Scene,
+    View,
+    expected_bill,
+    expected_cost,
+    reaches_minimum,
+    scene_of,
+    without_own,
+)
 from agentaccel.facts import Ttl
 from agentaccel.types import CachePlan, Marker, Prompt, show_path
 
@@ -27,17 +37,61 @@ def plan(prefix: Prefixes, view: View) -> CachePlan:
     if refusal:
         return CachePlan(reasons=(refusal,))
     scene = scene_of(prefix, view)
-    room = scene.facts.max_markers - len(prompt.markers)
-    candidates = [one for one in _candidates(scene) if reaches_minimum(scene.scale, scene.facts, one.at)]
+    facts = scene.facts
+    if not facts.controls or facts.physics == "automatic":
+        return CachePlan(
+            wire=facts.wire, reasons=(_uncontrolled(scene),), expected=expected_bill(scene, ()), saving=0.0
+        )
     bare = expected_cost(scene, ())
-    chosen, cost = _choose(scene, candidates, room, bare)
+    room = facts.max_markers - len(prompt.markers)
+    choice = _choice(scene, room, bare)
+    own = [marker for marker in prompt.markers if not marker.path]
+    if prompt.implicit and own:
+        choice = min(choice, _choice(without_own(scene), room + 1, None), key=lambda one: round(one.cost, 6))
+    scene, chosen = choice.scene, choice.chosen
+    off = prompt.implicit and choice.room > room
+    reasons = _remarks(scene, choice.candidates, chosen, choice.room)
     return CachePlan(
+        wire=facts.wire,
+        mark=facts.mark,
         markers=tuple(
-            Marker(path=_path(prefix, one.at), ttl=one.mark.ttl, reason=one.reason, ours=True) for one in chosen
+            [Marker(path=_path(prefix, one.at), ttl=one.mark.ttl, reason=one.reason, ours=True) for one in chosen]
         ),
-        reasons=tuple(_remarks(scene, candidates, chosen, room)),
+        without=tuple(own) if off else (),
+        options=facts.implicit_off if off else {},
+        reasons=(*([_switched_off(scene)] if off else ()), *reasons),
         expected=expected_bill(scene, chosen),
-        saving=bare - cost,
+        saving=bare - choice.cost,
+    )
+
+
+class _Choice(NamedTuple):
+    """The best set of markers in one scene."""
+
+    scene: Scene
+    chosen: tuple[Candidate, ...]
+    cost: float
+    candidates: list[Candidate]
+    room: int
+    """How many markers of ours there may be."""
+
+
+def _choice(scene: Scene, room: int, bare: float | None) -> _Choice:
+    candidates = [one for one in _candidates(scene) if reaches_minimum(scene.scale, scene.facts, one.at)]
+    chosen, cost = _choose(scene, candidates, room, expected_cost(scene, ()) if bare is None else bare)
+    return _Choice(scene, chosen, cost, candidates, room)
+
+
+def _uncontrolled(scene: Scene) -> str:
+    if scene.facts.physics == "automatic":
+        return "the provider keeps every prefix by itself, at no charge: there is nothing to mark"
+    return f"left as it is: no cache field may be added on {scene.facts.platform}"
+
+
+def _switched_off(scene: Scene) -> str:
+    return (
+        "the provider's own breakpoint is switched off: the end of this prompt comes back with probability "
+        f"{scene.going_on * scene.survives(scene.last):.2f}, and writing it costs {scene.ttl.write:g} times its tokens"
     )
 
 
@@ -106,12 +160,13 @@ def _choose(
 ) -> tuple[tuple[Candidate, ...], float]:
     """The set of at most `room` candidates with the least expected cost, and that cost; `bare` is that of none.
 
-    Ties go to more markers, which are free.
+    Ties go to more markers, which are free; where the provider looks at message endings by itself, to fewer.
     """
+    more = -1 if scene.facts.physics == "markers" else 1
     best: tuple[float, int, tuple[Candidate, ...], float] = (round(bare, 6), 0, (), bare)
     for chosen in _sets(scene, candidates, room) if room > 0 else ():
         cost = expected_cost(scene, chosen)
-        rank = (round(cost, 6), -len(chosen))
+        rank = (round(cost, 6), more * len(chosen))
         if rank < best[:2]:
             best = (*rank, chosen, cost)
     return tuple(sorted(best[2], key=lambda one: one.at)), best[3]

@@ -1,10 +1,4 @@
-"""What a reply taught: the bill reconciled with the expectation, every miss named, and the next state.
-
-A miss is tokens that an earlier prompt of the session held in the same place and that were not read. Its cause is
-found by asking, in this order: was the usage reported; is it the first request; did the prompt change before the
-place; was the entry gone by time; was there ever a marker; did this request's markers reach it; could it be seen yet.
-What is left was the provider's doing.
-"""
+"""What a reply taught: the bill reconciled with the expectation, and the next state. `misses` names what was not read."""
 
 from __future__ import annotations
 
@@ -15,33 +9,14 @@ from typing import NamedTuple
 from agentaccel.cache.beliefs import IN_TIME, SHARED, Beliefs, Observation, goes_on_topic, is_history
 from agentaccel.cache.ledger import Bill, Entry, Ledger, Mark, after, bill
 from agentaccel.cache.marks import reaching, turn_of
-from agentaccel.cache.observe import Observed, broken_place
-from agentaccel.cache.places import PARAMETERS, TAIL
+from agentaccel.cache.misses import misses_of, reusable_of
+from agentaccel.cache.observe import Observed
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scale import Scale, scale
+from agentaccel.cache.sent import Held, Sent
 from agentaccel.cache.state import Head, State, shared_length
 from agentaccel.facts import priors
-from agentaccel.types import Cause, Expected, Miss, Usage
-
-Held = Mapping[int, Entry]
-"""Entries by the segment of this prompt that they end with."""
-
-
-class Sent(NamedTuple):
-    """One request as it went out and came back."""
-
-    prefix: Prefixes
-    """The prompt as sent, which is the prompt as written: markers are no part of it."""
-    marks: tuple[Mark, ...]
-    """All markers as sent."""
-    written_marks: tuple[Mark, ...]
-    """The user's markers alone."""
-    started: float
-    visible: float
-    """When the reply began; entries can be read from then on."""
-    usage: Usage
-    ours: bool
-    """Whether a marker of ours was among them."""
+from agentaccel.types import Expected, Miss, Usage
 
 
 class Settled(NamedTuple):
@@ -62,6 +37,8 @@ class Settled(NamedTuple):
 def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> Settled:
     """Fold one answered request into `state`; `head` is the prompt before it, if there was one."""
     prefix, usage = sent.prefix, sent.usage
+    if head is not None and prefix.facts.physics == "automatic":
+        state = _with_shared(state, head, prefix)
     held = state.ledger.on(prefix)
     known = {i: entry.tokens for i, entry in held.items()}
     ratio = state.seen.bytes_per_token(prefix.prompt.model)
@@ -83,7 +60,7 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
         shadow = after(state.shadow, prefix, shadow_bill, there, started=sent.started, visible=sent.visible, exact={})
         as_written = _usage(shadow_bill.expected, usage)
     turn, size, pace = turn_of(prefix.prompt), _size(prefix, usage), _pace(observed, usage)
-    reusable = _reusable(held, head, prefix, tokens)
+    reusable = reusable_of(held, head, prefix, tokens)
     return Settled(
         state=State(
             turns=state.turns + 1,
@@ -102,9 +79,19 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
         expected=predicted.expected,
         as_written=as_written if usage.input is not None else None,
         reusable=None if usage.input is None else reusable,
-        misses=tuple(_misses(state, head, sent, predicted, reusable, tokens)),
+        misses=tuple(misses_of(state, head, sent, predicted, reusable, tokens)),
         learned=(*_lasting(observed), *size, *_going_on(state, turn, observed, pace)),
     )
+
+
+def _with_shared(state: State, head: Head, prefix: Prefixes) -> State:
+    """Where every prefix is kept, what this prompt shares with the one before is held as long as that one."""
+    shared = shared_length(head, prefix) - 1
+    whole = state.ledger.entries.get(head.hashes[-1]) if shared >= 0 else None
+    if whole is None or prefix.hashes[shared] in state.ledger.entries:
+        return state
+    entry = Entry(whole.ttl, whole.expires, whole.visible, at=shared)
+    return replace(state, ledger=Ledger({**state.ledger.entries, prefix.hashes[shared]: entry}))
 
 
 # --- the bill -------------------------------------------------------------------------------------------------------
@@ -133,9 +120,12 @@ def _as_written(state: State, sent: Sent, hit: int, tokens: Scale) -> Bill:
 
 def _actual(held: Held, predicted: Bill, sent: Sent, tokens: Scale) -> tuple[Bill, Mapping[int, int]]:
     """What the usage says that the request did, and the prefixes whose tokens it told exactly."""
-    usage = sent.usage
+    usage, facts = sent.usage, sent.prefix.facts
     if usage.read is None:
         return predicted, {}
+    if facts.physics == "automatic":
+        hit = _hit_of(held, predicted, sent, usage.read, tokens)
+        return predicted._replace(hit=hit), {hit: usage.read} if hit >= 0 and facts.step == 1 else {}
     written = usage.written or 0
     if not usage.read and not written:
         # Nothing was cached: the prefix was below the minimum, or nothing was marked.
@@ -216,83 +206,3 @@ def _lifetime(sent: Sent) -> float:
     facts = sent.prefix.facts
     ttl = facts.ttl(sent.marks[-1].ttl) if sent.marks else None
     return (ttl or facts.ttls[0]).seconds
-
-
-# --- misses ---------------------------------------------------------------------------------------------------------
-
-
-def _reusable(held: Held, head: Head | None, prefix: Prefixes, tokens: Scale) -> int:
-    """Tokens of this prompt that an earlier one of the session began with."""
-    deepest = shared_length(head, prefix) - 1 if head is not None else -1
-    return round(tokens(max(deepest, *held, -1)))
-
-
-def _misses(state: State, head: Head | None, sent: Sent, predicted: Bill, reusable: int, tokens: Scale) -> list[Miss]:
-    usage = sent.usage
-    if usage.read is None or usage.input is None:
-        return []
-    if head is None and not state.turns:
-        fresh = usage.input - usage.read
-        return [Miss(cause=Cause.FIRST, tokens=fresh)] if fresh > 0 else []
-    misses: list[Miss] = []
-    if head is not None:
-        misses.extend(_changed(head, sent.prefix, usage, max(reusable, usage.read)))
-    lost = reusable - usage.read
-    if lost <= _noise(reusable):
-        return misses
-    explained = min(lost, reusable - round(predicted.expected.read))
-    if explained > _noise(reusable):
-        lost -= explained
-        cause, detail = _geometry(state, head, sent, predicted, tokens)
-        if misses and cause is Cause.NOT_MARKED:
-            # What lies between the longest entry and the place where the prompts part went with the change.
-            misses[0] = replace(misses[0], tokens=misses[0].tokens + explained)
-        else:
-            misses.append(Miss(cause=cause, tokens=explained, detail=detail))
-    if lost > _noise(reusable):
-        misses.append(Miss(cause=Cause.EVICTED, tokens=lost, detail="a prefix that should have been held was not read"))
-    return misses
-
-
-def _noise(tokens: int) -> int:
-    """Differences below this are the estimate's, not the cache's."""
-    return max(32, tokens // 50)
-
-
-def _changed(head: Head, prefix: Prefixes, usage: Usage, reusable: int) -> list[Miss]:
-    """What the prompt before held behind the place where this one left it."""
-    shared = shared_length(head, prefix)
-    broken = broken_place(head, prefix, shared)
-    if broken is None or head.tokens is None:
-        return []
-    lost = min(head.tokens, usage.input or 0) - reusable
-    if lost <= _noise(head.tokens):
-        return []
-    if broken == PARAMETERS + "model":
-        return [Miss(cause=Cause.MODEL, tokens=lost, detail="caches are kept per model")]
-    if broken.startswith(PARAMETERS):
-        return [Miss(cause=Cause.PARAMETER, tokens=lost, detail=broken[len(PARAMETERS) :])]
-    if broken == TAIL and prefix.prompt.messages < head.messages:
-        return [Miss(cause=Cause.CHANGED, tokens=lost, detail="edited history")]
-    return [Miss(cause=Cause.CHANGED, tokens=lost, detail=broken)]
-
-
-def _geometry(state: State, head: Head | None, sent: Sent, predicted: Bill, tokens: Scale) -> tuple[Cause, str]:
-    """Why the ledger itself did not expect the reusable tokens to be read."""
-    prefix, now = sent.prefix, sent.started
-    minimum = prefix.facts.min_tokens
-    if tokens(len(prefix.hashes) - 1) < minimum:
-        return Cause.BELOW_MINIMUM, f"fewer than {minimum} tokens"
-    if not sent.marks:
-        return Cause.NOT_MARKED, "this request carried no marker"
-    entries = state.ledger.on(prefix)
-    longest = max(entries, default=-1)
-    if longest <= predicted.hit:
-        return Cause.NOT_MARKED, "no earlier request had marked it"
-    entry = entries[longest]
-    if now >= entry.expires:
-        idle = now - (head.started if head is not None else state.last_started or now)
-        return Cause.EXPIRED, f"{idle:.0f} s since the last request; entries marked {entry.ttl} were gone"
-    if now < entry.visible:
-        return Cause.CONCURRENT, "the request that writes it had not been answered yet"
-    return Cause.LOOKBACK, f"more than {prefix.facts.lookback} positions from the nearest marker"

@@ -20,7 +20,7 @@ from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from agentaccel.cache.beliefs import Beliefs
-from agentaccel.cache.ledger import Mark, charge, found
+from agentaccel.cache.ledger import Mark, charge, found, hit_of
 from agentaccel.cache.marks import marks_of, reaching, turn_of
 from agentaccel.cache.places import TAIL, find
 from agentaccel.cache.prefix import Prefixes
@@ -138,7 +138,7 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     counts = {i: entry.tokens for i, entry in entries.items()}
     measure = scale(prefix, counts, beliefs.bytes_per_token(prompt.model))
     tokens = _Remembered(measure).__getitem__
-    existing = marks_of(prefix, prompt.markers) if prompt.markers else ()
+    existing = marks_of(prefix, prompt.markers) if prompt.markers or facts.physics == "automatic" else ()
     ttl = facts.ttl(view.ttl) or facts.ttls[0]
     return Scene(
         prefix=prefix,
@@ -167,6 +167,12 @@ def _found(prefix: Prefixes, warm: Sequence[int], at: int) -> int:
     if not warm or warm[0] > at:
         return -1
     return found(prefix, at, warm.__contains__, prefix.facts.lookback_planned)
+
+
+def without_own(scene: Scene) -> Scene:
+    """The scene of the same request where the provider sets no breakpoint by itself."""
+    existing = tuple([mark for mark in scene.existing if not mark.own])
+    return scene._replace(existing=existing, counting=tuple([mark for mark in scene.counting if not mark.own]))
 
 
 def survival(prefix: Prefixes, view: View) -> tuple[tuple[int, float], ...]:
@@ -218,6 +224,8 @@ def expected_bill(scene: Scene, chosen: Sequence[Candidate]) -> Expected:
 
 
 def _hit(scene: Scene, marks: Sequence[Mark]) -> int:
+    if scene.facts.physics != "markers":
+        return hit_of(scene.prefix, marks, scene.warm.__contains__, scene.facts.lookback_planned) if scene.warm else -1
     for mark in reversed(marks):
         hit = scene.found(mark.at)
         if hit >= 0:

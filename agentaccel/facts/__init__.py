@@ -135,6 +135,7 @@ _AS_GIVEN = (
     "physics",
     "controls",
     "mark",
+    "implicit_off",
     "key",
     "key_field",
     "session_field",
@@ -155,6 +156,7 @@ _AS_GIVEN = (
 _RULES: Mapping[str, Any] = {
     "controls": True,
     "mark": "",
+    "implicit_off": {},
     "key": "",
     "key_field": "prompt_cache_key",
     "session_field": "",

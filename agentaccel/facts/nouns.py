@@ -57,6 +57,8 @@ class CacheFacts:
     """Whether cache fields of ours are accepted."""
     mark: str
     """The field of a block that carries a marker; empty where there are no markers."""
+    implicit_off: Mapping[str, Mapping[str, str]]
+    """What switches off the breakpoint that the provider sets by itself; empty where it sets none."""
     key: Literal["", "routes", "partitions", "opts_in", "sticks"]
     """What a cache key of the request does: chooses the machine, separates caches, switches caching on, or keeps a
     conversation on one server."""

@@ -145,6 +145,12 @@ def own_breakpoint(request: Request, facts: CacheFacts | None) -> Marker | None:
     return Marker(path=(), ttl=ttl_label(options, facts))
 
 
+def says_mode(request: Request) -> bool:
+    """Whether the sender said in so many words whether the provider is to set a breakpoint."""
+    options = request.get(OPTIONS)
+    return is_object(options) and options.get("mode") is not None
+
+
 def parameters_of(request: Request, key: bytes, apart: frozenset[str], split: frozenset[str]) -> dict[str, bytes]:
     """The digest of every field that is no level; of those in `split`, of each of their own fields."""
     parameters: dict[str, bytes] = {}

@@ -1,0 +1,101 @@
+"""Why tokens of an earlier prompt were not read: every miss of one request, named.
+
+A miss is tokens that an earlier prompt of the session held in the same place and that were not read. Its cause is
+found by asking, in this order: was the usage reported; is it the first request; did the prompt change before the
+place; was the entry gone by time; was there ever a marker; did this request's markers reach it; could it be seen yet.
+What is left was the provider's doing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agentaccel.cache.ledger import Bill
+from agentaccel.cache.observe import broken_place
+from agentaccel.cache.places import PARAMETERS, TAIL
+from agentaccel.cache.prefix import Prefixes
+from agentaccel.cache.scale import Scale
+from agentaccel.cache.sent import Held, Sent
+from agentaccel.cache.state import Head, State, shared_length
+from agentaccel.types import Cause, Miss, Usage
+
+
+def reusable_of(held: Held, head: Head | None, prefix: Prefixes, tokens: Scale) -> int:
+    """Tokens of this prompt that an earlier one of the session began with."""
+    deepest = shared_length(head, prefix) - 1 if head is not None else -1
+    return round(tokens(max(deepest, *held, -1)))
+
+
+def misses_of(state: State, head: Head | None, sent: Sent, predicted: Bill, reusable: int, tokens: Scale) -> list[Miss]:
+    """The misses of one request, of whose tokens `reusable` stood at the start of an earlier one."""
+    usage = sent.usage
+    if usage.read is None or usage.input is None:
+        return []
+    if head is None and not state.turns:
+        fresh = usage.input - usage.read
+        return [Miss(cause=Cause.FIRST, tokens=fresh)] if fresh > 0 else []
+    misses: list[Miss] = []
+    if head is not None:
+        misses.extend(_changed(head, sent.prefix, usage, max(reusable, usage.read)))
+    noise = _noise(reusable, sent.prefix.facts.step)
+    lost = reusable - usage.read
+    if lost <= noise:
+        return misses
+    explained = min(lost, reusable - round(predicted.expected.read))
+    if explained > noise:
+        lost -= explained
+        cause, detail = _geometry(state, head, sent, predicted, tokens)
+        if misses and cause is Cause.NOT_MARKED:
+            # What lies between the longest entry and the place where the prompts part went with the change.
+            misses[0] = replace(misses[0], tokens=misses[0].tokens + explained)
+        else:
+            misses.append(Miss(cause=cause, tokens=explained, detail=detail))
+    if lost > noise:
+        misses.append(Miss(cause=Cause.EVICTED, tokens=lost, detail="a prefix that should have been held was not read"))
+    return misses
+
+
+def _noise(tokens: int, step: int) -> int:
+    """Differences below this are the estimate's, or that of reads counted in steps, not the cache's."""
+    return max(32, tokens // 50, step if step > 1 else 0)
+
+
+def _changed(head: Head, prefix: Prefixes, usage: Usage, reusable: int) -> list[Miss]:
+    """What the prompt before held behind the place where this one left it."""
+    shared = shared_length(head, prefix)
+    broken = broken_place(head, prefix, shared)
+    if broken is None or head.tokens is None:
+        return []
+    lost = min(head.tokens, usage.input or 0) - reusable
+    if lost <= _noise(head.tokens, prefix.facts.step):
+        return []
+    if broken == PARAMETERS + "model":
+        return [Miss(cause=Cause.MODEL, tokens=lost, detail="caches are kept per model")]
+    if broken.startswith(PARAMETERS):
+        return [Miss(cause=Cause.PARAMETER, tokens=lost, detail=broken[len(PARAMETERS) :])]
+    if broken == TAIL and prefix.prompt.messages < head.messages:
+        return [Miss(cause=Cause.CHANGED, tokens=lost, detail="edited history")]
+    return [Miss(cause=Cause.CHANGED, tokens=lost, detail=broken)]
+
+
+def _geometry(state: State, head: Head | None, sent: Sent, predicted: Bill, tokens: Scale) -> tuple[Cause, str]:
+    """Why the ledger itself did not expect the reusable tokens to be read."""
+    prefix, now = sent.prefix, sent.started
+    minimum = prefix.facts.min_tokens
+    if tokens(len(prefix.hashes) - 1) < minimum:
+        return Cause.BELOW_MINIMUM, f"fewer than {minimum} tokens"
+    if not sent.marks:
+        return Cause.NOT_MARKED, "this request carried no marker"
+    entries = state.ledger.on(prefix)
+    longest = max(entries, default=-1)
+    if longest <= predicted.hit:
+        return Cause.NOT_MARKED, "no earlier request had marked it"
+    entry = entries[longest]
+    if now >= entry.expires:
+        idle = now - (head.started if head is not None else state.last_started or now)
+        return Cause.EXPIRED, f"{idle:.0f} s since the last request; entries marked {entry.ttl} were gone"
+    if now < entry.visible:
+        return Cause.CONCURRENT, "the request that writes it had not been answered yet"
+    if prefix.facts.physics == "breakpoints":
+        return Cause.LOOKBACK, "no breakpoint of this request stands where an earlier one wrote"
+    return Cause.LOOKBACK, f"more than {prefix.facts.lookback} positions from the nearest marker"
