@@ -2,7 +2,8 @@
 
 A stretch is looked up by a hash of its wire bytes, markers included, so whatever changed in it is seen: a block edited
 in place, the order of keys, a marker that moved. Only stretches that changed are read again. Eight messages make a
-stretch, and the last few that do not fill one stand alone, so that the next turn finds them.
+stretch, and the last few that do not fill one stand alone, so that the next turn finds them. Eight stretches well
+behind the end make a chapter, which is looked up as one: a long history costs few look-ups.
 
 The hash is Python's own of bytes, SipHash with a key of this process: 64 bits that never leave it, at a third of the
 time of a cryptographic one. Were two stretches ever taken for one another, a marker would stand in the wrong place.
@@ -24,6 +25,9 @@ from agentaccel.types import STRETCH, Marker, Path, Segment, show_path
 _NEAR_END = 3 * STRETCH
 """Messages from the end within which some may still be remembered singly."""
 
+_CHAPTER = 8 * STRETCH
+"""Messages of a chapter."""
+
 _MOST_SEGMENTS = 65_536
 """Segments remembered before the older half is forgotten: some tens of megabytes."""
 
@@ -44,8 +48,8 @@ class Part(NamedTuple):
     """Markers where none is allowed, as sentences."""
     flags: frozenset[str]
     """Properties of the content that break levels by themselves, named as in the facts."""
-    digest: bytes
-    """A hash over the digests of its segments."""
+    digests: tuple[bytes, ...]
+    """A hash over the digests of its segments; of a chapter, one for each stretch."""
 
 
 @dataclass(slots=True)
@@ -68,7 +72,7 @@ class Gathering:
         """What has been read; the reader is as new."""
         flags = frozenset(self.flags) if self.flags else _NO_FLAGS
         all_of_it = digest(b"".join([segment.digest for segment in self.segments]))
-        read = Part(tuple(self.segments), tuple(self.markers), tuple(self.misplaced), flags, all_of_it)
+        read = Part(tuple(self.segments), tuple(self.markers), tuple(self.misplaced), flags, (all_of_it,))
         self.segments.clear()
         if self.markers or self.flags:  # markers that are misplaced are among the markers
             self.markers, self.misplaced, self.flags = [], [], set()
@@ -152,7 +156,7 @@ class Parts:
     tools: Part | None
     system: Part | None
     stretches: list[Part]
-    """The messages, `STRETCH` by `STRETCH`."""
+    """The messages, as chapters and then `STRETCH` by `STRETCH`."""
     singles: list[Part]
     """Those behind the last whole stretch."""
 
@@ -169,7 +173,7 @@ class Parts:
                 flags |= part.flags
         if own is not None:
             markers.append(own)
-        stretches = tuple([part.digest for part in self.stretches])
+        stretches = tuple([one for part in self.stretches for one in part.digests])
         return Gathered(tuple(segments), tuple(markers), flags, stretches)
 
     def __iter__(self) -> Iterator[Part]:
@@ -187,14 +191,19 @@ def read_parts(
     tools, system, messages = levels
     read = _Reading(memory or PartMemory(), reader, hash((key, type(reader).__qualname__, _rules(reader.facts))))
     count = len(messages)
-    whole = count - count % STRETCH
+    whole, past = count - count % STRETCH, max(count - _NEAR_END, 0) // _CHAPTER * _CHAPTER
+    chapters = [
+        read.chapter(messages[at : at + _CHAPTER], first + at, latest=at + _CHAPTER == past)
+        for at in range(0, past, _CHAPTER)
+    ]
+    stretches = [
+        read.part(messages[at : at + STRETCH], "joined" if at >= count - _NEAR_END else "messages", first + at)
+        for at in range(past, whole, STRETCH)
+    ]
     return Parts(
         tools=read.part(tools, "tools", 0) if tools else None,
         system=read.part(system, "system", 0) if system is not None else None,
-        stretches=[
-            read.part(messages[at : at + STRETCH], "joined" if at >= count - _NEAR_END else "messages", first + at)
-            for at in range(0, whole, STRETCH)
-        ],
+        stretches=chapters + stretches,
         singles=[read.part(messages[at : at + 1], "messages", first + at) for at in range(whole, count)],
     )
 
@@ -227,16 +236,42 @@ class _Reading:
             self._memory.put(name, part)
         return part
 
+    def chapter(self, messages: Sequence[Any], start: int, *, latest: bool) -> Part:
+        """What a chapter reads as; the `latest` one may just have become whole: its stretches are still remembered."""
+        name = self._name(messages, "messages", start)
+        part = self._memory.get(name) if name is not None else None
+        if part is not None:
+            return part
+        stretches: list[Part] = []
+        for at in range(0, _CHAPTER, STRETCH):
+            stretch = messages[at : at + STRETCH]
+            if name is None:
+                stretches.append(self.part(stretch, "messages", start + at))
+                continue
+            part = self._taken(stretch, start + at) if latest else None
+            if part is None:
+                self._reader.messages(stretch, start + at)
+                part = self._reader.part()
+            stretches.append(part)
+        part = _together(stretches)
+        if name is not None:
+            self._memory.put(name, part)
+        return part
+
     def _join(self, messages: Sequence[Any], start: int) -> None:
         """Read messages that stood alone while they were the last ones, and forget them singly."""
         for at in range(len(messages)):
             single = messages[at : at + 1]
-            name = self._name(single, "messages", start + at)
-            part = self._memory.pop(name) if name is not None else None
+            part = self._taken(single, start + at)
             if part is None:
                 self._reader.messages(single, start + at)
             else:
                 self._reader.add(part)
+
+    def _taken(self, messages: Sequence[Any], start: int) -> Part | None:
+        """What is remembered of messages that will be looked up with others from now on; it is forgotten."""
+        name = self._name(messages, "messages", start)
+        return self._memory.pop(name) if name is not None else None
 
     def _name(self, value: Any, level: str, start: int) -> Name | None:
         try:
@@ -244,6 +279,17 @@ class _Reading:
         except (TypeError, ValueError):
             return None
         return self._rules, level, start, hash(data), len(data)
+
+
+def _together(parts: Sequence[Part]) -> Part:
+    """Neighbouring parts as one."""
+    return Part(
+        segments=tuple(chain.from_iterable([part.segments for part in parts])),
+        markers=tuple(chain.from_iterable([part.markers for part in parts])),
+        misplaced=tuple(chain.from_iterable([part.misplaced for part in parts])),
+        flags=_NO_FLAGS.union(*[part.flags for part in parts]),
+        digests=tuple(chain.from_iterable([part.digests for part in parts])),
+    )
 
 
 def _rules(facts: CacheFacts | None) -> tuple[str, ...]:

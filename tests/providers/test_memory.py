@@ -164,7 +164,7 @@ def test_prompts_agree_up_to_the_first_difference(one: list[int], other: list[in
 
 
 @quick
-@given(st.integers(1, 60), st.integers(0, 59))
+@given(st.integers(1, 200), st.integers(0, 199))
 def test_lineage_is_the_same_whoever_hashed_the_stretches(messages: int, edited: int) -> None:
     """And differs from the first message that differs on."""
     body = conversation(messages)
@@ -179,6 +179,23 @@ def test_lineage_is_the_same_whoever_hashed_the_stretches(messages: int, edited:
 
 def _fields(prompt: Any) -> Json:
     return {field.name: getattr(prompt, field.name) for field in fields(prompt)}
+
+
+@pytest.mark.parametrize("odd", [False, True])
+def test_a_history_of_chapters_reads_as_if_it_were_short(odd: bool) -> None:
+    """While it grows, after an edit deep inside, and after a rewind; also where a value is no plain JSON."""
+
+    class Odd(dict[str, Any]):
+        pass
+
+    memory, whole = PartMemory(), conversation(300)
+    whole["messages"][3]["content"][0]["cache_control"] = {"type": "ephemeral"}
+    if odd:
+        whole["messages"][5] = Odd(whole["messages"][5])
+    for count in (1, 80, 88, 90, 151, 152, 153, 160, 217, 300, 100, 60, 300):
+        same({**whole, "messages": whole["messages"][:count]}, memory)
+        whole["messages"][count // 3]["content"][0]["text"] += " edited"
+        same({**whole, "messages": whole["messages"][:count]}, memory)
 
 
 def test_a_turn_reads_only_what_is_new() -> None:
