@@ -12,13 +12,13 @@ from agentaccel.clock import Clock, SystemClock
 from agentaccel.errors import ConfigError
 from agentaccel.facts import PROVIDERS, client_platform, platforms
 from agentaccel.policy import ENV_LOG, Policy, from_environment
-from agentaccel.providers import anthropic
+from agentaccel.providers import dialect, wire_of
 from agentaccel.session import Composer, Session, bypassed, current
 from agentaccel.session.registry import Registry
 from agentaccel.tooling import Toolbox
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Turn
-from agentaccel.types import CachePlan, Effect, Request, ToolCall
+from agentaccel.types import CachePlan, Effect, Endpoint, Request, ToolCall
 
 log = logging.getLogger("agentaccel")
 
@@ -56,12 +56,14 @@ class Accel:
 
     # --- touch point 1: the model call --------------------------------------------------------------------------------
 
-    def wrap(self, client: C) -> C:
+    def wrap(self, client: C, *, platform: str | None = None) -> C:
         """`client` with agentaccel at its last hop: a new client of the same class that shares its connections.
 
-        Takes the clients of the `anthropic` SDK for the Claude API, AWS and Foundry, sync and async; wrapping a wrapped
-        client gives the same client back. The client given is not changed. Raises `ConfigError` for a client that is
-        not known, or that another `Accel` has wrapped.
+        Takes the clients of the `anthropic` SDK (Claude API, Bedrock, Vertex, Foundry, AWS) and of the `openai` SDK
+        (OpenAI, Azure, and servers and gateways that are compatible), sync and async; wrapping a wrapped client gives
+        the same client back. The client given is not changed. `platform` names who answers at an `openai` client's
+        base URL, where the host does not tell: "vllm", "openrouter". Raises `ConfigError` for a client that is not
+        known, or that another `Accel` has wrapped.
         """
         if self.policy.mode == "off":
             return client
@@ -69,20 +71,26 @@ class Accel:
         if found is None:
             raise ConfigError(
                 f"{type(client).__module__}.{type(client).__qualname__} is not a client that agentaccel knows: pass "
-                "an anthropic.Anthropic or AsyncAnthropic, or use accel.turn(request) around your own HTTP call"
+                "a client of the anthropic or openai SDK, or use accel.turn(request) around your own HTTP call"
             )
-        from agentaccel.clients.anthropic import wrap_client
+        if found[0] == "anthropic":
+            if platform is not None:
+                raise ConfigError("platform is for clients of the openai SDK; those of anthropic say theirs themselves")
+            from agentaccel.clients import anthropic
 
-        return wrap_client(client, self._composer, platform=found[1])
+            return anthropic.wrap_client(client, self._composer, platform=found[1])
+        from agentaccel.clients import openai
 
-    def plan(self, request: Request, *, provider: str = "anthropic", platform: str = "api") -> CachePlan:
+        return openai.wrap_client(client, self._composer, place=_named(platform, found))
+
+    def plan(self, request: Request, *, provider: str = "anthropic", platform: str | None = None) -> CachePlan:
         """What agentaccel would add to `request`, and why; nothing is sent and nothing is recorded.
 
         `agentaccel.apply(request, plan)` gives the request to send.
         """
-        return self._composer.preview(_checked(request, provider, platform), platform=platform)
+        return self._composer.preview(request, _endpoint(request, provider, platform))
 
-    def turn(self, request: Request, *, provider: str = "anthropic", platform: str = "api") -> Turn:
+    def turn(self, request: Request, *, provider: str = "anthropic", platform: str | None = None) -> Turn:
         """A turn for people with their own HTTP: give it events, and send the request of its `Send` command.
 
         turn = accel.turn(body)
@@ -91,10 +99,10 @@ class Accel:
         turn.handle(Reported(usage=usage_of(reply["usage"])))
         turn.handle(Finished(time.monotonic()))
         """
-        request = _checked(request, provider, platform)
+        endpoint = _endpoint(request, provider, platform)
         if self.policy.mode == "off":
             return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None)
-        return self._composer.begin(request, platform=platform)
+        return self._composer.begin(request, endpoint)
 
     # --- touch point 2: the tool call ---------------------------------------------------------------------------------
 
@@ -178,7 +186,7 @@ class Accel:
 
 def apply(request: Request, plan: CachePlan) -> Request:
     """`request` with what `plan` adds; the very same object where it adds nothing."""
-    return anthropic.encode(request, plan)
+    return dialect(plan.wire).encode(request, plan)
 
 
 def _log_as_asked() -> None:
@@ -199,14 +207,29 @@ def _check_name(what: str, name: object, *, required: bool) -> None:
         raise ConfigError(f"the {what} of a session is a printable, non-empty string; got {name!r}")
 
 
-def _checked(request: Request, provider: str, platform: str) -> Request:
+def _endpoint(request: Request, provider: str, platform: str | None) -> Endpoint:
+    """Where `request` is to go, once everything said of it is known to make sense."""
     if provider not in PROVIDERS:
         raise ConfigError(f"provider is {provider!r}; known are {', '.join(map(repr, PROVIDERS))}")
-    if platform not in platforms(provider):
-        raise ConfigError(f"platform is {platform!r}; known are {', '.join(map(repr, platforms(provider)))}")
+    known = platforms(provider)
+    platform = known[0] if platform is None else platform
+    if platform not in known:
+        raise ConfigError(f"platform is {platform!r}; known are {', '.join(map(repr, known))}")
     if not isinstance(request, Mapping):
         raise ConfigError(f"a request is the JSON body as a dict; got {type(request).__name__}")
-    messages = request.get("messages")
-    if messages is not None and not isinstance(messages, list | tuple):
-        raise ConfigError(f"messages must be a list; got {type(messages).__name__}, which could be read only once")
-    return request
+    for name in ("messages", "input"):
+        messages = request.get(name)
+        kinds = list | tuple | str if name == "input" else list | tuple
+        if messages is not None and not isinstance(messages, kinds):
+            raise ConfigError(f"{name} must be a list; got {type(messages).__name__}, which could be read only once")
+    return Endpoint(provider, platform, wire_of(provider, request))
+
+
+def _named(platform: str | None, found: tuple[str, str]) -> tuple[str, str] | None:
+    """The provider and platform that the user named, or that the class of the client says; None for its host to say."""
+    if platform is None:
+        return found if found[1] != "api" else None
+    known = {name: provider for provider in ("compatible", "openai") for name in platforms(provider)}
+    if platform not in known:
+        raise ConfigError(f"platform is {platform!r}; known are {', '.join(map(repr, known))}")
+    return known[platform], platform

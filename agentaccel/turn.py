@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+from agentaccel.facts import Wire
 from agentaccel.records import Outcome
 from agentaccel.types import CachePlan, Request, ToolCall, Usage
 
@@ -128,6 +129,10 @@ class Turn:
     """Called once, with everything."""
     hold: Wait | None = None
     """What to wait for before sending."""
+    wire: Wire = "messages"
+    """The form of the request, and so of the reply."""
+    hides_usage: bool = False
+    """Whether the reply holds a chunk of usage that its reader did not ask for and must not see."""
     ended: Ended | None = None
     _started: float = 0.0
     _first_byte: float | None = None

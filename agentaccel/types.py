@@ -6,38 +6,30 @@ provider's. `None` always means *not known* or *not reported*, never zero.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
-from agentaccel.facts import LEVELS, Level, Wire
-
-Path = tuple[str | int, ...]
-"""Where a value stands in a request: ("messages", 3, "content", 0)."""
+from agentaccel.facts import Level, Wire
+from agentaccel.segments import STRETCH as STRETCH
+from agentaccel.segments import Path as Path
+from agentaccel.segments import Segment as Segment
+from agentaccel.segments import agreeing as agreeing
+from agentaccel.segments import level_starts as level_starts
+from agentaccel.segments import path_of as path_of
+from agentaccel.segments import show_path as show_path
 
 Request = Mapping[str, Any]
 """A request body as the sender made it, in the sender's key order."""
-
-
-def show_path(path: Path) -> str:
-    """A path as people write it.
-
-    >>> show_path(("messages", 3, "content", 0, "text"))
-    'messages[3].content[0].text'
-    """
-    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in path]
-    return "".join(parts).lstrip(".")
 
 
 # --- the prompt -----------------------------------------------------------------------------------------------------
 
 
 MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
-"""Fields of a block that carry a marker on some wire. They are no part of the prompt."""
+"""Fields of a block that carry a marker on some wire; no part of the prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,61 +46,12 @@ class Marker:
     """True for a marker that the plan adds, False for one that was in the request."""
 
 
-class Segment(NamedTuple):
-    """One cacheable unit in wire order: a tool, a system block or a content block, without its markers.
+class Endpoint(NamedTuple):
+    """Where a request goes, and in what form."""
 
-    A named tuple and not a dataclass: a long prompt has thousands, and they are made four times as fast.
-    """
-
-    level: Level
-    path: Path
-    """Where it stands in the request as the user wrote it."""
-    kind: str
-    """The block's type; for a tool, its type without the date ("custom" for the user's own)."""
-    role: str
-    """The message's role; empty for tools and system."""
-    name: str
-    """The tool's name; empty for other segments."""
-    digest: bytes
-    """Keyed hash of the wire bytes, markers removed."""
-    size: int
-    """Length of the wire bytes, with what a picture or a document counts for in place of its base64."""
-    markable: bool
-    """Whether a marker on it is legal."""
-
-
-def agreeing(one: tuple[Segment, ...], other: tuple[Segment, ...]) -> int:
-    """How many segments two prompts begin with alike. Quick where they are the same objects."""
-    low, high = 0, min(len(one), len(other))
-    if one[:high] == other[:high]:
-        return high
-    while low < high - 1:
-        middle = (low + high) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-path_of = attrgetter("path")
-"""Segments of a conversation are in the order of their paths, so one can be found by halving."""
-
-_RANKS = {level: rank for rank, level in enumerate(LEVELS)}
-
-
-def _rank(segment: Segment) -> int:
-    return _RANKS[segment.level]
-
-
-def level_starts(segments: tuple[Segment, ...]) -> tuple[int, int, int]:
-    """The index of the first segment of each level, or of what comes after an empty one."""
-    tools = bisect_left(segments, 1, key=_rank)
-    return 0, tools, bisect_left(segments, 2, lo=tools, key=_rank)
-
-
-STRETCH = 8
-"""Messages that are looked up and hashed together once they are past."""
+    provider: str = "anthropic"
+    platform: str = "api"
+    wire: Wire = "messages"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +74,7 @@ class Prompt:
     stream: bool
     """Whether a streamed reply is asked for."""
     implicit: bool = False
-    """Whether the provider sets a breakpoint by itself because the request does not say that it should, or should not."""
+    """Whether the provider sets a breakpoint by itself because the request does not say whether it should."""
     held: str = ""
     """Why the history is held by the provider and not in the request; empty where the request is whole."""
     stretches: tuple[bytes, ...] = ()
@@ -171,8 +114,8 @@ class CachePlan:
     mark: str = "cache_control"
     """The field of a block that carries a marker."""
     without: tuple[Marker, ...] = ()
-    """Markers that the request would have without the plan and has not with it: the provider's own breakpoint, switched
-    off by an option, or one at the top level, which a platform takes on a block only."""
+    """Markers that only the request as written has: the provider's own breakpoint, or one at the top level that a
+    platform takes on a block only."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Other cache fields to add at the top level of the request; an object is joined with the sender's own."""
     reasons: tuple[str, ...] = ()

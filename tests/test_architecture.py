@@ -13,6 +13,7 @@ PACKAGE = ROOT / "agentaccel"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "clock", "canonical", "locks"),
     ("facts",),
+    ("segments",),
     ("types",),
     ("records",),
     ("policy",),
@@ -46,7 +47,7 @@ MAY_TOUCH_THE_WORLD = {
     "accel.py",
     "session/conversation.py",
     "session/registry.py",
-    "clients/anthropic.py",
+    "clients/attempt.py",
     "clients/watch.py",
     "tooling.py",
     "demo/desk.py",

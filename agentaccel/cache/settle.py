@@ -1,4 +1,4 @@
-"""What a reply taught: the bill reconciled with the expectation, and the next state. `misses` names what was not read."""
+"""What a reply taught: the bill reconciled with the expectation, and the next state; `misses` has what was not read."""
 
 from __future__ import annotations
 

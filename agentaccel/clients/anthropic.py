@@ -6,26 +6,20 @@ Verified with anthropic 2.11 and 2.12. Replies are watched where the HTTP librar
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
-import contextlib
 import copy
-import json
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
-from agentaccel.clients.watch import ReplyWatch, watched
+from agentaccel.clients.attempt import Attempt
+from agentaccel.clients.transport import is_wrapped, wrapped_http
 from agentaccel.errors import ConfigError, MissingExtra
 from agentaccel.session import Composer
-from agentaccel.turn import Command, Failed, Finished, Send, Started, Turn, Wait
+from agentaccel.types import Endpoint, Request
 
 log = logging.getLogger("agentaccel")
 
 C = TypeVar("C")
-
-SUPPORTED_PLATFORMS = frozenset({"api", "aws", "foundry"})
-"""Platforms whose requests have the form of the Claude API."""
 
 
 def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
@@ -35,12 +29,7 @@ def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
     except ImportError:
         raise MissingExtra("anthropic", "anthropic") from None
     if not hasattr(anthropic, "Middleware") or not hasattr(client, "with_middleware"):
-        raise ConfigError(f"anthropic {anthropic.__version__} has no client middleware: pip install 'anthropic>=2'")
-    if platform not in SUPPORTED_PLATFORMS:
-        raise ConfigError(
-            f"{type(client).__name__} is not supported yet: wrap an Anthropic or AsyncAnthropic client, "
-            "or use accel.turn(request) around your own HTTP call"
-        )
+        return _wrap_transport(client, composer, platform, version=anthropic.__version__)
     others = [one for one in cast(Any, client).middleware if getattr(one, "agentaccel_composer", None) is not None]
     if any(one.agentaccel_composer is composer for one in others):
         log.info("agentaccel: this client is wrapped already; it is used as it is")
@@ -57,122 +46,26 @@ def _middleware(base: Any, composer: Composer, platform: str) -> Any:
         agentaccel_composer = composer
 
         def handle(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
-            attempt = _Attempt.of(composer, platform, request)
+            attempt = _attempt(composer, platform, request)
             if attempt is None:
                 return call_next(request)
             with attempt:
-                for command in attempt.commands:
-                    if isinstance(command, Wait):
-                        wait(command)
-                response = call_next(attempt.request)
-            attempt.watch(response)
+                attempt.wait()
+                response = call_next(_sent(request, attempt))
+            attempt.watch(getattr(response, "http_response", None))
             return response
 
         async def handle_async(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
-            attempt = _Attempt.of(composer, platform, request)
+            attempt = _attempt(composer, platform, request)
             if attempt is None:
                 return await call_next(request)
             with attempt:
-                for command in attempt.commands:
-                    if isinstance(command, Wait):
-                        await wait_async(command)
-                response = await call_next(attempt.request)
-            attempt.watch(response)
+                await attempt.wait_async()
+                response = await call_next(_sent(request, attempt))
+            attempt.watch(getattr(response, "http_response", None))
             return response
 
     return AccelMiddleware()
-
-
-def wait(command: Wait) -> None:
-    """Perform a `Wait` in a thread: until the gate is set or the time is up, whatever came of it."""
-    with contextlib.suppress(concurrent.futures.CancelledError, TimeoutError):
-        command.gate.exception(timeout=command.at_most)
-
-
-async def wait_async(command: Wait) -> None:
-    """Perform a `Wait` on an event loop: other tasks go on, and a cancelled waiter leaves the gate to the others."""
-    loop, passed = asyncio.get_running_loop(), asyncio.Event()
-
-    def wake(_: object) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(passed.set)
-
-    command.gate.add_done_callback(wake)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(command.at_most):
-            await passed.wait()
-
-
-class _Attempt:
-    """One HTTP attempt: its turn, and what is to be sent for it."""
-
-    def __init__(self, composer: Composer, turn: Turn, request: Any) -> None:
-        self._composer = composer
-        self._turn = turn
-        self.commands: list[Command] = turn.handle(Started(composer.clock.monotonic()))
-        body = next(command.request for command in self.commands if isinstance(command, Send))
-        self.request = request if body is request.json else _with_body(request, body)
-
-    @classmethod
-    def of(cls, composer: Composer, platform: str, request: Any) -> _Attempt | None:
-        """The attempt that `request` makes; None for one that is no model call, or that we failed to understand."""
-        path = str(request.url).split("?")[0].rstrip("/")
-        if request.method.lower() != "post" or not path.endswith("/messages") or not isinstance(request.json, Mapping):
-            return None
-        try:
-            turn = composer.begin(request.json, platform=platform, attempt=request.retries_taken)
-            return cls(composer, turn, request)
-        except Exception:
-            if composer.policy.strict:
-                raise
-            log.exception("agentaccel: could not plan a request; it goes out as written, unrecorded")
-            return None
-
-    def __enter__(self) -> _Attempt:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        """No response came: the network's error, or a cancelled task, ends the turn and goes on to the caller."""
-        if error is not None:
-            cancelled = isinstance(error, asyncio.CancelledError | GeneratorExit | KeyboardInterrupt)
-            self._end(lambda now: Failed(at=now, error=type(error).__name__, cancelled=cancelled))
-
-    def watch(self, response: Any) -> None:
-        """A response came, whatever its status; its body may be read already, or may still be to come."""
-        try:
-            self._watch(response)
-        except Exception:
-            if self._composer.policy.strict:
-                raise
-            log.exception("agentaccel: could not watch a reply; it goes on, and its usage is not known")
-            self._end(Finished)
-
-    def _watch(self, response: Any) -> None:
-        http = getattr(response, "http_response", None)
-        if http is None:  # a middleware further in answered by itself
-            self._end(lambda now: Failed(at=now, error="answered without a response"))
-        elif not http.is_success:
-            self._end(lambda now: Failed(at=now, status=http.status_code, error=_error_type(http)))
-        else:
-            self._watch_body(http)
-
-    def _watch_body(self, http: Any) -> None:
-        read = http.is_stream_consumed or http.is_closed
-        headers = _Plain(http.headers) if read else http.headers
-        watch = ReplyWatch(self._turn, self._composer.clock, headers, strict=self._composer.policy.strict)
-        if read:
-            watch.chunk(http.content)
-            watch.end("read")
-        else:
-            http.stream = watched(http.stream, watch)
-
-    def _end(self, event: Callable[[float], Failed | Finished]) -> None:
-        try:
-            self._turn.handle(event(self._composer.clock.monotonic()))
-        except Exception:
-            if self._composer.policy.strict:
-                raise
-            log.exception("agentaccel: could not record a request")
 
 
 def _with_body(request: Any, body: Any) -> Any:
@@ -186,22 +79,37 @@ def _with_body(request: Any, body: Any) -> Any:
     return bare.copy(body=body)
 
 
-class _Plain:
-    """Headers of a body that the HTTP library has decoded already."""
-
-    def __init__(self, headers: Any) -> None:
-        self._headers = headers
-
-    def get(self, key: str, default: str) -> str:
-        return default if key == "content-encoding" else str(self._headers.get(key, default))
-
-
-def _error_type(http: Any) -> str | None:
-    """The provider's name for the error, where its body is at hand; never its text."""
-    if not (http.is_stream_consumed or http.is_closed):
+def _attempt(composer: Composer, platform: str, request: Any) -> Attempt | None:
+    """The attempt that `request` makes; None for one that is no model call, or that we failed to understand."""
+    if request.method.lower() != "post" or not _is_messages(str(request.url)) or not isinstance(request.json, Mapping):
         return None
-    try:
-        error = json.loads(http.content).get("error")
-    except (ValueError, AttributeError, RuntimeError):  # not JSON, not an object, or closed before it was read
-        return None
-    return str(error.get("type")) if isinstance(error, dict) else None
+    return Attempt.of(composer, request.json, Endpoint("anthropic", platform), retries=request.retries_taken)
+
+
+def _sent(request: Any, attempt: Attempt) -> Any:
+    return request if attempt.body is request.json else _with_body(request, attempt.body)
+
+
+def _is_messages(url: str) -> bool:
+    return url.split("?")[0].rstrip("/").endswith("/messages")
+
+
+def _wrap_transport(client: C, composer: Composer, platform: str, *, version: str) -> C:
+    """For an SDK that has no middleware yet: a derived client whose HTTP transport is ours."""
+    if platform not in ("api", "foundry"):
+        raise ConfigError(
+            f"anthropic {version} signs or rewrites requests of {type(client).__name__} before they can be planned: "
+            "pip install -U 'anthropic>=0.115', or use accel.turn(request) around your own HTTP call"
+        )
+    sdk = cast(Any, client)
+    own = is_wrapped(sdk._client)
+    if own is composer:
+        log.info("agentaccel: this client is wrapped already; it is used as it is")
+        return client
+    if own is not None:
+        raise ConfigError("another Accel has wrapped this client: wrap the bare client, or share one Accel")
+
+    def route(path: str, body: Request) -> tuple[Endpoint, str] | None:
+        return (Endpoint("anthropic", platform), "") if _is_messages(path) else None
+
+    return cast(C, sdk.with_options(http_client=wrapped_http(sdk._client, composer, route)))

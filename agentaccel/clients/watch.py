@@ -12,7 +12,8 @@ from typing import Any, Literal, Protocol
 
 from agentaccel.clock import Clock
 from agentaccel.locks import when_free
-from agentaccel.providers.anthropic import ReplyTap
+from agentaccel.providers import ReplyTap, dialect
+from agentaccel.providers.eventstream import EventStream
 from agentaccel.turn import Abandoned, CallClosed, Failed, Finished, FirstByte, Reported, Turn
 
 log = logging.getLogger("agentaccel")
@@ -31,8 +32,12 @@ class ReplyWatch:
         self._turn = turn
         self._clock = clock
         self._strict = strict
-        self._tap = ReplyTap(streamed="event-stream" in headers.get("content-type", ""))
+        kind = headers.get("content-type", "")
+        self._tap: ReplyTap = dialect(turn.wire).tap("event-stream" in kind or _AMAZON in kind)
         self._decode = decoder(headers.get("content-encoding", ""))
+        if self._decode is not None and _AMAZON in kind:
+            plain, frames = self._decode, EventStream()
+            self._decode = lambda data: frames.decompress(plain(data))
         self._blind = self._decode is None
         """What the reply says cannot be read here; its times can."""
 
@@ -44,7 +49,8 @@ class ReplyWatch:
             if self._strict:
                 raise
             log.exception("agentaccel: could not read a reply; it goes on, and its usage is not known")
-            self._tap, self._decode, self._blind = ReplyTap(streamed=self._tap.streamed), None, True
+            self._tap = dialect(self._turn.wire).tap(self._tap.streamed)
+            self._decode, self._blind = None, True
 
     def end(self, how: Literal["read", "closed", "cancelled", "failed"], error: str | None = None) -> None:
         """The reply is over: read to its end, closed by its reader, or broken off."""
@@ -73,7 +79,7 @@ class ReplyWatch:
                 self._turn.handle(CallClosed(call, now))
         tap = self._tap
         self._turn.handle(
-            Reported(usage=tap.usage, stop=tap.stop, message_id=tap.message_id, diagnostics=_diagnosis(tap.diagnostics))
+            Reported(usage=tap.usage, stop=tap.stop, message_id=tap.message_id, diagnostics=tap.diagnosis)
         )
         if how == "read" and (tap.complete or self._blind):
             self._turn.handle(Finished(now))
@@ -92,9 +98,8 @@ class ReplyWatch:
             log.exception("agentaccel: could not record a reply")
 
 
-def _diagnosis(raw: Any) -> str | None:
-    reason = raw.get("cache_miss_reason") if raw is not None else None
-    return str(reason.get("type")) if isinstance(reason, dict) else None
+_AMAZON = "vnd.amazon.eventstream"
+"""The content type of Bedrock's streams."""
 
 
 def decoder(encoding: str) -> Callable[[bytes], bytes] | None:
@@ -146,12 +151,12 @@ class _Deflate:
 
 def watched(stream: Any, watch: ReplyWatch) -> Any:
     """`stream` of httpx or httpx2, of the same kind (sync, async or both), reporting what passes through it."""
-    module = sys.modules[_library(stream)]
+    module = sys.modules[http_library(stream)]
     sync, both = isinstance(stream, module.SyncByteStream), isinstance(stream, module.AsyncByteStream)
     return _stream_class(module, sync, both)(stream, watch)
 
 
-def _library(stream: Any) -> str:
+def http_library(stream: Any) -> str:
     """The HTTP library whose stream classes `stream` derives from."""
     roots = [base.__module__.partition(".")[0] for base in type(stream).__mro__]
     return next(root for root in roots if root in ("httpx2", "httpx"))

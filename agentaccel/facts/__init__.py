@@ -31,6 +31,7 @@ from agentaccel.facts.tables import (
     platforms,
     price_provider,
     table,
+    usage_asked,
     wires,
 )
 
@@ -54,6 +55,7 @@ __all__ = [
     "price_provider",
     "priors",
     "table",
+    "usage_asked",
     "wires",
 ]
 
@@ -139,7 +141,6 @@ _AS_GIVEN = (
     "key",
     "key_field",
     "session_field",
-    "usage_in_streams",
     "step",
     "min_tokens",
     "max_markers",
@@ -160,7 +161,6 @@ _RULES: Mapping[str, Any] = {
     "key": "",
     "key_field": "prompt_cache_key",
     "session_field": "",
-    "usage_in_streams": True,
     "step": 1,
     "strips_thinking": False,
 }
@@ -190,7 +190,6 @@ def _upstream(model: str, provider: str, platform: str, wire: Wire) -> CacheFact
         mark=facts.mark if passes else "",
         key="",
         session_field=place.get("session_field", ""),
-        usage_in_streams=place.get("usage_in_streams", True),
         positions="blocks",
         top_level_marker=facts.physics == "breakpoints",
         diagnostics=False,

@@ -66,8 +66,6 @@ class CacheFacts:
     """The field of the request that holds it; empty where there is none."""
     session_field: str
     """The field of the request that names the conversation, for sticky routing; empty where there is none."""
-    usage_in_streams: bool
-    """Whether a stream reports usage only where `stream_options.include_usage` asks for it, and may be asked."""
     step: int
     """Reads are counted in multiples of so many tokens."""
     min_tokens: int

@@ -65,6 +65,13 @@ def price_provider(provider: str, platform: str) -> str:
     return str(place.get("price_provider") or data["provider"].get("price_provider", ""))
 
 
+def usage_asked(provider: str, platform: str) -> bool:
+    """Whether a chat's stream reports usage only where `stream_options.include_usage` asks for it, and may be asked."""
+    data = table(provider)
+    rules = {"usage_in_streams": True, **data["rules"], **data["platforms"][platform]}
+    return bool(rules["usage_in_streams"])
+
+
 def client_platform(class_name: str) -> tuple[str, str] | None:
     """The provider and platform of a vendor SDK's client class, by the name of the class."""
     for provider in PROVIDERS:

@@ -18,7 +18,8 @@ from agentaccel.cache.decide import decide
 from agentaccel.cache.ledger import Mark
 from agentaccel.cache.marks import marks_of
 from agentaccel.cache.observe import Observed, observe
-from agentaccel.cache.settle import Sent, settle
+from agentaccel.cache.sent import Sent
+from agentaccel.cache.settle import settle
 from agentaccel.cache.state import Head, State, head_of
 from agentaccel.facts import CacheFacts
 from agentaccel.replay.placements import Placement

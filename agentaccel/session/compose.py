@@ -17,24 +17,28 @@ from agentaccel.cache.observe import Observed, observe
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import expected_cost, price_card
 from agentaccel.clock import Clock
-from agentaccel.facts import CacheFacts, cache_facts
+from agentaccel.facts import CacheFacts, Wire, cache_facts
 from agentaccel.locks import Lock
 from agentaccel.policy import Policy
-from agentaccel.providers import anthropic
+from agentaccel.providers import PartMemory, dialect
 from agentaccel.session.conversation import (
     Conversation,
     refresh,
     workload_of,
 )
+from agentaccel.session.fields import asking_usage, asking_why, routed
 from agentaccel.session.handle import Scope, current
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
 from agentaccel.session.settlement import Going, Settlement, TurnMode
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Ended, Turn
-from agentaccel.types import CachePlan, Prompt, Request
+from agentaccel.types import CachePlan, Endpoint, Prompt, Request
 
 log = logging.getLogger("agentaccel")
+
+
+_CLAUDE = Endpoint()
 
 
 @dataclass(slots=True)
@@ -45,37 +49,39 @@ class Composer:
     clock: Clock
     recorder: Recorder
     registry: Registry
-    _parts: anthropic.PartMemory = field(default_factory=anthropic.PartMemory)
+    _parts: PartMemory = field(default_factory=PartMemory)
     _said: set[str] = field(default_factory=set)
 
     @property
     def _settlement(self) -> Settlement:
         return Settlement(self.recorder, self.registry, keep_content=self.policy.store.content)
 
-    def begin(self, request: Request, *, platform: str = "api", model: str = "", attempt: int = 0) -> Turn:
+    def begin(self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "", attempt: int = 0) -> Turn:
         """The turn that `request` makes; planning the same request again before it ends gives the same plan.
 
         Where that fails, the turn sends the request as it was written and records nothing.
         """
         try:
-            return self._begin(request, platform, model, attempt)
+            return self._begin(request, endpoint, model, attempt)
         except Exception:
             if self.policy.strict:
                 raise
             log.exception("agentaccel: could not plan a request; it goes out as written, unrecorded")
             return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None)
 
-    def _begin(self, request: Request, platform: str, model: str, attempt: int) -> Turn:
+    def _begin(self, request: Request, endpoint: Endpoint, model: str, attempt: int) -> Turn:
         scope = current.get()
-        prompt, facts = self._read(request, platform, model)
+        prompt, facts = self._read(request, endpoint, model)
         conversation = self._conversation(scope, prompt, attempt)
         with conversation.lock:
-            going = self._plan(conversation, scope, request, prompt, facts, attempt)
+            going = self._plan(conversation, scope, request, prompt, facts, attempt, endpoint.wire)
         applied = going.plan if going.mode == "on" else CachePlan()
         return Turn(
-            request=anthropic.encode(request, applied),
+            request=dialect(endpoint.wire).encode(request, applied),
             plan=going.plan,
             on_end=partial(self._end, going),
+            wire=endpoint.wire,
+            hides_usage="stream_options" in applied.options,
         )
 
     def _end(self, going: Going, ended: Ended) -> None:
@@ -86,16 +92,16 @@ class Composer:
                 raise
             log.exception("agentaccel: could not settle a turn; it is not recorded")
 
-    def preview(self, request: Request, *, platform: str = "api", model: str = "") -> CachePlan:
+    def preview(self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "") -> CachePlan:
         """The plan for `request`, without opening or recording anything."""
-        prompt, facts = self._read(request, platform, model)
+        prompt, facts = self._read(request, endpoint, model)
         scope = current.get()
         session = scope.session
         known = session.conversation if session is not None else self.registry.by_lineage(prompt, Lineage(prompt))
         with (known or Conversation(id="")).lock:
             # A copy: looking at a plan must not open the conversation.
             conversation = replace(known, lock=Lock()) if known is not None else Conversation(id="")
-        going = self._plan(conversation, scope, request, prompt, facts, 0)
+        going = self._plan(conversation, scope, request, prompt, facts, 0, endpoint.wire)
         expected = going.plan.expected
         if expected is None:
             return going.plan
@@ -103,6 +109,7 @@ class Composer:
             prompt.provider,
             prompt.model,
             input_tokens=round(expected.total),
+            platform=prompt.platform,
             aliases=self.policy.aliases,
             override=self.policy.prices,
         )
@@ -110,11 +117,12 @@ class Composer:
 
     # --- before -------------------------------------------------------------------------------------------------------
 
-    def _read(self, request: Request, platform: str, model: str) -> tuple[Prompt, CacheFacts | None]:
+    def _read(self, request: Request, endpoint: Endpoint, model: str) -> tuple[Prompt, CacheFacts | None]:
+        provider, platform, wire = endpoint
         name = model or str(request.get("model", ""))
-        facts = cache_facts(name, platform=platform, aliases=self.policy.aliases)
-        prompt = anthropic.decode(
-            request, facts, key=self.recorder.key, place=("anthropic", platform), model=model, memory=self._parts
+        facts = cache_facts(name, provider=provider, platform=platform, wire=wire, aliases=self.policy.aliases)
+        prompt = dialect(wire).decode(
+            request, facts, key=self.recorder.key, place=(provider, platform), model=model, memory=self._parts
         )
         return prompt, facts
 
@@ -135,6 +143,7 @@ class Composer:
         prompt: Prompt,
         facts: CacheFacts | None,
         attempt: int,
+        wire: Wire,
     ) -> Going:
         now = self.clock.wall()
         store = self.recorder.store
@@ -147,8 +156,9 @@ class Composer:
             prefix = prefixes(prompt, facts, conversation.head)
             observed = observe(conversation.state, conversation.head, prefix, now)
         chosen = self._choose(conversation, prompt, prefix, observed, now)
-        if "diagnostics" not in request:
-            chosen = self._with_diagnostics(chosen, conversation, facts)
+        if chosen.wire != wire:
+            chosen = replace(chosen, wire=wire)
+        chosen = self._with_fields(chosen, conversation, request, prompt, facts)
         return Going(
             conversation=conversation,
             request=request,
@@ -187,16 +197,30 @@ class Composer:
             return CachePlan(reasons=(f"no cache facts are known for model {prompt.model!r}",))
         return decide(conversation.state, observed, prefix, conversation.snapshot, now=now, ttl=self.policy.cache.ttl)
 
-    def _with_diagnostics(self, chosen: CachePlan, conversation: Conversation, facts: CacheFacts | None) -> CachePlan:
-        if not self.policy.cache.diagnostics or facts is None or not facts.diagnostics or chosen.expected is None:
+    def _with_fields(
+        self,
+        chosen: CachePlan,
+        conversation: Conversation,
+        request: Request,
+        prompt: Prompt,
+        facts: CacheFacts | None,
+    ) -> CachePlan:
+        """The plan with what else goes into the request: fields that ask, name or route."""
+        wire = chosen.wire
+        if wire == "chat":
+            chosen = asking_usage(chosen, request, prompt)
+        if facts is None or chosen.expected is None:
             return chosen
-        self._say(
-            "diagnostics", "asking the provider for its cache diagnostics, as the policy allows", level=logging.INFO
-        )
-        previous = conversation.head.message_id if conversation.head is not None else None
-        reason = "asks the provider why a prefix was missed (CachePolicy.diagnostics)"
-        options = {"diagnostics": {"previous_message_id": previous}}
-        return replace(chosen, options=options, reasons=(*chosen.reasons, reason))
+        if facts.key or facts.session_field:
+            chosen = routed(chosen, request, facts, conversation, self.recorder.shared_key)
+        if self.policy.cache.diagnostics and facts.diagnostics:
+            head = conversation.head
+            asked = asking_why(chosen, request, head.message_id if head is not None else None)
+            if asked is not chosen:
+                message = "asking the provider for its cache diagnostics, as the policy allows"
+                self._say("diagnostics", message, level=logging.INFO)
+            chosen = asked
+        return chosen
 
     def _mode(self, conversation: Conversation, scope: Scope) -> TurnMode:
         if scope.bypass:

@@ -14,7 +14,8 @@ from agentaccel.cache.beliefs import Observation
 from agentaccel.cache.marks import marks_of
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.cache.settle import Sent, Settled, settle
+from agentaccel.cache.sent import Sent
+from agentaccel.cache.settle import Settled, settle
 from agentaccel.cache.state import Head, head_of
 from agentaccel.canonical import wire_bytes
 from agentaccel.facts import CacheFacts
@@ -54,7 +55,11 @@ class Going(NamedTuple):
     @property
     def markers_sent(self) -> tuple[Marker, ...]:
         """The markers that went out: the user's, and ours where the plan was applied."""
-        return (*self.prompt.markers, *(self.plan.markers if self.mode == "on" else ()))
+        if self.mode != "on":
+            return self.prompt.markers
+        if self.plan.without:
+            return (*(one for one in self.prompt.markers if one not in self.plan.without), *self.plan.markers)
+        return (*self.prompt.markers, *self.plan.markers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,7 @@ class Settlement:
                 started=going.started,
                 visible=going.started + (heard - ended.started),
                 usage=ended.usage,
-                ours=on and bool(going.plan.markers),
+                ours=on and bool(going.plan.markers or going.plan.without),
             ),
             going.observed,
         )

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from agentaccel.clients.anthropic import wait, wait_async
+from agentaccel.clients.attempt import wait, wait_async
 from agentaccel.turn import Wait
 
 Gate = Future[None]

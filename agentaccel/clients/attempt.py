@@ -1,0 +1,153 @@
+"""One HTTP attempt of a vendor SDK, whatever its seam: its turn, and how the turn ends.
+
+A seam asks for an attempt, sends what it says, and hands it the response; this module decides nothing either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from agentaccel.clients.hiding import hiding_usage
+from agentaccel.clients.watch import ReplyWatch, watched
+from agentaccel.session import Composer
+from agentaccel.turn import Command, Failed, Finished, Send, Started, Turn, Wait
+from agentaccel.types import Endpoint, Request
+
+log = logging.getLogger("agentaccel")
+
+
+class Attempt:
+    """One HTTP attempt: its turn, and the body to be sent for it. Entered around the sending."""
+
+    def __init__(self, composer: Composer, turn: Turn) -> None:
+        self._composer = composer
+        self._turn = turn
+        self.commands: list[Command] = turn.handle(Started(composer.clock.monotonic()))
+        self.body: Request = next(command.request for command in self.commands if isinstance(command, Send))
+
+    @classmethod
+    def of(
+        cls, composer: Composer, body: Request, endpoint: Endpoint, *, model: str = "", retries: int = 0
+    ) -> Attempt | None:
+        """The attempt to send `body`; None where we failed to understand it, and it goes out as written.
+
+        `model` stands in for the body's own field where the path names it; `retries` counts the attempts before.
+        """
+        try:
+            return cls(composer, composer.begin(body, endpoint, model=model, attempt=retries))
+        except Exception:
+            if composer.policy.strict:
+                raise
+            log.exception("agentaccel: could not plan a request; it goes out as written, unrecorded")
+            return None
+
+    @property
+    def hides_usage(self) -> bool:
+        """Whether the reply will hold what its reader must not see."""
+        return self._turn.hides_usage
+
+    def wait(self) -> None:
+        """Do what has to be done before sending, in a thread."""
+        for command in self.commands:
+            if isinstance(command, Wait):
+                wait(command)
+
+    async def wait_async(self) -> None:
+        """The same on an event loop."""
+        for command in self.commands:
+            if isinstance(command, Wait):
+                await wait_async(command)
+
+    def __enter__(self) -> Attempt:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        """No response came: the network's error, or a cancelled task, ends the turn and goes on to the caller."""
+        if error is not None:
+            cancelled = isinstance(error, asyncio.CancelledError | GeneratorExit | KeyboardInterrupt)
+            self._end(lambda now: Failed(at=now, error=type(error).__name__, cancelled=cancelled))
+
+    def watch(self, http: Any) -> None:
+        """A response of the HTTP library came, whatever its status; its body may be read already, or still to come.
+
+        None stands for an answer that somebody else made up.
+        """
+        try:
+            if http is None:
+                self._end(lambda now: Failed(at=now, error="answered without a response"))
+            elif not http.is_success:
+                self._end(lambda now: Failed(at=now, status=http.status_code, error=_error_type(http)))
+            else:
+                self._watch_body(http)
+        except Exception:
+            if self._composer.policy.strict:
+                raise
+            log.exception("agentaccel: could not watch a reply; it goes on, and its usage is not known")
+            self._end(Finished)
+
+    def _watch_body(self, http: Any) -> None:
+        read = http.is_stream_consumed or http.is_closed
+        headers = _Plain(http.headers) if read else http.headers
+        watch = ReplyWatch(self._turn, self._composer.clock, headers, strict=self._composer.policy.strict)
+        if read:
+            watch.chunk(http.content)
+            watch.end("read")
+            return
+        http.stream = watched(http.stream, watch)
+        if self._turn.hides_usage:
+            hiding_usage(http)
+
+    def _end(self, event: Callable[[float], Failed | Finished]) -> None:
+        try:
+            self._turn.handle(event(self._composer.clock.monotonic()))
+        except Exception:
+            if self._composer.policy.strict:
+                raise
+            log.exception("agentaccel: could not record a request")
+
+
+def wait(command: Wait) -> None:
+    """Perform a `Wait` in a thread: until the gate is set or the time is up, whatever came of it."""
+    with contextlib.suppress(concurrent.futures.CancelledError, TimeoutError):
+        command.gate.exception(timeout=command.at_most)
+
+
+async def wait_async(command: Wait) -> None:
+    """Perform a `Wait` on an event loop: other tasks go on, and a cancelled waiter leaves the gate to the others."""
+    loop, passed = asyncio.get_running_loop(), asyncio.Event()
+
+    def wake(_: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(passed.set)
+
+    command.gate.add_done_callback(wake)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(command.at_most):
+            await passed.wait()
+
+
+class _Plain:
+    """Headers of a body that the HTTP library has decoded already."""
+
+    def __init__(self, headers: Any) -> None:
+        self._headers = headers
+
+    def get(self, key: str, default: str) -> str:
+        return default if key == "content-encoding" else str(self._headers.get(key, default))
+
+
+def _error_type(http: Any) -> str | None:
+    """The provider's name for the error, where its body is at hand; never its text."""
+    if not (http.is_stream_consumed or http.is_closed):
+        return None
+    try:
+        error = json.loads(http.content).get("error")
+    except (ValueError, AttributeError, RuntimeError):  # not JSON, not an object, or closed before it was read
+        return None
+    return str(error.get("type")) if isinstance(error, dict) else None

@@ -1,0 +1,76 @@
+"""Fields that a plan adds beside markers: they ask for what was counted, or name who belongs together.
+
+Each is one that the data files list for the provider, and each is left out where the sender has set it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from agentaccel.facts import CacheFacts, usage_asked
+from agentaccel.session.conversation import Conversation
+from agentaccel.types import CachePlan, Prompt, Request
+
+
+def asking_usage(plan: CachePlan, request: Request, prompt: Prompt) -> CachePlan:
+    """Asks a chat's stream for its usage, which no chunk holds otherwise; the seam keeps the extra chunk back."""
+    own = request.get("stream_options")
+    if not prompt.stream or (isinstance(own, Mapping) and "include_usage" in own) or not _object_or_none(own):
+        return plan
+    if not usage_asked(prompt.provider, prompt.platform):
+        return plan
+    return _with(plan, "stream_options", {"include_usage": True}, "asks the stream for its usage")
+
+
+def asking_why(plan: CachePlan, request: Request, previous: str | None) -> CachePlan:
+    """Asks the provider why a prefix was missed, against the reply `previous`."""
+    reason = "asks the provider why a prefix was missed (CachePolicy.diagnostics)"
+    if plan.wire == "messages":
+        if "diagnostics" in request:
+            return plan
+        return _with(plan, "diagnostics", {"previous_message_id": previous}, reason)
+    own = request.get("prompt_cache_options")
+    if previous is None or not _object_or_none(own) or (own and "comparison_response_id" in own):
+        return plan
+    options = {**plan.options.get("prompt_cache_options", {}), "comparison_response_id": previous}
+    return _with(plan, "prompt_cache_options", options, reason)
+
+
+def routed(plan: CachePlan, request: Request, facts: CacheFacts, conversation: Conversation, key: bytes) -> CachePlan:
+    """Names the conversation to a gateway that routes by it, and gives a key where a provider caches by key alone."""
+    if facts.session_field and facts.session_field not in request and not _pinned(request):
+        name = _keyed(key, "session", conversation.id)
+        plan = _with(plan, facts.session_field, name, "keeps the conversation on one upstream")
+    if facts.key_field in request:
+        return plan
+    match facts.key:
+        case "opts_in":
+            name = _keyed(key, "workload", conversation.workload, conversation.tenant or "")
+            return _with(plan, facts.key_field, name, "the provider caches by key alone")
+        case "sticks":
+            name = _keyed(key, "session", conversation.id)
+            return _with(plan, facts.key_field, name, "keeps the conversation on one server")
+    return plan
+
+
+def _with(plan: CachePlan, name: str, value: Any, reason: str) -> CachePlan:
+    return replace(plan, options={**plan.options, name: value}, reasons=(*plan.reasons, reason))
+
+
+def _pinned(request: Request) -> bool:
+    """Whether the sender chose the upstream, which switches sticky routing off."""
+    provider = request.get("provider")
+    return isinstance(provider, Mapping) and "order" in provider
+
+
+def _object_or_none(value: Any) -> bool:
+    return value is None or isinstance(value, Mapping)
+
+
+def _keyed(key: bytes, *parts: str) -> str:
+    """A name that tells nobody what it is made of, the same in every process that shares the store."""
+    data = "\x00".join(parts).encode("utf-8", "replace")
+    return hashlib.blake2b(data, digest_size=16, key=key).hexdigest()
