@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -9,63 +10,26 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
 from agentaccel import Policy
+from agentaccel.cli import main
 from tests.driver import MODEL, Driver, assistant, body, loop, prose, tool, user
 
 ROOT = Path(__file__).parent.parent.parent
 
 
-def run(*arguments: str, cwd: Path = ROOT, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def typed(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
     command = [sys.executable, "-m", "agentaccel", *arguments]
-    return subprocess.run(command, cwd=cwd, input=stdin, env=environment, capture_output=True, text=True, timeout=100)
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=100)
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
-    folder = tmp_path_factory.mktemp("demo")
-    return run("demo", "--json", cwd=folder), folder
-
-
-def test_the_demo_holds_its_promise_in_all_five_forms(demo: tuple[subprocess.CompletedProcess[str], Path]) -> None:
-    """Must show 1: never dearer than automatic caching, nor than none by over the first two write premiums."""
-    done, _ = demo
-    assert done.returncode == 0, done.stderr
-    figures = json.loads(done.stdout)
-    assert figures["ok"]
-    assert len(figures["forms"]) == 5
-    assert figures["turns"] >= 10
-    for form in figures["forms"]:
-        cost = {name: column["cost"] for name, column in form["columns"].items()}
-        assert cost["agentaccel"] <= cost["automatic"] * (1 + 1e-9), form["form"]
-        allowed = cost["no caching"] + form["columns"]["agentaccel"]["first_two_premium"]
-        assert cost["agentaccel"] <= allowed + 1e-12, form["form"]
-
-
-def test_the_demo_saves_where_automatic_caching_fails(demo: tuple[subprocess.CompletedProcess[str], Path]) -> None:
-    """The usefulness floor: doing nothing, or what automatic caching does, would fail."""
-    forms = {form["form"]: form["columns"] for form in json.loads(demo[0].stdout)["forms"]}
-    for name in ("plain loop", "30 pairs a turn", "7-minute pause"):
-        assert forms[name]["agentaccel"]["cost"] < 0.5 * forms[name]["no caching"]["cost"]
-    assert forms["clock in system"]["agentaccel"]["cost"] < 0.8 * forms["clock in system"]["no caching"]["cost"]
-    assert forms["30 pairs a turn"]["agentaccel"]["cost"] < 0.5 * forms["30 pairs a turn"]["automatic"]["cost"]
-
-
-def test_the_report_on_the_demo_equals_the_emulators_counters(
-    demo: tuple[subprocess.CompletedProcess[str], Path],
-) -> None:
-    """Must show 3: to the token, per form and in total."""
-    done, folder = demo
-    columns = {form["form"]: form["columns"]["agentaccel"] for form in json.loads(done.stdout)["forms"]}
-    report = json.loads(run("report", "agentaccel-demo.db", "--format", "json", cwd=folder).stdout)
-    total = report["total"]["tokens"]
-    for ours, theirs in (("input", "input"), ("read", "read"), ("written", "write")):
-        assert total[ours] == sum(column[theirs] for column in columns.values()), ours
-    by_session = {group["name"]: group["tokens"] for group in report["groups"]}
-    for form, column in columns.items():
-        assert by_session[f"demo: {form}"]["input"] == column["input"]
-        assert by_session[f"demo: {form}"]["read"] == column["read"]
+def run(*arguments: str, cwd: Path = ROOT, stdin: str = "") -> Result:
+    """The same in this process, where the other adds nothing."""
+    with contextlib.chdir(cwd):
+        return CliRunner(env={"NO_COLOR": "1"}).invoke(main, arguments, input=stdin, prog_name="agentaccel")
 
 
 def test_explain_names_segment_byte_and_cause(tmp_path: Path) -> None:
@@ -73,7 +37,7 @@ def test_explain_names_segment_byte_and_cause(tmp_path: Path) -> None:
     for name, second in (("old", "07"), ("new", "09")):
         request = body(user("a"), system=f"{prose(900)} It is 2026-11-21 12:30:{second}.")
         (tmp_path / f"{name}.json").write_text(json.dumps(request))
-    done = run("explain", "new.json", "old.json", cwd=tmp_path)
+    done = typed("explain", "new.json", "old.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "first difference: system, byte" in done.stdout
     assert "likely cause: clock" in done.stdout
@@ -112,7 +76,7 @@ def test_explain_on_a_request_that_only_goes_on(tmp_path: Path) -> None:
 def test_explain_says_what_is_wrong_with_its_input(content: str, says: str, tmp_path: Path) -> None:
     """One sentence and exit code 2."""
     (tmp_path / "x.json").write_text(content)
-    done = run("explain", "x.json", cwd=tmp_path)
+    done = typed("explain", "x.json", cwd=tmp_path)
     assert done.returncode == 2
     assert says in done.stderr
     assert "Traceback" not in done.stderr
@@ -121,16 +85,16 @@ def test_explain_says_what_is_wrong_with_its_input(content: str, says: str, tmp_
 def test_purge_as_typed(tmp_path: Path) -> None:
     """By age."""
     loop(Driver(tmp_path), 3)
-    done = run("purge", "trace.db", "--older-than", "30d", cwd=tmp_path)
+    done = typed("purge", "trace.db", "--older-than", "30d", cwd=tmp_path)
     assert done.stdout.startswith("3 records removed")
-    assert run("purge", "trace.db", "--older-than", "soon", cwd=tmp_path).returncode == 2
-    assert run("purge", "nowhere.db", "--older-than", "1d", cwd=tmp_path).returncode == 2
+    assert typed("purge", "trace.db", "--older-than", "soon", cwd=tmp_path).returncode == 2
+    assert typed("purge", "nowhere.db", "--older-than", "1d", cwd=tmp_path).returncode == 2
 
 
 def test_emulate_says_how_to_use_it() -> None:
     """Its help, at least; the server has tests of its own."""
     done = run("emulate", "--help")
-    assert done.returncode == 0
+    assert done.exit_code == 0
     assert "--faults" in done.stdout
 
 
@@ -152,5 +116,5 @@ def test_the_report_prices_an_alias_and_takes_prices_from_a_file(tmp_path: Path)
     assert json.loads(done.stdout)["total"]["costs"]["paid"] > 50 * listed
     (tmp_path / "prices.json").write_text("[]")
     wrong = run("report", "trace.db", "--prices", "prices.json", cwd=tmp_path)
-    assert wrong.returncode == 2
+    assert wrong.exit_code == 2
     assert "prices by model" in wrong.stderr

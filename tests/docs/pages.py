@@ -13,6 +13,7 @@ Blocks of a page belong together and are taken in order, in one folder of their 
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -27,6 +28,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
@@ -74,6 +76,16 @@ def commands(block: Block) -> list[tuple[str, str]]:
         elif found:
             found[-1] = (found[-1][0], found[-1][1] + line + "\n")
     return found
+
+
+def generator(name: str) -> ModuleType:
+    """One of the scripts that write a part of the docs."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def run_page(page: str) -> None:

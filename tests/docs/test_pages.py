@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from tests.docs.pages import ELSEWHERE, PAGES, ROOT, Block, blocks, commands, use
+from tests.docs.pages import ELSEWHERE, PAGES, ROOT, Block, blocks, commands, generator, use
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
@@ -29,16 +27,6 @@ sys.stderr.write(json.dumps(failed))
 """
 
 PROSE = [*PAGES, "CHANGELOG.md"]
-
-
-def generator(name: str) -> ModuleType:
-    """One of the scripts that write a part of the docs."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_every_block_of_every_page_does_what_the_page_says() -> None:
@@ -89,14 +77,6 @@ def test_provider_facts_are_those_of_the_data_files() -> None:
     """`python docs/generate_facts.py` writes the page."""
     facts = generator("generate_facts")
     assert facts.PAGE.read_text(encoding="utf-8") == facts.page()
-
-
-def test_the_figures_of_the_readme_are_those_of_the_demo() -> None:
-    """`python docs/generate_figures.py` writes them; the emulator and the script make them equal in every run."""
-    figures = generator("generate_figures")
-    shown = figures.PLACE.search(figures.README.read_text(encoding="utf-8"))
-    assert shown is not None
-    assert shown[0].strip() == figures.rows(figures.figures()).strip()
 
 
 def test_the_readme_begins_with_the_two_commands_and_shows_python_early() -> None:

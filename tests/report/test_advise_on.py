@@ -49,19 +49,6 @@ def shown(store: Path) -> tuple[Mapping[str, demo.FormResult], Sequence[Advice]]
     return results, [one for one in advise(talks_in(store)) if one.unit == "USD"]
 
 
-def test_the_demo_is_told_of_its_clock_and_of_its_tool_order(tmp_path: Path) -> None:
-    """With agentaccel on, nothing is marked behind them: what they cost shows only where the mended is planned anew."""
-    results, said = shown(tmp_path / "demo.db")
-    plain = results["plain loop"].runs["agentaccel"].cost
-    assert {(one.kind, one.workload) for one in said} == {
-        ("volatile text early", f"support desk, {VOLATILE}"),
-        ("tool order", f"support desk, {ORDER}"),
-    }
-    for one in said:
-        cost = results[one.workload.removeprefix("support desk, ")].runs["agentaccel"].cost
-        assert one.saving == pytest.approx(cost - plain, rel=WITHIN)
-
-
 def test_the_demo_without_markers_is_told_of_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither alone saves anything: the cache that is off comes first, and each has its part."""
     monkeypatch.setattr(demo, "Policy", partial(Policy, mode="observe"))

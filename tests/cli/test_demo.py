@@ -1,0 +1,90 @@
+"""The demo keeps what it promises, and what else is said of it is true of one and the same run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from agentaccel.cli import main
+from agentaccel.report.advise.choose import advise
+from agentaccel.report.advise.reading import talks_of_store
+from agentaccel.trace.store import open_reader
+from benchmarks.advice import WITHIN
+from tests.docs.pages import generator
+
+Demo = tuple[Mapping[str, Any], Path]
+"""What `agentaccel demo --json` says, and the store that it leaves."""
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    folder = tmp_path_factory.mktemp("demo")
+    with contextlib.chdir(folder):
+        done = CliRunner().invoke(main, ["demo", "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.stderr
+    return json.loads(done.stdout), folder / "agentaccel-demo.db"
+
+
+def test_the_demo_holds_its_promise_in_all_five_forms(demo: Demo) -> None:
+    """Must show 1: never dearer than automatic caching, nor than none by over the first two write premiums."""
+    figures, _ = demo
+    assert figures["ok"]
+    assert len(figures["forms"]) == 5
+    assert figures["turns"] >= 10
+    for form in figures["forms"]:
+        cost = {name: column["cost"] for name, column in form["columns"].items()}
+        assert cost["agentaccel"] <= cost["automatic"] * (1 + 1e-9), form["form"]
+        allowed = cost["no caching"] + form["columns"]["agentaccel"]["first_two_premium"]
+        assert cost["agentaccel"] <= allowed + 1e-12, form["form"]
+
+
+def test_the_demo_saves_where_automatic_caching_fails(demo: Demo) -> None:
+    """The usefulness floor: doing nothing, or what automatic caching does, would fail."""
+    forms = {form["form"]: form["columns"] for form in demo[0]["forms"]}
+    for name in ("plain loop", "30 pairs a turn", "7-minute pause"):
+        assert forms[name]["agentaccel"]["cost"] < 0.5 * forms[name]["no caching"]["cost"]
+    assert forms["clock in system"]["agentaccel"]["cost"] < 0.8 * forms["clock in system"]["no caching"]["cost"]
+    assert forms["30 pairs a turn"]["agentaccel"]["cost"] < 0.5 * forms["30 pairs a turn"]["automatic"]["cost"]
+
+
+def test_the_report_on_the_demo_equals_the_emulators_counters(demo: Demo) -> None:
+    """Must show 3: to the token, per form and in total."""
+    figures, store = demo
+    columns = {form["form"]: form["columns"]["agentaccel"] for form in figures["forms"]}
+    report = json.loads(CliRunner().invoke(main, ["report", str(store), "--format", "json"]).stdout)
+    total = report["total"]["tokens"]
+    for ours, theirs in (("input", "input"), ("read", "read"), ("written", "write")):
+        assert total[ours] == sum(column[theirs] for column in columns.values()), ours
+    by_session = {group["name"]: group["tokens"] for group in report["groups"]}
+    for form, column in columns.items():
+        assert by_session[f"demo: {form}"]["input"] == column["input"]
+        assert by_session[f"demo: {form}"]["read"] == column["read"]
+
+
+def test_the_figures_of_the_readme_are_those_of_the_demo(demo: Demo) -> None:
+    """`python docs/generate_figures.py` writes them; the emulator and the script make them equal in every run."""
+    figures = generator("generate_figures")
+    shown = figures.PLACE.search(figures.README.read_text(encoding="utf-8"))
+    assert shown is not None
+    assert shown[0].strip() == figures.rows(demo[0]).strip()
+
+
+def test_the_demo_is_told_of_its_clock_and_of_its_tool_order(demo: Demo) -> None:
+    """With agentaccel on, nothing is marked behind them: what they cost shows only where the mended is planned anew."""
+    figures, store = demo
+    cost = {f"support desk, {form['form']}": form["columns"]["agentaccel"]["cost"] for form in figures["forms"]}
+    with open_reader(store) as reader:
+        said = [one for one in advise(talks_of_store(reader)) if one.unit == "USD"]
+    assert {(one.kind, one.workload) for one in said} == {
+        ("volatile text early", "support desk, clock in system"),
+        ("tool order", "support desk, shuffled tools"),
+    }
+    for one in said:
+        saved = cost[one.workload] - cost["support desk, plain loop"]
+        assert one.saving == pytest.approx(saved, rel=WITHIN)
