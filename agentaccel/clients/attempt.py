@@ -73,10 +73,10 @@ class Attempt:
             cancelled = isinstance(error, asyncio.CancelledError | GeneratorExit | KeyboardInterrupt)
             self._end(lambda now: Failed(at=now, error=type(error).__name__, cancelled=cancelled))
 
-    def watch(self, http: Any) -> None:
+    def watch(self, http: Any) -> Any:
         """A response of the HTTP library came, whatever its status; its body may be read already, or still to come.
 
-        None stands for an answer that somebody else made up.
+        None stands for an answer that somebody else made up. Returns the response for the caller to see.
         """
         try:
             if http is None:
@@ -84,24 +84,24 @@ class Attempt:
             elif not http.is_success:
                 self._end(lambda now: Failed(at=now, status=http.status_code, error=_error_type(http)))
             else:
-                self._watch_body(http)
+                return self._watch_body(http)
         except Exception:
             if self._composer.policy.strict:
                 raise
             log.exception("agentaccel: could not watch a reply; it goes on, and its usage is not known")
             self._end(Finished)
+        return http
 
-    def _watch_body(self, http: Any) -> None:
+    def _watch_body(self, http: Any) -> Any:
         read = http.is_stream_consumed or http.is_closed
         headers = _Plain(http.headers) if read else http.headers
         watch = ReplyWatch(self._turn, self._composer.clock, headers, strict=self._composer.policy.strict)
         if read:
             watch.chunk(http.content)
             watch.end("read")
-            return
-        http.stream = watched(http.stream, watch)
-        if self._turn.hides_usage:
-            hiding_usage(http)
+        else:
+            http.stream = watched(http.stream, watch)
+        return hiding_usage(http) if self._turn.hides_usage else http
 
     def _end(self, event: Callable[[float], Failed | Finished]) -> None:
         try:

@@ -61,21 +61,27 @@ def _is_usage(event: bytes) -> bool:
     return chunk is not None and chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)
 
 
-def hiding_usage(http: Any) -> None:
-    """Let the reader of a response of httpx or httpx2 see its stream without the usage chunk.
+def hiding_usage(http: Any) -> Any:
+    """A response of httpx or httpx2 as its reader is to see it: a stream without the usage chunk.
 
     A body that comes encoded in spite of what was asked for is decoded on the way, and its headers say so.
     """
     if "event-stream" not in http.headers.get("content-type", ""):
-        return
+        return http
+    if http.is_stream_consumed or http.is_closed:  # made up by a transport for tests: there is no stream any more
+        usage = UsageFilter()
+        content = usage.feed(http.content) + usage.rest()
+        kind = http.headers["content-type"]
+        return type(http)(http.status_code, headers={"content-type": kind}, content=content)
     decode = decoder(http.headers.get("content-encoding", ""))
     if decode is None:
-        return
+        return http
     if http.headers.get("content-encoding"):
         del http.headers["content-encoding"]
     module = sys.modules[http_library(http.stream)]
     sync, both = isinstance(http.stream, module.SyncByteStream), isinstance(http.stream, module.AsyncByteStream)
     http.stream = _stream_class(module, sync, both)(http.stream, decode)
+    return http
 
 
 @functools.cache

@@ -122,8 +122,7 @@ class _SyncTransport(_Transport):
         with attempt:
             attempt.wait()
             response = self._inner.handle_request(sent)
-        attempt.watch(response)
-        return response
+        return attempt.watch(response)
 
     def close(self) -> None:
         self._inner.close()
@@ -140,8 +139,7 @@ class _AsyncTransport(_Transport):
         with attempt:
             await attempt.wait_async()
             response = await self._inner.handle_async_request(sent)
-        attempt.watch(response)
-        return response
+        return attempt.watch(response)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
