@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from agentaccel.emulator.anthropic_wire import Usage
+from agentaccel.emulator.usage import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
-    """One call of /v1/messages or count_tokens."""
+    """One call of an API."""
 
     number: int
-    """Calls are counted from 1; the two paths share one count."""
+    """Calls are counted from 1; all paths share one count."""
     path: str
     """The path, without its query."""
     at: float
@@ -33,7 +33,7 @@ class LogEntry:
     usage: Usage | None = None
     """What it is billed for; None where it was refused."""
     markers: tuple[tuple[int, str], ...] = ()
-    """Leaf and lifetime of each marker on the tape, the automatic one included."""
+    """Leaf and lifetime of each marker on the tape, the provider's own included."""
     hit: int | None = None
     """The leaf that was read up to."""
     leaves: int = 0
@@ -66,6 +66,10 @@ class Totals:
     """Tokens written for five minutes."""
     write_1h: int = 0
     """Tokens written for an hour."""
+    write_30m: int = 0
+    """Tokens written for half an hour."""
+    write_12h: int = 0
+    """Tokens written for twelve hours."""
     uncached: int = 0
     """Input tokens neither read nor written."""
     output: int = 0
@@ -78,6 +82,8 @@ class Totals:
         self.read += usage.read
         self.write_5m += usage.write_5m
         self.write_1h += usage.write_1h
+        self.write_30m += usage.write_30m
+        self.write_12h += usage.write_12h
         self.uncached += usage.uncached
         self.output += usage.output
 

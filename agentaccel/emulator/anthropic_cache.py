@@ -20,12 +20,12 @@ providers.md, 1.3, which follows the vendor's prompt caching guide of September 
 
 from __future__ import annotations
 
-import random
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agentaccel.emulator.anthropic_prompt import Tape
+from agentaccel.emulator.settlement import Entry, Lifetimes, Settlement, split_by_lifetime
 
 _SWEEP_EVERY = 1_000
 
@@ -43,43 +43,6 @@ class Rules:
 
 
 @dataclass(slots=True)
-class Entry:
-    """A cached prefix. Mutable: reading it re-arms it."""
-
-    ttl: str
-    """The lifetime that it was written with."""
-    expires: float
-    """The last moment at which it can be read."""
-    visible_at: float
-    """The first moment at which it can be read: when the response that wrote it began."""
-
-    def readable(self, now: float) -> bool:
-        """Whether a request that starts at `now` can read it."""
-        return self.visible_at <= now <= self.expires
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
-    """How one prompt divides into tokens read, written and neither; they add up to the whole prompt."""
-
-    hit: int | None
-    """The leaf that was read up to, or None."""
-    read: int
-    """Tokens read from the cache."""
-    written: Mapping[str, int]
-    """Tokens written, per lifetime; without zeros."""
-    uncached: int
-    """Tokens after the last marker and after the hit."""
-    entries: tuple[tuple[int, str], ...]
-    """Leaf and lifetime of each entry to write."""
-
-    @property
-    def total(self) -> int:
-        """Tokens of the whole prompt."""
-        return self.read + sum(self.written.values()) + self.uncached
-
-
-@dataclass(slots=True)
 class PromptCache:
     """The table of entries of one provider; entries that may not be shared differ in their hash."""
 
@@ -89,11 +52,11 @@ class PromptCache:
     """Seed of the evictions."""
     entries: dict[bytes, Entry] = field(default_factory=dict)
     """Entries by the hash of their prefix; expired ones are swept out now and then."""
-    _random: random.Random = field(init=False)
+    _lifetimes: Lifetimes = field(init=False)
     _kept: int = 0
 
     def __post_init__(self) -> None:
-        self._random = random.Random(self.seed)
+        self._lifetimes = Lifetimes(self.eviction, self.seed)
 
     def settle(self, tape: Tape, rules: Rules, now: float) -> Settlement:
         """Bill the prompt of a request that starts at `now`; every entry on the path that it read is re-armed."""
@@ -104,13 +67,8 @@ class PromptCache:
         entries = tuple(
             (leaf, ttl) for leaf, ttl in tape.markers if tape.tokens[leaf] >= max(rules.min_tokens, read + 1)
         )
-        written: dict[str, int] = {}
-        billed = read
-        for ttl in sorted({ttl for _, ttl in entries}, key=lambda ttl: -rules.seconds[ttl]):
-            end = max(tape.tokens[leaf] for leaf, kind in entries if kind == ttl)
-            if end > billed:
-                written[ttl] = end - billed
-                billed = end
+        ends = [(tape.tokens[leaf], ttl) for leaf, ttl in entries]
+        written, billed = split_by_lifetime(ends, rules.seconds, read)
         return Settlement(
             hit=hit,
             read=read,
@@ -124,7 +82,7 @@ class PromptCache:
         for leaf, ttl in settlement.entries:
             digest = tape.hashes[leaf]
             old = self.entries.get(digest)
-            fresh = Entry(ttl, self._until(now, rules.seconds[ttl]), visible_at)
+            fresh = Entry(ttl, self._lifetimes.until(now, rules.seconds[ttl]), visible_at)
             if old is not None and old.expires >= now:
                 # Two requests wrote the same prefix before either was readable: the first to begin makes it so, and
                 # the longer life counts.
@@ -155,10 +113,5 @@ class PromptCache:
         for digest in tape.hashes[: hit + 1]:
             entry = self.entries.get(digest)
             if entry is not None and entry.readable(now):
-                until = self._until(now, rules.seconds[entry.ttl])
-                entry.expires = until if self.eviction else max(entry.expires, until)
-
-    def _until(self, now: float, seconds: float) -> float:
-        if self.eviction and self._random.random() < self.eviction:
-            return now + seconds * self._random.random()
-        return now + seconds
+                until = self._lifetimes.until(now, rules.seconds[entry.ttl])
+                entry.expires = self._lifetimes.longer(entry.expires, until)

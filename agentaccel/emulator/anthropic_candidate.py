@@ -24,6 +24,10 @@ class Problem:
     """The error's type."""
     status: int = 400
     """The HTTP status."""
+    param: str | None = None
+    """The field that is to blame, where the API names it."""
+    code: str | None = None
+    """The error's code, where the API has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,10 @@ class Candidate:
 
     @cached_property
     def api_key(self) -> str | None:
-        """The key of the caller, from either header."""
+        """The key of the caller, from either header; of a signature of AWS, which is not verified, the key's id."""
         scheme, _, token = self.headers.get("authorization", "").partition(" ")
+        if scheme == "AWS4-HMAC-SHA256":
+            return token.partition("Credential=")[2].partition("/")[0] or None
         return (token.strip() if scheme.lower() == "bearer" else "") or self.headers.get("x-api-key") or None
 
     @cached_property

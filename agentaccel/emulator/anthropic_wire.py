@@ -15,32 +15,8 @@ import orjson
 from agentaccel.emulator.anthropic_candidate import Problem
 from agentaccel.emulator.exchange import Chunk
 from agentaccel.emulator.faults import Fault
-
-_PIECE = 16
-"""Characters per delta."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """What one request is billed for; the first four add up to the whole prompt."""
-
-    uncached: int
-    """Input tokens that were neither read nor written: the wire's input_tokens."""
-    read: int
-    """Tokens read from the cache."""
-    write_5m: int
-    """Tokens written for five minutes."""
-    write_1h: int
-    """Tokens written for an hour."""
-    output: int
-    """Output tokens, thinking included."""
-    thinking: int = 0
-    """Output tokens that were thinking."""
-
-    @property
-    def input(self) -> int:
-        """Tokens of the whole prompt."""
-        return self.uncached + self.read + self.write_5m + self.write_1h
+from agentaccel.emulator.streaming import in_pieces, spoilt
+from agentaccel.emulator.usage import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,20 +130,16 @@ def _opened(block: Mapping[str, Any]) -> Mapping[str, Any]:
 def _deltas(block: Mapping[str, Any]) -> Iterator[dict[str, object]]:
     kind = block["type"]
     if kind == "text":
-        for piece in _cut(block["text"]):
+        for piece in in_pieces(block["text"]):
             yield {"type": "text_delta", "text": piece}
     elif kind == "thinking":
-        for piece in _cut(block["thinking"]):
+        for piece in in_pieces(block["thinking"]):
             yield {"type": "thinking_delta", "thinking": piece}
         yield {"type": "signature_delta", "signature": block["signature"]}
     elif kind in ("tool_use", "server_tool_use"):
         yield {"type": "input_json_delta", "partial_json": ""}
-        for piece in _cut(orjson.dumps(block["input"]).decode()):
+        for piece in in_pieces(orjson.dumps(block["input"]).decode()):
             yield {"type": "input_json_delta", "partial_json": piece}
-
-
-def _cut(text: str) -> Iterator[str]:
-    return (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
 
 
 def sse(event: Mapping[str, object]) -> bytes:
@@ -178,17 +150,11 @@ def sse(event: Mapping[str, object]) -> bytes:
 def stream_chunks(message: Message, *, first: float, last: float, fault: Fault | None) -> tuple[Chunk, ...]:
     """The events of a reply whose first byte leaves at `first` and last at `last`, as a fault may spoil them."""
     chunks = [Chunk(first + share * (last - first), sse(event)) for event, share in events(message)]
-    if fault is None:
-        return tuple(chunks)
-    sent = chunks[: fault.after_events]
-    at = sent[-1].at if sent else first
-    if fault.kind == "disconnect_mid_stream":
-        return tuple(sent)
-    if fault.kind == "overloaded_mid_stream":
-        kind, text = fault.error
-        event = {"type": "error", "error": {"type": kind, "message": text}}
-        return (*sent, Chunk(at, sse(event)))
-    if fault.kind == "malformed_sse":
-        broken = b'event: content_block_delta\ndata: {"type": "content_block_del\n\n'
-        return (*sent, Chunk(at, broken), *chunks[fault.after_events :])
-    return tuple(chunks)
+    kind, text = fault.error if fault is not None else ("", "")
+    return spoilt(
+        chunks,
+        fault,
+        first=first,
+        error=sse({"type": "error", "error": {"type": kind, "message": text}}),
+        broken=b'event: content_block_delta\ndata: {"type": "content_block_del\n\n',
+    )

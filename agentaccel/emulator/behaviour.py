@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 from zlib import crc32
 
 from agentaccel.emulator.accounts import RateLimits
 from agentaccel.emulator.anthropic_prompt import Positions, Tokenizer
 from agentaccel.errors import ConfigError
 from agentaccel.facts import plain_name
+
+Reports = Literal["cache", "tokens", "no_streams", "nothing"]
+"""How much of its usage a server reports: what was cached, tokens alone, tokens but never in a stream, or nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +51,22 @@ class Behaviour:
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Names under which known models are served as well."""
     skipped_checks: frozenset[str] = frozenset()
-    """Names of checks (of those in `anthropic_limits.CHECKS` after the envelope) that are left out."""
+    """Names of checks that are left out, of `anthropic_limits.CHECKS` and `openai_shapes.CHECKS` after the envelope."""
+    reports: Reports | None = None
+    """What a server that speaks OpenAI's API reports: everything, tokens but no cache, no usage in streams either, or
+    nothing. None takes the platform's habit; OpenAI itself and Azure always report."""
+    refused_fields: frozenset[str] = frozenset()
+    """Fields of a request that a strict server refuses; by default those that are unknown are ignored, as most do."""
+    explicit_sees_implicit: bool = False
+    """Whether OpenAI's explicit mode finds, at an explicit breakpoint, what an implicit one wrote at that place."""
+    zero_retention: bool = False
+    """Whether the organization has zero data retention: OpenAI's older models then keep prefixes in memory only."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.eviction <= 1:
             raise ConfigError(f"eviction is a probability between 0 and 1, not {self.eviction}")
+        if self.reports not in (None, *get_args(Reports)):
+            raise ConfigError(f"a server reports one of {', '.join(get_args(Reports))}, not {self.reports!r}")
 
     def tokenizer_of(self, model: str) -> Tokenizer:
         """How tokens are counted for `model`.

@@ -22,12 +22,22 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--script", type=_FILE, help="Replies, as JSON or JSON lines.")
 @click.option("--faults", type=_FILE, help="What goes wrong, as JSON or JSON lines.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="a free one", help="Port on 127.0.0.1.")
-@click.option("--platform", default="api", show_default=True, help="Whose rules hold: api, bedrock, vertex, ...")
+@click.option(
+    "--platform",
+    default="api",
+    show_default=True,
+    help="Whose rules hold where paths are shared: api, azure, bedrock, vertex, vllm, deepseek, openrouter, ...",
+)
 @click.option("--realtime", is_flag=True, help="Let bytes leave when they are due, instead of at once.")
 def emulate(
     model: str | None, script: Path | None, faults: Path | None, port: int, platform: str, realtime: bool
 ) -> None:
-    """Run a local Messages API with the documented prompt cache, until Ctrl-C. It costs nothing and knows nothing."""
+    """Run a local provider with the documented prompt caches, until Ctrl-C. It costs nothing and knows nothing.
+
+    The APIs of Anthropic (also as on Bedrock and Vertex) and OpenAI (also as on Azure), and a gateway like OpenRouter,
+    are told apart by their paths. Where only the host would tell, --platform does: `vllm` has /v1/chat/completions
+    answer like vLLM, `bedrock` has /v1/messages follow Bedrock's rules.
+    """
     try:
         emulator = Emulator(
             model=model,
@@ -39,20 +49,23 @@ def emulate(
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
     with serve(emulator, port=port) as server:
-        click.echo(_usage(server.url, model or table("anthropic")["models"][0]["match"][0]))
         try:
+            click.echo(_usage(server.url, model))
             threading.Event().wait()
         except KeyboardInterrupt:
             total = server.counters.total
             click.echo(f"\n{total.requests} requests, {total.input} input tokens, {total.read} of them from the cache")
 
 
-def _usage(url: str, model: str) -> str:
+def _usage(url: str, model: str | None) -> str:
+    claude = model or table("anthropic")["models"][0]["match"][0]
+    gpt = model or table("openai")["models"][0]["match"][0]
     return f"""{url}
 
-  export ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=any
+  export ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=any OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=any
   python -c 'import anthropic; print(anthropic.Anthropic().messages.create(
-      model="{model}", max_tokens=99, messages=[{{"role": "user", "content": "Hello"}}]))'
+      model="{claude}", max_tokens=99, messages=[{{"role": "user", "content": "Hello"}}]))'
+  python -c 'import openai; print(openai.OpenAI().responses.create(model="{gpt}", input="Hello"))'
   curl {url}/_ctl/counters        # what was read, written and neither
   curl {url}/_ctl/log             # every request
   curl {url}/_ctl -d '{{"op": "advance", "seconds": 301}}'

@@ -22,10 +22,12 @@ from agentaccel.emulator.accounts import Counters, LogEntry
 from agentaccel.emulator.anthropic_cache import PromptCache
 from agentaccel.emulator.anthropic_candidate import Problem
 from agentaccel.emulator.anthropic_wire import error_body
+from agentaccel.emulator.apis import apis_of
 from agentaccel.emulator.behaviour import Behaviour
+from agentaccel.emulator.calls import Call
 from agentaccel.emulator.exchange import HttpReply, HttpRequest, json_reply
 from agentaccel.emulator.faults import FaultPlan, FaultsLike, faults_of
-from agentaccel.emulator.messages_api import Call, MessagesApi
+from agentaccel.emulator.messages_api import MessagesApi
 from agentaccel.emulator.script import ScriptLike, script_of
 from agentaccel.errors import ConfigError
 
@@ -50,13 +52,16 @@ class Emulator:
     ) -> None:
         """Serve `model` only, or every model that the facts list; `clock` is read where no time is given.
 
+        `platform` says whose rules hold at the paths that several platforms share: api, azure, bedrock, vllm, ...
+
         Raises UnknownModel where nothing is known of `model`, and ConfigError for a platform, script or faults that
         cannot be.
         """
         self.behaviour = behaviour or Behaviour()
         self.clock: Clock = clock or ManualClock()
         self._lock = threading.RLock()
-        self._apis = (MessagesApi(model=model, platform=platform, behaviour=self.behaviour),)
+        self._apis = apis_of(model=model, platform=platform, behaviour=self.behaviour)
+        self._messages = next(api for api in self._apis if isinstance(api, MessagesApi))
         self._script = script_of(script)
         self._faults = FaultPlan(faults_of(faults))
         self._counters = Counters()
@@ -96,8 +101,8 @@ class Emulator:
 
     @property
     def cache(self) -> PromptCache:
-        """The prompt cache, for tests that look inside."""
-        return self._apis[0].cache
+        """The prompt cache of the Messages API, for tests that look inside."""
+        return self._messages.cache
 
     def handle(self, request: HttpRequest, now: float | None = None) -> HttpReply:
         """The reply to `request`, which starts at `now` (seconds since the epoch; None reads the clock).
@@ -105,22 +110,24 @@ class Emulator:
         Nothing is awaited: the reply says when each of its bytes leaves. The table of entries is at once as it will
         be then, and shows an entry only to requests that start after the first byte of the reply that writes it.
         """
-        path = request.path.partition("?")[0]
+        path, _, query = request.path.partition("?")
         with self._lock:
             now = self.clock.wall() if now is None else now
             if path.startswith("/_ctl"):
                 return self._control(request.method, path, request.body)
-            api = next((api for api in self._apis if path in api.paths), None)
+            api = next((api for api in self._apis if api.takes(path)), None)
             if api is None:
                 return _refused(Problem("Not found", "not_found_error", 404))
-            if request.method != "POST":
+            if request.method not in api.methods(path):
                 return _refused(Problem("Method Not Allowed", "invalid_request_error", 405))
-            striking = path == "/v1/messages"
+            striking = api.generates(path)
             self._strikable += striking
             call = Call(
                 number=len(self._log) + 1,
                 now=now,
                 path=path,
+                query=query,
+                method=request.method,
                 headers={name.lower(): value for name, value in request.headers.items()},
                 body=request.body,
                 fault=self._faults.strike(self._strikable, request.body) if striking else None,

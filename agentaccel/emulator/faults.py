@@ -7,8 +7,8 @@ A faults file is a JSON list (or JSON lines) of objects, for example::
      {"kind": "slow_first_token", "seconds": 8, "match": "summarise"},
      {"kind": "disconnect_mid_stream", "after_events": 4, "at": 5}]
 
-`at` counts calls of /v1/messages from 1, retries included. Without `at`, `match` and `probability` a fault strikes
-every call. The first fault of the list that strikes counts; `times` bounds how often it may.
+`at` counts calls that ask for a reply of the model from 1, retries included. Without `at`, `match` and `probability`
+a fault strikes every call. The first fault of the list that strikes counts; `times` bounds how often it may.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from agentaccel.errors import ConfigError
 FaultKind = Literal[
     "429",
     "500",
+    "503",
     "529",
     "slow_first_token",
     "disconnect_mid_stream",
@@ -34,11 +35,12 @@ FaultKind = Literal[
     "timeout",
 ]
 """What goes wrong: a status, a late first byte, a cut stream, an error event in it, a broken event in it, a reply
-without usage, or no reply at all."""
+without usage, or no reply at all; each in the form of the API that is called (OpenAI's says 503 for 529)."""
 
 _STATUS_ERRORS: Mapping[str, tuple[str, str]] = {
     "429": ("rate_limit_error", "This request would exceed your organization's rate limit."),
     "500": ("api_error", "Internal server error"),
+    "503": ("api_error", "Service unavailable"),
     "529": ("overloaded_error", "Overloaded"),
 }
 

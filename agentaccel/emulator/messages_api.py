@@ -1,7 +1,4 @@
-"""The emulated Messages API: checks, prompt, cache, script and rendering put together. Other APIs go beside this one.
-
-An API is an object with `paths`, `reset()` and `answer(call, script)`; `core.Emulator` finds it by its paths.
-"""
+"""The emulated Messages API: checks, prompt, cache, script and rendering put together. Other APIs stand beside it."""
 
 from __future__ import annotations
 
@@ -11,54 +8,22 @@ from typing import Any
 
 import orjson
 
-from agentaccel.emulator.accounts import Bucket, LogEntry, RateMeter, drain, limit_headers
-from agentaccel.emulator.anthropic_cache import PromptCache, Rules, Settlement
+from agentaccel.emulator.accounts import Bucket, RateMeter, drain, limit_headers
+from agentaccel.emulator.anthropic_cache import PromptCache, Rules
 from agentaccel.emulator.anthropic_candidate import Candidate, Problem
 from agentaccel.emulator.anthropic_levels import canonical
 from agentaccel.emulator.anthropic_limits import objection
 from agentaccel.emulator.anthropic_prompt import Tape, read_tape, with_lists
-from agentaccel.emulator.anthropic_wire import Message, Usage, error_body, message_body, stream_chunks
+from agentaccel.emulator.anthropic_wire import Message, error_body, message_body, stream_chunks
 from agentaccel.emulator.behaviour import Behaviour
+from agentaccel.emulator.calls import Call, Outcome, entry_of, hung
 from agentaccel.emulator.diagnosis import Diagnoser, fingerprint
 from agentaccel.emulator.exchange import Chunk, Ending, HttpReply, json_reply
-from agentaccel.emulator.faults import Fault
 from agentaccel.emulator.script import Script, ScriptedReply, Turn
+from agentaccel.emulator.settlement import Settlement
+from agentaccel.emulator.usage import Usage
 from agentaccel.emulator.writing import opening_text, write
-from agentaccel.errors import ConfigError, UnknownModel
 from agentaccel.facts import CacheFacts, cache_facts, plain_name, table
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """One call while it is answered."""
-
-    number: int
-    """Calls are counted from 1."""
-    now: float
-    """When it starts, seconds since the epoch."""
-    path: str
-    """The path, without its query."""
-    headers: Mapping[str, str]
-    """Headers, names in lower case."""
-    body: bytes
-    """The body, undecoded."""
-    fault: Fault | None
-    """What goes wrong."""
-
-    @property
-    def request_id(self) -> str:
-        """The id of the call, equal in every run."""
-        return f"req_emulated{self.number:012d}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """A call's reply and its line in the log."""
-
-    reply: HttpReply
-    """What is sent."""
-    entry: LogEntry
-    """What is logged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,19 +42,24 @@ class _Prompt:
 class MessagesApi:
     """The Messages API of one provider and platform. Not thread-safe: its owner takes turns."""
 
-    paths = ("/v1/messages", "/v1/messages/count_tokens")
-    """The paths that it answers."""
-
-    def __init__(self, *, model: str | None, platform: str, behaviour: Behaviour) -> None:
-        """Serve `model` only, or every model that the facts list. Raises UnknownModel or ConfigError."""
-        platforms = table("anthropic")["platforms"]
-        if platform not in platforms:
-            raise ConfigError(f"there is no platform {platform!r}: use one of {', '.join(sorted(platforms))}")
-        if model is not None and cache_facts(model, platform=platform, aliases=behaviour.aliases) is None:
-            raise UnknownModel(model)
+    def __init__(self, *, model: str | None, platform: str, behaviour: Behaviour, prefix: str = "") -> None:
+        """Serve `model` only, or every model that the facts list, at paths that begin with `prefix`."""
         self._model, self._platform, self._behaviour = model, platform, behaviour
-        self._shared = platforms[platform]["isolation"] == "organization"
+        self._shared = table("anthropic")["platforms"][platform]["isolation"] == "organization"
+        self._paths = (f"{prefix}/v1/messages", f"{prefix}/v1/messages/count_tokens")
         self.reset()
+
+    def takes(self, path: str) -> bool:
+        return path in self._paths
+
+    def methods(self, path: str) -> tuple[str, ...]:
+        return ("POST",)
+
+    def generates(self, path: str) -> bool:
+        return path == self._paths[0]
+
+    def serves(self, model: str) -> bool:
+        return cache_facts(model, platform=self._platform, aliases=self._behaviour.aliases) is not None
 
     def reset(self) -> None:
         """Forget the cache, the rate limits and past messages."""
@@ -107,8 +77,8 @@ class MessagesApi:
 
     def answer(self, call: Call, script: Script) -> Outcome:
         """Answer one call."""
-        if call.fault is not None and call.fault.kind == "timeout":
-            return Outcome(reply=HttpReply(status=0, headers={}, ending="hang"), entry=_entry(call, status=0))
+        if call.goes_wrong("timeout"):
+            return hung(call)
         if call.fault is not None and call.fault.status is not None:
             kind, text = call.fault.error
             return _refusal(call, Problem(text, kind, call.fault.status), headers=call.fault.headers)
@@ -126,7 +96,9 @@ class MessagesApi:
         tape = self._read(candidate, workspace)
         if candidate.counting:
             reply = json_reply(200, {"input_tokens": tape.total}, {"request-id": call.request_id})
-            return Outcome(reply=reply, entry=_entry(call, status=200, request=candidate.body, leaves=len(tape.hashes)))
+            return Outcome(
+                reply=reply, entry=entry_of(call, status=200, request=candidate.body, leaves=len(tape.hashes))
+            )
         return self._generate(call, candidate, workspace, tape, script)
 
     def _name(self, model: str) -> str:
@@ -185,8 +157,7 @@ class MessagesApi:
         first = scripted.first_token
         if first is None:
             first = timing.base + (settled.total - settled.read) / timing.prefill
-        if fault is not None and fault.kind == "slow_first_token":
-            first += fault.seconds
+        first += call.delay
         last = first + written.tokens / (scripted.tokens_per_second or timing.decode)
         self.cache.keep(prompt.tape, settled, prompt.rules, now=call.now, visible_at=call.now + first)
         usage = Usage(
@@ -211,7 +182,7 @@ class MessagesApi:
             shows_usage=fault is None or fault.kind != "missing_usage",
         )
         reply = _rendered(call, message, prompt, first=first, last=last)
-        entry = _entry(
+        entry = entry_of(
             call,
             status=200,
             request=body,
@@ -255,38 +226,13 @@ def _rendered(call: Call, message: Message, prompt: _Prompt, *, first: float, la
     return HttpReply(status=200, headers=headers, chunks=(Chunk(last, data),), ending=ending)
 
 
-def _entry(call: Call, *, status: int, request: Mapping[str, Any] | None = None, **fields: Any) -> LogEntry:
-    if request is None:
-        request = _decoded(call.body)
-    model = request.get("model") if request is not None else None
-    return LogEntry(
-        number=call.number,
-        path=call.path,
-        at=call.now,
-        status=status,
-        streamed=bool(request and request.get("stream")),
-        model=model if isinstance(model, str) else None,
-        fault=call.fault.kind if call.fault is not None else None,
-        request=request,
-        **fields,
-    )
-
-
-def _decoded(raw: bytes) -> Mapping[str, Any] | None:
-    try:
-        value = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
 def _refusal(
     call: Call, problem: Problem, *, check: str | None = None, headers: Mapping[str, str] | None = None
 ) -> Outcome:
     sent = {"request-id": call.request_id, **(headers or {})}
     return Outcome(
         reply=json_reply(problem.status, error_body(problem, call.request_id), sent),
-        entry=_entry(call, status=problem.status, check=check, error=problem.message),
+        entry=entry_of(call, status=problem.status, check=check, error=problem.message),
     )
 
 

@@ -10,7 +10,8 @@ A reply is a string (one text block), a list of content blocks, or an object::
     {"content": [{"type": "text", "text": "Let me look."}, {"type": "tool_use", "name": "search", "input": {"q": "x"}}],
      "stop_reason": "tool_use", "output_tokens": 40, "first_token": 1.5, "tokens_per_second": 60}
 
-Only `content` is needed. A `tool_use` block without an `id` gets one made of its turn and place, equal in every run.
+Replies are written in the form of the Messages API whichever API asks; the others say the same in theirs. Only
+`content` is needed. A `tool_use` block without an `id` gets one made of its turn and place, equal in every run.
 """
 
 from __future__ import annotations
@@ -46,11 +47,14 @@ class Turn:
     """What a reply may depend on."""
 
     index: int
-    """Number of assistant messages in the request, or of earlier requests where the order is "arrivals"."""
+    """How often the model has spoken in the conversation (assistant messages in the request, or runs of output items
+    where the Responses API has it), or the number of earlier requests where the order is "arrivals"."""
     opening: str
     """Text of the first user message."""
     request: Mapping[str, Any]
     """The request as decoded JSON; treat it as immutable."""
+    choice: int = 0
+    """Which of several choices is written, where a Chat Completions request asks for them with `n`."""
 
 
 Answer = Callable[[Turn], "ScriptedReply | str | Sequence[Mapping[str, Any]] | None"]

@@ -92,6 +92,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._handle()
 
+    def do_DELETE(self) -> None:
+        self._handle()
+
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class's name
         """Keep quiet: the emulator has a log of its own."""
 

@@ -27,24 +27,27 @@ class Written:
     """Output tokens that were thinking."""
 
 
-def write(scripted: ScriptedReply, *, limit: int, turn: int, tokenizer: Tokenizer) -> Written:
+def write(
+    scripted: ScriptedReply, *, limit: float, turn: int, tokenizer: Tokenizer, ids: str = "toolu_emulated"
+) -> Written:
     """What the model writes of `scripted` within `limit` tokens, as the message number `turn` of its conversation.
 
     A reply that is too long loses its end: text is cut, other blocks are dropped, and the stop reason is max_tokens.
+    `ids` is what the ids of tool calls begin with.
     """
-    blocks = tuple(_finished(block, f"{turn}_{place}") for place, block in enumerate(scripted.content))
+    blocks = tuple(_finished(block, ids, f"{turn}_{place}") for place, block in enumerate(scripted.content))
     sizes = [tokenizer.count(len(canonical(block))) for block in blocks]
     thinking = sum(size for block, size in zip(blocks, sizes, strict=True) if block["type"] == "thinking")
     total = scripted.output_tokens if scripted.output_tokens is not None else sum(sizes)
     if total > limit:
         kept = _cut(blocks, sizes, limit, total)
-        return Written(content=kept, stop_reason="max_tokens", tokens=limit, thinking=min(thinking, limit))
+        return Written(content=kept, stop_reason="max_tokens", tokens=int(limit), thinking=min(thinking, int(limit)))
     called = any(block["type"] == "tool_use" for block in blocks)
     reason = scripted.stop_reason or ("tool_use" if called else "end_turn")
     return Written(content=blocks, stop_reason=reason, tokens=total, thinking=min(thinking, total))
 
 
-def _cut(blocks: Sequence[Json], sizes: Sequence[int], limit: int, total: int) -> tuple[Json, ...]:
+def _cut(blocks: Sequence[Json], sizes: Sequence[int], limit: float, total: int) -> tuple[Json, ...]:
     left = limit * sum(sizes) / total
     kept: list[Json] = []
     for block, size in zip(blocks, sizes, strict=True):
@@ -58,10 +61,10 @@ def _cut(blocks: Sequence[Json], sizes: Sequence[int], limit: int, total: int) -
     return tuple(kept)
 
 
-def _finished(block: Json, place: str) -> Json:
+def _finished(block: Json, ids: str, place: str) -> Json:
     """The block with what a script may leave out: a call's id, a thinking's signature."""
     if block["type"] == "tool_use":
-        return {"type": "tool_use", "id": f"toolu_emulated_{place}", "input": {}, **block}
+        return {"type": "tool_use", "id": f"{ids}_{place}", "input": {}, **block}
     if block["type"] == "thinking":
         return {"signature": f"signature_emulated_{place}", **block}
     return block

@@ -338,4 +338,4 @@ def test_the_command_refuses_what_cannot_be(tmp_path):
     outcome = CliRunner().invoke(emulate, ["--script", str(script)])
     assert outcome.exit_code == 1
     assert outcome.output.startswith("Error: a script has no field 'answers'")
-    assert CliRunner().invoke(emulate, ["--model", "gpt-6"]).exit_code == 1
+    assert CliRunner().invoke(emulate, ["--model", "nobody-1"]).exit_code == 1

@@ -456,7 +456,7 @@ def test_other_paths_and_methods_do_not_exist(method, path, status):
 def test_an_unknown_model_or_platform_is_said_so_at_construction():
     """Ours."""
     with pytest.raises(UnknownModel):
-        Emulator(model="gpt-6")
+        Emulator(model="nobody-1")
     with pytest.raises(ConfigError):
         Emulator(platform="moon")
 

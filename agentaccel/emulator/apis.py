@@ -1,0 +1,66 @@
+"""Every API of the emulator, and where each is found: by its path, or by the platform that was chosen."""
+
+from __future__ import annotations
+
+from agentaccel.emulator.behaviour import Behaviour
+from agentaccel.emulator.calls import Api
+from agentaccel.emulator.cloud_api import BedrockApi, VertexApi
+from agentaccel.emulator.gateway_api import GatewayApi
+from agentaccel.emulator.messages_api import MessagesApi
+from agentaccel.emulator.openai_api import Host, OpenAiApi
+from agentaccel.errors import ConfigError, UnknownModel
+from agentaccel.facts import PROVIDERS, platforms, table
+
+
+def apis_of(*, model: str | None, platform: str, behaviour: Behaviour) -> tuple[Api, ...]:
+    """The APIs of an emulator, the Messages API first.
+
+    `platform` says whose rules hold at the paths that several share: /v1/messages, /v1/chat/completions and
+    /v1/responses. Raises ConfigError where there is no such platform, UnknownModel where nobody knows the model.
+    """
+    names = sorted({name for provider in PROVIDERS for name in platforms(provider)})
+    if platform not in names:
+        raise ConfigError(f"there is no platform {platform!r}: use one of {', '.join(names)}")
+    claude = platform if platform in platforms("anthropic") else "api"
+    messages = MessagesApi(model=model, platform=claude, behaviour=behaviour)
+    places = {
+        name: messages if name == claude else MessagesApi(model=model, platform=name, behaviour=behaviour)
+        for name in ("bedrock", "vertex")
+    }
+    below = "foundry" if claude == "foundry" else "bedrock"
+    apis: tuple[Api, ...] = (
+        messages,
+        MessagesApi(model=model, platform=below, behaviour=behaviour, prefix="/anthropic"),
+        BedrockApi(places["bedrock"]),
+        VertexApi(places["vertex"]),
+        OpenAiApi(
+            model=model,
+            host=Host(provider="openai", platform="azure", prefixes=("/openai/v1", "/openai")),
+            behaviour=behaviour,
+        ),
+        *_at_v1(model, platform, behaviour),
+    )
+    if model is not None and not any(api.serves(model) for api in apis if _vouches(api)):
+        raise UnknownModel(model)
+    return apis
+
+
+def _at_v1(model: str | None, platform: str, behaviour: Behaviour) -> tuple[Api, ...]:
+    """The gateway, and what is found at /v1: OpenAI, the gateway again, or a server that speaks OpenAI's API."""
+    if platform in platforms("compatible") and table("compatible")["platforms"][platform].get("upstream"):
+        return (GatewayApi(model=model, behaviour=behaviour, prefixes=("/api/v1", "/v1")),)
+    gateway = GatewayApi(model=model, behaviour=behaviour, prefixes=("/api/v1",))
+    provider = "openai"
+    if platform in platforms("openai"):
+        place = platform
+    elif platform in platforms("compatible"):
+        provider, place = "compatible", platform
+    else:
+        place = "api"
+    host = Host(provider=provider, platform=place, prefixes=("/v1",))
+    return (gateway, OpenAiApi(model=model, host=host, behaviour=behaviour))
+
+
+def _vouches(api: Api) -> bool:
+    """Whether it can be trusted to know a name: the gateway takes any."""
+    return not isinstance(api, GatewayApi)
