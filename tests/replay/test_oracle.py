@@ -20,7 +20,7 @@ from agentaccel.replay.simulate import accelerate, cost_of, simulate
 from agentaccel.replay.synthetic import Piece, rendered
 from tests.replay.small import Ask, Block, Rules, brute_force, instance, steps_of
 
-FAST, ALL = 320, 2_400
+FAST, SOAKED, ALL = 160, 320, 2_400
 CHUNKS = 8
 
 
@@ -73,6 +73,8 @@ def test_the_oracle_finds_the_best_of_all_plans(chunk: int) -> None:
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_the_oracle_finds_the_best_of_many_more_plans(chunk: int) -> None:
     """The same with more and larger ones."""
+    size = (SOAKED - FAST) // CHUNKS
+    assert not differences(range(FAST + chunk * size, FAST + (chunk + 1) * size), most=4)
     size = ALL // CHUNKS
     assert not differences(range(10_000 + chunk * size, 10_000 + (chunk + 1) * size), most=5)
 
