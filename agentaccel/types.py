@@ -154,10 +154,10 @@ class Usage:
 
     @property
     def uncached(self) -> int | None:
-        """Input tokens neither read nor written; None where not reported."""
-        if self.input is None or self.read is None or self.write is None:
+        """Input tokens neither read nor said to be written; None where it was not reported what the cache did."""
+        if self.input is None or self.read is None:
             return None
-        return self.input - self.read - sum(self.write.values())
+        return self.input - self.read - (sum(self.write.values()) if self.write else 0)
 
     @property
     def reported(self) -> bool:

@@ -140,7 +140,13 @@ def _column(name: str, billed: Billed, prices: Override | None, bound: float | N
         read += usage.read or 0
         write.update(usage.write or {})
         units += cost_of(usage, step.prefix.facts)
-        card = price_card(prompt.provider, prompt.model, input_tokens=usage.input or 0, override=prices)
+        card = price_card(
+            prompt.provider,
+            prompt.model,
+            input_tokens=usage.input or 0,
+            platform=prompt.platform,
+            override=prices,
+        )
         cost = input_cost(card, usage)
         priced = priced and cost is not None
         usd += cost or 0.0

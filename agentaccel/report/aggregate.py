@@ -136,6 +136,7 @@ class _Fold:
             turn.provider,
             turn.model,
             input_tokens=tokens,
+            platform=turn.platform,
             at=turn.started or None,
             aliases=aliases,
             override=self._prices,

@@ -24,8 +24,10 @@ class Tokens:
     read: int
     write: Mapping[str, int]
     """Tokens written to the cache, by the label of the lifetime."""
+    told: int
+    """Requests that reported what they wrote. Where writing is free, nobody counts it."""
     uncached: int
-    """Neither read nor written."""
+    """Neither read nor said to be written."""
     output: int
     needed: int
     """What had to be written once: by how much each prompt outgrew the largest one before it in its session."""
@@ -33,8 +35,9 @@ class Tokens:
     """What a perfect cache would have read."""
 
     @property
-    def written(self) -> int:
-        return sum(self.write.values())
+    def written(self) -> int | None:
+        """All tokens written; None where no request reported any count of them."""
+        return sum(self.write.values()) if self.told else None
 
     @property
     def hit_rate(self) -> float | None:

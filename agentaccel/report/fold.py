@@ -88,6 +88,7 @@ class Counts:
     output: int = 0
     needed: int = 0
     reusable: int = 0
+    told: int = 0
     limited: int = 0
     counted: int = 0
     everything: int = 0
@@ -175,6 +176,7 @@ class Sums:
         else:
             counts.unreported += 1
         if usage.write is not None:
+            counts.told += 1
             for label, tokens in usage.write.items():
                 self._write[label] = self._write.get(label, 0) + tokens
             counts.needed += billed.needed
@@ -234,6 +236,7 @@ class Sums:
             attempts=dict(self._attempts),
             tokens=Tokens(
                 write=dict(self._write),
+                told=counts.told,
                 input=counts.input,
                 known=counts.known,
                 read=counts.read,

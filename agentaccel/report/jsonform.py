@@ -40,7 +40,8 @@ def _group(group: Group) -> Json:
     form["hit_rate"] = group.tokens.hit_rate
     form["perfect_hit_rate"] = group.tokens.perfect_rate
     form["rewrite_factor"] = group.tokens.rewrite
-    tokens["written"] = group.tokens.written if group.tokens.known else None
+    tokens["written"] = group.tokens.written
+    del tokens["told"]
     if not group.tokens.known:
         tokens.update(dict.fromkeys(("read", "write", "uncached", "needed", "reusable")))
     costs["saved"] = group.costs.saved

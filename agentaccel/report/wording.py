@@ -61,7 +61,7 @@ def _cache(group: Group) -> Block:
         ("  possible", share(tokens.perfect_rate), "had every earlier prefix been read"),
         ("input", exact(tokens.input), _without_telemetry(group)),
         ("  read", exact(tokens.read) if known else NA, ""),
-        ("  written", exact(tokens.written) if known else NA, written),
+        ("  written", NA if tokens.written is None else exact(tokens.written), written),
         ("  neither", exact(tokens.uncached) if known else NA, ""),
         ("re-write factor", factor(tokens.rewrite), "written / had to be written once"),
     ]
@@ -231,7 +231,9 @@ def _counters(tokens: Tokens) -> tuple[str, str, str]:
     counts = (tokens.uncached, tokens.read, tokens.written)
     if not tokens.known:
         return NA, NA, NA
-    uncached, read, written = (exact(count) if count < FULL else short(count) for count in counts)
+    uncached, read, written = (
+        NA if count is None else exact(count) if count < FULL else short(count) for count in counts
+    )
     return uncached, read, written
 
 

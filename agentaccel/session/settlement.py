@@ -27,7 +27,7 @@ from agentaccel.session.registry import Registry
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.store import TurnWrite
 from agentaccel.turn import Ended
-from agentaccel.types import CachePlan, Expected, Marker, Prompt, Request, Segment
+from agentaccel.types import CachePlan, Expected, Marker, Prompt, Request, Segment, Usage
 
 TurnMode = Literal["on", "observe", "holdout", "bypass"]
 
@@ -144,7 +144,7 @@ class Settlement:
             markers=going.markers_sent,
             reasons=going.plan.reasons,
             expected=_whole(settled.expected) if settled is not None else None,
-            as_written=settled.as_written if settled is not None else None,
+            as_written=settled.as_written if settled is not None else _untouched(going, ended),
             reusable=settled.reusable if settled is not None else None,
             misses=settled.misses if settled is not None else (),
             drift=moved,
@@ -184,6 +184,12 @@ class Settlement:
 
     def _last_used(self, beginning: bytes) -> float | None:
         return self.recorder.read(lambda store: store.beginning_last_used(beginning), None)
+
+
+def _untouched(going: Going, ended: Ended) -> Usage | None:
+    """The bill of the request as the user wrote it, where nothing that is billed was added to it."""
+    changed = going.mode == "on" and (going.plan.markers or going.plan.without)
+    return None if changed or ended.usage.input is None else ended.usage
 
 
 def _content(request: Request, segment: Segment) -> bytes:

@@ -227,11 +227,11 @@ def test_totals_and_groups_reconcile_with_the_providers_usage_to_the_token(recor
     found = report(records, by=by)
     for key in ("input", "read", "uncached", "output", "written"):
         truth = sum(getattr(record.usage, key) or 0 for record in records)
-        assert getattr(found.total.tokens, key) == truth
-        assert sum(getattr(group.tokens, key) for group in found.groups) == truth
+        assert (getattr(found.total.tokens, key) or 0) == truth
+        assert sum(getattr(group.tokens, key) or 0 for group in found.groups) == truth
     assert sum(group.requests for group in found.groups) == found.total.requests == len(records)
     assert found.total.tokens.input == sum(
-        (found.total.tokens.read, found.total.tokens.written, found.total.tokens.uncached)
+        (found.total.tokens.read, found.total.tokens.written or 0, found.total.tokens.uncached)
     )
     costs = found.total.costs
     assert sum(group.costs.paid or 0 for group in found.groups) == pytest.approx(costs.paid or 0)

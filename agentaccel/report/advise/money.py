@@ -53,6 +53,7 @@ def card_of(request: Request, override: Override | None) -> PriceCard | None:
         turn.provider,
         turn.model if own else request.priced_as,
         input_tokens=request.step.total,
+        platform=turn.platform,
         at=turn.started or None,
         aliases={turn.model: turn.known_as} if own and turn.known_as else None,
         override=override,
