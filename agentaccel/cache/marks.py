@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import islice
 from operator import attrgetter
 
 from agentaccel.cache.beliefs import MANY_TURNS
@@ -58,7 +59,7 @@ def reaching(tokens: Tokens, marks: Sequence[Mark], minimum: int) -> tuple[Mark,
 def turn_of(prompt: Prompt) -> int:
     """How many replies the prompt holds, counted up to `MANY_TURNS`: 0 for a first request, whoever makes it."""
     replies, before = 0, ""
-    for segment in prompt.segments:
+    for segment in islice(prompt.segments, prompt.starts[2], None):
         role = segment.role
         if role == "assistant" and before != role:
             replies += 1

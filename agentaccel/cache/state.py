@@ -105,6 +105,8 @@ def shared_length(head: Head, prefix: Prefixes) -> int:
     Prefix hashes are chained, so the first difference can be found by halving.
     """
     low, high = 0, min(len(head.hashes), len(prefix.hashes))
+    if high and head.hashes[high - 1] == prefix.hashes[high - 1]:
+        return high  # it only grew, as most do
     while low < high:
         middle = (low + high + 1) // 2
         if head.hashes[middle - 1] == prefix.hashes[middle - 1]:
