@@ -11,6 +11,9 @@ from agentaccel.emulator.openai_api import Host, OpenAiApi
 from agentaccel.errors import ConfigError, UnknownModel
 from agentaccel.facts import PROVIDERS, platforms, table
 
+_BELOW_ANTHROPIC = ("bedrock", "foundry")
+"""Platforms whose Messages API lies below /anthropic: Bedrock's newer endpoint, by default, and Microsoft Foundry."""
+
 
 def apis_of(*, model: str | None, platform: str, behaviour: Behaviour) -> tuple[Api, ...]:
     """The APIs of an emulator, the Messages API first.
@@ -22,15 +25,19 @@ def apis_of(*, model: str | None, platform: str, behaviour: Behaviour) -> tuple[
     if platform not in names:
         raise ConfigError(f"there is no platform {platform!r}: use one of {', '.join(names)}")
     claude = platform if platform in platforms("anthropic") else "api"
-    messages = MessagesApi(model=model, platform=claude, behaviour=behaviour)
+    below = claude if claude in _BELOW_ANTHROPIC else _BELOW_ANTHROPIC[0]
     places = {
-        name: messages if name == claude else MessagesApi(model=model, platform=name, behaviour=behaviour)
-        for name in ("bedrock", "vertex")
+        name: MessagesApi(
+            model=model,
+            platform=name,
+            behaviour=behaviour,
+            prefixes=(*(("",) if name == claude else ()), *(("/anthropic",) if name == below else ())),
+        )
+        for name in {claude, below, "bedrock", "vertex"}
     }
-    below = "foundry" if claude == "foundry" else "bedrock"
     apis: tuple[Api, ...] = (
-        messages,
-        MessagesApi(model=model, platform=below, behaviour=behaviour, prefix="/anthropic"),
+        places[claude],
+        places[below],
         BedrockApi(places["bedrock"]),
         VertexApi(places["vertex"]),
         OpenAiApi(

@@ -42,21 +42,23 @@ class _Prompt:
 class MessagesApi:
     """The Messages API of one provider and platform. Not thread-safe: its owner takes turns."""
 
-    def __init__(self, *, model: str | None, platform: str, behaviour: Behaviour, prefix: str = "") -> None:
-        """Serve `model` only, or every model that the facts list, at paths that begin with `prefix`."""
+    def __init__(
+        self, *, model: str | None, platform: str, behaviour: Behaviour, prefixes: tuple[str, ...] = ("",)
+    ) -> None:
+        """Serve `model` only, or every model that the facts list, at paths that begin with one of the prefixes."""
         self._model, self._platform, self._behaviour = model, platform, behaviour
         self._shared = table("anthropic")["platforms"][platform]["isolation"] == "organization"
-        self._paths = (f"{prefix}/v1/messages", f"{prefix}/v1/messages/count_tokens")
+        self._prefixes = prefixes
         self.reset()
 
     def takes(self, path: str) -> bool:
-        return path in self._paths
+        return self.generates(path) or any(path == f"{prefix}/v1/messages/count_tokens" for prefix in self._prefixes)
 
     def methods(self, path: str) -> tuple[str, ...]:
         return ("POST",)
 
     def generates(self, path: str) -> bool:
-        return path == self._paths[0]
+        return any(path == f"{prefix}/v1/messages" for prefix in self._prefixes)
 
     def serves(self, model: str) -> bool:
         return cache_facts(model, platform=self._platform, aliases=self._behaviour.aliases) is not None
