@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agentaccel.demo.forms import TURNS
-from agentaccel.demo.run import COLUMNS, MODEL, FormResult, Run
+from agentaccel.demo.run import COLUMNS, FormResult, Run
 
 
 def hit_rate(run: Run) -> float:
@@ -18,8 +18,9 @@ def hit_rate(run: Run) -> float:
 def as_json(results: Sequence[FormResult], store: Path) -> dict[str, Any]:
     """Every figure of the demo, per form and column; costs in USD of input."""
     return {
-        "model": MODEL,
+        "model": results[0].vendor.model,
         "provider": "emulator",
+        "sdk": results[0].vendor.provider,
         "turns": TURNS,
         "store": str(store),
         "forms": [
@@ -62,7 +63,7 @@ def render(results: Sequence[FormResult], store: Path, *, width: int | None = No
     with console.capture() as capture:
         console.print()
         console.print(f"Input cost in US cents and cache hit rate, {TURNS} turns each.", highlight=False)
-        console.print(f"{MODEL} at list price; provider: the bundled emulator.", highlight=False)
+        console.print(f"{results[0].vendor.model} at list price; provider: the bundled emulator.", highlight=False)
         console.print("Every column did exactly the same work.")
         console.print()
         console.print(table)

@@ -1,0 +1,61 @@
+"""The demo with the OpenAI SDK: a model that caches, and charges for writing, by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from agentaccel.cli import main
+
+Demo = tuple[Mapping[str, Any], Path]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    folder = tmp_path_factory.mktemp("demo")
+    with contextlib.chdir(folder):
+        done = CliRunner().invoke(main, ["demo", "--json", "--provider", "openai"], catch_exceptions=False)
+    assert done.exit_code == 0, done.stderr
+    return json.loads(done.stdout), folder / "agentaccel-demo.db"
+
+
+def test_no_form_is_dearer_than_bare_by_over_the_first_two_write_premiums(demo: Demo) -> None:
+    """Promised: bare is the SDK as it comes, which caches automatically; nor dearer than no caching by over those."""
+    figures, _ = demo
+    assert figures["ok"]
+    assert figures["sdk"] == "openai"
+    assert len(figures["forms"]) == 5
+    for form in figures["forms"]:
+        cost = {name: column["cost"] for name, column in form["columns"].items()}
+        premium = form["columns"]["agentaccel"]["first_two_premium"]
+        for other in ("automatic", "no caching"):
+            assert cost["agentaccel"] <= cost[other] + premium + 1e-12, (form["form"], other)
+
+
+def test_writing_is_switched_off_where_the_prefix_does_not_come_back(demo: Demo) -> None:
+    """The usefulness floor: doing nothing would cost what automatic caching costs."""
+    forms = {form["form"]: form["columns"] for form in demo[0]["forms"]}
+    for name in ("clock in system", "shuffled tools"):
+        assert forms[name]["agentaccel"]["cost"] < 0.85 * forms[name]["automatic"]["cost"]
+    for name in ("plain loop", "30 pairs a turn", "7-minute pause"):
+        assert forms[name]["agentaccel"]["cost"] < 0.5 * forms[name]["no caching"]["cost"]
+
+
+def test_the_report_on_the_demo_equals_the_emulators_counters(demo: Demo) -> None:
+    """To the token, per form and in total."""
+    figures, store = demo
+    columns = {form["form"]: form["columns"]["agentaccel"] for form in figures["forms"]}
+    report = json.loads(CliRunner().invoke(main, ["report", str(store), "--format", "json"]).stdout)
+    total = report["total"]["tokens"]
+    for ours, theirs in (("input", "input"), ("read", "read"), ("written", "write"), ("uncached", "uncached")):
+        assert total[ours] == sum(column[theirs] for column in columns.values()), ours
+    by_session = {group["name"]: group["tokens"] for group in report["groups"]}
+    for form, column in columns.items():
+        assert by_session[f"demo: {form}"]["input"] == column["input"]
+        assert by_session[f"demo: {form}"]["read"] == column["read"]
