@@ -40,11 +40,11 @@ def encode(request: Request, plan: CachePlan) -> Request:
 
 def strip(request: Request, plan: CachePlan) -> Request:
     """`request`, once encoded with `plan`, without what the plan added: the sender's, up to the lossless form."""
-    changed: Request = {}
-    for name, value in request.items():
-        left = _left(value, plan.options[name]) if name in plan.options else value
-        if left is not None:
-            changed = {**changed, name: left}
+    changed: Request = request
+    if plan.options:
+        left = {name: _left(request.get(name), value) for name, value in plan.options.items()}
+        # A field of the sender's may well be null: only what the plan added is taken away.
+        changed = {n: left.get(n, value) for n, value in request.items() if n not in left or left[n] is not None}
     for marker in plan.markers:
         changed = changed_at(changed, marker.path, partial(_unmarked, plan.mark))
     return changed
