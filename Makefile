@@ -4,15 +4,17 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 STAMP := $(VENV)/.agentaccel-installed
 
+LEGS := $(basename $(notdir $(wildcard tests/legs/*.txt)))
+
 .PHONY: demo test check bench bench-check figures ci-all traces soak wheel docs format clean
 
 $(STAMP): pyproject.toml
 	@if command -v uv >/dev/null 2>&1; then \
-	  uv venv --allow-existing -q $(VENV) && uv pip install -q --python $(BIN)/python -e '.[anthropic]' --group dev; \
+	  uv venv --allow-existing -q $(VENV) && uv pip install -q --python $(BIN)/python -e '.[anthropic,bedrock,vertex,openai]' --group dev; \
 	else \
 	  test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); \
 	  $(BIN)/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1' && \
-	  $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[anthropic]' --group dev; \
+	  $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[anthropic,bedrock,vertex,openai]' --group dev; \
 	fi
 	@touch $@
 
@@ -42,6 +44,24 @@ bench: $(STAMP)  ## what can be measured, and how; then: python -m benchmarks NA
 figures: $(STAMP)  ## measure anew what README and docs say of our own work, minutes, and write it there
 	$(BIN)/python docs/generate_figures.py --measure
 
+# Each leg has an environment of its own, made anew only when what it needs has changed.
+$(VENV)/legs/%/.installed: tests/legs/%.txt pyproject.toml
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv venv --allow-existing -q $(@D) && \
+	  uv pip install -q --python $(@D)/bin/python -r $< -r tests/legs/requirements.in -e .; \
+	else \
+	  test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D); \
+	  $(@D)/bin/python -m pip install -q --disable-pip-version-check -r $< -r tests/legs/requirements.in -e .; \
+	fi
+	@touch $@
+
+.PRECIOUS: $(VENV)/legs/%/.installed
+
+leg-%: $(VENV)/legs/%/.installed
+	@echo "leg $*: $$(sed -n "/==/p" tests/legs/$*.txt | tr "\n" " ")" && $(VENV)/legs/$*/bin/python -m pytest tests/legs
+
+legs: $(LEGS:%=leg-%)  ## the oldest and the last supported versions of both SDKs, on httpx and httpx2
+
 wheel: $(STAMP)  ## build the wheel and try it in an empty folder and a fresh environment
 	rm -rf dist && $(BIN)/python -m build -q
 	$(PYTHON) tests/wheel/try_wheel.py dist
@@ -52,7 +72,7 @@ bench-check: $(STAMP)  ## what benchmarks promise: the oracle is the cheapest, n
 	$(BIN)/python -m benchmarks advice
 	$(BIN)/python -m benchmarks advice --mode on
 
-ci-all: check soak traces wheel bench-check  ## everything
+ci-all: check legs soak traces wheel bench-check  ## everything
 
 docs: $(STAMP)  ## write the generated parts of README and docs, and build the site
 	$(BIN)/python docs/generate_facts.py
