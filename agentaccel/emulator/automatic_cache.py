@@ -52,6 +52,10 @@ class AutomaticRules:
     """Tokens at the end of every prompt that are never read: the model has to compute one to go on from."""
 
 
+_Sent = tuple[bytes, bytes]
+"""Tag and data of a piece; a breakpoint that it carries is no part of the prompt."""
+
+
 @dataclass(slots=True)
 class _Node:
     """A piece that was sent behind a certain prefix. Mutable: using it re-arms it."""
@@ -72,7 +76,7 @@ class AutomaticCache:
     """Probability that a prefix dies at a random moment of its lifetime."""
     seed: int = 0
     """Seed of the evictions."""
-    _children: dict[bytes, dict[Piece, _Node]] = field(default_factory=dict)
+    _children: dict[bytes, dict[_Sent, _Node]] = field(default_factory=dict)
     _lifetimes: Lifetimes = field(init=False)
     _kept: int = 0
 
@@ -100,10 +104,10 @@ class AutomaticCache:
         parent = machine
         for piece in pieces:
             siblings = self._children.setdefault(parent, {})
-            node = siblings.get(piece)
+            node = siblings.get(sent := (piece.tag, piece.data))
             expires = self._lifetimes.until(now, rules.seconds)
             if node is None or not now <= min(node.expires, node.born + rules.oldest):
-                siblings[piece] = _Node(born=now, expires=expires, visible_at=visible_at)
+                siblings[sent] = _Node(born=now, expires=expires, visible_at=visible_at)
             else:
                 node.visible_at = min(node.visible_at, visible_at)
                 node.expires = self._lifetimes.longer(node.expires, expires)
@@ -118,12 +122,12 @@ class AutomaticCache:
         shared, parent = 0, machine
         for piece in pieces:
             siblings = self._children.get(parent, {})
-            node = siblings.get(piece)
+            node = siblings.get((piece.tag, piece.data))
             if node is None or not node.readable(now, rules.oldest):
                 alike = (
-                    _common(other.data, piece.data)
-                    for other, seen in siblings.items()
-                    if other.tag == piece.tag and seen.readable(now, rules.oldest)
+                    _common(data, piece.data)
+                    for (tag, data), seen in siblings.items()
+                    if tag == piece.tag and seen.readable(now, rules.oldest)
                 )
                 return shared + int(max(alike, default=0) / tokenizer.bytes_per_token) * (piece.fixed is None)
             shared += piece.tokens(tokenizer)
@@ -132,7 +136,7 @@ class AutomaticCache:
 
     def _sweep(self, now: float) -> None:
         for parent in list(self._children):
-            live = {piece: node for piece, node in self._children[parent].items() if node.expires >= now}
+            live = {sent: node for sent, node in self._children[parent].items() if node.expires >= now}
             if live:
                 self._children[parent] = live
             else:

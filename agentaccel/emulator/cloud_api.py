@@ -92,6 +92,9 @@ class CloudApi:
         """Why the disguise itself is refused."""
         if "anthropic_version" not in body:
             return "anthropic_version: Field required"
+        betas = body.get("anthropic_beta") or []
+        if not isinstance(betas, list) or not all(isinstance(beta, str) for beta in betas):
+            return "anthropic_beta: Input should be a valid list"
         return None
 
     def _unwrapped(self, call: Call, body: Json | None, found: re.Match[str]) -> Call:

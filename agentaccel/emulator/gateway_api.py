@@ -121,7 +121,8 @@ class GatewayApi:
 
     def _through_chat(self, call: Call, body: Json, script: Script) -> Outcome:
         plain = {name: value for name, value in body.items() if name not in _OWN_FIELDS}
-        plain["messages"] = [_unmarked(message) for message in body.get("messages") or ()]
+        if isinstance(plain.get("messages"), list):
+            plain["messages"] = [_unmarked(message) for message in plain["messages"]]
         inner = self._openai.answer(dataclasses.replace(call, body=orjson.dumps(plain)), script)
         if inner.entry.status == 200:
             return inner
@@ -129,14 +130,11 @@ class GatewayApi:
         return _refused(call, status, "Provider returned error", check=check, raw=inner.reply.body, provider="OpenAI")
 
 
-def _unmarked(message: Json) -> Json:
-    content = message.get("content")
-    if not isinstance(content, list):
-        return message
-    return {
-        **message,
-        "content": [{name: value for name, value in part.items() if name != "cache_control"} for part in content],
-    }
+def _unmarked(value: object) -> object:
+    """A message without markers of another vendor; what is none is left to the checks."""
+    if isinstance(value, Mapping):
+        return {key: _unmarked(inner) for key, inner in value.items() if key != "cache_control"}
+    return [_unmarked(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _refused(

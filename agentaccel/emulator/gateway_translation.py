@@ -44,7 +44,7 @@ def _parameters(body: Json) -> dict[str, Any]:
     names = ("temperature", "top_p", "top_k", "cache_control")
     parameters: dict[str, Any] = {name: body[name] for name in names if body.get(name) is not None}
     if body.get("tools"):
-        parameters["tools"] = [_tool(tool["function"]) for tool in body["tools"]]
+        parameters["tools"] = [_tool(tool["function"]) for tool in body["tools"] if tool["type"] == "function"]
         if body.get("tool_choice") is not None:
             parameters["tool_choice"] = _choice(body["tool_choice"])
         if body.get("parallel_tool_calls") is False:
@@ -63,7 +63,7 @@ def _tool(function: Json) -> Json:
 
 def _choice(choice: object) -> Json:
     if isinstance(choice, Mapping):
-        return {"type": "tool", "name": choice["function"]["name"]}
+        return {"type": "tool", "name": (choice.get("function") or {}).get("name")}
     return _CHOICES.get(str(choice), _CHOICES["auto"])
 
 
@@ -79,11 +79,19 @@ def _blocks(message: Json) -> list[Json]:
             "type": "tool_use",
             "id": call["id"],
             "name": call["function"]["name"],
-            "input": orjson.loads(call["function"]["arguments"] or b"{}"),
+            "input": _arguments(call["function"].get("arguments")),
         }
         for call in message.get("tool_calls") or ()
     ]
     return [*parts, *calls]
+
+
+def _arguments(text: str | None) -> object:
+    """The arguments of a call; the upstream refuses what is no object."""
+    try:
+        return orjson.loads(text or b"{}")
+    except orjson.JSONDecodeError:
+        return text
 
 
 def _parts(content: object) -> list[Json]:
@@ -96,7 +104,7 @@ def _parts(content: object) -> list[Json]:
 def _part(part: Json) -> Json:
     marked = {"cache_control": part["cache_control"]} if part.get("cache_control") is not None else {}
     if part["type"] == "image_url":
-        source = {"type": "url", "url": part["image_url"]["url"]}
+        source = {"type": "url", "url": part.get("image_url")}
         return {"type": "image", "source": source, **marked}
     return {"type": "text", "text": part.get("text", ""), **marked}
 

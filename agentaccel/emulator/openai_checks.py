@@ -66,10 +66,8 @@ def required_fields(request: Candidate) -> Problem | None:
     """The model and the conversation are there."""
     names = ("messages",) if request.wire == "chat" else ()
     names = names if request.deployment is not None else ("model", *names)
-    missing = next((name for name in names if name not in request.body), None)
-    if missing:
-        return refusal(f"Missing required parameter: '{missing}'.", missing, "missing_required_parameter")
-    return None
+    name = next((name for name in names if name not in request.body), None)
+    return missing(name) if name else None
 
 
 def known_fields(request: Candidate) -> Problem | None:
@@ -81,6 +79,11 @@ def known_fields(request: Candidate) -> Problem | None:
 def unknown(path: str) -> Problem:
     """The refusal of a field that does not belong where it stands."""
     return refusal(f"Unknown parameter: '{path}'.", path, "unknown_parameter")
+
+
+def missing(path: str) -> Problem:
+    """The refusal of what lacks a field."""
+    return refusal(f"Missing required parameter: '{path}'.", path, "missing_required_parameter")
 
 
 def wrong_type(path: str, wanted: str, value: object) -> Problem:
@@ -168,7 +171,7 @@ def breakpoints(request: Candidate) -> Problem | None:
         if (name := next((name for name in mark if name not in ("mode", "ttl")), None)) is not None:
             return unknown(f"{path}.{name}")
         if "mode" not in mark:
-            return refusal(f"Missing required parameter: '{path}.mode'.", f"{path}.mode", "missing_required_parameter")
+            return missing(f"{path}.mode")
         if mark["mode"] != "explicit":
             return wrong_value(f"{path}.mode", mark["mode"], ("explicit",))
         if (problem := _lifetime(request, mark.get("ttl"), f"{path}.ttl")) is not None:

@@ -244,7 +244,7 @@ def content_pieces(content: object, tag: str, image_tokens: int) -> tuple[Piece,
                 tag=f"{'+' if number else '|'}{tag}/{'text' if text else kind}".encode(),
                 data=part[TEXTS[kind]].encode() if text else canonical(plain),
                 fixed=image_tokens if kind in IMAGES else None,
-                marker=(mark.get("ttl") or "") if mark is not None else None,
+                marker=(mark.get("ttl") or "") if isinstance(mark, Mapping) else None,
             )
         )
     return tuple(pieces) or (Piece(tag=f"|{tag}/empty".encode(), data=b""),)

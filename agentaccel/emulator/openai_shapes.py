@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentaccel.emulator.anthropic_candidate import Problem
+from agentaccel.emulator.openai_call_shapes import call_shapes
 from agentaccel.emulator.openai_candidate import Candidate, Check, refusal
-from agentaccel.emulator.openai_checks import CACHE_RULES, ENVELOPE, unknown, wrong_type, wrong_value
+from agentaccel.emulator.openai_checks import CACHE_RULES, ENVELOPE, missing, unknown, wrong_type, wrong_value
 from agentaccel.emulator.openai_prompt import TEXTS
+from agentaccel.emulator.schema_writing import has_instances
 
 _ROLES = {
     "chat": ("system", "developer", "assistant", "user", "function", "tool"),
@@ -39,7 +41,7 @@ def item_shapes(request: Candidate) -> Problem | None:
         if request.wire == "responses" and item.get("type", "message") != "message":
             continue
         if "role" not in item:
-            return _missing(f"{path}.role")
+            return missing(f"{path}.role")
         if item["role"] not in _ROLES[request.wire]:
             return wrong_value(f"{path}.role", item["role"], _ROLES[request.wire])
         if (problem := _content(request, item, path)) is not None:
@@ -51,14 +53,10 @@ def _content(request: Candidate, item: Mapping[str, Any], path: str) -> Problem 
     content = item.get("content")
     if content is None:
         silent = item["role"] == "assistant" and (item.get("tool_calls") or item.get("refusal") or "content" in item)
-        return None if silent and request.wire == "chat" else _missing(f"{path}.content")
+        return None if silent and request.wire == "chat" else missing(f"{path}.content")
     if not isinstance(content, (str, list)):
         return wrong_type(f"{path}.content", "a string or an array", content)
     return None
-
-
-def _missing(path: str) -> Problem:
-    return refusal(f"Missing required parameter: '{path}'.", path, "missing_required_parameter")
 
 
 def part_shapes(request: Candidate) -> Problem | None:
@@ -67,12 +65,12 @@ def part_shapes(request: Candidate) -> Problem | None:
         if not isinstance(found.part, dict):
             return wrong_type(found.path, "an object", found.part)
         if "type" not in found.part:
-            return _missing(f"{found.path}.type")
+            return missing(f"{found.path}.type")
         kind = found.part["type"]
         if kind not in _PARTS[request.wire]:
             return wrong_value(f"{found.path}.type", kind, _PARTS[request.wire])
         if kind in TEXTS and not isinstance(found.part.get(TEXTS[kind]), str):
-            return _missing(f"{found.path}.{TEXTS[kind]}")
+            return missing(f"{found.path}.{TEXTS[kind]}")
     return None
 
 
@@ -83,16 +81,16 @@ def tool_shapes(request: Candidate) -> Problem | None:
         if not isinstance(tool, dict):
             return wrong_type(path, "an object", tool)
         if "type" not in tool:
-            return _missing(f"{path}.type")
+            return missing(f"{path}.type")
         if "cache_control" in tool:
             return unknown(f"{path}.cache_control")
         if tool["type"] == "function":
             function = tool.get("function") if request.wire == "chat" else tool
             place = f"{path}.function" if request.wire == "chat" else path
             if not isinstance(function, dict):
-                return _missing(place)
+                return missing(place)
             if not isinstance(function.get("name"), str):
-                return _missing(f"{place}.name")
+                return missing(f"{place}.name")
     return None
 
 
@@ -156,13 +154,17 @@ def output_format(request: Candidate) -> Problem | None:
         form, path = (request.body.get("text") or {}).get("format"), "text.format"
     if form is None:
         return None
+    if not isinstance(form, dict):
+        return wrong_type(path, "an object", form)
     if form.get("type") not in ("text", "json_object", "json_schema"):
         return wrong_value(f"{path}.type", form.get("type"), ("json_object", "json_schema", "text"))
     if form["type"] == "json_schema":
         inner = form.get("json_schema") if request.wire == "chat" else form
         place = f"{path}.json_schema" if request.wire == "chat" else path
         if not isinstance(inner, dict) or "name" not in inner:
-            return _missing(f"{place}.name")
+            return missing(f"{place}.name")
+        if not has_instances(inner.get("schema", {})):
+            return refusal(f"Invalid schema for response_format '{inner['name']}'.", place, "invalid_json_schema")
     return None
 
 
@@ -196,8 +198,8 @@ def outputs_answer(context: Sequence[Mapping[str, Any]]) -> Problem | None:
             answered.add(call)
             if call not in asked:
                 return refusal(f"No tool call found for function call output with call_id {call}.", "input")
-    missing = next((call for call in asked if call not in answered), None)
-    return refusal(f"No tool output found for function call {missing}.", "input") if missing else None
+    open_ = next((call for call in asked if call not in answered), None)
+    return refusal(f"No tool output found for function call {open_}.", "input") if open_ else None
 
 
 _CALLS = ("function_call", "custom_tool_call")
@@ -206,6 +208,7 @@ _BOTH = (
     *ENVELOPE,
     Check("item_shapes", item_shapes),
     Check("part_shapes", part_shapes),
+    Check("call_shapes", call_shapes),
     Check("tool_shapes", tool_shapes),
     Check("foreign_markers", foreign_markers),
     *CACHE_RULES,

@@ -10,7 +10,7 @@ import orjson
 from agentaccel.emulator.script import ScriptedReply, say
 
 _EMPTY: Mapping[str, object] = {"string": "", "integer": 0, "number": 0, "boolean": False, "null": None, "array": []}
-_DEEPEST = 20
+_DEEPEST = 12
 
 
 def bound(reply: ScriptedReply, form: Mapping[str, Any] | None) -> ScriptedReply:
@@ -65,3 +65,12 @@ def smallest(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0)
     if kind == "array" and schema.get("minItems"):
         return [smallest(schema.get("items", {}), root, depth + 1)] * schema["minItems"]
     return _EMPTY.get(kind)
+
+
+def has_instances(schema: object) -> bool:
+    """Whether `schema` is one that an instance can be written for."""
+    try:
+        smallest(schema, schema)  # type: ignore[arg-type]  # that is the question
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return False
+    return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from openai_talk import OLD, ask, chat, emulator, message, part, responses
+from openai_talk import OLD, ask, chat, emulator, marked, message, part, responses
 
 from agentaccel.emulator import Tokenizer
 
@@ -156,6 +156,13 @@ def test_a_salt_isolates():
     provider = emulator(platform="vllm")
     body = chat(message("user", part(2000)), model="my-llama")
     assert [ask(provider, body | {"cache_salt": salt}, at * 10).read for at, salt in enumerate("aab")] == [0, 1984, 0]
+
+
+def test_a_breakpoint_is_nothing_to_a_server_that_does_not_know_it():
+    """An unknown field that is ignored is no part of the prompt."""
+    provider = emulator(platform="vllm")
+    bodies = [chat(message("user", one), model="m") for one in (part(2000), marked(part(2000)))]
+    assert [ask(provider, body, at).read for at, body in ((0, bodies[0]), (10, bodies[1]))] == [0, 1984]
 
 
 def test_some_vendors_have_to_be_asked_and_some_servers_can_be_told_not_to():
