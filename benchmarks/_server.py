@@ -1,4 +1,4 @@
-"""A server that answers every request at once with the same message; it prints its port. Run by `overhead`."""
+"""A server that answers every request at once, in the form of its path; it prints its port. Run by `overhead`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,26 @@ REPLY = json.dumps(
         },
     }
 ).encode()
-ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(REPLY), REPLY)
+CHAT = json.dumps(
+    {
+        "id": "chatcmpl_1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "gpt-6.1-sol",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "Done."}, "finish_reason": "stop"}],
+        "usage": {
+            "prompt_tokens": 30_010,
+            "completion_tokens": 5,
+            "total_tokens": 30_015,
+            "prompt_tokens_details": {"cached_tokens": 29_600, "cache_write_tokens": 400},
+        },
+    }
+).encode()
+
+
+def answer(body: bytes) -> bytes:
+    """A whole HTTP response with that body."""
+    return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
 
 
 def serve(connection: socket.socket) -> None:
@@ -42,7 +61,7 @@ def serve(connection: socket.socket) -> None:
         while len(body) < length:
             body += connection.recv(1 << 20)
         data = body[length:]
-        connection.sendall(ANSWER)
+        connection.sendall(answer(CHAT if b"/chat/completions" in lines[0] else REPLY))
 
 
 def main() -> None:

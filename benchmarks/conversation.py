@@ -18,6 +18,7 @@ BYTES_PER_TOKEN = 3.9
 BLOCKS_A_TURN = 3
 _WORDS = "order lamp desk parcel refund carrier note ticket status policy article customer amount date".split()  # noqa: SIM905
 MODEL = "claude-sonnet-5"
+CHAT_MODEL = "gpt-6.1-sol"
 
 
 def text(seed: int, size: int = BLOCK_BYTES) -> str:
@@ -51,6 +52,32 @@ def opening(number: int = 0) -> Json:
         "tools": [{"name": f"tool_{i}", "description": text(i, 600), "input_schema": schema} for i in range(10)],
         "messages": [{"role": "user", "content": f"Question {number}: {text(2)}"}],
     }
+
+
+def chat_of(body: Json) -> Json:
+    """A request of the Messages API in the form of Chat Completions; made anew, but for the texts."""
+    messages: list[Json] = [{"role": "developer", "content": body["system"]}]
+    for message in body["messages"]:
+        content = message["content"]
+        if isinstance(content, str):
+            messages.append(message)
+        elif message["role"] == "assistant":
+            said, call = content
+            function = {"name": call["name"], "arguments": json.dumps(call["input"])}
+            called = {"id": call["id"], "type": "function", "function": function}
+            messages.append({"role": "assistant", "content": said["text"], "tool_calls": [called]})
+        else:
+            messages += [
+                {"role": "tool", "tool_call_id": one["tool_use_id"], "content": one["content"]} for one in content
+            ]
+    tools = [
+        {
+            "type": "function",
+            "function": {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]},
+        }
+        for tool in body["tools"]
+    ]
+    return {"model": CHAT_MODEL, "messages": messages, "tools": tools}
 
 
 @dataclass

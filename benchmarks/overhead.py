@@ -1,9 +1,10 @@
 """What `wrap` adds to a model call stays below a quarter of what the vendor's SDK takes for it. CPU time of the whole
-process for one call of `messages.create` at 30,000 tokens and 230 blocks, against a server on this machine that answers
-at once; planning, settling and recording included.
+process for one call of `messages.create`, or of `chat.completions.create`, at 30,000 tokens and 230 blocks, against a
+server on this machine that answers at once; planning, settling and recording included.
 
-Each round makes the same call four times: with the bare client, with a client whose middleware does nothing, with one
-whose middleware changes the request by the SDK's own `copy`, which copies the body to its leaves, and with ours.
+Each round makes the same call with the bare client and with ours; for `anthropic` also with a client whose middleware
+does nothing, and with one whose middleware changes the request by the SDK's own `copy`, which copies the body to its
+leaves.
 """
 
 from __future__ import annotations
@@ -14,17 +15,18 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from agentaccel import Accel, Policy, StorePolicy
-from benchmarks.conversation import Conversation
+from benchmarks.conversation import Conversation, chat_of
 from benchmarks.measure import ROUNDS, Action, alternated
 from benchmarks.registry import Result, Table, benchmark
 
 BOUND = 0.25
 """At most this share of the bare SDK's time."""
+TITLE = "CPU time of one call"
 TURNS = 72
 BLOCK_BYTES = 460
 """So that 230 blocks are 30,000 tokens."""
@@ -34,18 +36,20 @@ SERVER = Path(__file__).parent / "_server.py"
 
 @benchmark()
 @click.option("--rounds", default=ROUNDS, show_default=True)
-def overhead(rounds: int) -> Result:
-    return measure(rounds=rounds)
+@click.option("--provider", type=click.Choice(["anthropic", "openai"]), default="anthropic", show_default=True)
+def overhead(rounds: int, provider: str) -> Result:
+    return measure(rounds=rounds, provider=provider)
 
 
-def measure(*, rounds: int = ROUNDS, quick: bool = False) -> Result:
+def measure(*, rounds: int = ROUNDS, quick: bool = False, provider: str = "anthropic") -> Result:
     """The benchmark; `quick` takes few rounds."""
     rounds = 3 if quick else rounds
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        clients = stack.enter_context(_clients(folder))
+        sdk = SDKS[provider]
+        clients = stack.enter_context(_clients(folder, sdk))
         conversation = Conversation(TURNS, block_bytes=BLOCK_BYTES)
-        calls = {name: Action(run=_call(client), prepare=_requests()) for name, client in clients.items()}
+        calls = {name: Action(run=sdk.call(client), prepare=_requests(sdk)) for name, client in clients.items()}
         times = alternated(calls, rounds=rounds)
         tokens, blocks = conversation.tokens, conversation.blocks
     bare = times["bare"]
@@ -53,36 +57,74 @@ def measure(*, rounds: int = ROUNDS, quick: bool = False) -> Result:
     rows = tuple((name, time * 1e3, (time - bare) / bare) for name, time in times.items())
     broken = [] if added <= BOUND else [f"wrap adds {added:.0%} to the bare SDK's time, and {BOUND:.0%} is the bound"]
     return Result(
-        figure=f"wrap adds {added:.0%} to the {bare * 1e3:.1f} ms that the SDK takes by itself.",
-        inputs={"rounds": rounds, "tokens": tokens, "blocks": blocks, "client": "anthropic.Anthropic, JSON replies"},
+        figure=f"wrap adds {added:.0%} to the {bare * 1e3:.1f} ms that the {provider} SDK takes by itself.",
+        inputs={"rounds": rounds, "tokens": tokens, "blocks": blocks, "client": sdk.name},
         n=rounds,
         tables=(
             Table(
-                title="CPU time of one call",
+                title=TITLE if provider == "anthropic" else f"{TITLE}, {provider}",
                 columns=("client", "ms", "beyond bare"),
                 rows=rows,
-                notes=(
-                    "no store: wrapped, with recording switched off",
-                    "the SDK's copy: what any middleware pays that changes a body as the SDK proposes; ours does not",
-                ),
+                notes=("no store: wrapped, with recording switched off", *sdk.notes),
             ),
         ),
         broken=tuple(broken),
     )
 
 
-def _requests() -> Callable[[], dict[str, Any]]:
+class Sdk(NamedTuple):
+    """One vendor's SDK, and what else of it is measured."""
+
+    name: str
+    connect: Callable[[str], Any]
+    """A bare client for a server at a URL."""
+    others: Callable[[Any], dict[str, Any]]
+    """Clients derived from the bare one, to compare ours with."""
+    call: Callable[[Any], Callable[[Any], object]]
+    """The call that a client is measured by."""
+    form: Callable[[dict[str, Any]], dict[str, Any]]
+    """A request of a conversation in the SDK's form."""
+    platform: str | None
+    """What to call the server, where its host does not tell."""
+    notes: tuple[str, ...] = ()
+
+
+def _requests(sdk: Sdk) -> Callable[[], dict[str, Any]]:
     """A conversation's requests one after another, from somewhat below to somewhat above the length meant."""
     conversation = Conversation(TURNS - 23, block_bytes=BLOCK_BYTES)
-    return lambda: dict(conversation.grow())
-
-
-def _call(client: Any) -> Callable[[Any], object]:
-    return lambda body: client.messages.create(**body)
+    return lambda: sdk.form(dict(conversation.grow()))
 
 
 @contextmanager
-def _clients(folder: Path) -> Iterator[dict[str, Any]]:
+def _clients(folder: Path, sdk: Sdk) -> Iterator[dict[str, Any]]:
+    server = subprocess.Popen([sys.executable, str(SERVER)], stdout=subprocess.PIPE)
+    assert server.stdout is not None
+    bare = sdk.connect(f"http://127.0.0.1:{int(server.stdout.readline())}")
+    try:
+        with (
+            Accel(Policy(store=StorePolicy(path=folder / "trace.db"))) as recording,
+            Accel(Policy(store=StorePolicy(enabled=False))) as forgetting,
+        ):
+            yield {
+                "bare": bare,
+                **sdk.others(bare),
+                "wrapped": recording.wrap(bare, platform=sdk.platform),
+                "no store": forgetting.wrap(bare, platform=sdk.platform),
+            }
+    finally:
+        bare.close()
+        server.terminate()
+        server.wait()
+        server.stdout.close()
+
+
+def _claude(url: str) -> Any:
+    import anthropic
+
+    return anthropic.Anthropic(api_key="none", base_url=url, max_retries=0)
+
+
+def _middleware(bare: Any) -> dict[str, Any]:
     import anthropic
 
     class Nothing(anthropic.Middleware):
@@ -93,24 +135,31 @@ def _clients(folder: Path) -> Iterator[dict[str, Any]]:
         def handle(self, request: Any, call_next: Any) -> Any:
             return call_next(request.copy(body={**request.json}))
 
-    server = subprocess.Popen([sys.executable, str(SERVER)], stdout=subprocess.PIPE)
-    assert server.stdout is not None
-    port = int(server.stdout.readline())
-    bare = anthropic.Anthropic(api_key="none", base_url=f"http://127.0.0.1:{port}", max_retries=0)
-    try:
-        with (
-            Accel(Policy(store=StorePolicy(path=folder / "trace.db"))) as recording,
-            Accel(Policy(store=StorePolicy(enabled=False))) as forgetting,
-        ):
-            yield {
-                "bare": bare,
-                "empty middleware": bare.with_middleware(Nothing()),
-                "the SDK's copy": bare.with_middleware(Copies()),
-                "wrapped": recording.wrap(bare),
-                "no store": forgetting.wrap(bare),
-            }
-    finally:
-        bare.close()
-        server.terminate()
-        server.wait()
-        server.stdout.close()
+    return {"empty middleware": bare.with_middleware(Nothing()), "the SDK's copy": bare.with_middleware(Copies())}
+
+
+def _gpt(url: str) -> Any:
+    import openai
+
+    return openai.OpenAI(api_key="none", base_url=f"{url}/v1", max_retries=0)
+
+
+SDKS = {
+    "anthropic": Sdk(
+        name="anthropic.Anthropic, JSON replies",
+        connect=_claude,
+        others=_middleware,
+        call=lambda client: lambda body: client.messages.create(**body),
+        form=lambda body: body,
+        platform=None,
+        notes=("the SDK's copy: what any middleware pays that changes a body as the SDK proposes; ours does not",),
+    ),
+    "openai": Sdk(
+        name="openai.OpenAI, Chat Completions, JSON replies",
+        connect=_gpt,
+        others=lambda bare: {},
+        call=lambda client: lambda body: client.chat.completions.create(**body),
+        form=chat_of,
+        platform="api",
+    ),
+}

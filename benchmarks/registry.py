@@ -26,7 +26,7 @@ import click
 Cell = str | int | float | None
 """None is shown as n/a."""
 
-_LIBRARIES = ("orjson", "click", "rich", "genai-prices", "anthropic")
+_LIBRARIES = ("orjson", "click", "rich", "genai-prices", "anthropic", "openai")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

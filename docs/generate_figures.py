@@ -39,7 +39,14 @@ FORMS = {
     "7-minute pause": "one pause longer than an entry lives",
 }
 
-UNITS = {"cache": "situation", "planner": "round", "overhead": "round", "memory": "session", "logs": "round"}
+UNITS = {
+    "cache": "situation",
+    "planner": "round",
+    "overhead": "round",
+    "overhead openai": "round",
+    "memory": "session",
+    "logs": "round",
+}
 """What `n` counts: one of them."""
 
 SIMPLE = ("none", "automatic", "tail", "tools+system+tail 5m", "tools+system+tail 1h")
@@ -76,6 +83,11 @@ SECTIONS = {
         "One wrapped call",
         "`overhead`: CPU time of the whole process for one `messages.create`.\n"
         "*beyond bare*: how much more than with the bare client, as a share of that.",
+    ),
+    "CPU time of one call, openai": (
+        "One wrapped call of the OpenAI SDK",
+        "`overhead --provider openai`: the same for one `chat.completions.create`.\n"
+        "That SDK checks every message against its types, which is most of what it takes.",
     ),
     "Bytes a block, of sessions one after another": (
         "Memory of an open session",
