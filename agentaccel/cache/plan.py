@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from agentaccel.cache.ledger import Mark
-from agentaccel.cache.marks import before_last_reply, new_tail
+from agentaccel.cache.marks import before_last_reply, marks_of, new_tail
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.weigh import (
     Candidate,
@@ -49,20 +49,35 @@ def plan(prefix: Prefixes, view: View) -> CachePlan:
     if prompt.implicit and own:
         choice = min(choice, _choice(without_own(scene), room + 1, None), key=lambda one: round(one.cost, 6))
     scene, chosen = choice.scene, choice.chosen
+    moved = _moved(prefix) if own and not facts.top_level_marker else ()
     off = prompt.implicit and choice.room > room
     reasons = _remarks(scene, choice.candidates, chosen, choice.room)
     return CachePlan(
         wire=facts.wire,
         mark=facts.mark,
         markers=tuple(
-            [Marker(path=_path(prefix, one.at), ttl=one.mark.ttl, reason=one.reason, ours=True) for one in chosen]
+            [
+                *(Marker(path=_path(prefix, one.at), ttl=one.mark.ttl, reason=one.reason, ours=True) for one in chosen),
+                *moved,
+            ]
         ),
-        without=tuple(own) if off else (),
+        without=tuple(own) if off or (own and not facts.top_level_marker) else (),
         options=facts.implicit_off if off else {},
         reasons=(*([_switched_off(scene)] if off else ()), *reasons),
         expected=expected_bill(scene, chosen),
         saving=bare - choice.cost,
     )
+
+
+def _moved(prefix: Prefixes) -> tuple[Marker, ...]:
+    """The request's own top-level marker as one on the block that it stands for, where none is there yet."""
+    prompt = prefix.prompt
+    *others, top = prompt.markers
+    path = _path(prefix, marks_of(prefix, (top,))[0].at)
+    if any(marker.path == path for marker in others):
+        return ()
+    reason = "the request's own marker, on its last block: this platform takes none at the top level"
+    return (Marker(path=path, ttl=top.ttl, reason=reason, ours=True),)
 
 
 class _Choice(NamedTuple):

@@ -56,8 +56,8 @@ def _placed(
     if any(later > earlier for earlier, later in pairwise(known)):
         yield "a longer lifetime comes after a shorter one"
     if top is not None:
-        if not facts.top_level_marker:
-            yield "a top-level marker is not known on this platform"
         last = next((segment.path for segment in reversed(segments) if segment.markable), None)
+        if not facts.top_level_marker and last is None:
+            yield "a top-level marker is not known on this platform, and no block can carry it"
         if any(marker.path == last and marker.ttl != top.ttl for marker in markers[:-1]):
             yield "the last block and the request ask for different lifetimes"
