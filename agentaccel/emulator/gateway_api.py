@@ -85,12 +85,13 @@ class GatewayApi:
             headers=call.headers,
             raw=call.body,
             wire="chat",
+            strict=False,
             resolve=lambda model: None,
             api_keys=self._behaviour.api_keys,
             refused=self._behaviour.refused_fields,
         )
         skipped = self._behaviour.skipped_checks | {"model_is_known"}
-        if (found := objection(candidate, skipped, strict=False)) is not None:
+        if (found := objection(candidate, skipped)) is not None:
             return _refused(call, found[1].status, found[1].message, check=found[0])
         delayed = call.fault if call.goes_wrong("slow_first_token") else None
         headers = {**call.headers, "anthropic-version": "2023-06-01"}

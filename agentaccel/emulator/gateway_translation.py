@@ -44,7 +44,9 @@ def _parameters(body: Json) -> dict[str, Any]:
     names = ("temperature", "top_p", "top_k", "cache_control")
     parameters: dict[str, Any] = {name: body[name] for name in names if body.get(name) is not None}
     if body.get("tools"):
-        parameters["tools"] = [_tool(tool["function"]) for tool in body["tools"] if tool["type"] == "function"]
+        parameters["tools"] = [
+            _tool(tool["function"]) for tool in body["tools"] if tool.get("type", "function") == "function"
+        ]
         if body.get("tool_choice") is not None:
             parameters["tool_choice"] = _choice(body["tool_choice"])
         if body.get("parallel_tool_calls") is False:

@@ -108,6 +108,7 @@ class OpenAiApi:
             headers=call.headers,
             raw=call.body,
             wire=place.wire,
+            strict=self._host.strict,
             resolve=lambda model: self._served_facts(model, place.wire),
             deployment=place.name if place.operation == "chat" and place.name else None,
             api_keys=self._behaviour.api_keys,
@@ -123,7 +124,7 @@ class OpenAiApi:
             # Such a server serves what it has loaded, whatever its name, and many ask for no key.
             skipped |= {"model_is_known"} if self._model is None else set()
             skipped |= {"authentication"} if self._behaviour.api_keys is None else set()
-        if (found := objection(candidate, skipped, strict=self._host.strict)) is not None:
+        if (found := objection(candidate, skipped)) is not None:
             return refused(call, found[1], check=found[0])
         return self._read(call, candidate, place, workspace, script)
 
@@ -222,8 +223,9 @@ class OpenAiApi:
         extra: dict[str, object] = {}
         if (name := conversation_of(request.body)) is not None:
             extra["conversation"] = {"id": name}
+        extra["prompt_cache_retention"] = request.body.get("prompt_cache_retention") or "24h"
         if request.facts is None or request.facts.physics != "breakpoints":
-            return extra | {"prompt_cache_retention": request.body.get("prompt_cache_retention") or "24h"}
+            return extra
         options = request.body.get("prompt_cache_options") or {}
         compared = options.get("comparison_response_id")
         applied = {"mode": options.get("mode", "implicit"), "ttl": options.get("ttl", request.facts.ttls[0].label)}

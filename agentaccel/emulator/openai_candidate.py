@@ -45,6 +45,8 @@ class Candidate:
     """chat or responses."""
     resolve: Callable[[str], CacheFacts | None]
     """The facts of a model that is served, or None."""
+    strict: bool = True
+    """Whether what is unknown is refused, as OpenAI does; most servers that speak its API ignore it."""
     deployment: str | None = None
     """The deployment that the path names, which stands for the model."""
     api_keys: frozenset[str] | None = None

@@ -52,7 +52,8 @@ def item_shapes(request: Candidate) -> Problem | None:
 def _content(request: Candidate, item: Mapping[str, Any], path: str) -> Problem | None:
     content = item.get("content")
     if content is None:
-        silent = item["role"] == "assistant" and (item.get("tool_calls") or item.get("refusal") or "content" in item)
+        instead = ("tool_calls", "function_call", "audio", "refusal")
+        silent = item["role"] == "assistant" and ("content" in item or any(item.get(name) for name in instead))
         return None if silent and request.wire == "chat" else missing(f"{path}.content")
     if not isinstance(content, (str, list)):
         return wrong_type(f"{path}.content", "a string or an array", content)
@@ -67,7 +68,7 @@ def part_shapes(request: Candidate) -> Problem | None:
         if "type" not in found.part:
             return missing(f"{found.path}.type")
         kind = found.part["type"]
-        if kind not in _PARTS[request.wire]:
+        if not isinstance(kind, str) or (request.strict and kind not in _PARTS[request.wire]):
             return wrong_value(f"{found.path}.type", kind, _PARTS[request.wire])
         if kind in TEXTS and not isinstance(found.part.get(TEXTS[kind]), str):
             return missing(f"{found.path}.{TEXTS[kind]}")
@@ -80,11 +81,11 @@ def tool_shapes(request: Candidate) -> Problem | None:
         path = f"tools[{number}]"
         if not isinstance(tool, dict):
             return wrong_type(path, "an object", tool)
-        if "type" not in tool:
+        if "type" not in tool and request.strict:
             return missing(f"{path}.type")
-        if "cache_control" in tool:
+        if "cache_control" in tool and request.strict:
             return unknown(f"{path}.cache_control")
-        if tool["type"] == "function":
+        if tool.get("type", "function") == "function":
             function = tool.get("function") if request.wire == "chat" else tool
             place = f"{path}.function" if request.wire == "chat" else path
             if not isinstance(function, dict):
@@ -226,9 +227,9 @@ _LENIENT = frozenset({"known_fields", "foreign_markers", "cache_options", "break
 """Checks that servers which only speak the API leave out: they ignore what they do not know."""
 
 
-def objection(request: Candidate, skipped: frozenset[str], *, strict: bool) -> tuple[str, Problem] | None:
-    """The first check that objects, by name, and its problem; a server that is not `strict` ignores unknown fields."""
-    skipped = skipped if strict else skipped | _LENIENT
+def objection(request: Candidate, skipped: frozenset[str]) -> tuple[str, Problem] | None:
+    """The first check that objects, by name, and its problem; checks named in `skipped` are left out."""
+    skipped = skipped if request.strict else skipped | _LENIENT
     for check in CHECKS[request.wire]:
         if check.name not in skipped and (problem := check.objection(request)) is not None:
             return check.name, problem

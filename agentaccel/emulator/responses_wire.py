@@ -20,6 +20,8 @@ Json = Mapping[str, Any]
 Event = tuple[dict[str, object], float]
 
 _ECHOED: Mapping[str, object] = {
+    "frequency_penalty": 0.0,
+    "presence_penalty": 0.0,
     "instructions": None,
     "max_output_tokens": None,
     "max_tool_calls": None,
@@ -144,8 +146,7 @@ def _inside(item: Json) -> Iterator[dict[str, object]]:
     if item["type"] == "function_call":
         for piece in in_pieces(item["arguments"]):
             yield {"type": "response.function_call_arguments.delta", "delta": piece}
-        done = {"type": "response.function_call_arguments.done", "arguments": item["arguments"]}
-        yield {**done, "name": item["name"]}
+        yield {"type": "response.function_call_arguments.done", "arguments": item["arguments"]}
     elif item["type"] == "reasoning":
         for number, part in enumerate(item["summary"]):
             yield from _part("reasoning_summary", {"summary_index": number}, part, {})
