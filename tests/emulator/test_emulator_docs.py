@@ -23,7 +23,7 @@ def snippets(language):
     return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 
-@pytest.mark.parametrize("code", snippets("python"), ids=["server", "core"])
+@pytest.mark.parametrize("code", snippets("python"), ids=["server", "openai", "core"])
 def test_the_python_of_the_page_runs(code):
     """Every snippet asserts what it shows."""
     exec(compile(code, str(PAGE), "exec"), {})
