@@ -17,9 +17,9 @@ from agentaccel.cache.settle import settle
 from agentaccel.cache.state import Head, State, head_of
 from agentaccel.cache.weigh import View
 from agentaccel.errors import ConfigError, UnknownModel
-from agentaccel.facts import CacheFacts, cache_facts, platforms
+from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, platforms
 from agentaccel.prompt.drift import compare
-from agentaccel.providers.anthropic import decode
+from agentaccel.providers import dialect, wire_of
 from agentaccel.types import CachePlan, Drift, Request, Usage, show_path
 
 
@@ -40,12 +40,15 @@ class Explanation:
         expected = self.plan.expected
         return {
             "model": self.prefix.prompt.model,
+            "provider": self.facts.provider,
             "platform": self.facts.platform,
             "minimum_tokens": self.facts.min_tokens,
             "segments": len(self.prefix.prompt.segments),
             "held_by_provider": self.prefix.prompt.held or None,
             "illegal_as_written": list(self.prefix.prompt.illegal),
             "kept": [{"at": show_path(m.path), "ttl": m.ttl} for m in self.prefix.prompt.markers],
+            "switched_off": [{"at": show_path(m.path), "ttl": m.ttl} for m in self.plan.without],
+            "options": dict(self.plan.options),
             "markers": [{"at": show_path(m.path), "ttl": m.ttl, "reason": m.reason} for m in self.plan.markers],
             "reasons": list(self.plan.reasons),
             "expected": None
@@ -62,31 +65,51 @@ class Explanation:
 
 
 def explain(
-    request: Request, previous: Request | None = None, *, platform: str = "api", gap: float = 10.0
+    request: Request,
+    previous: Request | None = None,
+    *,
+    provider: str | None = None,
+    platform: str = "api",
+    gap: float = 10.0,
 ) -> Explanation:
     """What would be added to `request`, sent `gap` seconds after `previous` with nothing else known.
 
-    Raises `UnknownModel` for a model without facts, `ConfigError` for a platform that is not known.
+    Without a `provider` it is the one that `platform` or the model's name belongs to. Raises `UnknownModel` for a model
+    without facts, `ConfigError` for a provider or platform that is not known.
     """
-    if platform not in platforms("anthropic"):
-        raise ConfigError(f"platform is {platform!r}; known are {', '.join(platforms('anthropic'))}")
     model = str(request.get("model", ""))
-    facts = cache_facts(model, platform=platform)
+    provider = _provider(model, platform) if provider is None else provider
+    if provider == "":
+        known = ", ".join(dict.fromkeys(name for one in PROVIDERS for name in platforms(one)))
+        raise ConfigError(f"platform is {platform!r}; known are {known}")
+    if provider not in PROVIDERS:
+        raise ConfigError(f"provider is {provider!r}; known are {', '.join(PROVIDERS)}")
+    if platform not in platforms(provider):
+        raise ConfigError(f"platform is {platform!r}; known are {', '.join(platforms(provider))}")
+    wire = wire_of(provider, request)
+    facts = cache_facts(model, provider=provider, platform=platform, wire=wire)
     if facts is None:
         raise UnknownModel(model)
-    prefix = prefixes(decode(request, facts, place=("anthropic", platform)), facts)
+    decode = dialect(wire).decode
+    prefix = prefixes(decode(request, facts, place=(provider, platform)), facts)
     state, head, drift = State(), None, None
     if previous is not None:
-        before = prefixes(decode(previous, facts, place=("anthropic", platform)), facts)
+        before = prefixes(decode(previous, facts, place=(provider, platform)), facts)
         state, head = _answered(before)
         drift = compare(previous, request, before.prompt, prefix.prompt, facts)
     observed = observe(state, head, prefix, gap)
     beliefs = Beliefs().after((*_seen(state), *observed.stability))
     made = plan(prefix, View(state=state, beliefs=beliefs, now=gap, cut=observed.cut))
     if made.expected is not None:
-        card = price_card("anthropic", model, input_tokens=round(made.expected.total))
+        card = price_card(provider, model, input_tokens=round(made.expected.total), platform=platform)
         made = replace(made, expected_cost=expected_cost(card, made.expected))
     return Explanation(facts=facts, prefix=prefix, plan=made, drift=drift, compared=previous is not None)
+
+
+def _provider(model: str, platform: str) -> str:
+    """Whose `platform` or `model` that is: the first that knows it."""
+    at = [name for name in PROVIDERS if platform in platforms(name)]
+    return next((name for name in at if cache_facts(model, provider=name, platform=platform) is not None), (*at, "")[0])
 
 
 def _answered(prefix: Prefixes) -> tuple[State, Head]:
@@ -97,12 +120,12 @@ def _answered(prefix: Prefixes) -> tuple[State, Head]:
     write = {label: round(tokens) for label, tokens in expected.write.items()} if expected is not None else {}
     sent = Sent(
         prefix=prefix,
-        marks=marks_of(prefix, (*prefix.prompt.markers, *made.markers)),
+        marks=marks_of(prefix, (*(m for m in prefix.prompt.markers if m not in made.without), *made.markers)),
         written_marks=marks_of(prefix, prefix.prompt.markers),
         started=0.0,
         visible=0.0,
         usage=Usage(input=total, read=0, write=write),
-        ours=bool(made.markers),
+        ours=bool(made.markers or made.without),
     )
     state = settle(State(), None, sent, Observed((), {}, 0)).state
     return state, head_of(prefix, started=0.0, tokens=total, message_id=None)

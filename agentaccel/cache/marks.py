@@ -22,7 +22,8 @@ def marks_of(prefix: Prefixes, markers: Sequence[Marker]) -> tuple[Mark, ...]:
     """
     facts, prompt = prefix.facts, prefix.prompt
     if facts.physics == "automatic":
-        return (Mark(len(prefix.hashes) - 1, facts.ttls[0].label, own=True),) if prefix.hashes else ()
+        label = next((marker.ttl for marker in markers if not marker.path), facts.ttls[0].label)
+        return (Mark(len(prefix.hashes) - 1, label, own=True),) if prefix.hashes else ()
     marks: list[Mark] = []
     for marker in markers:
         own = not marker.path and facts.physics == "breakpoints"

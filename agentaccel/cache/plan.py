@@ -215,8 +215,9 @@ def _remarks(scene: Scene, candidates: Sequence[Candidate], chosen: Sequence[Can
     """Why there are not more markers."""
     facts = scene.facts
     remarks: list[str] = []
-    if scene.existing:
-        remarks.append(f"{len(scene.existing)} marker(s) of the request kept; room for {max(room, 0)} more")
+    kept = [mark for mark in scene.existing if not mark.own]
+    if kept:
+        remarks.append(f"{len(kept)} marker(s) of the request kept; room for {max(room, 0)} more")
     if not candidates and not scene.existing:
         total = scene.tokens(len(scene.prefix.hashes) - 1)
         short = f"about {total:.0f} tokens, below the minimum of {facts.min_tokens}"

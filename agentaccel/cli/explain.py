@@ -19,10 +19,13 @@ from agentaccel.errors import TraceError
 @click.argument(
     "previous_file", metavar="[PREVIOUS.json]", required=False, type=click.Path(path_type=Path, dir_okay=False)
 )
-@click.option("--platform", default="api", show_default=True, help="api, bedrock, vertex, foundry or aws.")
+@click.option("--provider", help="anthropic, openai or compatible; by default what platform and model say.")
+@click.option("--platform", default="api", show_default=True, help="api, bedrock, vertex, azure, openrouter, vllm, …")
 @click.option("--gap", default=10.0, show_default=True, help="Seconds between the two requests.")
 @click.option("--json", "as_json", is_flag=True, help="Print the explanation as JSON.")
-def explain_command(request_file: Path, previous_file: Path | None, platform: str, gap: float, as_json: bool) -> None:
+def explain_command(
+    request_file: Path, previous_file: Path | None, provider: str | None, platform: str, gap: float, as_json: bool
+) -> None:
     """Show what would be added to REQUEST.json, why, and what it is expected to cost.
 
     With PREVIOUS.json, the request before it in the same conversation: also where the two prompts first differ, and the
@@ -31,7 +34,7 @@ def explain_command(request_file: Path, previous_file: Path | None, platform: st
     from agentaccel.explain import explain
 
     previous = _load(previous_file) if previous_file is not None else None
-    explanation = explain(_load(request_file), previous, platform=platform, gap=gap)
+    explanation = explain(_load(request_file), previous, provider=provider, platform=platform, gap=gap)
     if as_json:
         click.echo(json.dumps(explanation.as_json(), indent=2))
     else:
@@ -48,6 +51,6 @@ def _load(path: Path) -> dict[str, Any]:
         raise TraceError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise TraceError(f"{path} is not JSON: {error}") from error
-    if not isinstance(value, dict) or "messages" not in value:
-        raise TraceError(f"{path} is not a request body: expected an object with 'messages'")
+    if not isinstance(value, dict) or not ("messages" in value or "input" in value):
+        raise TraceError(f"{path} is not a request body: expected an object with 'messages' or 'input'")
     return value

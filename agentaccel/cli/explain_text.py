@@ -34,11 +34,13 @@ def _facts(it: Explanation, say: Say) -> None:
     facts = it.facts
     kind = " (family's cautious figures)" if facts.family else ""
     say(f"[bold]{_safe(it.prefix.prompt.model)}[/bold] on {facts.platform}{kind}")
-    say(
-        f"caches prefixes of {facts.min_tokens} tokens or more, at most {facts.max_markers} markers, "
-        f"reads at {facts.read:g} of the input price",
-        2,
-    )
+    how = {
+        "markers": f"caches prefixes of {facts.min_tokens} tokens or more, at most {facts.max_markers} markers",
+        "breakpoints": f"caches prefixes of {facts.min_tokens} tokens or more, also where nobody asks; "
+        f"writes at most {facts.max_markers} breakpoints",
+        "automatic": f"keeps every prefix of {facts.min_tokens} tokens or more by itself",
+    }
+    say(f"{how[facts.physics]}, reads at {facts.read:g} of the input price", 2)
     say(f"source: {facts.source.what}, {facts.source.date}", 2)
 
 
@@ -46,7 +48,10 @@ def _plan(it: Explanation, say: Say) -> None:
     say("")
     say("[bold]Markers[/bold]")
     for marker in it.prefix.prompt.markers:
-        say(f"{_safe(show_path(marker.path) or 'top level')}  {marker.ttl}  yours, kept", 2)
+        own = it.facts.physics == "breakpoints" and not marker.path
+        place = "the provider's own breakpoint" if own else _safe(show_path(marker.path) or "top level")
+        kept = "switched off" if own and marker in it.plan.without else "kept" if own else "yours, kept"
+        say(f"{place}  {marker.ttl}  {'yours, moved' if marker in it.plan.without and not own else kept}", 2)
     for marker in it.plan.markers:
         say(f"[green]+[/green] {_safe(show_path(marker.path) or 'top level')}  {marker.ttl}", 2)
         say(_safe(marker.reason), 4)

@@ -33,6 +33,11 @@ class ReplyTap(Protocol):
     @property
     def message_id(self) -> str | None: ...
     @property
+    def model(self) -> str | None:
+        """The model that answers, as the reply names it."""
+        ...
+
+    @property
     def complete(self) -> bool:
         """True once the reply ended in the way the protocol ends one."""
         ...

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Mapping
 from sys import intern
 from typing import Any, TypeGuard
@@ -42,15 +44,49 @@ def text_or_none(value: Any) -> str | None:
 
 
 def loaded(data: bytes) -> dict[str, Any] | None:
-    """The JSON object that `data` holds; None where it holds anything else.
+    """The JSON object that `data` holds, quickly; None where it holds anything else. For what we read, such as usage.
 
-    Strict: NaN and infinities, which `json.loads` takes, are no JSON.
+    Integers beyond 64 bits come back as floats: what is handed on to a tool is read by `exactly`.
     """
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
+        return exactly(data)  # a lone surrogate is JSON to the SDKs and not to orjson
+    return value if isinstance(value, dict) else None
+
+
+def exactly(text: str | bytes) -> dict[str, Any] | None:
+    """The JSON object that `text` holds with every value as `json.loads` has it, as loops do; None for anything else.
+
+    Strict: NaN and infinities, which `json.loads` takes, are no JSON.
+
+    >>> exactly('{"id": 18446744073709551617}'), exactly('{"x": NaN}')
+    ({'id': 18446744073709551617}, None)
+    """
+    try:
+        value = _EXACT.decode(text if isinstance(text, str) else text.decode())
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(constant)
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError(digits)
+    return value
+
+
+_EXACT = json.JSONDecoder(parse_constant=_refused, parse_float=_finite)
+
+
+def name_or_none(value: Any) -> str | None:
+    """`value` as `name_of` has it, where it is a string."""
+    return (value if value.isascii() else name_of(value)) if isinstance(value, str) else None
 
 
 def changed_at(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:

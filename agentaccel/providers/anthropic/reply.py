@@ -14,7 +14,7 @@ from typing import Any
 
 from agentaccel.providers.anthropic.edit import DEFAULT_TTL
 from agentaccel.providers.sse import SseParser
-from agentaccel.providers.values import loaded, text_or_none
+from agentaccel.providers.values import exactly, loaded, name_of, name_or_none
 from agentaccel.types import ToolCall, Usage
 
 _SPLIT_PREFIX, _SPLIT_SUFFIX = "ephemeral_", "_input_tokens"
@@ -80,7 +80,7 @@ class ReplyTap:
     def diagnosis(self) -> str | None:
         """The type of the provider's reason for a missed prefix, where it was asked for one."""
         reason = self.diagnostics.get("cache_miss_reason") if self.diagnostics is not None else None
-        return str(reason.get("type")) if isinstance(reason, Mapping) else None
+        return name_of(reason.get("type")) if isinstance(reason, Mapping) else None
 
     @property
     def usage(self) -> Usage:
@@ -101,7 +101,7 @@ class ReplyTap:
         """The bytes have ended: read the body where it was not streamed."""
         if self.streamed:
             return
-        body = loaded(b"".join(self._body))
+        body = exactly(b"".join(self._body))  # it holds what tools are called with
         self._body.clear()
         if body is None or body.get("type") == "error":
             return
@@ -114,7 +114,9 @@ class ReplyTap:
                 and block.get("type") == "tool_use"
                 and isinstance(block.get("input"), Mapping)
             ):
-                yield ToolCall(name=str(block.get("name")), arguments=block["input"], id=text_or_none(block.get("id")))
+                yield ToolCall(
+                    name=name_of(block.get("name")), arguments=block["input"], id=name_or_none(block.get("id"))
+                )
 
     def _event(self, name: str, event: dict[str, Any]) -> Iterator[ToolCall]:
         match event.get("type") or name:
@@ -127,12 +129,12 @@ class ReplyTap:
                 self._take_usage(event.get("usage"))
                 delta = event.get("delta")
                 if isinstance(delta, Mapping):
-                    self.stop = text_or_none(delta.get("stop_reason")) or self.stop
+                    self.stop = name_or_none(delta.get("stop_reason")) or self.stop
             case "message_stop":
                 self.complete = True
             case "error":
                 error = event.get("error")
-                self.error = str(error.get("type")) if isinstance(error, Mapping) else "error"
+                self.error = name_of(error.get("type")) if isinstance(error, Mapping) else "error"
 
     def _block(self, kind: str, event: dict[str, Any]) -> Iterator[ToolCall]:
         """Arguments of tool calls arrive in pieces and are read once, when the block has closed."""
@@ -142,21 +144,21 @@ class ReplyTap:
         if kind == "content_block_start":
             block = event.get("content_block")
             if isinstance(block, Mapping) and block.get("type") == "tool_use":
-                self._open[index] = (text_or_none(block.get("id")), str(block.get("name")), [])
+                self._open[index] = (name_or_none(block.get("id")), name_of(block.get("name")), [])
         elif kind == "content_block_delta":
             delta, call = event.get("delta"), self._open.get(index)
             if call is not None and isinstance(delta, Mapping) and delta.get("type") == "input_json_delta":
                 call[2].append(str(delta.get("partial_json", "")))
         elif (closed := self._open.pop(index, None)) is not None:
             # A tool without arguments sends no delta that holds anything.
-            arguments = loaded("".join(closed[2]).encode("utf-8", "surrogatepass") or b"{}")
+            arguments = exactly("".join(closed[2]) or "{}")
             if arguments is not None:
                 yield ToolCall(name=closed[1], arguments=arguments, id=closed[0])
 
     def _message(self, message: Mapping[str, Any]) -> None:
-        self.message_id = text_or_none(message.get("id"))
-        self.model = text_or_none(message.get("model"))
-        self.stop = text_or_none(message.get("stop_reason")) or self.stop
+        self.message_id = name_or_none(message.get("id"))
+        self.model = name_or_none(message.get("model"))
+        self.stop = name_or_none(message.get("stop_reason")) or self.stop
         if isinstance(message.get("diagnostics"), Mapping):
             self.diagnostics = message["diagnostics"]
         self._take_usage(message.get("usage"))

@@ -135,9 +135,15 @@ def opening(messages: Sequence[Any]) -> int:
 
 
 def own_breakpoint(request: Request, facts: CacheFacts | None) -> Marker | None:
-    """The breakpoint that the provider sets by itself; None where it sets none, or was told not to."""
-    if facts is None or facts.physics != "breakpoints":
+    """The breakpoint that the provider sets by itself; None where it sets none, or was told not to.
+
+    Where every prefix is kept, the lifetime that the sender asked for, if there is one.
+    """
+    if facts is None or facts.physics == "markers":
         return None
+    if facts.physics == "automatic":
+        kept = request.get("prompt_cache_retention")
+        return Marker(path=(), ttl=kept) if isinstance(kept, str) and facts.ttl(kept) is not None else None
     options = request.get(OPTIONS)
     options = options if is_object(options) else {}
     if options.get("mode") == "explicit":
@@ -145,10 +151,11 @@ def own_breakpoint(request: Request, facts: CacheFacts | None) -> Marker | None:
     return Marker(path=(), ttl=ttl_label(options, facts))
 
 
-def says_mode(request: Request) -> bool:
-    """Whether the sender said in so many words whether the provider is to set a breakpoint."""
+def may_switch(request: Request, facts: CacheFacts | None) -> bool:
+    """Whether the provider sets a breakpoint by itself because the request does not say whether it should."""
     options = request.get(OPTIONS)
-    return is_object(options) and options.get("mode") is not None
+    told = is_object(options) and options.get("mode") is not None
+    return facts is not None and facts.physics == "breakpoints" and not told
 
 
 def parameters_of(request: Request, key: bytes, apart: frozenset[str], split: frozenset[str]) -> dict[str, bytes]:

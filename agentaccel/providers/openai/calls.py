@@ -10,35 +10,36 @@ import re
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
-from agentaccel.providers.values import loaded
+from agentaccel.providers.values import exactly
 from agentaccel.types import ToolCall
 
 _OUTSIDE = re.compile(r'["{}\[\]]')
 _INSIDE = re.compile(r'["\\]')
 
 
+Slot = tuple[Hashable, Hashable]
+"""Where the protocol says that a call stands: in which choice, and where in it."""
+
+
 @dataclass(slots=True)
 class Closing:
-    """Tells when a JSON value that arrives in pieces has closed.
+    """Tells where a JSON value that arrives in pieces closes.
 
     >>> closing = Closing()
-    >>> closing.feed('{"a": "}'), closing.feed('"'), closing.feed('}')
-    (False, False, True)
+    >>> closing.feed('{"a": "}'), closing.feed('"'), closing.feed('} {')
+    (None, None, 1)
     """
 
     _depth: int = 0
     _inside: bool = False
     _escaped: bool = False
 
-    def feed(self, text: str) -> bool:
-        """Whether the value has closed within the pieces so far."""
-        at, closed = 0, False
+    def feed(self, text: str) -> int | None:
+        """How far into `text` the value reaches; None where it goes on behind it."""
+        at = 0
         if self._escaped and text:
             at, self._escaped = 1, False
-        while True:
-            found = (_INSIDE if self._inside else _OUTSIDE).search(text, at)
-            if found is None:
-                return closed
+        while (found := (_INSIDE if self._inside else _OUTSIDE).search(text, at)) is not None:
             at, sign = found.end(), found.group()
             if self._inside:
                 if sign == '"':
@@ -53,7 +54,9 @@ class Closing:
                 self._depth += 1
             else:
                 self._depth -= 1
-                closed = closed or self._depth == 0
+                if self._depth == 0:
+                    return at
+        return None
 
 
 @dataclass(slots=True)
@@ -70,10 +73,10 @@ class _Open:
 class OpenCalls:
     """The tool calls of one reply, by the slot that its protocol knows them under."""
 
-    _open: dict[Hashable, _Open] = field(default_factory=dict)
-    _told: set[Hashable] = field(default_factory=set)
+    _open: dict[Slot, _Open] = field(default_factory=dict)
+    _told: set[Slot] = field(default_factory=set)
 
-    def start(self, slot: Hashable, id_: str | None, name: str, *, plain: bool = False) -> None:
+    def start(self, slot: Slot, id_: str | None, name: str, *, plain: bool = False) -> None:
         """A call begins, or more of its name has come; what repeats itself is the same."""
         call = self._open.get(slot)
         if call is None:
@@ -84,35 +87,39 @@ class OpenCalls:
         if name and name != call.name:
             call.name += name
 
-    def delta(self, slot: Hashable, text: str) -> Iterator[ToolCall]:
-        """More of its arguments; yields the call where they have closed."""
+    def delta(self, slot: Slot, text: str) -> Iterator[ToolCall]:
+        """More of its arguments; yields the call where they have closed, whatever comes behind."""
         call = self._open.get(slot)
         if call is None or not text:
             return
-        call.pieces.append(text)
-        if not call.plain and call.closing.feed(text):
+        end = None if call.plain else call.closing.feed(text)
+        call.pieces.append(text if end is None else text[:end])
+        if end is not None:
             yield from self.stop(slot)
 
-    def stop(self, slot: Hashable, whole: str | None = None) -> Iterator[ToolCall]:
+    def stop(self, slot: Slot, whole: str | None = None) -> Iterator[ToolCall]:
         """The protocol says that the call has ended; `whole` is its input where it says that as well."""
         call = self._open.pop(slot, None)
         if call is None:
             return
         self._told.add(slot)
-        text = "".join(call.pieces) if whole is None else whole
-        yield from call_of(call.id, call.name, text, plain=call.plain)
+        yield from call_of(call.id, call.name, whole or "".join(call.pieces), plain=call.plain)
 
-    def stop_all(self, but: Hashable = None) -> Iterator[ToolCall]:
-        """Every call has ended, or every one but one."""
-        for slot in [slot for slot in self._open if slot != but]:
-            yield from self.stop(slot)
+    def end(self, choice: Hashable = None, *, cut: bool) -> Iterator[ToolCall]:
+        """A choice has ended, or all of them, and so has every call of it.
 
-    def told(self, slot: Hashable) -> bool:
-        return slot in self._told
+        Where it was `cut`, nobody knows how what is still open would have gone on: it is no call.
+        """
+        for slot in [slot for slot in self._open if choice is None or slot[0] == choice]:
+            if cut:
+                del self._open[slot]
+                self._told.add(slot)
+            else:
+                yield from self.stop(slot)
 
 
 def call_of(id_: str | None, name: str, text: str, *, plain: bool) -> Iterator[ToolCall]:
     """The call with that input; none where it was cut or is no JSON object: the real call decides then."""
-    arguments = {"input": text} if plain else loaded(text.encode("utf-8", "surrogatepass") or b"{}")
+    arguments = {"input": text} if plain else exactly(text or "{}")
     if arguments is not None:
         yield ToolCall(name=name, arguments=arguments, id=id_)

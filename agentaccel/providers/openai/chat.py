@@ -16,10 +16,10 @@ from agentaccel.providers.openai.blocks import (
     OPTIONS,
     BlockReader,
     head_of_message,
+    may_switch,
     opening,
     own_breakpoint,
     parameters_of,
-    says_mode,
     tools_of,
 )
 from agentaccel.providers.parts import PartMemory, read_parts
@@ -106,7 +106,7 @@ def decode(
         markers=read.markers,
         messages=len(messages) - first,
         opening=first,
-        implicit=own is not None and not says_mode(request),
+        implicit=may_switch(request, facts),
         stream=request.get("stream") is True,
         stretches=read.stretches,
         illegal=illegal(facts, parts, own, options=request.get(OPTIONS), top=request.get("cache_control")),

@@ -17,10 +17,10 @@ from agentaccel.providers.openai.blocks import (
     PLAIN,
     BlockReader,
     head_of_message,
+    may_switch,
     opening,
     own_breakpoint,
     parameters_of,
-    says_mode,
 )
 from agentaccel.providers.parts import PartMemory, read_parts
 from agentaccel.providers.values import is_object, items, name_of, word
@@ -136,7 +136,7 @@ def decode(
         markers=read.markers,
         messages=len(messages) - first,
         opening=first,
-        implicit=own is not None and not says_mode(request),
+        implicit=may_switch(request, facts),
         stream=request.get("stream") is True,
         held=held,
         stretches=read.stretches,

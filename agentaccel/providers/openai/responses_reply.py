@@ -10,15 +10,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentaccel.providers.openai.calls import call_of
+from agentaccel.providers.openai.calls import Slot, call_of
 from agentaccel.providers.openai.tap import Tap
-from agentaccel.providers.values import is_object, items, text_or_none
+from agentaccel.providers.values import is_object, items, name_of, name_or_none, text_or_none
 from agentaccel.types import ToolCall
 
 _INPUT = {"function_call": "arguments", "custom_tool_call": "input"}
 """Items that ask the caller to run a tool, and where their input stands."""
 
 _TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
+_CUT = "incomplete"
+"""The status of a call whose input is not whole."""
 
 
 @dataclass(slots=True)
@@ -26,46 +28,66 @@ class ResponsesTap(Tap):
     """Watches one response go by. `stop` is its status."""
 
     def event(self, kind: str, event: Mapping[str, Any]) -> Iterator[ToolCall]:
-        slot, item = event.get("output_index"), event.get("item")
+        slot, item = _slot(event), _call(event.get("item"))
         match kind:
-            case "response.output_item.added" if is_object(item) and item.get("type") in _INPUT:
-                plain = item["type"] == "custom_tool_call"
-                self.calls.start(slot, text_or_none(item.get("call_id")), str(item.get("name") or ""), plain=plain)
+            case "response.output_item.added" if item is not None:
+                self._start(slot, item)
             case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
                 yield from self.calls.delta(slot, text_or_none(event.get("delta")) or "")
             case "response.function_call_arguments.done":
                 yield from self.calls.stop(slot, text_or_none(event.get("arguments")))
             case "response.custom_tool_call_input.done":
                 yield from self.calls.stop(slot, text_or_none(event.get("input")))
-            case "response.output_item.done" if is_object(item) and item.get("type") in _INPUT:
-                if not self.calls.told(slot):
-                    self.calls.start(slot, text_or_none(item.get("call_id")), str(item.get("name") or ""))
-                    yield from self.calls.stop(slot, text_or_none(item.get(_INPUT[item["type"]])))
+            case "response.output_item.done" if item is not None and item.get("status") != _CUT:
+                self._start(slot, item)
+                yield from self.calls.stop(slot, text_or_none(item.get(_INPUT[item["type"]])))
             case "error":
-                self.error = str(event.get("code") or "error")
+                self.error = name_of(event.get("code") or "error")
             case _ if is_object(event.get("response")):
                 self._response(event["response"])
                 if kind in _TERMINAL:
-                    yield from self.calls.stop_all()
-                    self.complete = True
+                    yield from self.calls.end(cut=kind != "response.completed")
+                    self.complete = self.error is None
 
     def whole(self, body: Mapping[str, Any]) -> Iterator[ToolCall]:
         self._response(body)
-        self.complete = isinstance(body.get("output"), list)
-        for item in items(body.get("output")):
-            if is_object(item) and item.get("type") in _INPUT:
+        self.complete = isinstance(body.get("output"), list) and self.error is None
+        for item in map(_call, items(body.get("output"))):
+            if item is not None and item.get("status") != _CUT:
                 text = text_or_none(item.get(_INPUT[item["type"]])) or ""
-                plain = item["type"] == "custom_tool_call"
-                yield from call_of(text_or_none(item.get("call_id")), str(item.get("name") or ""), text, plain=plain)
+                yield from call_of(*_named(item), text, plain=_plain(item))
 
-    def ended(self) -> Iterator[ToolCall]:
-        yield from self.calls.stop_all()
+    def _start(self, slot: Slot, item: Mapping[str, Any]) -> None:
+        self.calls.start(slot, *_named(item), plain=_plain(item))
 
     def _response(self, response: Mapping[str, Any]) -> None:
         self.take_name(response)
         self.take_usage(response.get("usage"))
-        self.stop = text_or_none(response.get("status")) or self.stop
+        self.stop = name_or_none(response.get("status")) or self.stop
         self.take_error(response.get("error"))
         diagnosis = response.get("prompt_cache_diagnostics")
         if is_object(diagnosis):
-            self.diagnosis = text_or_none(diagnosis.get("reason") or diagnosis.get("type"))
+            self.diagnosis = name_or_none(diagnosis.get("reason") or diagnosis.get("type"))
+
+
+def _slot(event: Mapping[str, Any]) -> Slot:
+    """Where in the output an event belongs; some servers say it by the item's id alone."""
+    item = event.get("item")
+    for place in (event.get("output_index"), event.get("item_id"), item.get("id") if is_object(item) else None):
+        if isinstance(place, int | str):
+            return 0, place
+    return 0, None
+
+
+def _call(item: Any) -> Mapping[str, Any] | None:
+    """`item` where it asks the caller to run a tool."""
+    kind = item.get("type") if is_object(item) else None
+    return item if isinstance(kind, str) and kind in _INPUT else None
+
+
+def _named(item: Mapping[str, Any]) -> tuple[str | None, str]:
+    return name_or_none(item.get("call_id")), name_of(item.get("name") or "")
+
+
+def _plain(item: Mapping[str, Any]) -> bool:
+    return bool(item["type"] == "custom_tool_call")

@@ -9,7 +9,7 @@ from typing import Any
 from agentaccel.providers.openai.calls import OpenCalls
 from agentaccel.providers.openai.usage import usage_of
 from agentaccel.providers.sse import SseParser
-from agentaccel.providers.values import is_object, loaded, text_or_none
+from agentaccel.providers.values import is_object, loaded, name_of, name_or_none
 from agentaccel.types import ToolCall, Usage
 
 
@@ -50,9 +50,8 @@ class Tap:
             self._body.append(chunk)
             return
         for name, data in self._events.feed(chunk):
-            if data == b"[DONE]":
-                yield from self.ended()
-                self.complete = self.error is None
+            if data.startswith(b"[DONE]"):
+                yield from self.done()
                 continue
             event = loaded(data)
             if event is not None:
@@ -62,7 +61,7 @@ class Tap:
     def finish(self) -> Iterator[ToolCall]:
         """The bytes have ended: read the body where it was not streamed."""
         if self.streamed:
-            yield from self.ended()
+            self.ended()
             return
         body = loaded(b"".join(self._body))
         self._body.clear()
@@ -78,21 +77,24 @@ class Tap:
         """A reply that was not streamed."""
         raise NotImplementedError
 
-    def ended(self) -> Iterator[ToolCall]:
-        """The stream has said, or shown, that it is over."""
-        raise NotImplementedError
+    def done(self) -> Iterator[ToolCall]:
+        """The stream has said that it is over."""
+        yield from ()
+
+    def ended(self) -> None:
+        """No more bytes of the stream will come."""
 
     def take_error(self, error: Any) -> None:
         """An error object, or the text that some servers have in its place."""
         if is_object(error):
-            self.error = str(error.get("type") or error.get("code") or "error")
+            self.error = name_of(error.get("type") or error.get("code") or "error")
         elif error:
             self.error = "error"
 
     def take_name(self, message: Mapping[str, Any]) -> None:
         """The reply's id and model, as far as it says them."""
-        self.message_id = text_or_none(message.get("id")) or self.message_id
-        self.model = text_or_none(message.get("model")) or self.model
+        self.message_id = name_or_none(message.get("id")) or self.message_id
+        self.model = name_or_none(message.get("model")) or self.model
 
     def take_usage(self, usage: Any) -> None:
         """The last usage that is there counts."""
