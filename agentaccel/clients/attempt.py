@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import json
 import logging
 from collections.abc import Callable
 from typing import Any
 
 from agentaccel.clients.hiding import hiding_usage
+from agentaccel.clients.refusal import RefusalWatch
 from agentaccel.clients.watch import ReplyWatch, watched
 from agentaccel.session import Composer
 from agentaccel.turn import Command, Failed, Finished, Send, Started, Turn, Wait
@@ -82,7 +82,7 @@ class Attempt:
             if http is None:
                 self._end(lambda now: Failed(at=now, error="answered without a response"))
             elif not http.is_success:
-                self._end(lambda now: Failed(at=now, status=http.status_code, error=_error_type(http)))
+                self._watch_refusal(http)
             else:
                 return self._watch_body(http)
         except Exception:
@@ -102,6 +102,15 @@ class Attempt:
         else:
             http.stream = watched(http.stream, watch)
         return hiding_usage(http) if self._turn.hides_usage else http
+
+    def _watch_refusal(self, http: Any) -> None:
+        watch = RefusalWatch(self._turn, self._composer.clock, http, strict=self._composer.policy.strict)
+        if not (http.is_stream_consumed or http.is_closed):
+            http.stream = watched(http.stream, watch)
+            return
+        with contextlib.suppress(RuntimeError):  # closed before it was read
+            watch.decoded(http.content)
+        watch.end("read")
 
     def _end(self, event: Callable[[float], Failed | Finished]) -> None:
         try:
@@ -140,14 +149,3 @@ class _Plain:
 
     def get(self, key: str, default: str) -> str:
         return default if key == "content-encoding" else str(self._headers.get(key, default))
-
-
-def _error_type(http: Any) -> str | None:
-    """The provider's name for the error, where its body is at hand; never its text."""
-    if not (http.is_stream_consumed or http.is_closed):
-        return None
-    try:
-        error = json.loads(http.content).get("error")
-    except (ValueError, AttributeError, RuntimeError):  # not JSON, not an object, or closed before it was read
-        return None
-    return str(error.get("type")) if isinstance(error, dict) else None

@@ -36,8 +36,7 @@ class ReplyWatch:
         self._tap: ReplyTap = dialect(turn.wire).tap("event-stream" in kind or _AMAZON in kind)
         self._decode = decoder(headers.get("content-encoding", ""))
         if self._decode is not None and _AMAZON in kind:
-            plain, frames = self._decode, EventStream()
-            self._decode = lambda data: frames.decompress(plain(data))
+            self._decode = _Frames(self._decode).decompress
         self._blind = self._decode is None
         """What the reply says cannot be read here; its times can."""
 
@@ -98,6 +97,24 @@ class ReplyWatch:
             log.exception("agentaccel: could not record a reply")
 
 
+class _Frames:
+    """Amazon's frames as events. Behind a corrupt one there is nothing to read: its reader is the one to complain."""
+
+    def __init__(self, decode: Callable[[bytes], bytes]) -> None:
+        self._decode, self._frames = decode, EventStream()
+        self._corrupt = False
+
+    def decompress(self, raw: bytes) -> bytes:
+        data = self._decode(raw)
+        if self._corrupt:
+            return b""
+        try:
+            return self._frames.decompress(data)
+        except ValueError:
+            self._corrupt = True
+            return b""
+
+
 _AMAZON = "vnd.amazon.eventstream"
 """The content type of Bedrock's streams."""
 
@@ -149,7 +166,14 @@ class _Deflate:
         return self._zlib.decompress(data)  # type: ignore[no-any-return]
 
 
-def watched(stream: Any, watch: ReplyWatch) -> Any:
+class Watch(Protocol):
+    """Who is told what passes through a stream."""
+
+    def chunk(self, raw: bytes) -> None: ...
+    def end(self, how: Literal["read", "closed", "cancelled", "failed"], error: str | None = None) -> None: ...
+
+
+def watched(stream: Any, watch: Watch) -> Any:
     """`stream` of httpx or httpx2, of the same kind (sync, async or both), reporting what passes through it."""
     module = sys.modules[http_library(stream)]
     sync, both = isinstance(stream, module.SyncByteStream), isinstance(stream, module.AsyncByteStream)
@@ -175,7 +199,7 @@ def _stream_class(module: Any, is_sync: bool, is_async: bool) -> Any:
 class _Watched:
     """A stream of bytes and who watches it."""
 
-    def __init__(self, stream: Any, watch: ReplyWatch) -> None:
+    def __init__(self, stream: Any, watch: Watch) -> None:
         self._stream, self._watch = stream, watch
 
     def __getattr__(self, name: str) -> Any:

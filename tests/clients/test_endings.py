@@ -92,7 +92,7 @@ ENDINGS: dict[str, tuple[Reply, bool, tuple[str, int | None, str | None, int | N
     "json that is none": (Reply([b"<html>"]), False, ("failed", None, "reply ended early", None)),
     "json of another kind": (Reply([b"[1, 2]"]), False, ("failed", None, "reply ended early", None)),
     "400": (Reply([ERROR_BODY], status=400), False, ("failed", 400, "invalid_request_error", None)),
-    "400 of a stream": (Reply([ERROR_BODY], status=400), True, ("failed", 400, None, None)),
+    "400 of a stream": (Reply([ERROR_BODY], status=400), True, ("failed", 400, "invalid_request_error", None)),
     "413 that is no json": (Reply([b"<html>"], status=413), False, ("failed", 413, None, None)),
     "connection refused": (
         Reply([], before=httpx2.ConnectError("refused")),
