@@ -10,13 +10,14 @@ import functools
 import re
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from agentaccel.clients.watch import decoder, http_library
 from agentaccel.providers.values import loaded
 
-_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_END = re.compile(rb"\n\n|\n\r\n?|\r\r\n?")
+"""Two ends of line in a row, of which each is LF, CRLF or CR."""
 
 
 @dataclass(slots=True)
@@ -30,27 +31,30 @@ class UsageFilter:
     b'data: [DONE]\\n\\n'
     """
 
-    _held: bytes = b""
+    _held: bytearray = field(default_factory=bytearray)
     _searched: int = 0
     """Up to where the held bytes are known to hold no end of an event."""
 
     def feed(self, chunk: bytes) -> bytes:
-        held = self._held + chunk if self._held else chunk
+        held = self._held
+        held += chunk
         passed: list[bytes] = []
         start, at = 0, self._searched
         while (end := _END.search(held, at)) is not None:
-            event = held[start : end.end()]
+            if end.end() == len(held) and held.endswith(b"\r"):
+                break  # a LF may follow that belongs to it
+            event = bytes(held[start : end.end()])
             if not _is_usage(event):
                 passed.append(event)
             start = at = end.end()
-        self._held = held[start:]
-        self._searched = max(len(self._held) - 3, 0)
+        del held[:start]
+        self._searched = max(len(held) - 3, 0)
         return b"".join(passed)
 
     def rest(self) -> bytes:
         """What came after the last whole event."""
-        held, self._held, self._searched = self._held, b"", 0
-        return held
+        held, self._held, self._searched = bytes(self._held), bytearray(), 0
+        return b"" if _END.search(held) and _is_usage(held) else held
 
 
 def _is_usage(event: bytes) -> bool:

@@ -12,7 +12,7 @@ import base64
 import binascii
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import orjson
 
@@ -32,29 +32,34 @@ _SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 class EventStream:
     """Feed it bytes; it gives what has come whole as server-sent events."""
 
-    _held: bytes = b""
+    _held: bytearray = field(default_factory=bytearray)
 
     def decompress(self, chunk: bytes) -> bytes:
         """The events that have come whole by now. Raises ValueError for bytes that are no event stream."""
-        return b"".join(b"data: " + event + b"\n\n" for event in self._events(chunk))
+        return b"".join(map(_as_sse, self._events(chunk)))
 
     def _events(self, chunk: bytes) -> Iterator[bytes]:
-        self._held += chunk
+        held = self._held
+        held += chunk
         start = 0
-        while len(self._held) - start >= _PRELUDE:
-            length, headers, crc = (int.from_bytes(self._held[start + i : start + i + 4]) for i in (0, 4, 8))
-            if crc != zlib.crc32(self._held[start : start + 8]) or not _PRELUDE + headers + _CRC <= length <= _MOST:
+        while len(held) - start >= _PRELUDE:
+            length, headers, crc = (int.from_bytes(held[start + i : start + i + 4]) for i in (0, 4, 8))
+            if crc != zlib.crc32(held[start : start + 8]) or not _PRELUDE + headers + _CRC <= length <= _MOST:
                 raise ValueError("not a frame of an event stream")
-            if len(self._held) - start < length:
+            if len(held) - start < length:
                 break
-            frame = self._held[start : start + length]
+            frame = bytes(held[start : start + length])
             start += length
             if int.from_bytes(frame[-_CRC:]) != zlib.crc32(frame[:-_CRC]):
                 raise ValueError("a frame of the event stream is corrupt")
             event = _event(frame[_PRELUDE : _PRELUDE + headers], frame[_PRELUDE + headers : -_CRC])
             if event is not None:
                 yield event
-        self._held = self._held[start:]
+        del held[:start]
+
+
+def _as_sse(event: bytes) -> bytes:
+    return b"".join(b"data: " + line + b"\n" for line in event.splitlines()) + b"\n"
 
 
 def _event(headers: bytes, payload: bytes) -> bytes | None:

@@ -22,6 +22,12 @@ OPTIONS = "prompt_cache_options"
 PLAIN = b"\x00"
 """Between what a message adds and a block's bytes."""
 
+MORE = b"\x01"
+"""Before the bytes of a block that goes on its message: two messages are another prompt than one of two blocks."""
+
+_TEXTS = frozenset({"text", "input_text"})
+"""Types of block that are nothing without their text."""
+
 FIRST = frozenset({"system", "developer"})
 """Roles of the messages that a conversation may begin with and that every request of an agent shares."""
 
@@ -34,8 +40,8 @@ class BlockReader(Gathering):
 
     def tools(self, tools: Sequence[Any]) -> None:
         for index, tool in enumerate(tools):
-            function = tool.get("function") if is_object(tool) else None
-            named = function if is_object(function) else tool
+            inner = (tool.get("function"), tool.get("custom")) if is_object(tool) else ()
+            named = next(filter(is_object, inner), tool)
             name = name_of(named.get("name") or "") if is_object(named) else ""
             kind = word(tool.get("type") or "function") if is_object(tool) else "opaque"
             self.block(("tools", ("tools", index), ""), tool, PLAIN, kind, name=name)
@@ -64,19 +70,19 @@ class BlockReader(Gathering):
             Segment(level, path, kind, role, name, hash_.digest(), max(len(data) + media, 0), markable)
         )
 
-    def text(self, place: tuple[Level, Path, str], text: str, kind: str, head: bytes) -> None:
+    def text(self, place: tuple[Level, Path, str], text: str, kind: str, head: bytes, *, markers: bool = True) -> None:
         """A string and the text block that it stands for are one prompt: they have one hash."""
-        self.block(place, {"type": kind, "text": text}, head, kind, markable=self.can_mark(kind, text))
+        self.block(place, {"type": kind, "text": text}, head, kind, markable=markers and self.can_mark(kind, text))
 
-    def parts(self, place: tuple[Level, Path, str], parts: Sequence[Any], head: bytes, plain: bytes) -> None:
-        """The parts of a message's content, which stands at `place`."""
+    def parts(self, place: tuple[Level, Path, str], parts: Sequence[Any], head: bytes, *, markers: bool = True) -> None:
+        """The parts of a message's content, which stands at `place`, where the message may carry `markers`."""
         level, path, role = place
         for index, part in enumerate(parts):
             kind = word(part.get("type") or "opaque") if is_object(part) else "opaque"
-            text = part.get("text", "-") if is_object(part) else ""
-            markable = role != "assistant" and self.can_mark(kind, text) and self._unmarked_so_far(part)
+            text = part.get("text", "" if kind in _TEXTS else "-") if is_object(part) else ""
+            markable = markers and self.can_mark(kind, text) and self._unmarked_so_far(part)
             self.block((level, (*path, index), role), part, head, kind, markable=markable)
-            head = plain
+            head = MORE
 
     def can_mark(self, kind: str, text: Any) -> bool:
         """Whether a block of this `kind` may carry a marker; an empty or blank one never does."""
@@ -111,13 +117,15 @@ def _blank(text: str) -> bool:
     return text == "" or text.isspace()
 
 
-def head_of_message(role: str, message: Mapping[str, Any], known: frozenset[str]) -> tuple[bytes, bytes]:
-    """What a message adds before its first block, and before each of the others: its role, and what it says besides."""
-    plain = role.encode("utf-8", "replace") + PLAIN
-    if known.issuperset(message):
-        return plain, plain
+def head_of_message(role: str, message: Mapping[str, Any], known: frozenset[str]) -> bytes:
+    """What a message adds before its first block: its role, and what it says besides."""
     rest = {name: value for name, value in message.items() if name not in known and name not in MARKS}
-    return (wire_bytes([role, rest]) + PLAIN if rest else plain), plain
+    return wire_bytes([role, rest]) + PLAIN if rest else head_of_role(role)
+
+
+def head_of_role(role: str) -> bytes:
+    """What a message adds that says nothing besides its role."""
+    return role.encode("utf-8", "replace") + PLAIN
 
 
 def ttl_label(mark: Any, facts: CacheFacts | None) -> str:
@@ -129,7 +137,8 @@ def ttl_label(mark: Any, facts: CacheFacts | None) -> str:
 def opening(messages: Sequence[Any]) -> int:
     """How many messages at the start are the operator's."""
     for index, message in enumerate(messages):
-        if not is_object(message) or message.get("role") not in FIRST:
+        role = message.get("role") if is_object(message) else None
+        if not isinstance(role, str) or role not in FIRST:
             return index
     return len(messages)
 
@@ -173,5 +182,5 @@ def parameters_of(request: Request, key: bytes, apart: frozenset[str], split: fr
 
 
 def tools_of(request: Request) -> Sequence[Any]:
-    """The tools, in the form of today or of 2023."""
-    return items(request.get("tools")) or items(request.get("functions"))
+    """The tools, in the form of today and in that of 2023."""
+    return [*items(request.get("tools")), *items(request.get("functions"))]

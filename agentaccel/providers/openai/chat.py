@@ -13,9 +13,11 @@ from typing import Any
 from agentaccel.facts import CacheFacts, Level
 from agentaccel.providers.legality import illegal
 from agentaccel.providers.openai.blocks import (
+    MORE,
     OPTIONS,
     BlockReader,
     head_of_message,
+    head_of_role,
     may_switch,
     opening,
     own_breakpoint,
@@ -27,6 +29,8 @@ from agentaccel.providers.values import is_object, items, name_of, word
 from agentaccel.types import Prompt, Request
 
 _KNOWN = frozenset({"role", "content", "tool_calls"})
+_NO_PARTS = frozenset({"assistant", "function"})
+"""Roles whose messages have no parts that a marker may stand on."""
 _APART = frozenset({"messages", "tools", "functions", "model", OPTIONS, "cache_control"})
 _SPLIT = frozenset[str]()
 
@@ -47,27 +51,21 @@ class ChatReader(BlockReader):
                 self.block((level, ("messages", index), ""), message, b"", "opaque")
                 continue
             role = word(message.get("role", ""))
-            head, plain = head_of_message(role, message, _KNOWN)
+            head = head_of_message(role, message, _KNOWN)
             content, calls = message.get("content"), items(message.get("tool_calls"))
+            place = (level, ("messages", index, "content"), role)
             if isinstance(content, str) and (content or not calls):
-                place = (level, ("messages", index, "content"), role)
-                self.block(
-                    place,
-                    {"type": "text", "text": content},
-                    head,
-                    "text",
-                    markable=role not in ("assistant", "function") and self.can_mark("text", content),
-                )
-                head = plain
+                self.text(place, content, "text", head, markers=role not in _NO_PARTS)
+                head = MORE
             elif items(content):
-                self.parts((level, ("messages", index, "content"), role), items(content), head, plain)
-                head = plain
+                self.parts(place, items(content), head, markers=role not in _NO_PARTS)
+                head = MORE
             elif not calls:
                 # No content to speak of, and yet a part of the prompt: its role and its other fields count.
-                self.block((level, ("messages", index), role), message, plain, "opaque")
-            for place_, call in enumerate(calls):
-                self._call((level, ("messages", index, "tool_calls", place_), role), call, head)
-                head = plain
+                self.block((level, ("messages", index), role), message, head_of_role(role), "opaque")
+            for at, call in enumerate(calls):
+                self._call((level, ("messages", index, "tool_calls", at), role), call, head)
+                head = MORE
 
     def _call(self, place: tuple[Level, tuple[str | int, ...], str], call: Any, head: bytes) -> None:
         kind = word(call.get("type") or "function") if is_object(call) else "opaque"

@@ -17,6 +17,7 @@ from agentaccel.providers.openai.blocks import (
     PLAIN,
     BlockReader,
     head_of_message,
+    head_of_role,
     may_switch,
     opening,
     own_breakpoint,
@@ -28,6 +29,8 @@ from agentaccel.types import Prompt, Request
 
 _MESSAGE = frozenset({"type", "role", "content"})
 _RESULT = frozenset({"type", "output"})
+_OF_PARTS = frozenset({"function_call_output", "custom_tool_call_output"})
+"""Results that may be a list of parts; those of the provider's own tools are text or an object, and stay so."""
 _APART = frozenset({"input", "instructions", "tools", "model", OPTIONS, "cache_control"})
 _SPLIT = frozenset({"text", "reasoning"})
 _OPERATOR = frozenset({"item_reference", "additional_tools", "configuration_update", "compaction_trigger"})
@@ -53,11 +56,7 @@ class ItemReader(BlockReader):
 
     def _items(self, messages: Sequence[Any], start: int, level: Level) -> None:
         for index, item in enumerate(messages, start):
-            if isinstance(item, str) and start == 0 and level == "messages" and len(messages) == 1:
-                # The whole input is one string. It stands for a user's message, and no part of it can be marked.
-                self.block((level, ("input",), "user"), {"type": "input_text", "text": item}, _USER, "input_text")
-            else:
-                self._item(item, ("input", index), level)
+            self._item(item, ("input", index), level)
 
     def _item(self, item: Any, path: tuple[str, int], level: Level) -> None:
         if not is_object(item):
@@ -66,11 +65,13 @@ class ItemReader(BlockReader):
         kind = word(item.get("type") or "message")
         role = _role(kind, item)
         if kind == "message":
-            head, plain = head_of_message(role, item, _MESSAGE)
-            self._content(item.get("content"), (level, (*path, "content"), role), head, plain, item)
+            head = head_of_message(role, item, _MESSAGE)
+            markers = role != "assistant"
+            self._content(item.get("content"), (level, (*path, "content"), role), head, item, markers=markers)
         elif kind.endswith("_call_output") and "output" in item:
-            head, plain = head_of_message(kind, item, _RESULT)
-            self._content(item["output"], (level, (*path, "output"), role), head, plain, item)
+            head = head_of_message(kind, item, _RESULT)
+            markers = kind in _OF_PARTS
+            self._content(item["output"], (level, (*path, "output"), role), head, item, markers=markers)
         else:
             name = name_of(item.get("name") or "")
             self.block((level, path, role), item, b"", "tool_call" if kind.endswith("_call") else kind, name=name)
@@ -80,20 +81,17 @@ class ItemReader(BlockReader):
         content: Any,
         place: tuple[Level, tuple[str | int, ...], str],
         head: bytes,
-        plain: bytes,
         item: Mapping[str, Any],
+        *,
+        markers: bool,
     ) -> None:
         level, path, role = place
         if isinstance(content, str):
-            kind = "output_text" if role == "assistant" else "input_text"
-            self.text(place, content, kind, head)
+            self.text(place, content, "output_text" if role == "assistant" else "input_text", head, markers=markers)
         elif items(content):
-            self.parts(place, items(content), head, plain)
+            self.parts(place, items(content), head, markers=markers)
         else:
-            self.block((level, path[:-1], role), item, plain, "opaque")
-
-
-_USER = b"user" + PLAIN
+            self.block((level, path[:-1], role), item, head_of_role(role), "opaque")
 
 
 def _role(kind: str, item: Mapping[str, Any]) -> str:
@@ -115,7 +113,7 @@ def decode(
 ) -> Prompt:
     """Read `request`, hashing its segments under `key`; without facts nothing is markable. As for Chat Completions."""
     given = request.get("input")
-    messages = [given] if isinstance(given, str) else items(given)
+    messages = [{"role": "user", "content": given}] if isinstance(given, str) else items(given)
     first = opening(messages)
     instructions = request.get("instructions")
     before = (instructions, messages[:first]) if instructions is not None or first else None
@@ -127,11 +125,14 @@ def decode(
     if is_object(options) and options.get("prewarm"):
         held = "prewarm request"
     read = parts.gathered(own)
+    segments = read.segments
+    if isinstance(given, str):  # it stands for a user's message, and no part of it can be marked
+        segments = (*segments[:-1], segments[-1]._replace(path=("input",), markable=False))
     return Prompt(
         provider=place[0],
         platform=place[1],
         model=name_of(model or request.get("model", "")),
-        segments=read.segments,
+        segments=segments,
         parameters=parameters_of(request, key, _APART, _SPLIT),
         markers=read.markers,
         messages=len(messages) - first,
