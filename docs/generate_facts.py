@@ -22,9 +22,11 @@ Everything that agentaccel knows about models, platforms and prices is data with
 A name that is not listed gets the most cautious figures of its family;
 a name without a family gets no marker at all, until `Policy(aliases=…)` maps it to a known one.
 Figures marked *inferred* were concluded, not read.
+
+# Claude
 """
 
-PRIORS = """## Priors of the planner
+PRIORS = """# Priors of the planner
 
 What is believed before a workload has taught better, stated on {date}. Stated, not measured.
 
@@ -57,7 +59,7 @@ def page() -> str:
     """The whole page."""
     data = table(PROVIDER)
     parts = [HEAD, _models(data), _platforms(data), _rules(data), _parameters(data), _markable(data), _tokens(data)]
-    return "\n".join([*parts, _priors(), _sources(data)])
+    return "\n".join([*parts, _sources(data), *_openai(table("openai")), *_compatible(table("compatible")), _priors()])
 
 
 def _facts(model: str, platform: str = "api") -> CacheFacts:
@@ -147,6 +149,76 @@ def _tokens(data: Mapping[str, Any]) -> str:
     prices = "Prices come from the `genai-prices` package. What it lacks, in USD per million tokens:"
     header = ("model", "input", "output", "source")
     return f"## Tokens\n\n{text}\n\n{grid(('what', 'figure'), rows)}\n## Prices\n\n{prices}\n\n{grid(header, gaps)}"
+
+
+def _openai(data: Mapping[str, Any]) -> Iterable[str]:
+    """OpenAI's own models and platforms."""
+
+    def row(shown: str, raw: Mapping[str, Any]) -> Sequence[object]:
+        generation = data["generations"][raw["generation"]]
+        kept = "breakpoints" if generation["physics"] == "breakpoints" else "every prefix"
+        inferred = " (inferred)" if raw.get("inferred") else ""
+        step = raw.get("step", generation["step"])
+        return (shown, kept, f"{raw['read']:g}", f"{step:,}", f"{raw['source']}{inferred}")
+
+    models = [row(", ".join(f"`{one}`" for one in raw["match"]), raw) for raw in data["models"]]
+    models += [row(f"any other `{raw['prefix']}…`", raw) for raw in data["families"]]
+    rules = [
+        (
+            f"{name}: lifetime `{ttl['label']}`",
+            f"{ttl['seconds']:,} s, written at {ttl['write']:g} times input",
+            ttl["source"],
+        )
+        for name, generation in data["generations"].items()
+        for ttl in generation["ttls"]
+    ]
+    rules += [
+        ("shortest cached prefix, tokens", f"{data['rules']['min_tokens']:,}", data["rules"]["source"]),
+        ("breakpoints written by one request", data["rules"]["max_markers"], data["rules"]["source"]),
+        ("message endings looked up beside breakpoints", data["rules"]["lookback"], data["rules"]["source"]),
+        ("breakpoints, Chat Completions", _named(data["wires"]["chat"]["blocks"]), data["wires"]["chat"]["source"]),
+        ("breakpoints, Responses", _named(data["wires"]["responses"]["blocks"]), data["wires"]["responses"]["source"]),
+    ]
+    yield (
+        "# OpenAI\n\n*Breakpoints*: the provider writes at the end of the latest message unless it is told not to, and "
+        "where a request has a breakpoint.\n*Every prefix*: it keeps everything, at no charge, and counts reads in steps.\n\n"
+        + grid(("model", "kept", "read price, times input", "step, tokens", "source"), models)
+    )
+    yield grid(("rule", "figure", "source"), rules)
+    places = [
+        (
+            f"`{name}`: {raw['name']}",
+            _named(raw["clients"]),
+            "no" if raw.get("controls") is False else "yes",
+            raw["source"],
+        )
+        for name, raw in data["platforms"].items()
+    ]
+    yield grid(("platform", "client classes", "cache fields added", "source"), places)
+    yield _sources(data)
+
+
+def _compatible(data: Mapping[str, Any]) -> Iterable[str]:
+    """Servers and gateways."""
+    rows = []
+    for name, raw in data["platforms"].items():
+        known = raw.get("known", True)
+        added = [raw[field] for field in ("session_field", "key_field") if field in raw]
+        added += ["cache_control"] if raw.get("upstream") else []
+        least = f"{raw.get('min_tokens', data['rules']['min_tokens']):,}" if known else "n/a"
+        step = f"{raw.get('step', data['rules']['step'])}" if known else "n/a"
+        hosts = _named(raw["hosts"]) or "named by you"
+        rows.append((f"`{name}`: {raw['name']}", hosts, least, step, _named(added) or "nothing", raw["source"]))
+    yield (
+        "# Servers and gateways\n\n"
+        "What is not known of a platform is not used; *n/a*: nothing is believed of its cache.\n\n"
+        + grid(("platform", "hosts", "shortest prefix, tokens", "step, tokens", "added", "source"), rows)
+    )
+    yield _sources(data)
+
+
+def _named(names: Iterable[str]) -> str:
+    return ", ".join(f"`{one}`" for one in names)
 
 
 def _priors() -> str:

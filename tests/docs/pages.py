@@ -219,6 +219,8 @@ def surroundings() -> Iterator[None]:
             "XDG_DATA_HOME": f"{folder}/data",
             "ANTHROPIC_BASE_URL": server.url,
             "ANTHROPIC_API_KEY": "any",
+            "OPENAI_BASE_URL": f"{server.url}/v1",
+            "OPENAI_API_KEY": "any",
             "COLUMNS": "80",
         }
         with _environment(settings):
