@@ -52,7 +52,8 @@ def output_items(completion: Completion) -> list[dict[str, Any]]:
         name = f"{completion.id}_{place}"
         if block["type"] == "thinking":
             summary = [{"type": "summary_text", "text": block["thinking"]}]
-            items.append({"id": f"rs_{name}", "type": "reasoning", "summary": summary})
+            sealed = f"encrypted_{name}"
+            items.append({"id": f"rs_{name}", "type": "reasoning", "summary": summary, "encrypted_content": sealed})
         elif block["type"] == "text":
             part = {"type": "output_text", "annotations": [], "logprobs": [], "text": block["text"]}
             message = {"id": f"msg_{name}", "type": "message", "status": "completed", "role": "assistant"}

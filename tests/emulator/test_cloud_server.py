@@ -308,13 +308,29 @@ def test_a_call_that_is_not_answered_times_out(client_of, model):
         assert server.log[0].status == 0
 
 
-def test_foundry_finds_its_messages_api_below_the_same_prefix():
-    """Where the host would tell, the platform that was chosen does."""
-    provider = Emulator(platform="foundry", behaviour=EXACTLY)
-    headers = {"api-key": "k", "x-api-key": "k", "anthropic-version": "2026-10-21"}
-    body = {**ASK, "model": "claude-opus-4-6", "cache_control": {"type": "ephemeral"}}
-    request = HttpRequest(method="POST", path="/anthropic/v1/messages", headers=headers, body=json.dumps(body).encode())
-    assert provider.handle(request, 0.0).status == 200
+def test_foundry_is_chosen_by_platform():
+    """Where the host would tell, the platform does; the prefix is that of Bedrock's newer endpoint, too."""
+    ask = {**ASK, "model": "claude-sonnet-5"}
+    with (
+        serve(Emulator(platform="foundry", behaviour=EXACTLY)) as server,
+        anthropic.AnthropicFoundry(base_url=f"{server.url}/anthropic", api_key="key", max_retries=0) as client,
+    ):
+        usages = [client.messages.create(**ask).usage for _ in range(2)]
+        assert usages[1].cache_read_input_tokens == usages[0].cache_creation_input_tokens == 2000
+        with pytest.raises(anthropic.BadRequestError, match="diagnostics"):
+            client.messages.create(**ask, diagnostics={"previous_message_id": None})
+
+
+def test_the_claude_platform_on_aws_is_the_messages_api_with_a_signature():
+    """Its cache is a workspace's."""
+    keys = {"aws_access_key": "AKID", "aws_secret_key": "secret", "aws_region": "us-east-1"}
+    with (
+        serve(Emulator(platform="aws", behaviour=EXACTLY)) as server,
+        anthropic.AnthropicAWS(base_url=server.url, workspace_id="w", **keys, max_retries=0) as client,
+    ):
+        usage = client.messages.create(**ASK, model="claude-sonnet-5").usage
+        assert usage.cache_creation_input_tokens == 2000
+        assert server.log[0].workspace == "w"
 
 
 def test_a_block_that_is_marked_on_bedrock_is_found_a_turn_later():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from openai_talk import MODEL, ask, chat, emulator, marked, message, part, responses
 
+from agentaccel.emulator.openai_reading import seed_of
 from agentaccel.facts import cache_facts, table
 
 STATIC = message("developer", part(2000, "rules "))
@@ -330,3 +331,16 @@ def test_eviction_takes_entries_before_their_time():
     body = chat(message("user", part(2000)))
     ask(provider, body)
     assert ask(provider, body, 1799).read == 0
+
+
+@pytest.mark.parametrize("provider", ["openai", "compatible"])
+def test_the_facts_and_the_emulator_agree_on_what_breaks_a_prompt(provider):
+    """Two tables, written apart: neither may hold a field for harmless that the other renders."""
+    read_apart = {"model", "tools", "prompt_cache_key", "session_id"}
+    for name, levels in table(provider)["parameters"].items():
+        if name in read_apart:
+            continue
+        outer, _, inner = name.partition(".")
+        value = {inner: "some value"} if inner else "some value"
+        rendered = seed_of({"model": MODEL, outer: value}) != seed_of({"model": MODEL})
+        assert rendered is bool(levels), name
