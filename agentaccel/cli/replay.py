@@ -65,7 +65,8 @@ def replay_command(
         with _progress() as told:
             sources = read(traces, rules, tally, lambda done, total: told("reading", done, total))
             if not sources:
-                raise TraceError("; ".join(notes_of(tally)) or "there is no request in these files")
+                none = "there is no request in these files"
+                raise TraceError("; ".join((*notes_of(tally), *rules.left_out())) or none)
             total, done = sum(columns_of(source, chosen) for source in sources), 0
 
             def tell() -> None:

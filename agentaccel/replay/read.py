@@ -147,10 +147,11 @@ def _source(group: _Group, rules: Rules, tally: ImportTally, meter: Meter) -> So
         source = read_logs(group.files, group.name, rules, tally, told)
         meter.finish(sizes(group.files))
         return source
-    before = rules.replaced.copy()
+    before, others = rules.replaced.copy(), rules.others.copy()
     runs = _from_store(group.files[0], rules) if group.kind == "store" else _geometry(group.files, rules, tally)
     meter.finish(sizes(group.files))
-    return Source(name=group.name, runs=runs, models=tuple(rules.replaced - before))
+    models, notes = tuple(rules.replaced - before), rules.left_out(others)
+    return Source(name=group.name, runs=runs, models=models, notes=notes)
 
 
 def _from_store(path: Path, rules: Rules) -> tuple[Run, ...]:

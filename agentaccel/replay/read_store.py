@@ -1,7 +1,8 @@
 """The trace store as runs: every session with the prompts that it sent, so that a replay needs no content.
 
-`trace.prompts` says what cannot be told from a store. Left out are turns that were not answered, and those whose
-history the provider held. The markers of a step are the user's own: what agentaccel added is what a replay decides.
+`trace.prompts` says what cannot be told from a store. Left out are turns that were not answered, those whose history
+the provider held, and those of other providers than Anthropic. The markers of a step are the user's own: what
+agentaccel added is what a replay decides.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from agentaccel.cache.marks import marks_of
 from agentaccel.replay.counting import counted, grown
 from agentaccel.replay.pace import first_byte_of
 from agentaccel.replay.runs import Run, Step
-from agentaccel.replay.source import Rules
+from agentaccel.replay.source import PROVIDER, Rules
 from agentaccel.trace.prompts import Kept, kept_turns
 from agentaccel.trace.store import Store
 from agentaccel.types import Usage
@@ -40,6 +41,9 @@ def step_of(kept: Kept, last: Step | None, rules: Rules) -> Step | None:
     record = kept.record
     answered = record.outcome == "ok" or record.usage.input is not None
     if not answered or record.held or not kept.segments:
+        return None
+    if record.provider != PROVIDER:
+        rules.others[record.provider] += 1
         return None
     model, facts = rules.of(record.known_as or record.model, record.platform)
     prompt = kept.prompt(model, facts)

@@ -28,6 +28,9 @@ class Rules:
     """For every request; None keeps the recorded one where the facts know it, and is else the vendor's own."""
     replaced: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often it was asked, by recorded model and the one that stands in for it, where they differ."""
+    others: Counter[str] = field(default_factory=Counter)
+    """Requests that were left out because another provider answered them, by provider: only Claude's cache is
+    modelled."""
     _known: dict[tuple[str, str], tuple[str, CacheFacts]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -36,6 +39,12 @@ class Rules:
         for name in (self.model, self.default):
             if name is not None and cache_facts(name, platform=self.platform or OWN) is None:
                 raise UnknownModel(name, "choose a model that `docs/reference/provider-facts.md` lists")
+
+    def left_out(self, before: Counter[str] | None = None) -> tuple[str, ...]:
+        """What was left out, beyond what had been `before`; sentences."""
+        counts = self.others - (before or Counter())
+        why = "left out, because only Claude's cache is modelled"
+        return tuple(f"requests to {name}: {count:,} {why}" for name, count in sorted(counts.items()))
 
     def of(self, recorded: str, platform: str = OWN) -> tuple[str, CacheFacts]:
         """The model whose rules hold for a request recorded with `recorded` on `platform`, and these rules."""

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentaccel import Accel, Policy, StorePolicy, Usage
 from agentaccel.errors import ConfigError, TraceError, UnknownModel
 from agentaccel.replay.pace import paces, placed
 from agentaccel.replay.read import read
@@ -23,7 +24,7 @@ from agentaccel.replay.simulate import accelerate
 from agentaccel.replay.source import Rules, Source
 from agentaccel.trace.importers import ImportTally
 from agentaccel.trace.store import open_reader
-from agentaccel.turn import Failed, Started
+from agentaccel.turn import Failed, Finished, Reported, Started
 from tests.driver import Driver
 from tests.replay.live import SCRIPTS, live, runs_of
 
@@ -334,3 +335,20 @@ def test_files_are_told_apart_by_content_and_grouped_by_folder(tmp_path: Path) -
     assert [Path(name).name for name in tally.unrecognised] == ["other.jsonl", "settings.json"]
     with pytest.raises(TraceError):
         read([tmp_path / "nowhere"], Rules(), tally)
+
+
+def test_requests_to_other_providers_are_left_out_and_counted(tmp_path: Path) -> None:
+    """Chosen by us: only Claude's cache is modelled, and a table that left somebody out says so."""
+    policy = Policy(strict=True, store=StorePolicy(path=tmp_path / "trace.db"))
+    with Accel(policy, environ={}) as accel:
+        for request, provider in (
+            ({"model": "gpt-6.1-sol", "messages": [{"role": "user", "content": "Hi."}]}, "openai"),
+            ({"model": "claude-sonnet-5", "messages": [{"role": "user", "content": "Hi."}]}, "anthropic"),
+        ):
+            turn = accel.turn(request, provider=provider)
+            turn.handle(Started(0.0))
+            turn.handle(Reported(usage=Usage(input=9, read=0, write={})))
+            turn.handle(Finished(1.0))
+    (source,) = read([tmp_path / "trace.db"], Rules(), ImportTally())
+    assert [len(run.steps) for run in source.runs] == [1]
+    assert source.notes == ("requests to openai: 1 left out, because only Claude's cache is modelled",)
