@@ -11,6 +11,7 @@ from typing import Any, TypeVar, overload
 from agentaccel.clock import Clock, SystemClock
 from agentaccel.errors import ConfigError
 from agentaccel.facts import PROVIDERS, client_platform, platforms
+from agentaccel.listening import Listener, Listeners
 from agentaccel.policy import ENV_LOG, Policy, from_environment
 from agentaccel.providers import dialect, wire_of
 from agentaccel.session import Composer, Session, bypassed, current
@@ -51,8 +52,9 @@ class Accel:
         store = self.policy.store if not off else type(self.policy.store)(enabled=False)
         self._recorder = Recorder(store, strict=self.policy.strict)
         self._registry = Registry(self._recorder)
-        self._composer = Composer(self.policy, self._clock, self._recorder, self._registry)
-        self._toolbox = Toolbox(self._clock, self._recorder, self._registry)
+        self._listeners = Listeners(strict=self.policy.strict)
+        self._composer = Composer(self.policy, self._clock, self._recorder, self._registry, self._listeners)
+        self._toolbox = Toolbox(self._clock, self._recorder, self._registry, self._listeners)
 
     # --- touch point 1: the model call --------------------------------------------------------------------------------
 
@@ -173,8 +175,13 @@ class Accel:
         with bypassed():
             yield
 
+    def listen(self, listener: Listener) -> None:
+        """Tell `listener` of every request and tool run that begins from now on, and of its end."""
+        self._listeners.add(listener)
+
     def close(self) -> None:
         """Close the trace store; what was waiting is written first. Clients go on working, unrecorded."""
+        self._listeners.flush()
         self._recorder.close()
 
     def __enter__(self) -> Accel:

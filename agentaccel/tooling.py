@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 
 from agentaccel.clock import Clock
 from agentaccel.errors import ConfigError
+from agentaccel.listening import Listeners, Told
 from agentaccel.records import Outcome, ToolRecord
 from agentaccel.session.handle import current
 from agentaccel.session.registry import Registry, identity_of
@@ -35,6 +36,7 @@ class Toolbox:
     clock: Clock
     recorder: Recorder
     registry: Registry
+    listeners: Listeners
 
     def wrap(self, tool: F, name: str | None = None, effect: Effect = Effect.UNKNOWN) -> F:
         """`tool`, recording each of its runs under `name`. Raises `ConfigError` for what cannot be called."""
@@ -79,6 +81,7 @@ class Toolbox:
         """Record what happens inside as one run of `call`."""
         watch = Watch()
         started, mark = self.clock.wall(), self.clock.monotonic()
+        began = self.listeners.begins(started, call.name)
         outcome: Outcome = "ok"
         error: str | None = None
         try:
@@ -92,7 +95,12 @@ class Toolbox:
         finally:
             if not watch.later:
                 finished = started + (self.clock.monotonic() - mark)
-                self.recorder.write(self._record(call, started, finished, outcome, error))
+                record = self._record(call, started, finished, outcome, error)
+                self.recorder.write(record)
+                if began is not None:
+                    self.listeners.ended(began, Told(record, call.id))
+            elif began is not None:
+                self.listeners.ended(began, None)
 
     def _record(
         self, call: ToolCall, started: float, finished: float, outcome: Outcome, error: str | None

@@ -50,6 +50,8 @@ class Reported:
     message_id: str | None = None
     diagnostics: str | None = None
     """The provider's own reason for a missed prefix, where it was asked."""
+    model: str | None = None
+    """The model that answers, as the reply names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ class Ended:
     calls: tuple[ToolCall, ...]
     status: int | None
     error: str | None
+    model: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -174,5 +177,6 @@ class Turn:
             calls=tuple(self._calls),
             status=status,
             error=error,
+            model=self._report.model,
         )
         self.on_end(self.ended)

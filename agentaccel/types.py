@@ -52,6 +52,8 @@ class Endpoint(NamedTuple):
     provider: str = "anthropic"
     platform: str = "api"
     wire: Wire = "messages"
+    server: tuple[str, int] | None = None
+    """Host and port, for people who watch; nothing is decided by them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,18 +11,19 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "agentaccel"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "clock", "canonical", "locks"),
+    ("errors", "clock", "canonical", "locks", "semconv"),
     ("facts",),
     ("segments",),
     ("types",),
     ("records",),
-    ("policy",),
+    ("policy", "listening"),
     ("providers", "prompt", "cache", "speculate", "loop", "selfhost", "turn"),
     ("trace",),
     ("background",),
     ("session",),
     ("tooling", "clients", "explain"),
     ("accel",),
+    ("otel",),
     ("replay",),
     ("report",),
     ("demo", "testing"),

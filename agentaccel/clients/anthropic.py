@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from agentaccel.clients.attempt import Attempt
-from agentaccel.clients.transport import is_wrapped, wrapped_http
+from agentaccel.clients.transport import is_wrapped, server_of, wrapped_http
 from agentaccel.errors import ConfigError, MissingExtra
 from agentaccel.session import Composer
 from agentaccel.types import Endpoint, Request
@@ -36,17 +36,18 @@ def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
         return client
     if others:
         raise ConfigError("another Accel has wrapped this client: wrap the bare client, or share one Accel")
-    return cast(C, cast(Any, client).with_middleware(_middleware(anthropic.Middleware, composer, platform)))
+    endpoint = Endpoint("anthropic", platform, server=server_of(cast(Any, client).base_url))
+    return cast(C, cast(Any, client).with_middleware(_middleware(anthropic.Middleware, composer, endpoint)))
 
 
-def _middleware(base: Any, composer: Composer, platform: str) -> Any:
+def _middleware(base: Any, composer: Composer, endpoint: Endpoint) -> Any:
     """Our middleware; its class is made here because the SDK is imported only where it is used."""
 
     class AccelMiddleware(base):  # type: ignore[misc]  # the base is known at run time only
         agentaccel_composer = composer
 
         def handle(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
-            attempt = _attempt(composer, platform, request)
+            attempt = _attempt(composer, endpoint, request)
             if attempt is None:
                 return call_next(request)
             with attempt:
@@ -56,7 +57,7 @@ def _middleware(base: Any, composer: Composer, platform: str) -> Any:
             return response
 
         async def handle_async(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
-            attempt = _attempt(composer, platform, request)
+            attempt = _attempt(composer, endpoint, request)
             if attempt is None:
                 return await call_next(request)
             with attempt:
@@ -79,11 +80,11 @@ def _with_body(request: Any, body: Any) -> Any:
     return bare.copy(body=body)
 
 
-def _attempt(composer: Composer, platform: str, request: Any) -> Attempt | None:
+def _attempt(composer: Composer, endpoint: Endpoint, request: Any) -> Attempt | None:
     """The attempt that `request` makes; None for one that is no model call, or that we failed to understand."""
     if request.method.lower() != "post" or not _is_messages(str(request.url)) or not isinstance(request.json, Mapping):
         return None
-    return Attempt.of(composer, request.json, Endpoint("anthropic", platform), retries=request.retries_taken)
+    return Attempt.of(composer, request.json, endpoint, retries=request.retries_taken)
 
 
 def _sent(request: Any, attempt: Attempt) -> Any:
@@ -109,7 +110,9 @@ def _wrap_transport(client: C, composer: Composer, platform: str, *, version: st
     if own is not None:
         raise ConfigError("another Accel has wrapped this client: wrap the bare client, or share one Accel")
 
+    server = server_of(sdk.base_url)
+
     def route(path: str, body: Request) -> tuple[Endpoint, str] | None:
-        return (Endpoint("anthropic", platform), "") if _is_messages(path) else None
+        return (Endpoint("anthropic", platform, server=server), "") if _is_messages(path) else None
 
     return cast(C, sdk.with_options(http_client=wrapped_http(sdk._client, composer, route)))

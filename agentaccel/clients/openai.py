@@ -10,7 +10,7 @@ import logging
 import re
 from typing import Any, TypeVar, cast
 
-from agentaccel.clients.transport import is_wrapped, wrapped_http
+from agentaccel.clients.transport import is_wrapped, server_of, wrapped_http
 from agentaccel.errors import ConfigError
 from agentaccel.facts import Wire, host_platform
 from agentaccel.session import Composer
@@ -37,6 +37,7 @@ def wrap_client(client: C, composer: Composer, *, place: tuple[str, str] | None 
     if own is not None:
         raise ConfigError("another Accel has wrapped this client: wrap the bare client, or share one Accel")
     provider, platform = place or host_platform(sdk.base_url.host)
+    server = server_of(sdk.base_url)
 
     def route(path: str, body: Request) -> tuple[Endpoint, str] | None:
         path = path.rstrip("/")
@@ -45,6 +46,6 @@ def wrap_client(client: C, composer: Composer, *, place: tuple[str, str] | None 
             return None
         deployment = _DEPLOYMENT.search(path)
         model = "" if deployment is None or body.get("model") else deployment.group(1)
-        return Endpoint(provider, platform, wire), model
+        return Endpoint(provider, platform, wire, server), model
 
     return cast(C, sdk.with_options(http_client=wrapped_http(sdk._client, composer, route)))

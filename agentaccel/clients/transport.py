@@ -50,6 +50,12 @@ def wrapped_http(client: Any, composer: Composer, route: Route) -> Any:
     return derived
 
 
+def server_of(url: Any) -> tuple[str, int] | None:
+    """Host and port of an HTTP library's URL; None where it has none."""
+    host = getattr(url, "host", None)
+    return (str(host), url.port or (80 if url.scheme == "http" else 443)) if host else None
+
+
 def is_wrapped(client: Any) -> Composer | None:
     """Whose transport an HTTP client has; None where it is not ours."""
     composer = getattr(getattr(client, "_transport", None), "agentaccel_composer", None)

@@ -78,7 +78,13 @@ class ReplyWatch:
                 self._turn.handle(CallClosed(call, now))
         tap = self._tap
         self._turn.handle(
-            Reported(usage=tap.usage, stop=tap.stop, message_id=tap.message_id, diagnostics=tap.diagnosis)
+            Reported(
+                usage=tap.usage,
+                stop=tap.stop,
+                message_id=tap.message_id,
+                diagnostics=tap.diagnosis,
+                model=tap.model,
+            )
         )
         if how == "read" and (tap.complete or self._blind):
             self._turn.handle(Finished(now))

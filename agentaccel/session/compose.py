@@ -18,6 +18,7 @@ from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import expected_cost, price_card
 from agentaccel.clock import Clock
 from agentaccel.facts import CacheFacts, Wire, cache_facts
+from agentaccel.listening import Began, Listeners, Told
 from agentaccel.locks import Lock
 from agentaccel.policy import Policy
 from agentaccel.providers import PartMemory, dialect
@@ -49,6 +50,7 @@ class Composer:
     clock: Clock
     recorder: Recorder
     registry: Registry
+    listeners: Listeners = field(default_factory=Listeners)
     _parts: PartMemory = field(default_factory=PartMemory)
     _said: set[str] = field(default_factory=set)
 
@@ -79,14 +81,16 @@ class Composer:
         return Turn(
             request=dialect(endpoint.wire).encode(request, applied),
             plan=going.plan,
-            on_end=partial(self._end, going),
+            on_end=partial(self._end, going, endpoint.server, self.listeners.begins(going.started)),
             wire=endpoint.wire,
             hides_usage="stream_options" in applied.options,
         )
 
-    def _end(self, going: Going, ended: Ended) -> None:
+    def _end(self, going: Going, server: tuple[str, int] | None, began: Began | None, ended: Ended) -> None:
         try:
-            self._settlement.settle(going, ended)
+            record = self._settlement.settle(going, ended)
+            if began is not None:
+                self.listeners.ended(began, Told(record, ended.message_id, ended.model, server))
         except Exception:
             if self.policy.strict:
                 raise
@@ -118,7 +122,7 @@ class Composer:
     # --- before -------------------------------------------------------------------------------------------------------
 
     def _read(self, request: Request, endpoint: Endpoint, model: str) -> tuple[Prompt, CacheFacts | None]:
-        provider, platform, wire = endpoint
+        provider, platform, wire, _ = endpoint
         name = model or str(request.get("model", ""))
         facts = cache_facts(name, provider=provider, platform=platform, wire=wire, aliases=self.policy.aliases)
         prompt = dialect(wire).decode(

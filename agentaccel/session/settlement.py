@@ -71,8 +71,8 @@ class Settlement:
     keep_content: bool
     """Whether message content goes into the store."""
 
-    def settle(self, going: Going, ended: Ended) -> None:
-        """Fold the turn into its conversation and leave its record."""
+    def settle(self, going: Going, ended: Ended) -> TurnRecord:
+        """Fold the turn into its conversation and leave its record, which is returned."""
         conversation = going.conversation
         for call in ended.calls:
             self.registry.asked(call, conversation.id)
@@ -80,6 +80,7 @@ class Settlement:
             settled = self._fold(going, ended)
             record = self._record(going, ended, settled)
             self.recorder.write(self._write(going, ended, settled, record))
+        return record
 
     def _fold(self, going: Going, ended: Ended) -> Settled | None:
         """Take the turn into the conversation; None where the provider answered nothing that could be taken."""

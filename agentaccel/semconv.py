@@ -1,0 +1,93 @@
+"""Names of OpenTelemetry's conventions for generative AI: strings of our own, because the Python packages' lag behind.
+
+Source: github.com/open-telemetry/semantic-conventions-genai (docs/gen-ai: spans, metrics, registry), status
+Development, read on 2026-11-21. `cache_write` was `cache_creation` until its pull request 440. Its main branch puts
+counters, `gen_ai.client.inference.usage.*`, in place of the histogram `gen_ai.client.token.usage`, which is what
+instrumentations make and dashboards show so far.
+"""
+
+from __future__ import annotations
+
+OPERATION = "gen_ai.operation.name"
+PROVIDER = "gen_ai.provider.name"
+CONVERSATION = "gen_ai.conversation.id"
+AGENT = "gen_ai.agent.name"
+REQUEST_MODEL = "gen_ai.request.model"
+REQUEST_STREAM = "gen_ai.request.stream"
+RESPONSE_MODEL = "gen_ai.response.model"
+RESPONSE_ID = "gen_ai.response.id"
+FINISH_REASONS = "gen_ai.response.finish_reasons"
+FIRST_CHUNK = "gen_ai.response.time_to_first_chunk"
+"""Seconds from the request to the first piece of a streamed reply."""
+INPUT_TOKENS = "gen_ai.usage.input_tokens"
+"""Inclusive of what was read from the cache and written to it."""
+OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+CACHE_READ = "gen_ai.usage.cache_read.input_tokens"
+CACHE_WRITE = "gen_ai.usage.cache_write.input_tokens"
+TOKEN_TYPE = "gen_ai.token.type"
+TOOL_NAME = "gen_ai.tool.name"
+TOOL_CALL_ID = "gen_ai.tool.call.id"
+TOOL_TYPE = "gen_ai.tool.type"
+SERVER_ADDRESS = "server.address"
+SERVER_PORT = "server.port"
+ERROR_TYPE = "error.type"
+HTTP_STATUS = "http.response.status_code"
+
+CHAT, EXECUTE_TOOL, INVOKE_AGENT = "chat", "execute_tool", "invoke_agent"
+INFERENCE = frozenset({CHAT, "generate_content", "text_completion"})
+"""Operations that are one request to a model."""
+
+OTHER_ERROR = "_OTHER"
+"""The type of an error that has no better name."""
+
+TOKEN_USAGE = "gen_ai.client.token.usage"
+TOKEN_BUCKETS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
+OPERATION_DURATION = "gen_ai.client.operation.duration"
+TOOL_DURATION = "gen_ai.execute_tool.duration"
+DURATION_BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+
+# --- what the conventions have no name for ----------------------------------------------------------------------------
+
+MODE = "agentaccel.mode"
+OUTCOME = "agentaccel.outcome"
+HIT_RATIO = "agentaccel.cache.hit_ratio"
+MISS_CAUSES = "agentaccel.cache.miss_causes"
+COST_PAID = "agentaccel.cost.paid"
+COST_SAVED = "agentaccel.cost.saved"
+ATTEMPT = "agentaccel.attempt"
+
+# --- providers --------------------------------------------------------------------------------------------------------
+
+PROVIDERS = {
+    ("anthropic", "api"): "anthropic",
+    ("anthropic", "bedrock"): "aws.bedrock",
+    ("anthropic", "vertex"): "gcp.vertex_ai",
+    ("anthropic", "foundry"): "anthropic",
+    ("anthropic", "aws"): "anthropic",
+    ("openai", "api"): "openai",
+    ("openai", "azure"): "azure.ai.openai",
+    ("compatible", "deepseek"): "deepseek",
+    ("compatible", "groq"): "groq",
+    ("compatible", "mistral"): "mistral_ai",
+    ("compatible", "moonshot"): "moonshot_ai",
+    ("compatible", "perplexity"): "perplexity",
+    ("compatible", "xai"): "x_ai",
+    ("compatible", "anthropic"): "anthropic",
+    ("compatible", "server"): "openai",
+}
+"""The conventions' names for our providers and platforms. A platform that has none goes by our own name. A server that
+is not known goes by the form of telemetry that it speaks, which is what the attribute is for."""
+
+FORMER_PROVIDERS = {
+    "az.ai.openai": "azure.ai.openai",
+    "vertex_ai": "gcp.vertex_ai",
+    "xai": "x_ai",
+    "Anthropic": "anthropic",
+    "OpenAI": "openai",
+}
+"""Names that `gen_ai.system`, or an instrumentation of its own, had for the same."""
+
+
+def provider_name(provider: str, platform: str) -> str:
+    """The conventions' name for who answers, or ours where they have none."""
+    return PROVIDERS.get((provider, platform), platform if provider == "compatible" else provider)
