@@ -49,7 +49,8 @@ class LogEntry:
     fault: str | None = None
     """Kind of the fault that struck."""
     request: Mapping[str, Any] | None = None
-    """The request as decoded JSON; treat it as immutable."""
+    """The request as decoded JSON; treat it as immutable. Where Claude was asked in disguise, on Bedrock, on Vertex or
+    through a gateway, it is the Messages request that this stands for; a deployment stands in it as the model."""
 
 
 @dataclass(slots=True)

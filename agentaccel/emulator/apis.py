@@ -47,7 +47,8 @@ def apis_of(*, model: str | None, platform: str, behaviour: Behaviour) -> tuple[
         ),
         *_at_v1(model, platform, behaviour),
     )
-    if model is not None and not any(api.serves(model) for api in apis if _vouches(api)):
+    # A server of its own, and a gateway, serve whatever they are told to.
+    if model is not None and platform not in platforms("compatible") and not any(api.serves(model) for api in apis):
         raise UnknownModel(model)
     return apis
 
@@ -66,8 +67,3 @@ def _at_v1(model: str | None, platform: str, behaviour: Behaviour) -> tuple[Api,
         place = "api"
     host = Host(provider=provider, platform=place, prefixes=("/v1",))
     return (gateway, OpenAiApi(model=model, host=host, behaviour=behaviour))
-
-
-def _vouches(api: Api) -> bool:
-    """Whether it can be trusted to know a name: the gateway takes any."""
-    return not isinstance(api, GatewayApi)

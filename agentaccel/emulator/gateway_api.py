@@ -59,7 +59,7 @@ class GatewayApi:
         return True
 
     def serves(self, model: str) -> bool:
-        return "/" in model
+        return self._claude.serves(model) or self._openai.serves(model)
 
     def reset(self) -> None:
         for api in (self._claude, self._openai, self._other):
@@ -87,11 +87,11 @@ class GatewayApi:
             wire="chat",
             strict=False,
             resolve=lambda model: None,
+            serves=lambda model: True,  # the upstream judges
             api_keys=self._behaviour.api_keys,
             refused=self._behaviour.refused_fields,
         )
-        skipped = self._behaviour.skipped_checks | {"model_is_known"}
-        if (found := objection(candidate, skipped)) is not None:
+        if (found := objection(candidate, self._behaviour.skipped_checks)) is not None:
             return _refused(call, found[1].status, found[1].message, check=found[0])
         delayed = call.fault if call.goes_wrong("slow_first_token") else None
         headers = {**call.headers, "anthropic-version": "2023-06-01"}

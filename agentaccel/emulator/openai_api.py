@@ -90,11 +90,12 @@ class OpenAiApi:
             aliases=self._behaviour.aliases,
         )
 
-    def _served_facts(self, model: str, wire: Wire) -> CacheFacts | None:
+    def _serves(self, model: str, wire: Wire) -> bool:
+        """Whether a request may ask for `model`; a server of its own serves what it has loaded, whatever its name."""
+        if self._model not in (None, model):
+            return False
         facts = self._facts(model, wire)
-        if self._model is not None:
-            return facts if model == self._model else None
-        return None if facts is None or (facts.family and self._host.strict) else facts
+        return not self._host.strict or (facts is not None and (not facts.family or model == self._model))
 
     def answer(self, call: Call, script: Script) -> Outcome:
         place = self._place(call.path)
@@ -109,7 +110,8 @@ class OpenAiApi:
             raw=call.body,
             wire=place.wire,
             strict=self._host.strict,
-            resolve=lambda model: self._served_facts(model, place.wire),
+            resolve=lambda model: self._facts(model, place.wire),
+            serves=lambda model: self._serves(model, place.wire),
             deployment=place.name if place.operation == "chat" and place.name else None,
             api_keys=self._behaviour.api_keys,
             refused=self._behaviour.refused_fields,
@@ -120,10 +122,8 @@ class OpenAiApi:
         if place.operation not in ("chat", "responses", "count"):
             return answer_held(call, place, self.state, workspace)
         skipped = self._behaviour.skipped_checks
-        if not self._host.strict:
-            # Such a server serves what it has loaded, whatever its name, and many ask for no key.
-            skipped |= {"model_is_known"} if self._model is None else set()
-            skipped |= {"authentication"} if self._behaviour.api_keys is None else set()
+        if not self._host.strict and self._behaviour.api_keys is None:
+            skipped |= {"authentication"}  # many such servers ask for no key
         if (found := objection(candidate, skipped)) is not None:
             return refused(call, found[1], check=found[0])
         return self._read(call, candidate, place, workspace, script)

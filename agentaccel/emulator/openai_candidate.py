@@ -44,7 +44,9 @@ class Candidate:
     wire: Wire
     """chat or responses."""
     resolve: Callable[[str], CacheFacts | None]
-    """The facts of a model that is served, or None."""
+    """What is known of a model, or None."""
+    serves: Callable[[str], bool]
+    """Whether a model is served."""
     strict: bool = True
     """Whether what is unknown is refused, as OpenAI does; most servers that speak its API ignore it."""
     deployment: str | None = None

@@ -114,7 +114,7 @@ def field_types(request: Candidate) -> Problem | None:
 
 def model_is_known(request: Candidate) -> Problem | None:
     """The model exists."""
-    if request.facts is not None:
+    if request.serves(request.model):
         return None
     if request.deployment is not None:
         text = (

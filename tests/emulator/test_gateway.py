@@ -10,6 +10,7 @@ from emulator_talk import BRISK, EXACT
 from openai_talk import ask, chat, emulator, message
 
 from agentaccel.emulator import Behaviour, Emulator, Fault, call, serve
+from agentaccel.errors import UnknownModel
 
 EXACTLY = Behaviour(tokenizer=EXACT, timing=BRISK)
 CLAUDE = "anthropic/claude-sonnet-4.5"
@@ -120,6 +121,21 @@ def test_the_platform_puts_the_gateway_where_openai_would_be():
     """For clients that cannot be given another path."""
     provider = Emulator(platform="openrouter", behaviour=EXACTLY)
     assert ask(provider, chat(message("user", text(2000)), model=CLAUDE)).usage[1] > 2000
+
+
+@pytest.mark.parametrize(
+    ("platform", "model"),
+    [("openrouter", "google/gemini-3-pro"), ("vllm", "my-llama"), ("api", "gpt-6-sol"), ("azure", "gpt-4o")],
+)
+def test_one_model_can_be_served_alone(platform, model):
+    """A server of its own, and a gateway, take any name; vendors know theirs."""
+    provider = Emulator(platform=platform, model=model, behaviour=EXACTLY)
+    asked = [ask(provider, chat(message("user", "q"), model=name)).status for name in (model, "gpt-6-luna")]
+    assert asked == [200, 404]
+    with pytest.raises(UnknownModel):
+        Emulator(platform="api", model="my-llama")
+    claude = Emulator(model="claude-sonnet-5")
+    assert ask(claude, chat(message("user", "q"), model="claude-sonnet-5")).status == 404
 
 
 @pytest.mark.parametrize(("kind", "status"), [("429", 429), ("500", 500), ("529", 503)])
