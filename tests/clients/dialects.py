@@ -21,18 +21,18 @@ from agentaccel.emulator import Emulator, RunningServer, serve
 from tests.clients.wire import ASK
 from tests.driver import Json, prose, user
 
-_AWS: Json = {"aws_access_key": "AKID", "aws_secret_key": "secret", "aws_region": "us-east-1"}
-_GOOGLE: Json = {"region": "us-east5", "project_id": "p", "access_token": "token"}
+AWS: Json = {"aws_access_key": "AKID", "aws_secret_key": "secret", "aws_region": "us-east-1"}
+GOOGLE: Json = {"region": "us-east5", "project_id": "p", "access_token": "token"}
 _SCHEMA: Json = {"type": "object", "properties": {"q": {"type": "string"}}}
 _FUNCTION: Json = {"name": "search", "description": prose(600), "parameters": _SCHEMA}
 _OPENAI = "gpt-6-sol"
 
-_CHAT: Json = {
+CHAT: Json = {
     "model": _OPENAI,
     "messages": [{"role": "developer", "content": prose(1200)}, user(prose(60))],
     "tools": [{"type": "function", "function": _FUNCTION}],
 }
-_RESPONSES: Json = {
+RESPONSES: Json = {
     "model": _OPENAI,
     "input": [{"role": "developer", "content": prose(1200)}, user(prose(60))],
     "tools": [{"type": "function", "strict": False, **_FUNCTION}],
@@ -46,7 +46,8 @@ class _AtOnce:
         return 0.0
 
 
-def _at_once(kind: Any) -> Any:
+def at_once(kind: Any) -> Any:
+    """A client class that retries without waiting."""
     return type(kind.__name__, (_AtOnce, kind), {})
 
 
@@ -63,34 +64,38 @@ class Dialect:
     keys: Mapping[str, Any]
     ask: Json
     """A request that is worth a plan."""
-    error: Any
-    """What the SDK's exceptions derive from."""
+    wire: str = "messages"
+    """Which of the SDK's resources is called."""
+    platform: str | None = None
+    """Who answers, where a client of the openai SDK has to be told."""
 
     def client(self, server: RunningServer, **options: Any) -> Any:
         """A sync client; loading certificates, which takes longer than a test, is left out."""
-        http = self._library.DefaultHttpxClient(verify=False)
-        return self.sync(
-            base_url=server.url + self.path, http_client=http, **{**self.keys, "max_retries": 0, **options}
-        )
+        return self.sync_over(self._library.DefaultHttpxClient(verify=False), server.url, **options)
 
     def async_client(self, server: RunningServer, **options: Any) -> Any:
-        http = self._library.DefaultAsyncHttpxClient(verify=False)
-        return self.async_(
-            base_url=server.url + self.path, http_client=http, **{**self.keys, "max_retries": 0, **options}
-        )
+        return self.async_over(self._library.DefaultAsyncHttpxClient(verify=False), server.url, **options)
+
+    def sync_over(self, http: Any, url: str, **options: Any) -> Any:
+        """A sync client that talks through `http` to a server at `url`."""
+        given = {**self.keys, "max_retries": 0, **options}
+        return self.sync(base_url=url + self.path, http_client=http, **given)
+
+    def async_over(self, http: Any, url: str, **options: Any) -> Any:
+        given = {**self.keys, "max_retries": 0, **options}
+        return self.async_(base_url=url + self.path, http_client=http, **given)
 
     def wrapped(self, accel: Accel) -> Callable[[Any], Any]:
         """Wraps a bare client; where the loopback hides who answers, it is said."""
-        named = {"platform": "api"} if self.error is openai.OpenAIError else {}
-        return lambda bare: accel.wrap(bare, **named)
+        return lambda bare: accel.wrap(bare, platform=self.platform)
 
     @property
     def _library(self) -> Any:
-        return openai if self.error is openai.OpenAIError else anthropic
+        return anthropic if self.wire == "messages" else openai
 
     def calls(self, client: Any) -> Any:
         """Where the model is called: the resource that has `create`."""
-        match self.name:
+        match self.wire:
             case "chat":
                 return client.chat.completions
             case "responses":
@@ -98,36 +103,37 @@ class Dialect:
         return client.messages
 
 
-def _of_openai(name: str, ask: Json) -> Dialect:
-    kinds = _at_once(openai.OpenAI), _at_once(openai.AsyncOpenAI)
-    return Dialect(name, *kinds, "/v1", {"api_key": "k"}, ask, openai.OpenAIError)
+def of_openai(name: str, wire: str, ask: Json, platform: str | None = "api") -> Dialect:
+    """OpenAI's SDK at OpenAI, or at a platform that has to be named."""
+    kinds = at_once(openai.OpenAI), at_once(openai.AsyncOpenAI)
+    return Dialect(name, *kinds, "/v1", {"api_key": "k"}, ask, wire, platform)
 
 
-def _of_anthropic(name: str, kinds: tuple[Any, Any], path: str, keys: Json, model: str) -> Dialect:
-    made = _at_once(kinds[0]), _at_once(kinds[1])
-    return Dialect(name, *made, path, keys, {**ASK, "model": model}, anthropic.AnthropicError)
+def of_anthropic(name: str, kinds: tuple[Any, Any], path: str, keys: Json, model: str) -> Dialect:
+    """One of the clients of Anthropic's SDK."""
+    return Dialect(name, at_once(kinds[0]), at_once(kinds[1]), path, keys, {**ASK, "model": model})
 
 
 DIALECTS: dict[str, Dialect] = {
     one.name: one
     for one in (
-        _of_anthropic(
+        of_anthropic(
             "messages", (anthropic.Anthropic, anthropic.AsyncAnthropic), "", {"api_key": "k"}, "claude-sonnet-5"
         ),
-        _of_openai("chat", _CHAT),
-        _of_openai("responses", _RESPONSES),
-        _of_anthropic(
+        of_openai("chat", "chat", CHAT),
+        of_openai("responses", "responses", RESPONSES),
+        of_anthropic(
             "bedrock",
             (anthropic.AnthropicBedrock, anthropic.AsyncAnthropicBedrock),
             "",
-            _AWS,
+            AWS,
             "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
         ),
-        _of_anthropic(
+        of_anthropic(
             "vertex",
             (anthropic.AnthropicVertex, anthropic.AsyncAnthropicVertex),
             "/v1",
-            _GOOGLE,
+            GOOGLE,
             "claude-sonnet-4-5@20250929",
         ),
     )
