@@ -26,6 +26,9 @@ README = ROOT / "README.md"
 KEPT = ROOT / "docs" / "figures"
 PAGE = ROOT / "docs" / "reference" / "figures.md"
 PLACE = re.compile(r"(?<=<!-- agentaccel demo: begin -->\n).*?(?=<!-- agentaccel demo: end -->)", re.DOTALL)
+OPENAI = re.compile(
+    r"(?<=<!-- agentaccel demo openai: begin -->\n).*?(?=<!-- agentaccel demo openai: end -->)", re.DOTALL
+)
 MEASURED = re.compile(r"(?<=<!-- agentaccel figures: begin -->\n).*?(?=<!-- agentaccel figures: end -->)", re.DOTALL)
 
 BENCHMARKS = ("cache", "speed")
@@ -104,11 +107,11 @@ SECTIONS = {
 # --- the demo ---------------------------------------------------------------------------------------------------------
 
 
-def figures() -> dict[str, Any]:
+def figures(provider: str = "anthropic") -> dict[str, Any]:
     """What the demo prints with --json."""
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "demo.db"
-        return as_json(run_demo(store), store)
+        return as_json(run_demo(store, provider=provider), store)
 
 
 def rows(found: Mapping[str, Any]) -> str:
@@ -253,6 +256,7 @@ def main(words: Sequence[str]) -> None:
         measure("--quick" in words)
     results = kept()
     text = PLACE.sub(lambda _: "\n" + rows(figures()) + "\n", README.read_text(encoding="utf-8"))
+    text = OPENAI.sub(lambda _: "\n" + rows(figures("openai")) + "\n", text)
     README.write_text(MEASURED.sub(lambda _: "\n" + block(results) + "\n", text), encoding="utf-8")
     PAGE.write_text(page(results), encoding="utf-8")
     print(README, PAGE, sep="\n")

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from agentaccel.cli import main
+from tests.docs.pages import generator
 
 Demo = tuple[Mapping[str, Any], Path]
 
@@ -59,3 +60,11 @@ def test_the_report_on_the_demo_equals_the_emulators_counters(demo: Demo) -> Non
     for form, column in columns.items():
         assert by_session[f"demo: {form}"]["input"] == column["input"]
         assert by_session[f"demo: {form}"]["read"] == column["read"]
+
+
+def test_the_figures_of_the_readme_are_those_of_the_demo(demo: Demo) -> None:
+    """`python docs/generate_figures.py` writes them."""
+    figures = generator("generate_figures")
+    shown = figures.OPENAI.search(figures.README.read_text(encoding="utf-8"))
+    assert shown is not None
+    assert shown[0].strip() == figures.rows(demo[0]).strip()
