@@ -181,7 +181,8 @@ def _openai(data: Mapping[str, Any]) -> Iterable[str]:
     ]
     yield (
         "# OpenAI\n\n*Breakpoints*: the provider writes at the end of the latest message unless it is told not to, and "
-        "where a request has a breakpoint.\n*Every prefix*: it keeps everything, at no charge, and counts reads in steps.\n\n"
+        "where a request has a breakpoint.\n"
+        "*Every prefix*: it keeps everything, at no charge, and counts reads in steps.\n\n"
         + grid(("model", "kept", "read price, times input", "step, tokens", "source"), models)
     )
     yield grid(("rule", "figure", "source"), rules)
