@@ -40,6 +40,8 @@ class Entry(NamedTuple):
     """Exact tokens of the prefix, where the provider's own counts told them."""
     at: int = -1
     """The segment that it ended with when it was last seen; -1 where not known."""
+    own: bool = False
+    """Whether the provider wrote it by itself. A request that switches that off is taken not to find it."""
 
     def live(self, now: float) -> bool:
         return self.visible <= now < self.expires
@@ -51,9 +53,10 @@ class Ledger:
 
     entries: Mapping[bytes, Entry] = field(default_factory=dict)
 
-    def live(self, hash_: bytes, now: float) -> bool:
+    def live(self, hash_: bytes, now: float, *, own: bool = True) -> bool:
+        """Whether a prefix is held; without `own`, those that the provider wrote by itself do not count."""
         entry = self.entries.get(hash_)
-        return entry is not None and entry.live(now)
+        return entry is not None and entry.live(now) and (own or not entry.own)
 
     def on(self, prefix: Prefixes) -> dict[int, Entry]:
         """The entries that this prompt begins with, by the segment that they end with."""
@@ -178,13 +181,13 @@ def after(
     for i, entry in held.items():
         if i <= done.hit and entry.live(started):
             expires = started + seconds.get(entry.ttl, 0.0)
-            entries[prefix.hashes[i]] = Entry(entry.ttl, expires, entry.visible, entry.tokens, i)
+            entries[prefix.hashes[i]] = Entry(entry.ttl, expires, entry.visible, entry.tokens, i, entry.own)
     for mark in done.written:
         hash_ = prefix.hashes[mark.at]
         there = entries.get(hash_)
-        if mark.at <= done.hit or (there is not None and there.live(started)):
+        if mark.at <= done.hit or (there is not None and there.live(started) and there.own <= mark.own):
             continue  # read, not written: what is held there was refreshed above with the lifetime that it has
-        entries[hash_] = Entry(mark.ttl, started + seconds.get(mark.ttl, 0.0), visible, at=mark.at)
+        entries[hash_] = Entry(mark.ttl, started + seconds.get(mark.ttl, 0.0), visible, None, mark.at, mark.own)
     for i, count in exact.items():
         old = entries.get(prefix.hashes[i])
         if old is not None:

@@ -99,7 +99,8 @@ def _with_shared(state: State, head: Head, prefix: Prefixes) -> State:
 
 def _bill(prefix: Prefixes, marks: Sequence[Mark], ledger: Ledger, tokens: Scale, now: float) -> Bill:
     valid = reaching(tokens, marks, prefix.facts.min_tokens)
-    return bill(prefix, valid, lambda i: ledger.live(prefix.hashes[i], now), tokens, prefix.facts.positions)
+    own = prefix.facts.physics != "breakpoints" or any(mark.own for mark in marks)
+    return bill(prefix, valid, lambda i: ledger.live(prefix.hashes[i], now, own=own), tokens, prefix.facts.positions)
 
 
 def _as_written(state: State, sent: Sent, hit: int, tokens: Scale) -> Bill:

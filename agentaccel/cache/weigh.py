@@ -79,6 +79,8 @@ class Scene(NamedTuple):
     """The last segment of tools and system; -1 where there is none."""
     warm: tuple[int, ...]
     """Segments whose prefix is believed to be held now, ascending."""
+    unseen: frozenset[int]
+    """Those of them that the provider wrote by itself, and that a request which switches that off does not find."""
     going_on: float
     """That the conversation goes on in time."""
     shared: float
@@ -152,6 +154,7 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
         tools=system - 1,
         static=messages - 1,
         warm=warm,
+        unseen=frozenset([i for i in warm if entries[i].own]) if facts.physics == "breakpoints" else _NONE,
         going_on=beliefs.goes_on(turn, tools=system > 0),
         shared=max(beliefs.shared(), repeated),
         repeated=repeated,
@@ -159,7 +162,7 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
         last=len(prefix.hashes) - 1,
         tokens=tokens,
         found=_Remembered(partial(_found, prefix, warm)).__getitem__,
-        kept=max([tokens(i) * survives(steps, i) for i in warm if i < messages], default=0.0),
+        kept=_kept(warm, messages, tokens, steps),
     )
 
 
@@ -169,10 +172,24 @@ def _found(prefix: Prefixes, warm: Sequence[int], at: int) -> int:
     return found(prefix, at, warm.__contains__, prefix.facts.lookback_planned)
 
 
+_NONE = frozenset[int]()
+
+
 def without_own(scene: Scene) -> Scene:
     """The scene of the same request where the provider sets no breakpoint by itself."""
-    existing = tuple([mark for mark in scene.existing if not mark.own])
-    return scene._replace(existing=existing, counting=tuple([mark for mark in scene.counting if not mark.own]))
+    warm = tuple([i for i in scene.warm if i not in scene.unseen])
+    return scene._replace(
+        existing=tuple([mark for mark in scene.existing if not mark.own]),
+        counting=tuple([mark for mark in scene.counting if not mark.own]),
+        warm=warm,
+        kept=_kept(warm, scene.static + 1, scene.tokens, scene.survival),
+    )
+
+
+def _kept(
+    warm: Sequence[int], messages: int, tokens: Callable[[int], float], steps: Sequence[tuple[int, float]]
+) -> float:
+    return max([tokens(i) * survives(steps, i) for i in warm if i < messages], default=0.0)
 
 
 def survival(prefix: Prefixes, view: View) -> tuple[tuple[int, float], ...]:

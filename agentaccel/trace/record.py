@@ -183,10 +183,8 @@ def load_beliefs(raw: Mapping[str, Any]) -> Beliefs:
     return Beliefs({topic: (float(yes), float(n)) for topic, (yes, n) in raw.items()})
 
 
-def _dump_ledger(ledger: Ledger) -> list[tuple[str, str, float, float, int | None, int]]:
-    return [
-        (hash_.hex(), one.ttl, one.expires, one.visible, one.tokens, one.at) for hash_, one in ledger.entries.items()
-    ]
+def _dump_ledger(ledger: Ledger) -> list[tuple[Any, ...]]:
+    return [(hash_.hex(), *one) if one.own else (hash_.hex(), *one[:-1]) for hash_, one in ledger.entries.items()]
 
 
 def _load_ledger(raw: list[list[Any]]) -> Ledger:
