@@ -20,8 +20,8 @@ from agentaccel.providers.values import loaded
 
 _PRELUDE = 12
 _CRC = 4
-_MOST = 24 * 1024 * 1024
-"""Bytes that a frame has at most, by the format's own rules."""
+_MOST = 24 * 1024 * 1024 + 128 * 1024 + _PRELUDE + _CRC
+"""Bytes that a frame has at most, by the format's own rules for its payload and its headers."""
 
 _STRING = 7
 _SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
