@@ -22,10 +22,10 @@ from typing import NamedTuple, TypeVar
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.ledger import Mark, charge, found, hit_of
 from agentaccel.cache.marks import marks_of, reaching, turn_of
-from agentaccel.cache.places import TAIL, find
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scale import Scale, scale
 from agentaccel.cache.state import State
+from agentaccel.cache.survival import survival, survives
 from agentaccel.facts import CacheFacts, Ttl, priors
 from agentaccel.types import Expected
 
@@ -120,22 +120,12 @@ class _Remembered(dict[int, V]):
         return value
 
 
-def survives(survival: Sequence[tuple[int, float]], i: int) -> float:
-    """The probability that the prefix up to i comes back, by the steps of `survival`."""
-    value = 1.0
-    for start, probability in survival:
-        if start > i:
-            break
-        value = probability
-    return value
-
-
 def scene_of(prefix: Prefixes, view: View) -> Scene:
     prompt, facts, entries = prefix.prompt, prefix.facts, view.state.ledger.on(prefix)
     _, system, messages = prefix.starts
     turn, beliefs, now = turn_of(prompt), view.beliefs, view.now
     repeated = 0.0 if turn else beliefs.repeated()
-    steps = survival(prefix, view)
+    steps = survival(prefix, beliefs, view.cut)
     warm = tuple(sorted([i for i, entry in entries.items() if entry.visible <= now < entry.expires]))
     counts = {i: entry.tokens for i, entry in entries.items()}
     measure = scale(prefix, counts, beliefs.bytes_per_token(prompt.model))
@@ -190,26 +180,6 @@ def _kept(
     warm: Sequence[int], messages: int, tokens: Callable[[int], float], steps: Sequence[tuple[int, float]]
 ) -> float:
     return max([tokens(i) * survives(steps, i) for i in warm if i < messages], default=0.0)
-
-
-def survival(prefix: Prefixes, view: View) -> tuple[tuple[int, float], ...]:
-    """The probability that prefixes come back, as steps at the places that have been seen to change."""
-    beliefs = view.beliefs
-    steps: list[tuple[int, float]] = [(0, beliefs.stable("any"))]
-    for name in beliefs.unstable_places():
-        if name in ("any", TAIL):
-            continue
-        place = find(prefix, name)
-        if place is not None:
-            steps.append((place.index, beliefs.stable(name)))
-    if view.cut:
-        steps.append((max(len(prefix.hashes) - view.cut, 0), beliefs.stable(TAIL)))
-    steps.sort()
-    value, product = 1.0, []
-    for start, probability in steps:
-        value *= probability
-        product.append((start, value))
-    return tuple(product)
 
 
 def reaches_minimum(tokens: Scale, facts: CacheFacts, at: int) -> bool:
