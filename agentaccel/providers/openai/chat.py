@@ -13,6 +13,7 @@ from typing import Any
 from agentaccel.facts import CacheFacts, Level
 from agentaccel.providers.legality import illegal
 from agentaccel.providers.openai.blocks import (
+    FIRST,
     MORE,
     OPTIONS,
     BlockReader,
@@ -54,11 +55,12 @@ class ChatReader(BlockReader):
             head = head_of_message(role, message, _KNOWN)
             content, calls = message.get("content"), items(message.get("tool_calls"))
             place = (level, ("messages", index, "content"), role)
+            markers = role not in _NO_PARTS and not self._may_move(level, role)
             if isinstance(content, str) and (content or not calls):
-                self.text(place, content, "text", head, markers=role not in _NO_PARTS)
+                self.text(place, content, "text", head, markers=markers)
                 head = MORE
             elif items(content):
-                self.parts(place, items(content), head, markers=role not in _NO_PARTS)
+                self.parts(place, items(content), head, markers=markers)
                 head = MORE
             elif not calls:
                 # No content to speak of, and yet a part of the prompt: its role and its other fields count.
@@ -66,6 +68,10 @@ class ChatReader(BlockReader):
             for at, call in enumerate(calls):
                 self._call((level, ("messages", index, "tool_calls", at), role), call, head)
                 head = MORE
+
+    def _may_move(self, level: Level, role: str) -> bool:
+        """Whether a gateway in front of Claude may put this message elsewhere, and a marker out of its order."""
+        return level == "messages" and role in FIRST and self.facts is not None and self.facts.physics == "markers"
 
     def _call(self, place: tuple[Level, tuple[str | int, ...], str], call: Any, head: bytes) -> None:
         kind = word(call.get("type") or "function") if is_object(call) else "opaque"
