@@ -51,6 +51,8 @@ DURATION_BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 
 MODE = "agentaccel.mode"
 OUTCOME = "agentaccel.outcome"
 HIT_RATIO = "agentaccel.cache.hit_ratio"
+WRITTEN_FOR = "agentaccel.cache.write."
+"""Before the label of a lifetime: tokens written with it."""
 MISS_CAUSES = "agentaccel.cache.miss_causes"
 COST_PAID = "agentaccel.cost.paid"
 COST_SAVED = "agentaccel.cost.saved"

@@ -55,6 +55,7 @@ def of_ours(turn: TurnRecord, cost: Cost) -> Attributes:
             semconv.ATTEMPT: turn.attempt or None,
             semconv.OUTCOME: outcome(turn),
             semconv.HIT_RATIO: hit_ratio(turn),
+            **{semconv.WRITTEN_FOR + label: tokens for label, tokens in (turn.usage.write or {}).items() if tokens},
             semconv.MISS_CAUSES: [miss.cause.value for miss in turn.misses] or None,
             semconv.COST_PAID: cost.paid,
             semconv.COST_SAVED: cost.saved,

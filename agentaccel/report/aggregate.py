@@ -189,10 +189,12 @@ def _import_notes(tally: ImportTally) -> list[str]:
         notes.append(f"{tally.cut:,} last lines were cut or still being written, and were skipped")
     if tally.duplicates:
         notes.append(f"{tally.duplicates:,} replies or runs were in more than one file and count once")
+    if tally.nested:
+        notes.append(f"{tally.nested:,} spans told of the same call as one inside them: each call counts once")
     if tally.empty:
         notes.append(f"{tally.empty:,} files were empty")
     if tally.unrecognised:
-        notes.append(f"neither Claude Code logs nor agent runs: {_list(tally.unrecognised)}")
+        notes.append(f"neither Claude Code logs nor agent runs nor spans: {_list(tally.unrecognised)}")
     if tally.unreadable:
         notes.append(f"not readable to the end: {_list(tally.unreadable)}")
     return notes

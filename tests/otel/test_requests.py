@@ -64,6 +64,7 @@ def test_a_request_is_one_chat_span_with_the_names_of_the_conventions(tmp_path: 
         "server.port": port,
         "agentaccel.mode": "on",
         "agentaccel.cache.hit_ratio": 0.0,
+        "agentaccel.cache.write.5m": written,
         "agentaccel.cache.miss_causes": ("first request",),
     }
 

@@ -171,7 +171,7 @@ def test_what_the_import_skipped_is_said() -> None:
             "note: 1 last lines were cut or still being written, and were skipped",
             "note: 7 replies or runs were in more than one file and count once",
             "note: 2 files were empty",
-            "note: neither Claude Code logs nor agent runs: x.jsonl",
+            "note: neither Claude Code logs nor agent runs nor spans: x.jsonl",
         ]
     )
 

@@ -1,7 +1,8 @@
 """Logs that other programs wrote, as our records: streamed, counted once, never a crash on a bad line or file.
 
-Two formats are recognised, by content: Claude Code's session logs, and agent runs in one normalised format. Reading
-needs memory for the replies that may still grow and for one number per reply seen, not for the files.
+Three formats are recognised, by content: Claude Code's session logs, agent runs in one normalised format, and spans of
+OpenTelemetry. Reading needs memory for the replies that may still grow and for one number per reply seen, not for the
+files; only spans are all read before the first record, because a parent stands behind its children.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from agentaccel.trace.importers.lines import (
     sizes,
 )
 from agentaccel.trace.importers.runs import read_runs
+from agentaccel.trace.importers.span_log import SpanLog
+from agentaccel.trace.importers.spans import is_spans, joined
 
 __all__ = ["ImportTally", "Progress", "read_logs"]
 
@@ -46,6 +49,7 @@ def read_logs(
 
 def _read(files: list[Path], meter: Meter, tally: ImportTally) -> Iterator[TurnRecord | ToolRecord]:
     seen: set[int] = set()
+    spans = SpanLog(tally)
     for path in files:
         lines = raw_lines(path, tally, meter)
         head, kind = _recognise(lines)
@@ -56,22 +60,33 @@ def _read(files: list[Path], meter: Meter, tally: ImportTally) -> Iterator[TurnR
         elif kind == "runs":
             tally.files += 1
             yield from read_runs(itertools.chain(head, lines), seen, tally)
+        elif kind == "spans":
+            tally.files += 1
+            spans.take(itertools.chain(head, lines))
         elif len(head) == 1 and head[0].startswith(b"{") and not head[0].endswith(b"\n"):
             tally.cut += 1  # a log that has just been begun
         elif any(line.strip() for line in head):
             tally.unrecognised.append(str(path))
         elif not tally.unreadable[unread - 1 : unread] or not tally.unreadable[-1].startswith(f"{path}:"):
             tally.empty += 1
+    yield from spans.records()
 
 
 def _recognise(lines: Iterator[bytes]) -> tuple[list[bytes], str | None]:
     """The lines up to the first telling one, and what that one says the file is."""
-    head = []
-    for line in itertools.islice(lines, PEEK):
-        head.append(line)
+    head: list[bytes] = []
+
+    def noted() -> Iterator[bytes]:
+        for line in itertools.islice(lines, PEEK):
+            head.append(line)
+            yield line
+
+    for line in joined(noted()):
         entry = parse(line, ImportTally())
         if entry is None:
             continue
+        if is_spans(entry):
+            return head, "spans"
         if isinstance(entry.get("messages"), list) and not isinstance(entry.get("type"), str):
             return head, "runs"
         if isinstance(entry.get("type"), str) and not _SESSION_FIELDS.isdisjoint(entry):

@@ -46,6 +46,8 @@ class ImportTally:
     """Last lines that were cut, or still being written; not part of `skipped`."""
     duplicates: int = 0
     """Replies that another file of the same import had already told of (resumed and forked sessions)."""
+    nested: int = 0
+    """Spans that told of the same call as one inside them."""
     unrecognised: list[str] = field(default_factory=list)
     """Files in neither of the known formats."""
     unreadable: list[str] = field(default_factory=list)
