@@ -144,6 +144,17 @@ def test_events_of_any_shape_raise_nothing(wire: Wire, events: list[tuple[str, J
         assert all(isinstance(text, str | None) for text in (it.stop, it.message_id, it.error))
 
 
+def test_a_chat_has_ended_well_where_it_says_so() -> None:
+    """Mandated by the protocol, as recorded: with a reason to stop or with [DONE]; bytes that just stop are no end."""
+    begun = CHAT[:1]
+    assert not read("chat", [sse(begun)]).complete
+    assert not read("chat", [sse([*begun, CHAT_END])]).complete
+    assert read("chat", [sse([*begun, finished("stop")])]).complete
+    assert read("chat", [sse(begun) + DONE]).complete
+    assert not read("responses", [sse(RESPONSES[:-1])]).complete
+    assert not read("responses", [sse(RESPONSES[:-1]) + DONE]).complete
+
+
 def test_an_error_inside_a_stream_is_no_good_end() -> None:
     """Mandated by the providers: whatever came before it, and in the forms in which they write errors."""
     for error in ({"error": {"type": "overloaded"}}, {"error": "overloaded"}, {"error": {"code": 529}}):

@@ -19,6 +19,9 @@ _READ = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache
 _SPLITS = (("ttl_", "_tokens"), ("ephemeral_", "_input_tokens"))
 """How a split by lifetime names its fields: OpenAI's, and Anthropic's behind a gateway."""
 
+_ANTHROPIC_TTL = "5m"
+"""The lifetime of what was written where a gateway names it as Anthropic does and does not split it."""
+
 
 def usage_of(raw: Mapping[str, Any], ttl: str = "30m") -> Usage:
     """A usage object of either wire; `ttl` labels what was written where no split says.
@@ -58,7 +61,7 @@ def _with_rest(
 def _written(raw: Mapping[str, Any], details: Mapping[str, Any], ttl: str) -> dict[str, int] | None:
     total = _count(details, "cache_write_tokens")
     if total is None:
-        total = _count(raw, "cache_creation_input_tokens")
+        total, ttl = _count(raw, "cache_creation_input_tokens"), _ANTHROPIC_TTL
     if total is None:
         return None
     write = _split(details.get("cache_write_tokens_details")) or _split(raw.get("cache_creation"))
