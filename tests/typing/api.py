@@ -32,6 +32,8 @@ from agentaccel import (
     UnknownModel,
     Usage,
 )
+from agentaccel.listening import Listener, Told
+from agentaccel.otel import export
 from agentaccel.turn import Command, Finished, Reported, Started
 
 
@@ -135,3 +137,24 @@ def errors(accel: Accel) -> str:
     except ConfigError as error:
         return str(error)
     return agentaccel.__version__
+
+
+class Counting:
+    """A listener of the user's own."""
+
+    tokens = 0
+
+    def begins(self, at: float, tool: str | None) -> object:
+        return tool
+
+    def ended(self, began: object, told: Told | None) -> None:
+        if told is not None and isinstance(told.record, TurnRecord):
+            self.tokens += told.record.usage.input or 0
+
+
+def listening(accel: Accel) -> None:
+    """Any object with the two methods is a listener; exports need no arguments."""
+    listener: Listener = Counting()
+    accel.listen(listener)
+    accel.listen(Counting())
+    export(accel)
