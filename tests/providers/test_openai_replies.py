@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from agentaccel.facts import Wire
 from agentaccel.providers import dialect
+from agentaccel.types import Usage
 from tests.providers.bodies import JSON
 from tests.providers.openai_replies import (
     CHAT_END,
@@ -142,6 +143,24 @@ def test_events_of_any_shape_raise_nothing(wire: Wire, events: list[tuple[str, J
     for it in (found, *whole):
         assert all(isinstance(id_, str | None) and isinstance(name, str) for id_, name, _ in it.calls)
         assert all(isinstance(text, str | None) for text in (it.stop, it.message_id, it.error))
+
+
+@pytest.mark.parametrize("wire", ["chat", "responses", "messages"])
+def test_half_a_character_hides_nothing_of_its_event(wire: Wire) -> None:
+    """Mandated by the SDKs, which read such an event: its usage, its id and its reason to stop count."""
+    half, usage = "\ud83d", {"input_tokens": 3, "output_tokens": 5}
+    message = {"type": "message_start", "message": {"id": f"msg_{half}", "usage": usage, "content": [half]}}
+    events: dict[Wire, list[Json]] = {
+        "chat": [chunk(delta(content=half, stop="stop"), usage=CHAT_USAGE)],
+        "responses": [responses_end(output_text=half)],
+        "messages": [message, {"type": "message_delta", "delta": {"stop_reason": "end_turn", "x": half}}],
+    }
+    data = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events[wire])
+    found = read(wire, [data])
+    assert found.usage == (Usage(input=3, output=5) if wire == "messages" else USAGE)
+    assert found.stop in ("stop", "completed", "end_turn")
+    assert found.message_id is not None
+    found.message_id.encode()
 
 
 def test_a_chat_has_ended_well_where_it_says_so() -> None:
