@@ -41,7 +41,7 @@ def wrap_client(client: C, composer: Composer, *, place: tuple[str, str] | None 
 
     def route(path: str, body: Request) -> tuple[Endpoint, str] | None:
         path = path.rstrip("/")
-        wire = next((wire for end, wire in _WIRES if path.endswith(end)), None)
+        wire: Wire | None = next((wire for end, wire in _WIRES if path.endswith(end)), None)
         if wire is None:
             return None
         deployment = _DEPLOYMENT.search(path)
