@@ -37,6 +37,8 @@ def test_usage_of_any_shape_raises_nothing(value: Any) -> None:
     [
         ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": None}, "cached_tokens": 4},
          Usage(input=9, read=4)),
+        ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 0}, "cached_tokens": 4},
+         Usage(input=9, read=0)),
         ({"prompt_tokens": 9, "prompt_cache_hit_tokens": 3, "cached_tokens": 4}, Usage(input=9, read=3)),
         ({"prompt_tokens": 9, "num_cached_tokens": 0}, Usage(input=9, read=0)),
         ({"prompt_tokens": 9, "cache_read_input_tokens": 2, "cache_creation_input_tokens": 5,
