@@ -1,9 +1,8 @@
 """Names of OpenTelemetry's conventions for generative AI: strings of our own, because the Python packages' lag behind.
 
 Source: github.com/open-telemetry/semantic-conventions-genai (docs/gen-ai: spans, metrics, registry), status
-Development, read on 2026-11-21. `cache_write` was `cache_creation` until its pull request 440. Its main branch puts
-counters, `gen_ai.client.inference.usage.*`, in place of the histogram `gen_ai.client.token.usage`, which is what
-instrumentations make and dashboards show so far.
+Development, read on 2026-11-21. `cache_write` was `cache_creation` until its pull request 440. Drafts on its main
+branch put `gen_ai.client.inference.*` in place of the two metrics `gen_ai.client.*`; ours are still those.
 """
 
 from __future__ import annotations
