@@ -134,6 +134,8 @@ class Turn:
     """What to wait for before sending."""
     wire: Wire = "messages"
     """The form of the request, and so of the reply."""
+    ttl: str = ""
+    """The lifetime of what the provider writes, where the reply does not say; empty where that is not known."""
     hides_usage: bool = False
     """Whether the reply holds a chunk of usage that its reader did not ask for and must not see."""
     ended: Ended | None = None

@@ -33,7 +33,7 @@ class ReplyWatch:
         self._clock = clock
         self._strict = strict
         kind = headers.get("content-type", "")
-        self._tap: ReplyTap = dialect(turn.wire).tap("event-stream" in kind or _AMAZON in kind)
+        self._tap: ReplyTap = dialect(turn.wire).reply_tap("event-stream" in kind or _AMAZON in kind, turn.ttl)
         self._decode = decoder(headers.get("content-encoding", ""))
         if self._decode is not None and _AMAZON in kind:
             self._decode = _Frames(self._decode).decompress
@@ -48,7 +48,7 @@ class ReplyWatch:
             if self._strict:
                 raise
             log.exception("agentaccel: could not read a reply; it goes on, and its usage is not known")
-            self._tap = dialect(self._turn.wire).tap(self._tap.streamed)
+            self._tap = dialect(self._turn.wire).reply_tap(self._tap.streamed, self._turn.ttl)
             self._decode, self._blind = None, True
 
     def end(self, how: Literal["read", "closed", "cancelled", "failed"], error: str | None = None) -> None:

@@ -92,6 +92,12 @@ class Dialect:
     strip: Encode
     tap: type[anthropic.ReplyTap] | type[chat_reply.ChatTap] | type[responses_reply.ResponsesTap]
 
+    def reply_tap(self, streamed: bool, ttl: str = "") -> ReplyTap:
+        """A tap for one reply; `ttl` is the lifetime of what was written, where the reply does not say."""
+        if self.tap is anthropic.ReplyTap or not ttl:
+            return self.tap(streamed)
+        return self.tap(streamed, ttl)
+
     def usage_of(self, raw: Mapping[str, Any]) -> Usage:
         """A usage object of this wire."""
         return anthropic.usage_of(raw) if self.wire == "messages" else usage.usage_of(raw)

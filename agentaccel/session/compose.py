@@ -83,6 +83,7 @@ class Composer:
             plan=going.plan,
             on_end=partial(self._end, going, endpoint.server, self.listeners.begins(going.started)),
             wire=endpoint.wire,
+            ttl=facts.ttls[0].label if facts is not None else "",
             hides_usage="stream_options" in applied.options,
         )
 

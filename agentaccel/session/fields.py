@@ -18,7 +18,8 @@ from agentaccel.types import CachePlan, Prompt, Request
 def asking_usage(plan: CachePlan, request: Request, prompt: Prompt) -> CachePlan:
     """Asks a chat's stream for its usage, which no chunk holds otherwise; the seam keeps the extra chunk back."""
     own = request.get("stream_options")
-    if not prompt.stream or (isinstance(own, Mapping) and "include_usage" in own) or not _object_or_none(own):
+    said = "stream_options" in request and (not isinstance(own, Mapping) or not own or "include_usage" in own)
+    if said or not prompt.stream:
         return plan
     if not usage_asked(prompt.provider, prompt.platform):
         return plan
