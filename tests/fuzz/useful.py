@@ -63,7 +63,7 @@ class Reach:
         return False
 
 
-def reach_of(body: dict[str, Any], at: float) -> Reach:
+def reach_of(body: dict[str, Any], at: float, platform: str = "api") -> Reach:
     """`body` as the provider reads it."""
     facts = cache_facts(body["model"])
     assert facts is not None

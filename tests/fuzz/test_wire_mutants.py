@@ -1,0 +1,138 @@
+"""The legality fuzz of the other places bites: without any single guard it fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import Mutant, survives
+
+BLOCKS, CHAT, RESPONSES = (f"providers/openai/{name}.py" for name in ("blocks", "chat", "responses"))
+PLAN, FIELDS = "cache/plan.py", "session/fields.py"
+CONTROLS = 'if not facts.controls or facts.physics == "automatic":'
+NEVER = "chosen, cost = _choose(scene, candidates, room, expected_cost(scene, ()) if bare is None else bare)"
+
+GUARDS: tuple[tuple[str, Mutant], ...] = (
+    (
+        "responses",
+        Mutant(
+            guard="a marker on a kind of part that takes none",
+            file=BLOCKS,
+            old="kind in facts.markable_blocks and isinstance(text, str)",
+            new="isinstance(text, str)",
+        ),
+    ),
+    (
+        "openrouter",
+        Mutant(
+            guard="a marker on empty text",
+            file=BLOCKS,
+            old="isinstance(text, str) and not _blank(text)",
+            new="isinstance(text, str)",
+        ),
+    ),
+    (
+        "chat",
+        Mutant(
+            guard="a marker on what the model said",
+            file=CHAT,
+            old='_NO_PARTS = frozenset({"assistant", "function"})',
+            new='_NO_PARTS = frozenset({"function"})',
+        ),
+    ),
+    (
+        "openrouter",
+        Mutant(
+            guard="a marker on a message that a gateway moves",
+            file=CHAT,
+            old='return level == "messages" and role in FIRST and',
+            new="return False and",
+        ),
+    ),
+    (
+        "azure chat",
+        Mutant(
+            guard="fields where none may be added",
+            file=PLAN,
+            old=CONTROLS,
+            new='if facts.physics == "automatic":',
+        ),
+    ),
+    (
+        "responses",
+        Mutant(
+            guard="a plan for half of a conversation",
+            file=RESPONSES,
+            old='held = next((why for name, why in _HELD.items() if request.get(name) is not None), "")',
+            new='held = ""',
+        ),
+    ),
+    (
+        "chat",
+        Mutant(
+            guard="usage that the sender declined",
+            file=FIELDS,
+            old=' or (isinstance(own, Mapping) and "include_usage" in own)',
+            new="",
+        ),
+    ),
+    (
+        "server",
+        Mutant(
+            guard="usage asked of a server that may refuse",
+            file=FIELDS,
+            old="if not usage_asked(prompt.provider, prompt.platform):",
+            new="if False:",
+        ),
+    ),
+    (
+        "openrouter",
+        Mutant(
+            guard="another name for a session that the sender named",
+            file=FIELDS,
+            old="if facts.session_field and facts.session_field not in request and not _pinned(request):",
+            new="if facts.session_field:",
+        ),
+    ),
+    (
+        "bedrock",
+        Mutant(
+            guard="a marker of the request where the platform takes none",
+            file=PLAN,
+            old="without=tuple(own) if off or (own and not facts.top_level_marker) else (),",
+            new="without=tuple(own) if off else (),",
+        ),
+    ),
+    ("chat", Mutant(guard="doing nothing", file=PLAN, old=NEVER, new="chosen, cost = (), bare or 0.0")),
+    ("bedrock", Mutant(guard="doing nothing", file=PLAN, old=NEVER, new="chosen, cost = (), bare or 0.0")),
+    ("openrouter", Mutant(guard="doing nothing", file=PLAN, old=NEVER, new="chosen, cost = (), bare or 0.0")),
+)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("place", "mutant"), GUARDS, ids=lambda one: getattr(one, "guard", one))
+def test_the_fuzz_fails_without_the_guard(place: str, mutant: Mutant, tmp_path: Path) -> None:
+    """Each guard deleted in a copy of the package: 1,500 conversations must notice."""
+    output = survives(mutant, tmp_path, ["-m", "tests.fuzz.wires", place, "1500", "3"])
+    assert output is None, f"nothing noticed {mutant.guard}: {output}"
+
+
+LEARNED: tuple[Mutant, ...] = (
+    Mutant(
+        guard="the sender's own mode",
+        file=BLOCKS,
+        old='facts.physics == "breakpoints" and not told',
+        new='facts.physics == "breakpoints"',
+    ),
+    Mutant(guard="doing nothing", file=PLAN, old="if prompt.implicit and own:", new="if False:"),
+    Mutant(guard="doing nothing for what is shared", file=PLAN, old=NEVER, new="chosen, cost = (), bare or 0.0"),
+)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mutant", LEARNED, ids=lambda mutant: f"{mutant.guard}-{Path(mutant.file).stem}")
+def test_what_was_learned_fails_without_the_guard(mutant: Mutant, tmp_path: Path) -> None:
+    """As above, of workloads whose single calls are known."""
+    output = survives(mutant, tmp_path, ["-m", "tests.fuzz.learned", "2", "3"])
+    assert output is None, f"nothing noticed {mutant.guard}: {output}"
