@@ -27,10 +27,9 @@ class _Held(threading.local):
     """What this thread holds."""
 
     def __init__(self) -> None:
-        self.depth = 0
         self.late: deque[Callable[[], None]] = deque()
         self.acquired: list[tuple[Lock, Any]] = []
-        """The locks, innermost last, each with what was acquired for it: a fork inside replaces that."""
+        """The locks, innermost last, each with what is acquired for it: a fork inside replaces that."""
         self.over_fork: list[Any] = []
 
 
@@ -58,14 +57,13 @@ class Lock:
             _at_fork[next(_ages)] = self
 
     def __enter__(self) -> None:
-        _held.depth += 1
         lock = self._lock
+        _held.acquired.append((self, lock))
         try:
             lock.acquire()
         except BaseException:  # interrupted while waiting
-            _held.depth -= 1
+            _held.acquired.pop()
             raise
-        _held.acquired.append((self, lock))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -75,17 +73,22 @@ class Lock:
         while acquired[at][0] is not self:  # a generator that holds one may end out of order
             at -= 1
         acquired.pop(at)[1].release()
-        _held.depth -= 1
-        while not _held.depth and _held.late:
+        while not acquired and _held.late:
             _held.late.popleft()()
 
 
 def when_free(work: Callable[[], None]) -> None:
     """Do `work` now, or as soon as this thread holds no `Lock`."""
-    if _held.depth:
+    if _held.acquired and _really_held():
         _held.late.append(work)
     else:
         work()
+
+
+def _really_held() -> bool:
+    """Whether this thread holds a lock indeed: an interruption at the wrong moment leaves an entry without one."""
+    _held.acquired[:] = [one for one in _held.acquired if one[1]._is_owned()]
+    return bool(_held.acquired)
 
 
 def _before_fork() -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from agentaccel import Policy, StorePolicy
+from agentaccel.locks import Lock, when_free
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.database import KEY_BYTES, load_key
 from agentaccel.trace.recorder import Recorder
@@ -571,3 +572,22 @@ def test_a_store_deleted_under_a_running_process_is_begun_again(tmp_path: Path) 
     assert len(driver.records) == 1
     assert load_key(tmp_path / "trace.db") == key
     assert one(tmp_path / "trace.db", "SELECT count(*) FROM segments") == 2
+
+
+def test_an_interruption_in_a_lock_does_not_put_off_the_ends_of_later_turns() -> None:
+    """Chosen by us: what waits for this thread's locks waits for real ones, not for what an interruption left behind."""
+    before, done = sys.gettrace(), list[int]()
+    for at in range(6):
+        lock = Lock()
+        sys.settrace(interrupting("__enter__", at))
+        try:
+            with lock:
+                pass
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        if not lock._lock._is_owned():  # type: ignore[attr-defined]  # what is acquired is its holder's to let go
+            when_free(lambda at=at: done.append(at))  # type: ignore[misc]
+            assert done[-1] == at
+    assert len(done) >= 4
