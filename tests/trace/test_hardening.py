@@ -575,7 +575,7 @@ def test_a_store_deleted_under_a_running_process_is_begun_again(tmp_path: Path) 
 
 
 def test_an_interruption_in_a_lock_does_not_put_off_the_ends_of_later_turns() -> None:
-    """Chosen by us: what waits for this thread's locks waits for real ones, not for what an interruption left behind."""
+    """Chosen by us: what waits for locks of this thread waits for real ones, not for what an interruption left."""
     before, done = sys.gettrace(), list[int]()
     for at in range(6):
         lock = Lock()
