@@ -163,7 +163,7 @@ def _loaded(content: bytes) -> Request | None:
     """The body as an object. By the standard library: it keeps integers of any length."""
     try:
         body = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):  # no JSON, or nested deeper than can be read here
         return None
     return body if isinstance(body, Mapping) else None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -59,6 +59,8 @@ class TurnWrite(NamedTuple):
 R = TypeVar("R", TurnRecord, ToolRecord)
 
 _TURN_FIELDS = tuple(field.name for field in fields(TurnRecord))
+_ALWAYS = frozenset(field.name for field in fields(TurnRecord) if field.default is field.default_factory is MISSING)
+"""Fields that have no default."""
 _turn_values = attrgetter(*_TURN_FIELDS)
 _TOOL_FIELDS = {field.name for field in fields(ToolRecord)}
 
@@ -83,9 +85,9 @@ def _plain(value: object) -> object:
 
 
 def dump_turn(record: TurnRecord) -> str:
-    """`record` as JSON, without what it does not say."""
+    """`record` as JSON, without what it does not say; but for what every record has, though it be empty."""
     said = zip(_TURN_FIELDS, _turn_values(record), strict=True)
-    return dump_json({name: value for name, value in said if value or value == 0})
+    return dump_json({name: value for name, value in said if value or value == 0 or name in _ALWAYS})
 
 
 def load_turn(data: bytes | str) -> TurnRecord:
