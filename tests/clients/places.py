@@ -54,7 +54,7 @@ HOST = "http://provider.example"
 
 
 class Line:
-    """A transport to an emulator; replies to the same requests are the same, and both directions are noted."""
+    """A transport to an emulator, a minute from one request to the next; what passes in both directions is noted."""
 
     def __init__(self, place: Dialect) -> None:
         platform = place.platform or ("foundry" if place.name == "foundry" else "api")
@@ -74,9 +74,10 @@ class Line:
                 headers=dict(request.headers),
                 body=request.content,
             ),
-            0.0,
+            60.0 * len(self.requests),
         )
-        self.bodies.append(Body([chunk.data for chunk in reply.chunks]))
+        cut = [httpx2.RemoteProtocolError("cut")] if reply.ending == "disconnect" else []
+        self.bodies.append(Body([*(chunk.data for chunk in reply.chunks), *cut]))
         return httpx2.Response(reply.status, headers=dict(reply.headers), stream=self.bodies[-1])
 
     async def answer_async(self, request: httpx2.Request) -> httpx2.Response:
