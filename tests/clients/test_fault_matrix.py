@@ -33,16 +33,17 @@ FAULTS = (
     "missing_usage",
     "broken off",
 )
+STREAMED = ("broken off", "overloaded_mid_stream")
 Case = tuple[str, str, bool, bool, int]
 """Dialect, fault, whether streamed, whether async, retries."""
 
 
 def cases() -> Iterator[Case]:
-    """All that there are; a reader can break off streams only."""
+    """All that there are; a reader can break off streams only, and errors come inside of streams only."""
     for name, fault, streamed, asynchronous, retries in itertools.product(
         DIALECTS, FAULTS, (False, True), (False, True), (0, 2)
     ):
-        if fault != "broken off" or (streamed and not retries):
+        if fault not in STREAMED or (streamed and not retries):
             yield name, fault, streamed, asynchronous, retries
 
 
@@ -70,6 +71,10 @@ ERRORS = {
 }
 
 
+OVERLOADED = {"chat": "server_error", "responses": "server_error", "bedrock": "serviceUnavailableException"}
+"""What an error inside of a stream is called."""
+
+
 def recorded(case: Case, *, last: bool) -> tuple[str, int | None, str | None]:
     """What the record of an attempt says: outcome, status, error. `last` is whether no other attempt followed."""
     name, fault, streamed, _, _ = case
@@ -79,6 +84,8 @@ def recorded(case: Case, *, last: bool) -> tuple[str, int | None, str | None]:
             # Bedrock names the error in a header; elsewhere the body does, which nobody reads before a retry.
             told = not streamed or last or name == "bedrock"
             return "failed", status, ERRORS[name][fault] if told else None
+        case "overloaded_mid_stream":
+            return "failed", None, OVERLOADED.get(name, "overloaded_error")
         case "timeout":
             return "failed", None, "ReadTimeout" if name in TRANSPORT else "APITimeoutError"
         case "disconnect_mid_stream":
@@ -95,7 +102,7 @@ def usage_seen(case: Case, record: TurnRecord) -> bool:
     name, fault, streamed, _, _ = case
     if fault == "nothing":
         return True
-    begins = fault in ("disconnect_mid_stream", "malformed_sse", "broken off") and streamed
+    begins = fault in ("disconnect_mid_stream", "malformed_sse", *STREAMED) and streamed
     return begins and name not in TRANSPORT
 
 
@@ -147,7 +154,7 @@ def diagonal() -> Iterator[Case]:
     for number, (name, fault) in enumerate(itertools.product(DIALECTS, FAULTS)):
         for streamed, asynchronous, retries in (ways[number % 4], ways[7 - number % 4]):
             wanted.add((name, fault, streamed, asynchronous, retries))
-    return (case for case in cases() if case in wanted or case[1] == "broken off")
+    return (case for case in cases() if case in wanted or case[1] in STREAMED)
 
 
 QUICK_CASES = list(diagonal())
