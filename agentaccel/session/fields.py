@@ -21,6 +21,8 @@ def asking_usage(plan: CachePlan, request: Request, prompt: Prompt) -> CachePlan
     said = "stream_options" in request and (not isinstance(own, Mapping) or not own or "include_usage" in own)
     if said or not prompt.stream:
         return plan
+    if prompt.illegal or not (prompt.messages or prompt.opening):
+        return plan  # it will be refused as it is, or is none that we understand
     if not usage_asked(prompt.provider, prompt.platform):
         return plan
     return _with(plan, "stream_options", {"include_usage": True}, "asks the stream for its usage")

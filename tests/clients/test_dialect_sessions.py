@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,32 @@ async def test_two_sessions_at_once_do_not_mix(tmp_path: Path, name: str) -> Non
     assert [one[:3] for one in found] == [("left", "left", "ok")] * 3 + [("right", "right", "ok")] * 3
     assert [one[3] for one in found] == [False, False, True, False, True, True]
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@EACH
+def test_two_threads_at_once_do_not_mix(tmp_path: Path, name: str) -> None:
+    """Contract line 7, as above: one wrapped client, two threads, a session in each."""
+    dialect = DIALECTS[name]
+    line, accel = Line(dialect), an_accel(tmp_path)
+    client = dialect.wrapped(accel)(line.client())
+    together = threading.Barrier(2, timeout=5)
+
+    def agent(who: str) -> None:
+        with accel.session(who, agent=who):
+            for turn in range(3):
+                together.wait()
+                with dialect.calls(client).create(**turn_of(dialect, who, turn), stream=True) as events:
+                    assert next(iter(events))
+                    together.wait()  # both are reading
+                    assert list(events)
+
+    threads = [threading.Thread(target=agent, args=(who,)) for who in ("left", "right")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    found = sorted((one.session, one.agent, one.outcome) for one in records(tmp_path))
+    assert found == [("left", "left", "ok")] * 3 + [("right", "right", "ok")] * 3
 
 
 @EACH

@@ -128,7 +128,8 @@ def test_a_conversation_that_is_none_goes_out_to_the_byte(tmp_path: Path, name: 
     if name == "responses" and isinstance(junk, str) and junk:
         pytest.skip("a string is a conversation there")
     said = {"chat": "messages", "responses": "input"}[name]
-    data = json.dumps({**place.ask, said: junk}, indent=1).encode("utf-8", "surrogatepass")
+    streamed = {} if junk and isinstance(junk, list) else {"stream": True}
+    data = json.dumps({**place.ask, **streamed, said: junk}, indent=1).encode("utf-8", "surrogatepass")
     assert _answers(place, data, tmp_path) == data
 
 

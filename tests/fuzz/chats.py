@@ -172,7 +172,7 @@ def beginning(rng: random.Random, form: Form) -> Json:
         fixed["tools"] = given
     if rng.random() < 0.2:
         fixed["temperature"] = 0.5
-    if form.options and rng.random() < 0.12:
+    if form.mark != "cache_control" and rng.random() < 0.12:
         fixed["prompt_cache_key"] = "team"
     if form.options and rng.random() < 0.4:
         usual: tuple[Json, ...] = ({"mode": "implicit"}, {"mode": "explicit"}, {"mode": "explicit"}, {"ttl": "30m"}, {})

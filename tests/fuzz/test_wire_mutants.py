@@ -73,8 +73,8 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         Mutant(
             guard="usage that the sender declined",
             file=FIELDS,
-            old=' or (isinstance(own, Mapping) and "include_usage" in own)',
-            new="",
+            old="if said or not prompt.stream:",
+            new="if not prompt.stream:",
         ),
     ),
     (

@@ -108,6 +108,8 @@ PLACES: dict[str, Place] = {
         "compatible", "openrouter", "/api/v1/chat/completions", _GATEWAY, CLAUDE | {"session_id"}, "repeats"
     ),
     "vllm": _openai("compatible", "vllm", "/v1/chat/completions", _LOCAL, USAGE, ""),
+    "mistral": _openai("compatible", "mistral", "/v1/chat/completions", _LOCAL, frozenset({"prompt_cache_key"}), ""),
+    "xai": _openai("compatible", "xai", "/v1/chat/completions", _LOCAL, USAGE | {"prompt_cache_key"}, ""),
     "server": _openai("compatible", "server", "/v1/chat/completions", _LOCAL, frozenset(), ""),
 }
 
@@ -190,6 +192,8 @@ class One:
     def overstepped(self, body: Json, sent: Any) -> Iterator[str]:
         if any(body.get(name) is not None for name in ("previous_response_id", "conversation")) and sent is not body:
             yield "a request whose history is held was changed"
+        if "prompt_cache_key" in body and sent["prompt_cache_key"] != body["prompt_cache_key"]:
+            yield "the sender's own key was changed"
         moved = self.place.endpoint.platform == "bedrock" and "cache_control" not in sent
         written = {name: body[name] for name in body if not (moved and name == "cache_control")}
         for name in added(written, sent):
