@@ -3,6 +3,7 @@
 Everything learned is a pair (yes, n) under a topic: *n* occasions, *yes* of them. Topics:
 
 - `goes_on/2`: after the third request of a session another one followed; `goes_on/3` is every later request's
+- `went_on/3`: in this very session, a request with that index was followed; not kept for others
 - `in_time`: a request that followed came within the lifetime of the entries that the one before had written
 - `repeated`: a session began with the whole prompt of another's first request, answered within a lifetime
 - `stable/system[0]`: this part of the prompt came back, unchanged or as a variant that was still warm
@@ -27,6 +28,11 @@ MANY_TURNS = 3
 def goes_on_topic(turn: int) -> str:
     """The topic under which it is counted that the request with index `turn` was followed."""
     return f"goes_on/{min(turn, MANY_TURNS)}"
+
+
+def went_on(turn: int) -> Observation:
+    """That in this session the request with index `turn` was followed."""
+    return Observation(f"went_on/{min(turn, MANY_TURNS)}", 1.0)
 
 
 def remembered(topic: str) -> float:
@@ -95,10 +101,20 @@ class Beliefs:
         return (prior * weight + yes) / (weight + n)
 
     def goes_on(self, turn: int, *, tools: bool) -> float:
-        """That another request follows the one with index `turn` (0 for a session's first), and in time."""
+        """That another request follows the one with index `turn` (0 for a session's first), and in time.
+
+        A session that has gone on from a request with that index before is a long one, whatever others of its workload
+        were: what they showed is then worth as little as a stated prior.
+
+        >>> short = Beliefs({"goes_on/3": (0.0, 40.0)})
+        >>> round(short.goes_on(3, tools=True), 2), round(short.after([went_on(3)]).goes_on(3, tools=True), 2)
+        (0.03, 0.41)
+        """
         stated = priors()
         by_turn = stated.goes_on_with_tools if tools else stated.goes_on_without_tools
         followed = self.probability(goes_on_topic(turn), by_turn[min(turn, len(by_turn) - 1)], stated.prior_weight)
+        _, here = self.counts.get(went_on(turn).topic, (0.0, 0.0))
+        followed = (followed * stated.prior_weight + here) / (stated.prior_weight + here)
         return followed * self.probability(IN_TIME, stated.in_time, 1.0)
 
     def shared(self) -> float:

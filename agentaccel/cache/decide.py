@@ -5,7 +5,7 @@ Live sessions and replayed ones decide here, so that a replay is the product and
 
 from __future__ import annotations
 
-from agentaccel.cache.beliefs import IN_TIME, Beliefs, Observation
+from agentaccel.cache.beliefs import IN_TIME, Beliefs, Observation, went_on
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.plan import plan
 from agentaccel.cache.prefix import Prefixes
@@ -26,4 +26,5 @@ def decide(
     seen = state.seen.after(observed.stability, priors().memory)
     if observed.in_time is not None:
         seen = seen.after([Observation(IN_TIME, float(observed.in_time))], priors().pace_memory)
+        seen = seen.after([went_on(state.last_turn)])
     return plan(prefix, View(state=state, beliefs=snapshot.joined(seen), now=now, cut=observed.cut, ttl=ttl))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from agentaccel.cache.beliefs import IN_TIME, SHARED, Beliefs, Observation, goes_on_topic, is_history
+from agentaccel.cache.beliefs import IN_TIME, SHARED, Beliefs, Observation, goes_on_topic, is_history, went_on
 from agentaccel.cache.ledger import Bill, Entry, Ledger, Mark, after, bill
 from agentaccel.cache.marks import reaching, turn_of
 from agentaccel.cache.misses import misses_of, reusable_of
@@ -180,7 +180,8 @@ def _lasting(observed: Observed) -> tuple[Observation, ...]:
 
 def _seen(state: State, observed: Observed, pace: Sequence[Observation]) -> Beliefs:
     """The session's own observations after this request; a gap is remembered longer than a change."""
-    return state.seen.after(observed.stability, priors().memory).after(pace, priors().pace_memory)
+    seen = state.seen.after(observed.stability, priors().memory).after(pace, priors().pace_memory)
+    return seen if observed.in_time is None else seen.after([went_on(state.last_turn)])
 
 
 def _going_on(state: State, turn: int, observed: Observed, pace: Sequence[Observation]) -> tuple[Observation, ...]:
