@@ -79,6 +79,10 @@ class Prompt:
     """Whether the provider sets a breakpoint by itself because the request does not say whether it should."""
     held: str = ""
     """Why the history is held by the provider and not in the request; empty where the request is whole."""
+    after: str = ""
+    """The reply, or the conversation that the provider keeps, that a held request goes on from; empty where not named."""
+    ttl: str = ""
+    """The lifetime that the request asks for all its markers; empty where it says none."""
     stretches: tuple[bytes, ...] = ()
     """For every `STRETCH` messages from the first on, a hash over the digests of their segments; empty where nobody has
     hashed them."""

@@ -131,7 +131,8 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     measure = scale(prefix, counts, beliefs.bytes_per_token(prompt.model))
     tokens = _Remembered(measure).__getitem__
     existing = marks_of(prefix, prompt.markers) if prompt.markers or facts.physics == "automatic" else ()
-    ttl = facts.ttl(view.ttl) or facts.ttls[0]
+    # A lifetime that the request asks for all its markers is that of ours, too.
+    ttl = facts.ttl(prompt.ttl) or facts.ttl(view.ttl) or facts.ttls[0]
     return Scene(
         prefix=prefix,
         view=view,

@@ -137,7 +137,11 @@ class Composer:
             return session.conversation
         if session is not None:
             self._say("closed session", f"a model call was made after session {session.id!r} was left")
+        if prompt.after and (known := self.registry.by_reply(prompt.after)) is not None:
+            return known
         lineage = Lineage(prompt)
+        if prompt.held:  # its few messages are the beginning of nothing
+            return self.registry.begin(lineage, retried=attempt > 0)
         return self.registry.by_lineage(prompt, lineage) or self.registry.begin(lineage, retried=attempt > 0)
 
     def _plan(

@@ -15,15 +15,21 @@ _FARTHEST_REWIND = 64
 """Messages that a rewind may take back and still be recognised by its end; farther ones by the first exchange."""
 
 
+_PLAIN = "anthropic"
+"""The provider whose conversations are known by their messages alone, as they were before there were others."""
+
+
 class Lineage:
     """A hash of the conversation after each message: what the next request of it begins with.
 
-    Equal at message i if and only if the messages up to and including it are equal and the `tenant` is the same.
+    Equal at message i if and only if the messages up to and including it are equal, and the `tenant` and the provider
+    are the same.
     """
 
     def __init__(self, prompt: Prompt, tenant: str | None = None) -> None:
         self._segments = prompt.segments
-        self._tenant = digest(tenant.encode("utf-8", "replace")) if tenant else None
+        owner = "\x00".join((tenant or "", "" if prompt.provider == _PLAIN else prompt.provider)).strip("\x00")
+        self._owner = digest(owner.encode("utf-8", "replace")) if owner else None
         self._start = prompt.starts[2]
         self._stretches = prompt.stretches
         self._opening = prompt.opening
@@ -42,7 +48,7 @@ class Lineage:
             self._stretches += tuple([self._digest(stretch * STRETCH, STRETCH) for stretch in missing])
         last = self._digest(whole * STRETCH, message % STRETCH + 1)
         hash_ = digest(b"".join((*self._stretches[:whole], last)))
-        return link(hash_, self._tenant) if self._tenant is not None else hash_
+        return link(hash_, self._owner) if self._owner is not None else hash_
 
     def _digest(self, first: int, count: int) -> bytes:
         """A hash over the digests of `count` messages from `first` on."""
@@ -51,6 +57,8 @@ class Lineage:
 
     def _begin(self, message: int) -> int:
         """The first segment of `message`."""
+        if message == 0:
+            return self._start  # also of an input that is one string, whose path names no message
         root = self._segments[self._start].path[0]
         return bisect_left(self._segments, (root, self._opening + message), lo=self._start, key=path_of)
 

@@ -53,6 +53,8 @@ class Registry:
     """Sessions by the identity of the tool calls that the model asked for in them."""
     _calls: dict[str, deque[bytes]] = field(default_factory=dict)
     """For each session, those calls, the latest last."""
+    _replies: OrderedDict[str, str] = field(default_factory=OrderedDict)
+    """Sessions by the replies, and by the conversations kept by a provider, that a held request can go on from."""
     _lock: Lock = field(default_factory=Lock)
 
     def named(self, session_id: str) -> Conversation:
@@ -65,7 +67,8 @@ class Registry:
             self._conversations.move_to_end(session_id)
             while len(self._conversations) > _MOST_CONVERSATIONS:
                 gone, _ = self._conversations.popitem(last=False)
-                self._stops.pop(gone, None)
+                for hash_ in self._stops.pop(gone, ()):
+                    self._leave(hash_, gone)
                 self._calls.pop(gone, None)
             return conversation
 
@@ -96,6 +99,20 @@ class Registry:
             with self._lock:
                 _remember(self._begun, whole, conversation.id)
         return conversation
+
+    def by_reply(self, after: str) -> Conversation | None:
+        """The conversation in which the provider gave the reply `after`, or keeps that conversation."""
+        with self._lock:
+            name = self._replies.get(after)
+        return None if name is None else self.named(name)
+
+    def replied(self, id_: str, session_id: str) -> None:
+        """What the provider calls `id_` belongs to that session."""
+        with self._lock:
+            self._replies[id_] = session_id
+            self._replies.move_to_end(id_)
+            while len(self._replies) > _MOST_REMEMBERED:
+                self._replies.popitem(last=False)
 
     def asked(self, call: ToolCall, session_id: str) -> None:
         """The model asked for `call` in that session, so whoever runs it now runs it for that session."""

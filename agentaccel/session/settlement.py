@@ -6,11 +6,11 @@ Ended ─settle▶ State, misses ─▶ TurnRecord ─▶ store
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from agentaccel.cache.beginnings import beginnings_of, begun
-from agentaccel.cache.beliefs import Observation
+from agentaccel.cache.beliefs import IN_TIME, Observation, goes_on_topic
 from agentaccel.cache.marks import marks_of
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.prefix import Prefixes
@@ -76,6 +76,9 @@ class Settlement:
         conversation = going.conversation
         for call in ended.calls:
             self.registry.asked(call, conversation.id)
+        for id_ in (ended.message_id, going.prompt.after):
+            if id_:
+                self.registry.replied(id_, conversation.id)
         with conversation.lock:
             settled = self._fold(going, ended)
             record = self._record(going, ended, settled)
@@ -85,8 +88,8 @@ class Settlement:
     def _fold(self, going: Going, ended: Ended) -> Settled | None:
         """Take the turn into the conversation; None where the provider answered nothing that could be taken."""
         answered = ended.outcome == "ok" or ended.usage.input is not None
-        if going.prefix is None or going.observed is None or not answered:
-            return None
+        if going.prefix is None or going.observed is None or not answered or going.prompt.held:
+            return None  # what the provider holds cannot be told from what was added to it
         conversation, prefix = going.conversation, going.prefix
         on = going.mode == "on"
         heard = ended.first_byte if ended.first_byte is not None else ended.finished
@@ -163,11 +166,13 @@ class Settlement:
             self.registry.waits_at(conversation.id, lineage, going.prompt.messages)
             beginnings = beginnings_of(prefix)
             learned = (*settled.learned, *self._shared(going, settled, beginnings))
+        elif going.prompt.held:
+            learned = _followed(going)
         keep = self.keep_content
         head = conversation.head
         return TurnWrite(
             record=record,
-            session=row_of(conversation) if settled is not None else None,
+            session=row_of(conversation) if settled is not None or learned else None,
             segments=going.prompt.segments,
             content=(lambda segment: _content(going.request, segment)) if keep else None,
             lineage=lineage,
@@ -185,6 +190,15 @@ class Settlement:
 
     def _last_used(self, beginning: bytes) -> float | None:
         return self.recorder.read(lambda store: store.beginning_last_used(beginning), None)
+
+
+def _followed(going: Going) -> tuple[Observation, ...]:
+    """What a held request shows: that the one before it was followed, which is counted once."""
+    state, observed = going.conversation.state, going.observed
+    if not state.turns or observed is None or observed.in_time is None:
+        return ()
+    going.conversation.state = replace(state, last_started=None)
+    return Observation(goes_on_topic(state.last_turn), 1.0, 0.0), Observation(IN_TIME, float(observed.in_time))
 
 
 def _untouched(going: Going, ended: Ended) -> Usage | None:

@@ -14,14 +14,14 @@ LEGALITY = (
     Mutant(
         guard="more markers than allowed",
         file=PLAN,
-        old="room = scene.facts.max_markers - len(prompt.markers)",
-        new="room = scene.facts.max_markers",
+        old="room = facts.max_markers - len(prompt.markers)",
+        new="room = facts.max_markers",
     ),
     Mutant(
         guard="a top-level marker that is not counted",
         file=PLAN,
-        old="room = scene.facts.max_markers - len(prompt.markers)",
-        new="room = scene.facts.max_markers - sum(marker.path != () for marker in prompt.markers)",
+        old="room = facts.max_markers - len(prompt.markers)",
+        new="room = facts.max_markers - sum(marker.path != () for marker in prompt.markers)",
     ),
     Mutant(
         guard="a nested marker that is not counted",
@@ -56,14 +56,14 @@ LEGALITY = (
     Mutant(
         guard="a marker in a message thread",
         file=REQUEST,
-        old="""held="message thread" if isinstance(request.get("thread"), Mapping) else "",""",
+        old="""held="message thread" if isinstance(thread, Mapping) else "",""",
         new="""held="",""",
     ),
     Mutant(
         guard="doing nothing",
         file=PLAN,
-        old="chosen, cost = _choose(scene, candidates, room, bare)",
-        new="chosen, cost = (), bare",
+        old="chosen, cost = _choose(scene, candidates, room, expected_cost(scene, ()) if bare is None else bare)",
+        new="chosen, cost = (), expected_cost(scene, ())",
     ),
 )
 

@@ -42,7 +42,7 @@ def decode(
         memory, Reader.under(facts, key), key, (items(request.get("tools")), request.get("system"), messages)
     )
     parameters = _parameters(request, key)
-    top = request.get(MARK)
+    top, thread = request.get(MARK), request.get("thread")
     own = Marker(path=(), ttl=ttl_label(top)) if top is not None else None
     read = parts.gathered(own)
     for name in read.flags:
@@ -56,7 +56,8 @@ def decode(
         markers=read.markers,
         messages=len(messages),
         stream=request.get("stream") is True,
-        held="message thread" if isinstance(request.get("thread"), Mapping) else "",
+        held="message thread" if isinstance(thread, Mapping) else "",
+        after=name_of(thread.get("previous_message_id") or "") if isinstance(thread, Mapping) else "",
         stretches=read.stretches,
         illegal=illegal(facts, parts, own) if read.markers else (),
     )

@@ -38,13 +38,15 @@ _BASE64 = ("data:", ";base64,")
 class BlockReader(Gathering):
     """Reads blocks; the dialects say where they stand."""
 
-    def tools(self, tools: Sequence[Any]) -> None:
-        for index, tool in enumerate(tools):
-            inner = (tool.get("function"), tool.get("custom")) if is_object(tool) else ()
-            named = next(filter(is_object, inner), tool)
-            name = name_of(named.get("name") or "") if is_object(named) else ""
-            kind = word(tool.get("type") or "function") if is_object(tool) else "opaque"
-            self.block(("tools", ("tools", index), ""), tool, PLAIN, kind, name=name)
+    def tools(self, tools: Any) -> None:
+        """The tools as a list, or by the fields of the request that list them."""
+        for field, listed in (tools if is_object(tools) else {"tools": tools}).items():
+            for index, tool in enumerate(listed):
+                inner = (tool.get("function"), tool.get("custom")) if is_object(tool) else ()
+                named = next(filter(is_object, inner), tool)
+                name = name_of(named.get("name") or "") if is_object(named) else ""
+                kind = word(tool.get("type") or "function") if is_object(tool) else "opaque"
+                self.block(("tools", (field, index), ""), tool, PLAIN, kind, name=name)
 
     def block(
         self,
@@ -167,6 +169,11 @@ def may_switch(request: Request, facts: CacheFacts | None) -> bool:
     return facts is not None and facts.physics == "breakpoints" and not told
 
 
+def ttl_asked(options: Any) -> str:
+    """The lifetime that the request asks for all its breakpoints; empty where it says none."""
+    return name_of(options["ttl"]) if is_object(options) and options.get("ttl") else ""
+
+
 def parameters_of(request: Request, key: bytes, apart: frozenset[str], split: frozenset[str]) -> dict[str, bytes]:
     """The digest of every field that is no level; of those in `split`, of each of their own fields."""
     parameters: dict[str, bytes] = {}
@@ -181,6 +188,7 @@ def parameters_of(request: Request, key: bytes, apart: frozenset[str], split: fr
     return parameters
 
 
-def tools_of(request: Request) -> Sequence[Any]:
-    """The tools, in the form of today and in that of 2023."""
-    return [*items(request.get("tools")), *items(request.get("functions"))]
+def tools_of(request: Request) -> Mapping[str, Sequence[Any]]:
+    """The tools by the field that lists them, in the form of today and in that of 2023; empty where there are none."""
+    fields = {field: items(request.get(field)) for field in ("tools", "functions")}
+    return {field: listed for field, listed in fields.items() if listed}

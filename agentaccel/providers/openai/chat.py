@@ -24,6 +24,7 @@ from agentaccel.providers.openai.blocks import (
     own_breakpoint,
     parameters_of,
     tools_of,
+    ttl_asked,
 )
 from agentaccel.providers.parts import PartMemory, read_parts
 from agentaccel.providers.values import is_object, items, name_of, word
@@ -111,6 +112,7 @@ def decode(
         messages=len(messages) - first,
         opening=first,
         implicit=may_switch(request, facts),
+        ttl=ttl_asked(request.get(OPTIONS)),
         stream=request.get("stream") is True,
         stretches=read.stretches,
         illegal=illegal(facts, parts, own, options=request.get(OPTIONS), top=request.get("cache_control")),

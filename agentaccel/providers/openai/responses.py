@@ -22,6 +22,7 @@ from agentaccel.providers.openai.blocks import (
     opening,
     own_breakpoint,
     parameters_of,
+    ttl_asked,
 )
 from agentaccel.providers.parts import PartMemory, read_parts
 from agentaccel.providers.values import is_object, items, name_of, word
@@ -102,6 +103,13 @@ def _role(kind: str, item: Mapping[str, Any]) -> str:
     return "" if kind in _OPERATOR else "assistant"
 
 
+def _after(request: Request) -> str:
+    """What a request names that holds the history."""
+    kept = request.get("conversation")
+    ids = (request.get("previous_response_id"), kept.get("id") if is_object(kept) else kept)
+    return next((id_ for id_ in ids if isinstance(id_, str)), "")
+
+
 def decode(
     request: Request,
     facts: CacheFacts | None,
@@ -140,6 +148,8 @@ def decode(
         implicit=may_switch(request, facts),
         stream=request.get("stream") is True,
         held=held,
+        after=_after(request),
+        ttl=ttl_asked(options),
         stretches=read.stretches,
         illegal=illegal(facts, parts, own, options=options, top=None),
     )
