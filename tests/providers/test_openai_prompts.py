@@ -196,7 +196,10 @@ def test_functions_of_2023_are_tools() -> None:
     prompt = decode(
         body_of("chat", functions=[{"name": "f"}], tools=[{"type": "custom", "custom": {"name": "g"}}]), "chat"
     )
-    assert [(one.level, one.name) for one in prompt.segments] == [("tools", "g"), ("tools", "f")]
+    assert [(one.level, one.name, one.path) for one in prompt.segments] == [
+        ("tools", "g", ("tools", 0)),
+        ("tools", "f", ("functions", 0)),
+    ]
     assert "functions" not in prompt.parameters
 
 

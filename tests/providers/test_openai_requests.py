@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from agentaccel.cache.prefix import prefixes
 from agentaccel.facts import Wire, cache_facts
+from agentaccel.prompt.drift import imprint
 from agentaccel.providers import dialect
 from agentaccel.providers.openai.edit import encode, strip
 from agentaccel.types import CachePlan, Marker, Prompt, Request
@@ -75,6 +76,16 @@ def test_taking_our_fields_away_gives_the_senders_request(data: st.DataObject) -
 def test_taking_our_fields_away_gives_the_senders_request_at_length(data: st.DataObject) -> None:
     """As the test before, many times."""
     check_round_trip(*data.draw(planned(data.draw(wires))))
+
+
+@quick
+@given(st.data())
+def test_what_was_read_stands_where_its_path_says(data: st.DataObject) -> None:
+    """Chosen by us: the content of a segment is looked up there, to keep it or to tell what changed in it."""
+    wire = data.draw(wires)
+    body = data.draw(requests(wire))
+    prompt = decode(body, wire)
+    assert len(imprint(prompt, body).checks) == len(prompt.segments)
 
 
 EXAMPLE: Json = {
