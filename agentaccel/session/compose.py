@@ -27,7 +27,7 @@ from agentaccel.session.conversation import (
     refresh,
     workload_of,
 )
-from agentaccel.session.fields import asking_usage, asking_why, routed
+from agentaccel.session.fields import asking_usage, asking_why, can_ask_why, routed
 from agentaccel.session.handle import Scope, current
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
@@ -222,7 +222,7 @@ class Composer:
             return chosen
         if facts.key or facts.session_field:
             chosen = routed(chosen, request, facts, conversation, self.recorder.shared_key)
-        if self.policy.cache.diagnostics and facts.diagnostics:
+        if self.policy.cache.diagnostics and can_ask_why(facts):
             head = conversation.head
             asked = asking_why(chosen, request, head.message_id if head is not None else None)
             if asked is not chosen:

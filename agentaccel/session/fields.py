@@ -28,6 +28,11 @@ def asking_usage(plan: CachePlan, request: Request, prompt: Prompt) -> CachePlan
     return _with(plan, "stream_options", {"include_usage": True}, "asks the stream for its usage")
 
 
+def can_ask_why(facts: CacheFacts) -> bool:
+    """Whether the provider can be asked: its field may be added here, and the model has a cache with fields at all."""
+    return facts.diagnostics and facts.controls and facts.physics != "automatic"
+
+
 def asking_why(plan: CachePlan, request: Request, previous: str | None) -> CachePlan:
     """Asks the provider why a prefix was missed, against the reply `previous`."""
     reason = "asks the provider why a prefix was missed (CachePolicy.diagnostics)"

@@ -104,6 +104,24 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
             new="without=tuple(own) if off else (),",
         ),
     ),
+    (
+        "responses",
+        Mutant(
+            guard="asking a model without cache fields why",
+            file=FIELDS,
+            old='return facts.diagnostics and facts.controls and facts.physics != "automatic"',
+            new="return facts.diagnostics and facts.controls",
+        ),
+    ),
+    (
+        "azure responses",
+        Mutant(
+            guard="asking why where no field may be added",
+            file=FIELDS,
+            old='return facts.diagnostics and facts.controls and facts.physics != "automatic"',
+            new='return facts.diagnostics and facts.physics != "automatic"',
+        ),
+    ),
     ("chat", Mutant(guard="doing nothing", file=PLAN, old=NEVER, new="chosen, cost = (), bare or 0.0")),
     ("bedrock", Mutant(guard="doing nothing", file=PLAN, old=NEVER, new="chosen, cost = (), bare or 0.0")),
     ("openrouter", Mutant(guard="doing nothing", file=PLAN, old=NEVER, new="chosen, cost = (), bare or 0.0")),

@@ -20,7 +20,7 @@ from agentaccel.clock import ManualClock
 from agentaccel.emulator import Emulator, HttpRequest
 from agentaccel.emulator.gateway_translation import messages_request
 from agentaccel.facts import Wire, cache_facts
-from agentaccel.policy import Policy, StorePolicy
+from agentaccel.policy import CachePolicy, Policy, StorePolicy
 from agentaccel.providers import dialect
 from agentaccel.session import Composer
 from agentaccel.session.registry import Registry
@@ -99,7 +99,7 @@ PLACES: dict[str, Place] = {
     "vertex": _claude("vertex", "/v1/projects/p/locations/l/publishers/anthropic/models/{model}:rawPredict", ON_VERTEX),
     "foundry": _claude("foundry", "/anthropic/v1/messages", ("claude-sonnet-5", "claude-opus-4-6", "claude-opus-5")),
     "chat": _openai("openai", "api", "/v1/chat/completions", _CHAT, OPENAI | USAGE, "static"),
-    "responses": _openai("openai", "api", "/v1/responses", _RESPONSES, OPENAI, "static"),
+    "responses": _openai("openai", "api", "/v1/responses", _RESPONSES, OPENAI | {"comparison_response_id"}, "static"),
     "azure chat": _openai(
         "openai", "azure", "/openai/deployments/{model}/chat/completions?api-version=1", _CHAT, frozenset(), ""
     ),
@@ -138,16 +138,18 @@ def run(name: str, conversations: int, seed: int) -> Tally:
     """`conversations` random ones at the place called so, each in a session of its own, with nothing learned before."""
     tally = Tally()
     for number in range(conversations):
-        One(PLACES[name], tally).run(random.Random(f"{name}/{seed}/{number}"))
+        rng = random.Random(f"{name}/{seed}/{number}")
+        asked = CachePolicy(ttl=rng.choice(("auto",) * 8 + ("5m", "1h", "12h")), diagnostics=rng.random() < 0.2)
+        One(PLACES[name], tally, asked).run(rng)
     return tally
 
 
 class One:
     """One conversation: what is sent as written, and with our plan, each to a provider of its own."""
 
-    def __init__(self, place: Place, tally: Tally) -> None:
+    def __init__(self, place: Place, tally: Tally, asked: CachePolicy) -> None:
         self.place, self.tally, self.clock = place, tally, ManualClock()
-        policy = Policy(strict=True, store=StorePolicy(enabled=False))
+        policy = Policy(strict=True, cache=asked, store=StorePolicy(enabled=False))
         recorder = Recorder(policy.store, strict=True)
         self.composer = Composer(policy, self.clock, recorder, Registry(recorder))
         platform = place.endpoint.platform
