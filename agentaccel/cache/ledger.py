@@ -108,7 +108,7 @@ def bill(prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool], t
 
 def charge(facts: CacheFacts, marks: Sequence[Mark], tokens: Tokens, *, hit: int, total: float) -> Expected:
     """The tokens that are read, written and neither, when `marks` (ascending) find the prefix up to `hit`."""
-    read = done = tokens(hit)
+    read = done = counted(facts, tokens(hit))
     write: dict[str, float] = {}
     for ttl in reversed(facts.ttls):
         if ttl.write == 1:
@@ -121,6 +121,18 @@ def charge(facts: CacheFacts, marks: Sequence[Mark], tokens: Tokens, *, hit: int
                     done = reach
                 break
     return Expected(read=read, write=write, uncached=total - done)
+
+
+def counted(facts: CacheFacts, tokens: float) -> float:
+    """Of a prefix of so many `tokens` that is found, those that are read."""
+    read = in_steps(facts, tokens)
+    # Elsewhere, what is shorter than the minimum was never written, so it is not found.
+    return 0.0 if facts.physics == "automatic" and read < facts.min_tokens else read
+
+
+def in_steps(facts: CacheFacts, tokens: float) -> float:
+    """The part of so many `tokens` that is whole steps: a provider keeps no less than a step."""
+    return tokens // facts.step * facts.step if facts.step > 1 else tokens
 
 
 def hit_of(prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool], positions: str) -> int:

@@ -8,22 +8,24 @@ What is left was the provider's doing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from agentaccel.cache.ledger import Bill
+from agentaccel.cache.ledger import Bill, in_steps
 from agentaccel.cache.observe import broken_place
 from agentaccel.cache.places import PARAMETERS, TAIL
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scale import Scale
 from agentaccel.cache.sent import Held, Sent
 from agentaccel.cache.state import Head, State, shared_length
+from agentaccel.facts import CacheFacts
 from agentaccel.types import Cause, Miss, Usage
 
 
 def reusable_of(held: Held, head: Head | None, prefix: Prefixes, tokens: Scale) -> int:
     """Tokens of this prompt that an earlier one of the session began with."""
     deepest = shared_length(head, prefix) - 1 if head is not None else -1
-    return round(tokens(max(deepest, *held, -1)))
+    return round(in_steps(prefix.facts, tokens(max(deepest, *held, -1))))
 
 
 def misses_of(state: State, head: Head | None, sent: Sent, predicted: Bill, reusable: int, tokens: Scale) -> list[Miss]:
@@ -37,27 +39,40 @@ def misses_of(state: State, head: Head | None, sent: Sent, predicted: Bill, reus
     misses: list[Miss] = []
     if head is not None:
         misses.extend(_changed(head, sent.prefix, usage, max(reusable, usage.read)))
-    noise = _noise(reusable, sent.prefix.facts.step)
+    facts = sent.prefix.facts
+    inexact, noise = _inexact(reusable), _noise(reusable, facts)
     lost = reusable - usage.read
-    if lost <= noise:
+    if lost <= (noise if usage.read else inexact):
         return misses
+    if facts.physics == "automatic" and reusable - inexact < facts.min_tokens:
+        below = Miss(cause=Cause.BELOW_MINIMUM, tokens=lost, detail=_below(facts))
+        return _with_change(misses, lost) or [below]
+    # What was not expected is short of what could have been on the same scale: there is nothing to round.
     explained = min(lost, reusable - round(predicted.expected.read))
-    if explained > noise:
+    if explained > inexact:
         lost -= explained
         cause, detail = _geometry(state, head, sent, predicted, tokens)
-        if misses and cause is Cause.NOT_MARKED:
-            # What lies between the longest entry and the place where the prompts part went with the change.
-            misses[0] = replace(misses[0], tokens=misses[0].tokens + explained)
-        else:
-            misses.append(Miss(cause=cause, tokens=explained, detail=detail))
+        joined = _with_change(misses, explained) if cause is Cause.NOT_MARKED else []
+        misses = joined or [*misses, Miss(cause=cause, tokens=explained, detail=detail)]
     if lost > noise:
         misses.append(Miss(cause=Cause.EVICTED, tokens=lost, detail="a prefix that should have been held was not read"))
     return misses
 
 
-def _noise(tokens: int, step: int) -> int:
-    """Differences below this are the estimate's, or that of reads counted in steps, not the cache's."""
-    return max(32, tokens // 50, step if step > 1 else 0)
+def _with_change(misses: Sequence[Miss], tokens: int) -> list[Miss]:
+    """The change among `misses`, if there is one, with `tokens` more: what lies between the longest entry and the place
+    where the prompts part went with it."""
+    return [replace(one, tokens=one.tokens + tokens) for one in misses]
+
+
+def _inexact(tokens: int) -> int:
+    """Differences up to this are the estimate's, not the cache's."""
+    return max(32, tokens // 50)
+
+
+def _noise(tokens: int, facts: CacheFacts) -> int:
+    """Differences up to this may be the estimate's and, because reads come in steps, those of rounding on top of it."""
+    return _inexact(tokens) + (facts.step + facts.report_step if facts.step > 1 else 0)
 
 
 def _changed(head: Head, prefix: Prefixes, usage: Usage, reusable: int) -> list[Miss]:
@@ -66,8 +81,9 @@ def _changed(head: Head, prefix: Prefixes, usage: Usage, reusable: int) -> list[
     broken = broken_place(head, prefix, shared)
     if broken is None or head.tokens is None:
         return []
-    lost = min(head.tokens, usage.input or 0) - reusable
-    if lost <= _noise(head.tokens, prefix.facts.step):
+    # Both in whole steps: no noise but the estimate's.
+    lost = round(in_steps(prefix.facts, min(head.tokens, usage.input or 0))) - reusable
+    if lost <= _inexact(head.tokens):
         return []
     if broken == PARAMETERS + "model":
         return [Miss(cause=Cause.MODEL, tokens=lost, detail="caches are kept per model")]
@@ -81,9 +97,8 @@ def _changed(head: Head, prefix: Prefixes, usage: Usage, reusable: int) -> list[
 def _geometry(state: State, head: Head | None, sent: Sent, predicted: Bill, tokens: Scale) -> tuple[Cause, str]:
     """Why the ledger itself did not expect the reusable tokens to be read."""
     prefix, now = sent.prefix, sent.started
-    minimum = prefix.facts.min_tokens
-    if tokens(len(prefix.hashes) - 1) < minimum:
-        return Cause.BELOW_MINIMUM, f"fewer than {minimum} tokens"
+    if tokens(len(prefix.hashes) - 1) < prefix.facts.min_tokens:
+        return Cause.BELOW_MINIMUM, _below(prefix.facts)
     if not sent.marks:
         return Cause.NOT_MARKED, "this request carried no marker"
     entries = state.ledger.on(prefix)
@@ -99,3 +114,7 @@ def _geometry(state: State, head: Head | None, sent: Sent, predicted: Bill, toke
     if prefix.facts.physics == "breakpoints":
         return Cause.LOOKBACK, "no breakpoint of this request stands where an earlier one wrote"
     return Cause.LOOKBACK, f"more than {prefix.facts.lookback} positions from the nearest marker"
+
+
+def _below(facts: CacheFacts) -> str:
+    return f"fewer than {facts.min_tokens} tokens"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from agentaccel.cache.beliefs import IN_TIME, SHARED, Beliefs, Observation, goes_on_topic, is_history, went_on
-from agentaccel.cache.ledger import Bill, Entry, Ledger, Mark, after, bill
+from agentaccel.cache.ledger import Bill, Entry, Ledger, Mark, after, bill, in_steps
 from agentaccel.cache.marks import reaching, turn_of
 from agentaccel.cache.misses import misses_of, reusable_of
 from agentaccel.cache.observe import Observed
@@ -126,7 +126,9 @@ def _actual(held: Held, predicted: Bill, sent: Sent, tokens: Scale) -> tuple[Bil
         return predicted, {}
     if facts.physics == "automatic":
         hit = _hit_of(held, predicted, sent, usage.read, tokens)
-        return predicted._replace(hit=hit), {hit: usage.read} if hit >= 0 and facts.step == 1 else {}
+        told = {hit: usage.read} if hit >= 0 and facts.step == 1 else {}
+        # The whole prompt is kept, and its tokens are told; a read of it is not always all of it.
+        return predicted._replace(hit=hit), told | {mark.at: usage.input for mark in predicted.written if usage.input}
     written = usage.written or 0
     if not usage.read and not written:
         # Nothing was cached: the prefix was below the minimum, or nothing was marked.
@@ -149,7 +151,8 @@ def _hit_of(held: Held, predicted: Bill, sent: Sent, read: int, tokens: Scale) -
     if counted:
         return counted[-1]
     near = live or range(len(sent.prefix.hashes))
-    return min(near, key=lambda i: (abs(tokens(i) - read), i != predicted.hit), default=-1)
+    facts = sent.prefix.facts
+    return min(near, key=lambda i: (abs(in_steps(facts, tokens(i)) - read), i != predicted.hit, -i), default=-1)
 
 
 def _usage(expected: Expected, usage: Usage) -> Usage:

@@ -142,6 +142,7 @@ _AS_GIVEN = (
     "key_field",
     "session_field",
     "step",
+    "report_step",
     "min_tokens",
     "max_markers",
     "read",
@@ -162,6 +163,7 @@ _RULES: Mapping[str, Any] = {
     "key_field": "prompt_cache_key",
     "session_field": "",
     "step": 1,
+    "report_step": 1,
     "strips_thinking": False,
 }
 """What holds where a data file says nothing."""

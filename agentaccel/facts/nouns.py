@@ -67,7 +67,10 @@ class CacheFacts:
     session_field: str
     """The field of the request that names the conversation, for sticky routing; empty where there is none."""
     step: int
-    """Reads are counted in multiples of so many tokens."""
+    """Prefixes are kept in multiples of so many tokens."""
+    report_step: int
+    """Reads are told in multiples of so many tokens, once tokens that nobody sees are taken off; 1 where they are told
+    as they are."""
     min_tokens: int
     """Shortest prefix that is cached, inclusive; a marker on a shorter one is silently ignored."""
     max_markers: int
