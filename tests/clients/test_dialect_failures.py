@@ -40,7 +40,7 @@ def test_a_failure_at_any_moment_of_a_turn_stays_ours(name: str, way: str) -> No
     """Contract line 6: a clock that stops working after any number of readings disturbs no caller."""
     dialect = DIALECTS[name]
     bare = seen(dialect, line_to(dialect, way).client(), streamed=WAYS[way][1])
-    for calls in range(12):
+    for calls in (0, 1, 2, 3, 5, 8):
         clock = Stops()
         accel = Accel(Policy(store=StorePolicy(enabled=False)), clock=clock)
         client = dialect.wrapped(accel)(line_to(dialect, way).client())

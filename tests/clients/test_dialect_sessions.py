@@ -141,7 +141,7 @@ def test_a_chat_of_two_hundred_thousand_tokens_is_planned_like_any_other(tmp_pat
     said = list(dialect.ask[field])
     for turn in range(1000):
         said += [{"role": "assistant", "content": prose(60, turn)}, user(prose(100, turn))]
-    for _ in range(3):
+    for _ in range(2):
         asked = {**dialect.ask, field: said}
         dialect.calls(client).create(**asked)
         sent = json.loads(line.requests[-1].content)
@@ -151,4 +151,4 @@ def test_a_chat_of_two_hundred_thousand_tokens_is_planned_like_any_other(tmp_pat
     assert len({one.session for one in found}) == 1
     tokens = [one.usage.input for one in found]
     assert min(one or 0 for one in tokens) > 200_000
-    assert [(one.usage.read or 0) > 200_000 for one in found] == [False, True, True]
+    assert [(one.usage.read or 0) > 200_000 for one in found] == [False, True]
