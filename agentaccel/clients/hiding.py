@@ -7,14 +7,17 @@ of the stream what came last.
 from __future__ import annotations
 
 import functools
+import logging
 import re
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentaccel.clients.watch import decoder, http_library
+from agentaccel.clients.watch import http_library
 from agentaccel.providers.values import loaded
+
+log = logging.getLogger("agentaccel")
 
 _END = re.compile(rb"\n\n|\n\r\n?|\r\r\n?")
 """Two ends of line in a row, of which each is LF, CRLF or CR."""
@@ -62,30 +65,61 @@ def _is_usage(event: bytes) -> bool:
         return False
     lines = [line[5:] for line in event.splitlines() if line.startswith(b"data:")]
     chunk = loaded(b"\n".join(lines))
-    return chunk is not None and chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)
+    if chunk is None or chunk.get("error"):  # whose reader is to raise it
+        return False
+    return chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)
 
 
 def hiding_usage(http: Any) -> Any:
     """A response of httpx or httpx2 as its reader is to see it: a stream without the usage chunk.
 
-    A body that comes encoded in spite of what was asked for is decoded on the way, and its headers say so.
+    A body that comes encoded, once or several times over, in spite of what was asked for, is filtered behind the
+    library's own decoder: what cannot be decoded fails as it does without us, and raw bytes and headers stay as they
+    came, usage chunk included.
     """
     if "event-stream" not in http.headers.get("content-type", ""):
         return http
     if http.is_stream_consumed or http.is_closed:  # made up by a transport for tests: there is no stream any more
         usage = UsageFilter()
         content = usage.feed(http.content) + usage.rest()
-        kind = http.headers["content-type"]
-        return type(http)(http.status_code, headers={"content-type": kind}, content=content)
-    decode = decoder(http.headers.get("content-encoding", ""))
-    if decode is None:
+        headers = [(name, value) for name, value in http.headers.raw if name.lower() not in _OF_BODY]
+        return type(http)(http.status_code, headers=headers, content=content)
+    if http.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        _hide_decoded(http)
         return http
-    if http.headers.get("content-encoding"):
-        del http.headers["content-encoding"]
     module = sys.modules[http_library(http.stream)]
     sync, both = isinstance(http.stream, module.SyncByteStream), isinstance(http.stream, module.AsyncByteStream)
-    http.stream = _stream_class(module, sync, both)(http.stream, decode)
+    http.stream = _stream_class(module, sync, both)(http.stream)
     return http
+
+
+_OF_BODY = (b"content-encoding", b"content-length", b"transfer-encoding")
+"""Headers that do not hold for the filtered body."""
+
+
+def _hide_decoded(http: Any) -> None:
+    try:
+        http._decoder = _Decoder(http._get_content_decoder())
+    except Exception:  # the library has no such part any more, or says that it cannot decode this: nothing is hidden
+        log.debug("agentaccel: cannot filter an encoded stream", exc_info=True)
+
+
+class _Decoder:
+    """The HTTP library's decoder, and the filter behind it. httpx hands out bytes, httpx2 pieces of them."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner, self._filter = inner, UsageFilter()
+
+    def decode(self, data: bytes) -> Any:
+        return self._passed(self._inner.decode(data), self._filter.feed)
+
+    def flush(self) -> Any:
+        return self._passed(self._inner.flush(), lambda last: self._filter.feed(last) + self._filter.rest())
+
+    def _passed(self, decoded: Any, keep: Callable[[bytes], bytes]) -> Any:
+        if isinstance(decoded, bytes):
+            return keep(decoded)
+        return iter((keep(b"".join(decoded)),))
 
 
 @functools.cache
@@ -97,9 +131,8 @@ def _stream_class(module: Any, is_sync: bool, is_async: bool) -> Any:
 
 
 class _Filtered:
-    def __init__(self, stream: Any, decode: Callable[[bytes], bytes]) -> None:
-        self._stream, self._decode = stream, decode
-        self._filter = UsageFilter()
+    def __init__(self, stream: Any) -> None:
+        self._stream, self._filter = stream, UsageFilter()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -110,7 +143,7 @@ class _Filtered:
 class _Sync(_Filtered):
     def __iter__(self) -> Iterator[bytes]:
         for chunk in self._stream:
-            passed = self._filter.feed(self._decode(chunk))
+            passed = self._filter.feed(chunk)
             if passed:
                 yield passed
         if rest := self._filter.rest():
@@ -125,7 +158,7 @@ class _Async(_Filtered):
         chunks = self._stream.__aiter__()
         try:
             async for chunk in chunks:
-                passed = self._filter.feed(self._decode(chunk))
+                passed = self._filter.feed(chunk)
                 if passed:
                     yield passed
         finally:

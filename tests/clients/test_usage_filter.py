@@ -22,6 +22,7 @@ KEPT: list[list[str]] = [
     ['data: {"choices": [], "prompt_filter_results": []}'],
     ['data: {"error": {"message": "\\"usage\\""}}'],
     [f'data: {{"usage": {json.dumps(USAGE)}}}'],
+    [f'data: {{"choices": [], "usage": {json.dumps(USAGE)}, "error": {{"message": "Down."}}}}'],
     ["data: not JSON", 'data: "usage"'],
     [': a comment with "usage" and "choices": []'],
     ["event: message", "id: 1", 'data: {"choices":', 'data: [1], "usage": {}}'],
@@ -32,6 +33,7 @@ KEPT: list[list[str]] = [
 HIDDEN: list[list[str]] = [
     [f'data: {{"choices": [], "usage": {json.dumps(USAGE)}}}'],
     ['data:{"usage":{},"choices":[]}'],
+    ['data: {"choices": [], "usage": {}, "error": null}'],
     ["event: message", 'data: {"choices": [],', 'data: "usage": {}, "x": "é"}', ": end"],
 ]
 """Events that hold usage and no choice."""
