@@ -156,16 +156,21 @@ def own_breakpoint(request: Request, facts: CacheFacts | None) -> Marker | None:
         kept = request.get("prompt_cache_retention")
         return Marker(path=(), ttl=kept) if isinstance(kept, str) and facts.ttl(kept) is not None else None
     options = request.get(OPTIONS)
-    options = options if is_object(options) else {}
-    if options.get("mode") == "explicit":
+    if options is None:
+        options = {}
+    if is_object(options) and options.get("mode") == "explicit":
         return None
+    # Options that are no object have no lifetime that is known, which keeps us off a request that will be refused.
     return Marker(path=(), ttl=ttl_label(options, facts))
 
 
 def may_switch(request: Request, facts: CacheFacts | None) -> bool:
     """Whether the provider sets a breakpoint by itself because the request does not say whether it should."""
     options = request.get(OPTIONS)
-    told = is_object(options) and options.get("mode") is not None
+    # A request that prewarms is there to be written; one whose options are no object is the provider's to refuse.
+    told = options is not None and (
+        not is_object(options) or options.get("mode") is not None or bool(options.get("prewarm"))
+    )
     return facts is not None and facts.physics == "breakpoints" and not told
 
 
