@@ -64,12 +64,15 @@ class Accel:
         Takes the clients of the `anthropic` SDK (Claude API, Bedrock, Vertex, Foundry, AWS) and of the `openai` SDK
         (OpenAI, Azure, and servers and gateways that are compatible), sync and async; wrapping a wrapped client gives
         the same client back. The client given is not changed. `platform` names who answers at an `openai` client's
-        base URL, where the host does not tell: "vllm", "openrouter". Raises `ConfigError` for a client that is not
+        base URL, where the host does not tell: "vllm", "openrouter"; a copy of the client that is pointed elsewhere is
+        judged by where it points. Raises `ConfigError` for a client that is not
         known, or that another `Accel` has wrapped.
         """
         if self.policy.mode == "off":
             return client
-        found = next((hit for base in type(client).__mro__ if (hit := client_platform(base.__name__))), None)
+        found = next(
+            (hit for base in type(client).__mro__ if _of_sdk(base) and (hit := client_platform(base.__name__))), None
+        )
         if found is None:
             raise ConfigError(
                 f"{type(client).__module__}.{type(client).__qualname__} is not a client that agentaccel knows: pass "
@@ -83,7 +86,8 @@ class Accel:
             return anthropic.wrap_client(client, self._composer, platform=found[1])
         from agentaccel.clients import openai
 
-        return openai.wrap_client(client, self._composer, place=_named(platform, found))
+        of_class = found if found[1] != "api" else None
+        return openai.wrap_client(client, self._composer, named=_named(platform), of_class=of_class)
 
     def plan(self, request: Request, *, provider: str = "anthropic", platform: str | None = None) -> CachePlan:
         """What agentaccel would add to `request`, and why; nothing is sent and nothing is recorded.
@@ -232,10 +236,15 @@ def _endpoint(request: Request, provider: str, platform: str | None) -> Endpoint
     return Endpoint(provider, platform, wire_of(provider, request))
 
 
-def _named(platform: str | None, found: tuple[str, str]) -> tuple[str, str] | None:
-    """The provider and platform that the user named, or that the class of the client says; None for its host to say."""
+def _of_sdk(kind: type) -> bool:
+    """Whether a class is a vendor SDK's: frameworks have classes that are called `OpenAI`, too."""
+    return kind.__module__.partition(".")[0] in ("anthropic", "openai")
+
+
+def _named(platform: str | None) -> tuple[str, str] | None:
+    """The provider and platform that the user named; None for the host to say."""
     if platform is None:
-        return found if found[1] != "api" else None
+        return None
     known = {name: provider for provider in ("compatible", "openai") for name in platforms(provider)}
     if platform not in known:
         raise ConfigError(f"platform is {platform!r}; known are {', '.join(map(repr, known))}")

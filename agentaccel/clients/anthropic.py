@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from agentaccel.clients.attempt import Attempt
+from agentaccel.clients.deriving import derived
 from agentaccel.clients.transport import is_wrapped, server_of, wrapped_http
 from agentaccel.errors import ConfigError, MissingExtra
 from agentaccel.session import Composer
-from agentaccel.types import Endpoint, Request
+from agentaccel.types import Endpoint
 
 log = logging.getLogger("agentaccel")
 
@@ -37,7 +38,12 @@ def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
     if others:
         raise ConfigError("another Accel has wrapped this client: wrap the bare client, or share one Accel")
     endpoint = Endpoint("anthropic", platform, server=server_of(cast(Any, client).base_url))
-    return cast(C, cast(Any, client).with_middleware(_middleware(anthropic.Middleware, composer, endpoint)))
+    middleware = _middleware(anthropic.Middleware, composer, endpoint)
+    return derived(
+        client,
+        lambda: cast(C, cast(Any, client).with_middleware(middleware)),
+        is_ours=lambda made: middleware in cast(Any, made).middleware,
+    )
 
 
 def _middleware(base: Any, composer: Composer, endpoint: Endpoint) -> Any:
@@ -110,9 +116,12 @@ def _wrap_transport(client: C, composer: Composer, platform: str, *, version: st
     if own is not None:
         raise ConfigError("another Accel has wrapped this client: wrap the bare client, or share one Accel")
 
-    server = server_of(sdk.base_url)
+    def route(url: Any) -> tuple[Endpoint, str] | None:
+        return (Endpoint("anthropic", platform, server=server_of(url)), "") if _is_messages(url.path) else None
 
-    def route(path: str, body: Request) -> tuple[Endpoint, str] | None:
-        return (Endpoint("anthropic", platform, server=server), "") if _is_messages(path) else None
-
-    return cast(C, sdk.with_options(http_client=wrapped_http(sdk._client, composer, route)))
+    http = wrapped_http(sdk._client, composer, route)
+    return derived(
+        client,
+        lambda: cast(C, sdk.with_options(http_client=http)),
+        is_ours=lambda made: is_wrapped(cast(Any, made)._client) is composer,
+    )

@@ -1,20 +1,22 @@
 """The seam of the `openai` SDK: a client derived from the user's, whose HTTP transport is ours.
 
 Chat Completions and Responses, sync and async, for OpenAI, Azure and every server that is compatible with them; where
-a request goes is told by the host of the client's base URL.
+a request goes is told by the host of its own URL.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 from typing import Any, TypeVar, cast
 
+from agentaccel.clients.deriving import derived
 from agentaccel.clients.transport import is_wrapped, server_of, wrapped_http
 from agentaccel.errors import ConfigError
 from agentaccel.facts import Wire, host_platform
 from agentaccel.session import Composer
-from agentaccel.types import Endpoint, Request
+from agentaccel.types import Endpoint
 
 log = logging.getLogger("agentaccel")
 
@@ -24,10 +26,14 @@ _WIRES: tuple[tuple[str, Wire], ...] = (("/chat/completions", "chat"), ("/respon
 _DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")
 
 
-def wrap_client(client: C, composer: Composer, *, place: tuple[str, str] | None = None) -> C:
+def wrap_client(
+    client: C, composer: Composer, *, named: tuple[str, str] | None = None, of_class: tuple[str, str] | None = None
+) -> C:
     """A copy of `client` whose transport is ours; `client` itself where it has it already.
 
-    `place` is the provider and platform that answer there, by default what its base URL says.
+    Who answers is asked anew for each URL, because a client can be pointed elsewhere at any time. `named` is the
+    provider and platform that answer at the base URL of now; `of_class` those that the class of the client speaks of,
+    which hold wherever the host does not tell.
     """
     sdk = cast(Any, client)
     own = is_wrapped(sdk._client)
@@ -36,16 +42,27 @@ def wrap_client(client: C, composer: Composer, *, place: tuple[str, str] | None 
         return client
     if own is not None:
         raise ConfigError("another Accel has wrapped this client: wrap the bare client, or share one Accel")
-    provider, platform = place or host_platform(sdk.base_url.host)
-    server = server_of(sdk.base_url)
+    home = server_of(sdk.base_url)
 
-    def route(path: str, body: Request) -> tuple[Endpoint, str] | None:
-        path = path.rstrip("/")
+    def route(url: Any) -> tuple[Endpoint, str] | None:
+        path = url.path.rstrip("/")
         wire: Wire | None = next((wire for end, wire in _WIRES if path.endswith(end)), None)
         if wire is None:
             return None
-        deployment = _DEPLOYMENT.search(path)
-        model = "" if deployment is None or body.get("model") else deployment.group(1)
-        return Endpoint(provider, platform, wire, server), model
+        server, deployment = server_of(url), _DEPLOYMENT.search(path)
+        place = named if named is not None and server == home else _place_at(url.host, of_class)
+        return Endpoint(*place, wire, server), deployment.group(1) if deployment is not None else ""
 
-    return cast(C, sdk.with_options(http_client=wrapped_http(sdk._client, composer, route)))
+    http = wrapped_http(sdk._client, composer, route)
+    return derived(
+        client,
+        lambda: cast(C, sdk.with_options(http_client=http)),
+        is_ours=lambda made: is_wrapped(cast(Any, made)._client) is composer,
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _place_at(host: str, of_class: tuple[str, str] | None) -> tuple[str, str]:
+    """The provider and platform at `host`; at one that nobody lists, what the class says."""
+    found = host_platform(host)
+    return of_class if of_class is not None and found == host_platform("") else found

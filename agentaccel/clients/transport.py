@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import copy
 import functools
-import json
 import logging
 import sys
-from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, Protocol
 
-import orjson
-
+from agentaccel.clients import bodies
 from agentaccel.clients.attempt import Attempt
-from agentaccel.session import Composer
-from agentaccel.types import Endpoint, Request
+from agentaccel.session import Composer, bypassed
+from agentaccel.types import Endpoint
 
 log = logging.getLogger("agentaccel")
 
 
 class Route(Protocol):
-    """Where a request goes: its endpoint, and the model where the path names it; None for what is no model call."""
+    """Where a request goes, told by its URL: its endpoint, and the model where the path names it, for bodies that do
+    not; None for what is no model call.
+    """
 
-    def __call__(self, path: str, body: Request) -> tuple[Endpoint, str] | None: ...
+    def __call__(self, url: Any) -> tuple[Endpoint, str] | None: ...
 
 
 def library_of(client: Any) -> Any:
@@ -63,8 +63,13 @@ def is_wrapped(client: Any) -> Composer | None:
 
 
 def _without_finalizer(kind: type) -> type:
-    """The class of `kind` without the SDKs' own finalizer, which closes the pool that another client still uses."""
-    return next(base for base in kind.__mro__ if not hasattr(base, "__del__"))
+    """`kind`, but without closing, when it is dropped, the pool that another client still uses.
+
+    The SDKs' own HTTP clients have such a finalizer; a user's may have one too, and whatever else it overrides stays.
+    """
+    if not hasattr(kind, "__del__"):
+        return kind
+    return type(kind)(kind.__name__, (kind,), {"__del__": lambda self: None, "__module__": kind.__module__})
 
 
 @functools.cache
@@ -81,6 +86,7 @@ class _Transport:
         self._route = route
         self._owner = owner
         self._inner = inner
+        self._said = False
 
     def __getattr__(self, name: str) -> Any:
         # What the SDK or the user looks up on a transport (`_pool`) is the inner one's.
@@ -88,22 +94,47 @@ class _Transport:
             raise AttributeError(name)
         return getattr(self._inner, name)
 
-    def _attempt(self, request: Any, content: bytes) -> tuple[Attempt, Any] | None:
-        """The attempt that `request` makes and what to send for it; None for one that is no model call."""
-        body = _loaded(content)
-        found = self._route(request.url.path, body) if body is not None else None
-        if body is None or found is None:
+    def _target(self, request: Any) -> tuple[Endpoint, str] | None:
+        """Where `request` goes, if it may be a model call; told before its body is looked at."""
+        kind = request.headers.get("content-type", "")
+        if request.method != "POST" or "json" not in kind or request.headers.get("content-encoding"):
             return None
-        endpoint, model = found
-        retries = str(request.headers.get("x-stainless-retry-count", "0"))
-        attempt = Attempt.of(
-            self.agentaccel_composer, body, endpoint, model=model, retries=int(retries) if retries.isdigit() else 0
-        )
+        return self._route(request.url)
+
+    def _attempt(self, request: Any, target: tuple[Endpoint, str], content: bytes) -> tuple[Attempt, Any] | None:
+        """The attempt that `request` makes and what to send for it; None for one whose body is no object."""
+        headers = request.headers
+        body = bodies.read(content, of_sdk="x-stainless-lang" in headers)
+        if body is None:
+            return None
+        endpoint, model = target
+        retries = str(headers.get("x-stainless-retry-count", "0"))
+        with nullcontext() if body.plain and not self._is_signed(headers) else bypassed():
+            attempt = Attempt.of(
+                self.agentaccel_composer,
+                body.request,
+                endpoint,
+                model="" if body.request.get("model") else model,
+                retries=int(retries) if retries.isdigit() else 0,
+            )
         if attempt is None:
             return None
-        return attempt, request if attempt.body is body else self._with_body(request, attempt, content)
+        return attempt, request if attempt.body is body.request else self._with_body(request, attempt)
 
-    def _with_body(self, request: Any, attempt: Attempt, content: bytes) -> Any:
+    def _is_signed(self, headers: Any) -> bool:
+        """Whether the request was signed, or a digest made of its body, before it came here: another body is a forged
+        one, and is refused.
+        """
+        signature = headers.get("authorization", "").lower().startswith(_SIGNATURES)
+        reads_body = getattr(getattr(self._owner, "auth", None), "requires_request_body", False)
+        if not (signature or reads_body or any(name in headers for name in _DIGESTS)):
+            return False
+        if not self._said:
+            self._said = True
+            log.warning("agentaccel: this client signs its requests before we see them; they go out as written")
+        return True
+
+    def _with_body(self, request: Any, attempt: Attempt) -> Any:
         headers = [(name, value) for name, value in request.headers.raw if name.lower() not in _LENGTHS]
         if attempt.hides_usage:
             headers = [(name, value) for name, value in headers if name.lower() != b"accept-encoding"]
@@ -112,16 +143,15 @@ class _Transport:
             request.method,
             request.url,
             headers=headers,
-            content=_dumped(attempt.body, content),
+            content=bodies.written(attempt.body),
             extensions=request.extensions,
         )
 
 
 class _SyncTransport(_Transport):
     def handle_request(self, request: Any) -> Any:
-        if not _may_be_model_call(request):
-            return self._inner.handle_request(request)
-        made = self._attempt(request, request.read())
+        target = self._target(request)
+        made = self._attempt(request, target, request.read()) if target is not None else None
         if made is None:
             return self._inner.handle_request(request)
         attempt, sent = made
@@ -136,9 +166,8 @@ class _SyncTransport(_Transport):
 
 class _AsyncTransport(_Transport):
     async def handle_async_request(self, request: Any) -> Any:
-        if not _may_be_model_call(request):
-            return await self._inner.handle_async_request(request)
-        made = self._attempt(request, await request.aread())
+        target = self._target(request)
+        made = self._attempt(request, target, await request.aread()) if target is not None else None
         if made is None:
             return await self._inner.handle_async_request(request)
         attempt, sent = made
@@ -153,26 +182,15 @@ class _AsyncTransport(_Transport):
 
 _LENGTHS = (b"content-length", b"transfer-encoding")
 
+_DIGESTS = (
+    "content-md5",
+    "content-digest",
+    "digest",
+    "signature-input",
+    "x-amz-content-sha256",
+    "x-content-sha256",
+)
+"""Headers that hold a digest of the body, or say what a signature covers: RFC 1864, 9530, 3230, 9421, AWS, Oracle."""
 
-def _may_be_model_call(request: Any) -> bool:
-    kind = request.headers.get("content-type", "")
-    return request.method == "POST" and "json" in kind and not request.headers.get("content-encoding")
-
-
-def _loaded(content: bytes) -> Request | None:
-    """The body as an object. By the standard library: it keeps integers of any length."""
-    try:
-        body = json.loads(content)
-    except (ValueError, RecursionError):  # no JSON, or nested deeper than can be read here
-        return None
-    return body if isinstance(body, Mapping) else None
-
-
-def _dumped(body: Request, content: bytes) -> bytes:
-    """`body` as compact JSON; `content` is what the sender had made of most of it."""
-    if b"NaN" not in content and b"Infinity" not in content:
-        try:
-            return orjson.dumps(body)
-        except TypeError:  # an integer beyond 64 bits, or a lone surrogate
-            pass
-    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+_SIGNATURES = ("aws4-", "signature ")
+"""How an `authorization` begins that is one: AWS, and what came before RFC 9421."""

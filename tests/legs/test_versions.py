@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import importlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -189,3 +191,69 @@ def test_a_client_with_its_own_http_client_keeps_it(
     own.close()
     accel.close()
     assert [turn.outcome for turn in recorded(tmp_path)] == ["ok"]
+
+
+def _chunk(**more: Any) -> bytes:
+    return (
+        b"data: " + json.dumps({"id": "c", "object": "chat.completion.chunk", "created": 1, **more}).encode() + b"\n\n"
+    )
+
+
+COUNTED = b"".join(
+    [
+        *[_chunk(choices=[{"index": 0, "delta": {"content": "x"}, "finish_reason": None}]) for _ in range(9)],
+        _chunk(choices=[], usage={"prompt_tokens": 2000, "completion_tokens": 1, "total_tokens": 2001}),
+        b"data: [DONE]\n\n",
+    ]
+)
+ENCODED = {
+    "as it says": gzip.compress(COUNTED),
+    "not at all": COUNTED,
+    "corrupt": gzip.compress(COUNTED)[:60] + b"\xff" * 60,
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("how", ENCODED)
+def test_a_stream_encoded_in_spite_of_us_is_what_it_is_bare(tmp_path: Path, library: str, how: str) -> None:
+    """Hidden behind the HTTP library's own decoder, whose failures are its own."""
+    http = importlib.import_module(library)
+
+    def answered(request: Any) -> Any:
+        pieces = (ENCODED[how][at : at + 17] for at in range(0, len(ENCODED[how]), 17))
+        headers = {"content-type": "text/event-stream", "content-encoding": "gzip"}
+        return http.Response(200, headers=headers, content=pieces)
+
+    def seen(wrap: Any) -> Any:
+        own = http.Client(transport=http.MockTransport(answered), trust_env=False)
+        try:
+            client = wrap(openai.OpenAI(api_key="k", max_retries=0, http_client=own))
+        except TypeError:
+            pytest.skip(f"this version of the SDK does not take {library}")
+        got: list[Any] = []
+        try:
+            got += [
+                one.choices for one in client.chat.completions.create(model=MODEL, messages=history(0), stream=True)
+            ]
+        except Exception as error:  # noqa: BLE001 - whatever its caller sees is what is compared
+            got.append((type(error), type(error.__cause__), str(error.__cause__)))
+        own.close()
+        return got
+
+    with Accel(Policy(store=StorePolicy(path=tmp_path / "trace.db")), environ={}) as accel:
+        ours, bare = seen(accel.wrap), seen(lambda client: client)
+    assert ours == [one for one in bare if one != []]
+    assert (how == "as it says") is (ours != bare)
+
+
+def test_a_client_pointed_elsewhere_is_judged_by_where_it_points(
+    server: RunningServer, accel: Accel, tmp_path: Path
+) -> None:
+    """Wrapped for OpenAI, pointed at a server of which nothing is known."""
+    with openai.OpenAI(api_key="k", max_retries=0) as bare:
+        client = accel.wrap(bare)
+        for moved in (client.with_options(base_url=f"{server.url}/v1"), client.copy(base_url=f"{server.url}/v1")):
+            moved.chat.completions.create(model=MODEL, messages=[{"role": "developer", "content": LONG}, *history(0)])
+    accel.close()
+    assert [(turn.provider, turn.platform) for turn in recorded(tmp_path)] == [("compatible", "server")] * 2
+    assert "prompt_cache_breakpoint" not in str([entry.request for entry in server.log])

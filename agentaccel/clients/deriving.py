@@ -1,0 +1,51 @@
+"""Deriving a client from the user's by the SDK's own means, and saying where the user's class does not play along."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from agentaccel.errors import ConfigError
+
+log = logging.getLogger("agentaccel")
+
+C = TypeVar("C")
+
+
+def derived(client: C, make: Callable[[], C], *, is_ours: Callable[[C], bool]) -> C:
+    """What `make` derives from `client`, with all that the SDK's own copies leave out."""
+    lost = sorted(_patches(client))
+    if lost:
+        log.warning(
+            "agentaccel: the wrapped client is a new one and does not have what was put on the one given in place of "
+            "its own methods (%s): wrap first, then patch the wrapped client",
+            ", ".join(lost),
+        )
+    name = f"{type(client).__module__}.{type(client).__qualname__}"
+    try:
+        made = make()
+    except TypeError as error:
+        raise ConfigError(
+            f"{name} cannot be copied ({error}), which is how it is wrapped: let its with_options() make a copy, by an "
+            "override of copy() or by an __init__ that can do without arguments of its own"
+        ) from error
+    if not is_ours(made):
+        raise ConfigError(f"{name} does not hand on what its with_options() is given: let its __init__ do so")
+    strict: Any = getattr(client, "_strict_response_validation", None)
+    if strict is not None:
+        made._strict_response_validation = strict  # type: ignore[attr-defined]  # the SDK's copies forget it
+    return made
+
+
+def _patches(thing: Any, path: str = "") -> Iterator[str]:
+    """Where a client, or a resource that it has made, carries a function of its own in place of its class's."""
+    for name, value in vars(thing).items():
+        if callable(value) and inspect.isroutine(getattr(type(thing), name, None)):
+            yield path + name
+        elif type(value).__module__.startswith(_RESOURCES) and not name.startswith("_"):
+            yield from _patches(value, f"{path}{name}.")
+
+
+_RESOURCES = ("openai.resources.", "anthropic.resources.")
