@@ -168,9 +168,7 @@ def may_switch(request: Request, facts: CacheFacts | None) -> bool:
     """Whether the provider sets a breakpoint by itself because the request does not say whether it should."""
     options = request.get(OPTIONS)
     # A request that prewarms is there to be written; one whose options are no object is the provider's to refuse.
-    told = options is not None and (
-        not is_object(options) or options.get("mode") is not None or bool(options.get("prewarm"))
-    )
+    told = options is not None and (not is_object(options) or "mode" in options or bool(options.get("prewarm")))
     return facts is not None and facts.physics == "breakpoints" and not told
 
 
