@@ -84,7 +84,14 @@ def _models(data: Mapping[str, Any]) -> str:
         "reads count to rate limit",
         "source",
     )
-    return f"## Models\n\n{grid(header, rows)}"
+    return f"## Models\n\n{grid(header, rows)}\n{_no_family(data)}"
+
+
+def _no_family(data: Mapping[str, Any]) -> str:
+    raw = data["no_family"]
+    return grid(
+        ("unknown, though they begin like a family", "source"), [(_named(raw["names"]), f"{raw['source']} (inferred)")]
+    )
 
 
 def _platforms(data: Mapping[str, Any]) -> str:
@@ -185,6 +192,7 @@ def _openai(data: Mapping[str, Any]) -> Iterable[str]:
         "*Every prefix*: it keeps everything, at no charge, and counts reads in steps.\n\n"
         + grid(("model", "kept", "read price, times input", "step, tokens", "source"), models)
     )
+    yield _no_family(data)
     yield grid(("rule", "figure", "source"), rules)
     places = [
         (
@@ -209,11 +217,26 @@ def _compatible(data: Mapping[str, Any]) -> Iterable[str]:
         least = f"{raw.get('min_tokens', data['rules']['min_tokens']):,}" if known else "n/a"
         step = f"{raw.get('step', data['rules']['step'])}" if known else "n/a"
         hosts = _named(raw["hosts"]) or "named by you"
-        rows.append((f"`{name}`: {raw['name']}", hosts, least, step, _named(added) or "nothing", raw["source"]))
+        priced = known and not raw.get("upstream") and not raw.get("self_hosted")
+        read = f"{raw.get('read', data['rules']['read']):g}" if priced else "n/a"
+        added_too = _named(added) or "nothing"
+        rows.append((f"`{name}`: {raw['name']}", hosts, least, step, read, added_too, raw["source"]))
     yield (
         "# Servers and gateways\n\n"
-        "What is not known of a platform is not used; *n/a*: nothing is believed of its cache.\n\n"
-        + grid(("platform", "hosts", "shortest prefix, tokens", "step, tokens", "added", "source"), rows)
+        "What is not known of a platform is not used; *n/a*: nothing is believed of its cache.\n"
+        "The read price is what holds where the price tables have none.\n\n"
+        + grid(
+            (
+                "platform",
+                "hosts",
+                "shortest prefix, tokens",
+                "step, tokens",
+                "read price, times input",
+                "added",
+                "source",
+            ),
+            rows,
+        )
     )
     yield _sources(data)
 

@@ -68,6 +68,7 @@ UNRENDERED = frozenset(
         "session_id",
         "priority",
         "request_id",
+        "rid",
         "cache_prompt",
         "random_seed",
     }

@@ -25,6 +25,7 @@ from agentaccel.facts.nouns import LEVELS, CacheFacts, Level, Physics, Priors, S
 from agentaccel.facts.tables import (
     PROVIDERS,
     client_platform,
+    family_of,
     host_platform,
     lifetimes,
     plain_name,
@@ -130,7 +131,8 @@ def _row(data: Mapping[str, Any], name: str) -> tuple[Mapping[str, Any], bool] |
     for row in data.get("models", ()):
         if name in map(plain_name, row["match"]):
             return row, False
-    return next(((row, True) for row in data["families"] if name.startswith(plain_name(row["prefix"]))), None)
+    family = family_of(data, name)
+    return None if family is None else (family, True)
 
 
 _AS_GIVEN = (

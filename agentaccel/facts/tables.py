@@ -6,7 +6,7 @@ import functools
 import re
 import tomllib
 from collections.abc import Mapping
-from fnmatch import fnmatch
+from fnmatch import fnmatch, fnmatchcase
 from importlib import resources
 from typing import Any
 
@@ -16,8 +16,12 @@ PROVIDERS = ("anthropic", "openai", "compatible")
 """Providers with a data file of their own."""
 
 _DATED = re.compile(r"[-@]\d{8}$|-\d{4}-\d{2}-\d{2}$|-latest$")
-_PLATFORM_PREFIX = re.compile(r"^(?:[a-z]{2,6}\.)?(?:anthropic\.|openai\.|[a-z-]+/|ft:)")
-_PLATFORM_SUFFIX = re.compile(r"(?:-v\d+(?::\d+)?|@default|\[1m\]|:[a-z0-9:_-]*)$")
+_ARN = r"arn:aws[a-z-]*:bedrock:[a-z0-9-]*:\d*:(?:foundation-model|inference-profile)/"
+_PLATFORM_PREFIX = re.compile(
+    rf"^(?:{_ARN})?(?:[a-z_-]+/)*(?:(?:[a-z]{{2,6}}(?:-[a-z]{{2,6}})?\.)?(?:anthropic|openai)\.|ft:)?"
+)
+"""Where on Bedrock a model is, who sells it, and from which regions it is served."""
+_PLATFORM_SUFFIX = re.compile(r"(?:-v\d+(?::[a-z0-9]+)*|@default|\[1m\]|:[a-z0-9:_-]*)$")
 
 
 @functools.cache
@@ -31,10 +35,27 @@ def plain_name(model: str) -> str:
 
     >>> plain_name("us.anthropic.claude-sonnet-4-5-20250929-v1:0"), plain_name("claude-haiku-5.5@20261001")
     ('claude-sonnet-4-5', 'claude-haiku-5-5')
+    >>> plain_name("arn:aws:bedrock:us-east-1:123456789012:inference-profile/us-gov.anthropic.claude-opus-5-v1:0")
+    'claude-opus-5'
     """
     name = _PLATFORM_PREFIX.sub("", model.strip().lower())
     name = _PLATFORM_SUFFIX.sub("", name)
     return _DATED.sub("", name).replace(".", "-")
+
+
+def family_of(data: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """The figures that a data file has for models that begin like `name`, a plain one, and are not listed.
+
+    A name goes on behind its family's at a word: gpt-60 is no gpt-6.
+    """
+    if any(fnmatchcase(name, pattern) for pattern in data.get("no_family", {}).get("names", ())):
+        return None
+    for row in data["families"]:
+        prefix = plain_name(row["prefix"])
+        if name.startswith(prefix) and (prefix[-1:] in ("", "-") or name[len(prefix) :][:1] in ("", "-")):
+            found: Mapping[str, Any] = row
+            return found
+    return None
 
 
 def wires(provider: str) -> tuple[Wire, ...]:

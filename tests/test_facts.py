@@ -1,0 +1,87 @@
+"""Names of models: what platforms make of them, and which of them somebody has figures for."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentaccel.facts import cache_facts, plain_name
+
+SONNET = "anthropic.claude-sonnet-4-5-20250929-v1:0"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        SONNET,
+        f"us.{SONNET}",
+        f"us-gov.{SONNET}",
+        f"apac.{SONNET}",
+        f"global.{SONNET}",
+        f"{SONNET}:200k",
+        f"bedrock/us.{SONNET}",
+        f"arn:aws:bedrock:us-east-1::foundation-model/{SONNET}",
+        f"arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.{SONNET}",
+        f"arn:aws-us-gov:bedrock:us-gov-west-1:123456789012:inference-profile/us-gov.{SONNET}",
+        "publishers/anthropic/models/claude-sonnet-4-5@20250929",
+        "claude-sonnet-4-5@20250929",
+        "anthropic/claude-sonnet-4.5",
+    ],
+)
+def test_a_model_is_known_under_every_name_that_platforms_give_it(name: str) -> None:
+    """Mandated by the platforms: regions, resource names, versions and dates say nothing of the model."""
+    assert plain_name(name) == "claude-sonnet-4-5"
+    facts = cache_facts(name, platform="bedrock")
+    assert facts is not None
+    assert not facts.family
+
+
+def test_a_profile_of_ones_own_names_no_model() -> None:
+    """Mandated by Bedrock: what stands behind it is not in its name; an alias says it."""
+    name = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1b2c3"
+    assert cache_facts(name, platform="bedrock") is None
+    assert cache_facts(name, platform="bedrock", aliases={name: "claude-sonnet-5"}) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("claude-sonnet-9", "claude-"),
+        ("claude-10-opus", "claude-"),
+        ("gpt-6-terra", "gpt-6"),
+        ("gpt-6.2-sol", "gpt-6"),
+        ("gpt-5.6-cyber", "gpt-5.6"),
+        ("gpt-5.3-codex", "gpt-5"),
+        ("gpt-4o-nano", "gpt-4o"),
+        ("o3-deep-research", "o3"),
+    ],
+)
+def test_a_model_that_is_not_listed_gets_the_figures_of_its_family(name: str, family: str) -> None:
+    """Chosen by us: the most cautious ones."""
+    facts = cache_facts(name, provider="anthropic" if name.startswith("claude") else "openai")
+    assert facts is not None
+    assert (facts.model, facts.family) == (family, True)
+
+
+@pytest.mark.parametrize("name", ["claude-1", "claude-2", "claude-2.1", "anthropic.claude-v2:1", "claude-instant-1.2"])
+def test_models_from_before_the_cache_are_given_no_marker(name: str) -> None:
+    """Mandated by the provider: there is no price at which they would read."""
+    assert cache_facts(name) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("gpt-60", "gpt-5.60", "gpt-5.7", "gpt-4", "gpt-4-0613", "gpt-4-turbo", "gpt-3.5-turbo", "o10", "gpt-4.10"),
+        *("gpt-image-1", "gpt-5-image", "gpt-4o-audio-preview-2024-12-17", "gpt-4o-realtime-preview"),
+        *("gpt-4o-mini-tts", "gpt-4o-transcribe", "gpt-6-embedding", "gpt-6-moderation"),
+    ],
+)
+def test_what_only_begins_like_a_family_is_unknown(name: str) -> None:
+    """Chosen by us: another version, a model without a cache or one that does not chat is not guessed at."""
+    assert cache_facts(name, provider="openai") is None
+
+
+def test_a_platform_has_a_read_price_of_its_own() -> None:
+    """Mandated by the vendors, where the price tables have no better figure."""
+    found = {name: cache_facts("m", provider="compatible", platform=name) for name in ("groq", "qwen", "mistral")}
+    assert {name: facts and facts.read for name, facts in found.items()} == {"groq": 0.5, "qwen": 0.2, "mistral": 0.1}
