@@ -1,7 +1,8 @@
 """How a Chat Completions reply looks on the wire: JSON, and server-sent events that end with [DONE].
 
 The order of chunks is that of recorded streams: the role, text in pieces, each tool call opened with its id and name
-and then its arguments in pieces, the finish reason, the usage (in a chunk without choices, if it was asked for).
+and then its arguments in pieces, the finish reason, the usage (in a chunk without choices, if it was asked for; some
+servers tell it unasked, with the finish reason).
 """
 
 from __future__ import annotations
@@ -106,9 +107,23 @@ def chat_events(completion: Completion) -> Iterator[tuple[dict[str, object], flo
             done += 1
             yield _chunk(completion, index, piece, None) | plain, done / steps
         finish = _chunk(completion, index, {}, _finish(completion.choices[index])) | plain
+        if index == len(deltas) - 1:
+            finish |= _usage_beside(completion, asked=wants_usage)
         yield finish | _timings(completion), done / steps
-    if wants_usage and (usage := chat_usage(completion.usage, completion.shape)) is not None:
+    apart = completion.streams == "last" or (wants_usage and completion.streams != "finish")
+    if apart and (usage := chat_usage(completion.usage, completion.shape)) is not None:
         yield {**_envelope(completion, "chat.completion.chunk"), "choices": [], **plain, "usage": usage}, 1.0
+
+
+def _usage_beside(completion: Completion, *, asked: bool) -> dict[str, object]:
+    """The usage that a server tells in the chunk that ends the reply."""
+    usage = chat_usage(completion.usage, completion.shape)
+    if usage is None or completion.streams in ("asked", "last"):
+        return {}
+    if completion.streams == "finish":
+        return {"usage": usage}
+    own = {"id": f"req_{completion.id}", "usage": usage}
+    return {"x_groq": own, "usage": usage} if asked else {"x_groq": own}
 
 
 def _chunk(completion: Completion, index: int, delta: Json, finish: str | None) -> dict[str, object]:

@@ -18,7 +18,7 @@ from agentaccel.emulator.calls import Call, Outcome, decoded, entry_of, hung
 from agentaccel.emulator.exchange import HttpReply, json_reply
 from agentaccel.emulator.gateway_translation import messages_request, written_of
 from agentaccel.emulator.messages_api import MessagesApi
-from agentaccel.emulator.openai_api import Host, OpenAiApi
+from agentaccel.emulator.openai_api import Host, OpenAiApi, streams_in
 from agentaccel.emulator.openai_candidate import Candidate
 from agentaccel.emulator.openai_generation import reply_to
 from agentaccel.emulator.openai_shapes import objection
@@ -43,10 +43,11 @@ class GatewayApi:
         self._model, self._behaviour, self._prefixes = model, behaviour, prefixes
         named = (model or "").partition("/")[2] or None
         self._claude = MessagesApi(model=named, platform="api", behaviour=behaviour)
-        openai, other = (
-            OpenAiApi(model=model, host=Host(provider=provider, platform=place, prefixes=prefixes), behaviour=behaviour)
+        hosts = (
+            Host(provider=provider, platform=place, prefixes=prefixes, gateway=_platform())
             for provider, place in (("openai", "api"), ("compatible", "server"))
         )
+        openai, other = (OpenAiApi(model=model, host=host, behaviour=behaviour) for host in hosts)
         self._openai, self._other = openai, other
 
     def takes(self, path: str) -> bool:
@@ -111,6 +112,7 @@ class GatewayApi:
             usage=inner.entry.usage,
             request=candidate.body,
             shape="nothing" if silent else "openai",
+            streams=streams_in(_platform()),
             seconds=(inner.entry.first_byte, inner.entry.seconds),
             extra={"provider": "Anthropic"},
         )
@@ -129,6 +131,12 @@ class GatewayApi:
             return inner
         check, status = inner.entry.check, inner.entry.status
         return _refused(call, status, "Provider returned error", check=check, raw=inner.reply.body, provider="OpenAI")
+
+
+def _platform() -> str:
+    """The name of the gateway among the platforms."""
+    found: str = next(name for name, place in table("compatible")["platforms"].items() if place.get("upstream"))
+    return found
 
 
 def _unmarked(value: object) -> object:

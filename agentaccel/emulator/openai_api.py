@@ -25,7 +25,7 @@ from agentaccel.emulator.openai_prompt import read_tape
 from agentaccel.emulator.openai_reading import read_chat, read_responses
 from agentaccel.emulator.openai_shapes import objection, outputs_answer
 from agentaccel.emulator.openai_state import HeldState, conversation_of
-from agentaccel.emulator.openai_wire import Completion, Shape, error_body, fault_problem, limit_headers
+from agentaccel.emulator.openai_wire import Completion, Shape, Streams, error_body, fault_problem, limit_headers
 from agentaccel.emulator.script import Script
 from agentaccel.facts import CacheFacts, Wire, cache_facts, plain_name, table
 
@@ -42,6 +42,8 @@ class Host:
     """The platform in the provider's facts."""
     prefixes: tuple[str, ...]
     """What the paths begin with, the longest first."""
+    gateway: str = ""
+    """The platform of the gateway in front, which streams usage in its own way; empty where there is none."""
 
     @property
     def strict(self) -> bool:
@@ -189,8 +191,9 @@ class OpenAiApi:
         request.bill.keep(call.now + first)
         usage = completion.usage
         drain(request.buckets, usage.input, usage.output)
+        shape = shape_of(call, request, self._behaviour, self._habit())
         completion = with_extra(
-            completion, shape_of(call, request, self._behaviour, self._habit()), self._extra(request, completion)
+            completion, shape, streams_in(self._host.gateway or self._host.platform), self._extra(request, completion)
         )
         if request.wire == "responses":
             self.state.keep(request.workspace, request.body, body_of(completion, "responses"), request.context)
@@ -237,6 +240,12 @@ class OpenAiApi:
             extra["prompt_cache_diagnostics"] = self._diagnoser.diagnose(request.workspace, compared, note, read)
         self._diagnoser.remember(request.workspace, id_of(completion, "responses"), note)
         return extra
+
+
+def streams_in(platform: str) -> Streams:
+    """Where streams on a platform have their usage."""
+    habits: Mapping[str, Streams] = table("compatible")["streams"]
+    return habits.get(platform, habits["default"])
 
 
 def refused(

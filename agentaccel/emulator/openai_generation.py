@@ -17,7 +17,7 @@ from agentaccel.emulator.chat_wire import chat_body, chat_chunks
 from agentaccel.emulator.exchange import Chunk, Ending, HttpReply
 from agentaccel.emulator.openai_caches import Bill
 from agentaccel.emulator.openai_prompt import Prompt
-from agentaccel.emulator.openai_wire import Completion, Shape
+from agentaccel.emulator.openai_wire import Completion, Shape, Streams
 from agentaccel.emulator.responses_wire import response_body, response_chunks
 from agentaccel.emulator.schema_writing import bound
 from agentaccel.emulator.script import Script, ScriptedReply, Turn
@@ -160,6 +160,6 @@ def reply_to(call: Call, completion: Completion, wire: Wire, headers: Mapping[st
     return HttpReply(status=200, headers=sent, chunks=(Chunk(last, data),), ending=ending)
 
 
-def with_extra(completion: Completion, shape: Shape, extra: Json) -> Completion:
-    """The completion, reported in this shape and with further fields."""
-    return dataclasses.replace(completion, shape=shape, extra=extra)
+def with_extra(completion: Completion, shape: Shape, streams: Streams, extra: Json) -> Completion:
+    """The completion, reported in this shape, at this place of a stream, and with further fields."""
+    return dataclasses.replace(completion, shape=shape, streams=streams, extra=extra)

@@ -20,6 +20,10 @@ Shape = Literal["openai", "details", "nonzero", "hit_miss", "timings", "top_leve
 """How a server reports its cache: as OpenAI does, with cached tokens in the details (always, or where there are any),
 as DeepSeek, llama.cpp and Moonshot do, not at all, or with no usage whatsoever."""
 
+Streams = Literal["asked", "last", "finish", "x_groq"]
+"""Where a chat's stream has its usage: in a last chunk without choices, if asked for or in any case, or in the chunk
+that says how the reply ended, in the usual field or in Groq's."""
+
 _STATUS_ERRORS: Mapping[str, tuple[int, str, str, str | None]] = {
     "429": (429, "Rate limit reached for requests. Please try again in 1s.", "requests", "rate_limit_exceeded"),
     "500": (500, "The server had an error while processing your request. Sorry about that!", "server_error", None),
@@ -46,6 +50,8 @@ class Completion:
     """The request."""
     shape: Shape = "openai"
     """How usage is reported."""
+    streams: Streams = "asked"
+    """Where it stands in a stream of chunks."""
     seconds: tuple[float, float] = (0.0, 0.0)
     """From the start to the first and to the last byte."""
     extra: Mapping[str, Any] = field(default_factory=dict)

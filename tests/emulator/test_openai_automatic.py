@@ -6,6 +6,7 @@ import pytest
 from openai_talk import OLD, ask, chat, emulator, marked, message, part, responses
 
 from agentaccel.emulator import Tokenizer
+from agentaccel.facts import table
 
 
 def old(*messages, **fields):
@@ -205,6 +206,53 @@ def test_each_platform_reports_reads_in_its_own_way(platform, seen):
     ask(provider, body)
     usage = ask(provider, body, 10).json["usage"]
     assert usage | seen == usage
+
+
+def streamed(platform, **options):
+    """Where the chunks of a stream have usage: the number of choices, then Groq's field and the usual one."""
+    body = chat(message("user", part(2000)), stream=True, **{"model": "anthropic/claude-sonnet-5", **options})
+    events = ask(emulator(platform=platform), body).events
+    return [
+        (len(event["choices"]), "usage" in (event.get("x_groq") or {}), bool(event.get("usage")))
+        for event in events
+        if event.get("usage") or event.get("x_groq")
+    ]
+
+
+ASKED = {"stream_options": {"include_usage": True}}
+
+
+@pytest.mark.parametrize(
+    ("platform", "unasked", "asked"),
+    [
+        ("api", [], [(0, False, True)]),
+        ("vllm", [], [(0, False, True)]),
+        ("openrouter", [(1, False, True)], [(1, False, True)]),
+        ("mistral", [(1, False, True)], [(1, False, True)]),
+        ("together", [(0, False, True)], [(0, False, True)]),
+        ("groq", [(1, True, False)], [(1, True, True), (0, False, True)]),
+    ],
+)
+def test_streams_have_their_usage_where_each_platform_puts_it(platform, unasked, asked):
+    """Recorded: some report it without being asked, with the finish reason, in the end, or in a field of their own."""
+    fields = {"model": OLD} if platform == "api" else {}
+    assert streamed(platform, **fields) == unasked
+    assert streamed(platform, **ASKED, **fields) == asked
+
+
+def test_a_gateway_streams_usage_in_its_own_way_whoever_stands_behind_it():
+    """Recorded: with the finish reason, unasked, for Claude and for others."""
+    for model in ("anthropic/claude-sonnet-5", "openai/gpt-6-sol", "google/gemini-3-pro"):
+        assert streamed("openrouter", model=model) == [(1, False, True)], model
+
+
+def test_the_facts_ask_for_usage_where_streams_have_none_unasked():
+    """One table says whom to ask, the other what was recorded of those who need not be."""
+    data = table("compatible")
+    unasked = {name for name, habit in data["streams"].items() if habit not in ("asked", "W1")}
+    assert unasked == {
+        name for name, row in data["platforms"].items() if row.get("usage_in_streams") is False and row["hosts"]
+    }
 
 
 def test_sglang_is_silent_where_nothing_was_read():
