@@ -46,7 +46,7 @@ def test_options_that_are_none_or_that_warm_are_left_alone(tmp_path: Path, optio
 
 
 @pytest.mark.parametrize("wire", ["chat", "responses"])
-@pytest.mark.parametrize("options", [None, {}, {"ttl": "30m"}, {"mode": None}, {"comparison_response_id": "r"}])
+@pytest.mark.parametrize("options", [None, {}, {"ttl": "30m"}, {"comparison_response_id": "r"}])
 def test_options_that_leave_it_open_are_joined(tmp_path: Path, options: Any, wire: str) -> None:
     """The twin: the same prompt gets the mode where its sender has not said one."""
     request = ask(99, wire, prompt_cache_options=options)
