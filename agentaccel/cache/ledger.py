@@ -125,7 +125,7 @@ def charge(facts: CacheFacts, marks: Sequence[Mark], tokens: Tokens, *, hit: int
 
 def counted(facts: CacheFacts, tokens: float) -> float:
     """Of a prefix of so many `tokens` that is found, those that are read."""
-    read = in_steps(facts, tokens)
+    read = in_steps(facts, tokens) if facts.assured else 0.0
     # Elsewhere, what is shorter than the minimum was never written, so it is not found.
     return 0.0 if facts.physics == "automatic" and read < facts.min_tokens else read
 

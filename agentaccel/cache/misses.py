@@ -23,7 +23,9 @@ from agentaccel.types import Cause, Miss, Usage
 
 
 def reusable_of(held: Held, head: Head | None, prefix: Prefixes, tokens: Scale) -> int:
-    """Tokens of this prompt that an earlier one of the session began with."""
+    """Tokens of this prompt that an earlier one of the session began with, where such are kept."""
+    if not prefix.facts.assured:
+        return 0
     deepest = shared_length(head, prefix) - 1 if head is not None else -1
     return round(in_steps(prefix.facts, tokens(max(deepest, *held, -1))))
 
@@ -31,7 +33,7 @@ def reusable_of(held: Held, head: Head | None, prefix: Prefixes, tokens: Scale) 
 def misses_of(state: State, head: Head | None, sent: Sent, predicted: Bill, reusable: int, tokens: Scale) -> list[Miss]:
     """The misses of one request, of whose tokens `reusable` stood at the start of an earlier one."""
     usage = sent.usage
-    if usage.read is None or usage.input is None:
+    if usage.read is None or usage.input is None or not sent.prefix.facts.assured:
         return []
     if head is None and not state.turns:
         fresh = usage.input - usage.read

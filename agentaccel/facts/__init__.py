@@ -92,8 +92,8 @@ def _resolve(model: str, provider: str, platform: str, wire: Wire) -> CacheFacts
     place = data["platforms"][platform]
     if not place.get("known", True):
         return None
-    if place.get("upstream"):
-        return _upstream(model, provider, platform, wire)
+    if place.get("upstream") and (behind := _upstream(model, provider, platform, wire)) is not None:
+        return behind
     name = plain_name(model)
     found = _row(data, name)
     if found is None:
@@ -137,6 +137,7 @@ def _row(data: Mapping[str, Any], name: str) -> tuple[Mapping[str, Any], bool] |
 
 _AS_GIVEN = (
     "physics",
+    "assured",
     "controls",
     "mark",
     "implicit_off",
@@ -158,6 +159,7 @@ _AS_GIVEN = (
 """Figures that the facts take over as the data file has them."""
 
 _RULES: Mapping[str, Any] = {
+    "assured": True,
     "controls": True,
     "mark": "",
     "implicit_off": {},
@@ -174,7 +176,8 @@ _RULES: Mapping[str, Any] = {
 def _upstream(model: str, provider: str, platform: str, wire: Wire) -> CacheFacts | None:
     """The facts of a gateway that hands requests on to the vendor that a model's name begins with.
 
-    Its markers are the upstream's where the gateway documents that it passes them on, and stand on content alone.
+    None where that is nobody's whose rules are known. Its markers are the upstream's where the gateway documents that
+    it passes them on, and stand on content alone.
     """
     place = table(provider)["platforms"][platform]
     vendor, _, name = model.partition("/")

@@ -53,6 +53,9 @@ class CacheFacts:
     family: bool
     """True where the model is not listed and its family's cautious figures stand in."""
     physics: Physics
+    assured: bool
+    """Whether prefixes are kept for certain. Where they may be, by whoever answers, none is expected to be read, and of
+    what was not read no cause is told."""
     controls: bool
     """Whether cache fields of ours are accepted."""
     mark: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,10 @@ PLACES = {
 }
 """Provider, platform and model, with steps of 128, 2,048, 64 and 16 tokens."""
 
+BEHIND = ("google/gemini-3-pro", "x-ai/grok-4.6")
+GATEWAY = {f"gateway/{model}": ("compatible", "openrouter", model) for model in BEHIND}
+"""Models whose rules are not known, behind a gateway."""
+
 
 @dataclass
 class Chats:
@@ -36,13 +40,14 @@ class Chats:
     clock: ManualClock = field(default_factory=ManualClock)
 
     def __post_init__(self) -> None:
-        self.provider, self.platform, self.model = PLACES[self.place]
+        self.provider, self.platform, self.model = {**PLACES, **GATEWAY}[self.place]
         behaviour = Behaviour(tokenizer=self.tokenizer, eviction=self.eviction)
         self.emulator = Emulator(platform=self.platform, clock=self.clock, behaviour=behaviour)
         self.store = self.folder / "trace.db"
         self.accel = Accel(Policy(strict=True, store=StorePolicy(path=self.store)), clock=self.clock, environ={})
 
-    def ask(self, *messages: Json, gap: float = 20.0, **more: Any) -> None:
+    def ask(self, *messages: Json, gap: float = 20.0, read: int | None = None, **more: Any) -> Json:
+        """Send one request; `read` is reported in place of what the provider says. Returns what was sent."""
         self.clock.advance(gap)
         body = {"model": self.model, "messages": list(messages), **more}
         turn = self.accel.turn(body, provider=self.provider, platform=self.platform)
@@ -53,8 +58,10 @@ class Chats:
         reply = self.emulator.handle(wire, self.clock.now)
         assert reply.status == 200, reply.body
         self.clock.advance(2.0)
-        turn.handle(Reported(usage=usage_of(json.loads(reply.body)["usage"])))
+        usage = usage_of(json.loads(reply.body)["usage"])
+        turn.handle(Reported(usage=usage if read is None else replace(usage, read=read)))
         turn.handle(Finished(self.clock.monotonic()))
+        return dict(send.request)
 
     def loop(self, turns: int, *, first: int, step: int, system: int) -> None:
         """An append-only chat; sizes in words."""
@@ -148,3 +155,26 @@ def test_a_chat_with_functions_of_2023_is_recorded(tmp_path: Path) -> None:
     drift = chats.records[2].drift
     assert drift is not None
     assert (drift.where, drift.detail) == ("tools", "added b; removed a")
+
+
+@pytest.mark.parametrize("place", GATEWAY)
+def test_a_gateway_is_told_the_conversation_whoever_it_asks(tmp_path: Path, place: str) -> None:
+    """Documented: it keeps to one upstream by it, which is what makes a cache of that one's be found."""
+    chats = Chats(tmp_path, place)
+    first, second = chats.ask(user("a")), chats.ask(user("a"), assistant("b"), user("c"))
+    assert set(first) == {"model", "messages", "session_id"}
+    assert first["session_id"] == second["session_id"]
+    assert "session_id" not in chats.ask(user("d"), provider={"order": ["x"]})
+    assert chats.ask(user("e"), session_id="mine")["session_id"] == "mine"
+
+
+@pytest.mark.parametrize("read", [0, 1500])
+def test_nothing_is_claimed_of_a_cache_that_may_be_none(tmp_path: Path, read: int) -> None:
+    """Chosen by us: who answers behind a gateway may or may not keep prefixes; what was read is recorded."""
+    chats = Chats(tmp_path, "gateway/google/gemini-3-pro")
+    chats.ask(user(prose(2000)), read=0)
+    chats.ask(user(prose(2000)), assistant("ok"), user("go on"), read=read)
+    record = chats.records[1]
+    assert (record.misses, record.reusable, record.usage.read) == ((), 0, read)
+    assert record.expected is not None
+    assert record.expected.read == 0
