@@ -98,6 +98,8 @@ def _choice(scene: Scene, room: int, bare: float | None) -> _Choice:
 
 
 def _uncontrolled(scene: Scene) -> str:
+    if not scene.facts.assured:
+        return f"left as it is: nothing is known of what is cached behind {scene.facts.platform}"
     if scene.facts.physics == "automatic":
         return "the provider keeps every prefix by itself, at no charge: there is nothing to mark"
     return f"left as it is: no cache field may be added on {scene.facts.platform}"
