@@ -80,7 +80,7 @@ class Prompt:
     held: str = ""
     """Why the history is held by the provider and not in the request; empty where the request is whole."""
     after: str = ""
-    """The reply, or the conversation that the provider keeps, that a held request goes on from; empty where not named."""
+    """The reply, or the conversation kept by the provider, that a held request goes on from; empty where not named."""
     ttl: str = ""
     """The lifetime that the request asks for all its markers; empty where it says none."""
     stretches: tuple[bytes, ...] = ()

@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from agentaccel.cli import main
 from tests.docs.pages import generator
 
+pytestmark = pytest.mark.soak  # that SDK takes 40 ms of CPU a call, and the demo makes 180
+
 Demo = tuple[Mapping[str, Any], Path]
 
 

@@ -17,6 +17,8 @@ from tests.clients.dialects import CHAT
 from tests.clients.places import PLACES, Line
 from tests.clients.wire import an_accel, records
 
+pytestmark = pytest.mark.many(2)
+
 
 @pytest.mark.parametrize("kind", [openai.OpenAI, anthropic.Anthropic])
 def test_a_class_whose_copies_need_more_is_refused_with_what_to_do(tmp_path: Path, kind: Any) -> None:

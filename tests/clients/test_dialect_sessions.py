@@ -19,6 +19,8 @@ from tests.clients.wire import an_accel, records
 from tests.driver import Json, prose, user
 from tests.fuzz.added import added
 
+pytestmark = pytest.mark.many(4)
+
 EACH = pytest.mark.parametrize("name", DIALECTS)
 
 

@@ -29,6 +29,8 @@ from tests.driver import body, prose, user
 from tests.providers.bodies import requests
 from tests.providers.test_markable import BLOCKS, NESTED, SAMPLE, TOOLS
 
+pytestmark = pytest.mark.many(3)
+
 HEAD = {"model": "claude-sonnet-5", "max_tokens": 9}
 
 

@@ -19,6 +19,8 @@ from tests.clients.wire import an_accel, records
 from tests.driver import Json, prose, user
 from tests.fuzz.added import added
 
+pytestmark = pytest.mark.many(4)
+
 JUNK: tuple[Any, ...] = (None, True, 1.5, "", "x", [], [1], [{}], {"a": 1}, 2**70)
 MARK = {"prompt_cache_breakpoint": {"mode": "explicit", "ttl": "30m"}}
 OPTIONS: Json = {

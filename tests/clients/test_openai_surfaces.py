@@ -16,6 +16,8 @@ from tests.clients.dialects import CHAT, RESPONSES, plain
 from tests.clients.places import PLACES, Line
 from tests.clients.wire import an_accel, records
 
+pytestmark = pytest.mark.many(2)
+
 
 class Found(BaseModel):
     """What the model is asked to write."""

@@ -13,6 +13,8 @@ from tests.clients.test_platform_identity import BOTH, EVERYWHERE, read, read_as
 from tests.clients.wire import an_accel, records
 from tests.driver import Json, prose, user
 
+pytestmark = pytest.mark.many(3)
+
 CLAUDE = {"cache_control"}
 OPENAI = {"prompt_cache_breakpoint", "prompt_cache_options"}
 MAY_CHANGE: dict[str, set[str]] = {

@@ -16,6 +16,8 @@ from emulator_talk import assistant as said
 from agentaccel.emulator import Behaviour, Emulator, Fault, HttpRequest, call, serve
 from agentaccel.emulator.bedrock_frames import chunk_frame, corrupt_frame, exception_frame, frame
 
+pytestmark = pytest.mark.many(2)
+
 EXACTLY = Behaviour(tokenizer=EXACT, timing=BRISK)
 ON_BEDROCK = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 ON_VERTEX = "claude-sonnet-4-5@20250929"

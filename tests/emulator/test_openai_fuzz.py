@@ -12,6 +12,8 @@ from test_emulator_fuzz import json_values, places, replaced
 
 from agentaccel.emulator import HttpRequest
 
+pytestmark = pytest.mark.many(3)
+
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 CHAT = {
     "model": MODEL,

@@ -12,6 +12,8 @@ from openai_talk import MODEL, marked, message, part
 
 from agentaccel.emulator import Behaviour, Fault, call, serve
 
+pytestmark = pytest.mark.many(2)
+
 EXACTLY = Behaviour(tokenizer=EXACT, timing=BRISK)
 CHAT_TOOL = {"type": "function", "function": {"name": "search", "parameters": {"type": "object", "properties": {}}}}
 TOOL = {"type": "function", "name": "search", "parameters": {"type": "object", "properties": {}}, "strict": False}

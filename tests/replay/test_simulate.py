@@ -16,6 +16,8 @@ from agentaccel.replay.simulate import Simulated, accelerate, cost_of, in_order,
 from agentaccel.types import Usage
 from tests.replay.live import SCRIPTS, Ask, counts, facts, growing, live, placed, runs_of, step_of
 
+pytestmark = pytest.mark.many(3)
+
 
 def by_session(simulated: Simulated, names: list[str]) -> dict[str, list[Usage]]:
     return {name: counts(usages) for name, usages in zip(names, simulated.usages, strict=True)}

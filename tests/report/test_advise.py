@@ -16,6 +16,8 @@ from benchmarks.advice import found
 from benchmarks.workloads import Workload, bundled
 from tests.report.talks import AUTOMATIC, NONE, growing, piece, talk, varied
 
+pytestmark = pytest.mark.many(2)
+
 WORKLOADS = bundled()
 FAULTY = [one for one in WORKLOADS if one.fault is not None]
 

@@ -23,6 +23,8 @@ from benchmarks.situations.amounts import Amount, Even
 from benchmarks.workloads import Workload, bundled, drive
 from tests.report.talks import NONE, growing, piece, renamed, talk, varied
 
+pytestmark = pytest.mark.many(4)
+
 WORKLOADS = bundled()
 HEALTHY = [one for one in WORKLOADS if one.fault is None]
 MENDED_BY_US = ("cache off", "turn beyond the lookback")

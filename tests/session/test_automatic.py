@@ -16,6 +16,8 @@ from agentaccel.trace.store import open_reader
 from agentaccel.turn import Finished, Reported, Send, Started
 from tests.driver import Json, assistant, prose, user
 
+pytestmark = pytest.mark.many(3)
+
 PLACES = {
     "gpt-4o": ("openai", "api", "gpt-4o"),
     "gpt-5.5": ("openai", "api", "gpt-5.5"),
