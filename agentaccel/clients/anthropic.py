@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from agentaccel.clients.attempt import Attempt
 from agentaccel.clients.deriving import derived
-from agentaccel.clients.transport import is_wrapped, server_of, wrapped_http
+from agentaccel.clients.transport import server_of, with_transport
 from agentaccel.errors import ConfigError, MissingExtra
 from agentaccel.session import Composer
 from agentaccel.types import Endpoint
@@ -108,20 +108,8 @@ def _wrap_transport(client: C, composer: Composer, platform: str, *, version: st
             f"anthropic {version} signs or rewrites requests of {type(client).__name__} before they can be planned: "
             "pip install -U 'anthropic>=0.115', or use accel.turn(request) around your own HTTP call"
         )
-    sdk = cast(Any, client)
-    own = is_wrapped(sdk._client)
-    if own is composer:
-        log.info("agentaccel: this client is wrapped already; it is used as it is")
-        return client
-    if own is not None:
-        raise ConfigError("another Accel has wrapped this client: wrap the bare client, or share one Accel")
 
     def route(url: Any) -> tuple[Endpoint, str] | None:
         return (Endpoint("anthropic", platform, server=server_of(url)), "") if _is_messages(url.path) else None
 
-    http = wrapped_http(sdk._client, composer, route)
-    return derived(
-        client,
-        lambda: cast(C, sdk.with_options(http_client=http)),
-        is_ours=lambda made: is_wrapped(cast(Any, made)._client) is composer,
-    )
+    return with_transport(client, composer, route)

@@ -7,18 +7,13 @@ a request goes is told by the host of its own URL.
 from __future__ import annotations
 
 import functools
-import logging
 import re
 from typing import Any, TypeVar, cast
 
-from agentaccel.clients.deriving import derived
-from agentaccel.clients.transport import is_wrapped, server_of, wrapped_http
-from agentaccel.errors import ConfigError
+from agentaccel.clients.transport import server_of, with_transport
 from agentaccel.facts import Wire, host_platform
 from agentaccel.session import Composer
 from agentaccel.types import Endpoint
-
-log = logging.getLogger("agentaccel")
 
 C = TypeVar("C")
 
@@ -35,14 +30,7 @@ def wrap_client(
     provider and platform that answer at the base URL of now; `of_class` those that the class of the client speaks of,
     which hold wherever the host does not tell.
     """
-    sdk = cast(Any, client)
-    own = is_wrapped(sdk._client)
-    if own is composer:
-        log.info("agentaccel: this client is wrapped already; it is used as it is")
-        return client
-    if own is not None:
-        raise ConfigError("another Accel has wrapped this client: wrap the bare client, or share one Accel")
-    home = server_of(sdk.base_url)
+    home = server_of(cast(Any, client).base_url)
 
     def route(url: Any) -> tuple[Endpoint, str] | None:
         path = url.path.rstrip("/")
@@ -53,12 +41,7 @@ def wrap_client(
         place = named if named is not None and server == home else _place_at(url.host, of_class)
         return Endpoint(*place, wire, server), deployment.group(1) if deployment is not None else ""
 
-    http = wrapped_http(sdk._client, composer, route)
-    return derived(
-        client,
-        lambda: cast(C, sdk.with_options(http_client=http)),
-        is_ours=lambda made: is_wrapped(cast(Any, made)._client) is composer,
-    )
+    return with_transport(client, composer, route)
 
 
 @functools.lru_cache(maxsize=256)

@@ -11,14 +11,18 @@ import functools
 import logging
 import sys
 from contextlib import nullcontext
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 from agentaccel.clients import bodies
 from agentaccel.clients.attempt import Attempt
+from agentaccel.clients.deriving import derived
+from agentaccel.errors import ConfigError
 from agentaccel.session import Composer, bypassed
 from agentaccel.types import Endpoint
 
 log = logging.getLogger("agentaccel")
+
+C = TypeVar("C")
 
 
 class Route(Protocol):
@@ -194,3 +198,23 @@ _DIGESTS = (
 
 _SIGNATURES = ("aws4-", "signature ")
 """How an `authorization` begins that is one: AWS, and what came before RFC 9421."""
+
+
+def with_transport(client: C, composer: Composer, route: Route) -> C:
+    """A vendor SDK's `client` derived anew with our transport; `client` itself where it has it already.
+
+    Raises `ConfigError` for one that another `Accel` has wrapped.
+    """
+    sdk = cast(Any, client)
+    own = is_wrapped(sdk._client)
+    if own is composer:
+        log.info("agentaccel: this client is wrapped already; it is used as it is")
+        return client
+    if own is not None:
+        raise ConfigError("another Accel has wrapped this client: wrap the bare client, or share one Accel")
+    http = wrapped_http(sdk._client, composer, route)
+    return derived(
+        client,
+        lambda: cast(C, sdk.with_options(http_client=http)),
+        is_ours=lambda made: is_wrapped(cast(Any, made)._client) is composer,
+    )
