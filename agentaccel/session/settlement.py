@@ -82,7 +82,8 @@ class Settlement:
         with conversation.lock:
             settled = self._fold(going, ended)
             record = self._record(going, ended, settled)
-            self.recorder.write(self._write(going, ended, settled, record))
+            followed = _follow(going) if going.prompt.held else ()
+            self.recorder.write(self._write(going, ended, settled, record, followed))
         return record
 
     def _fold(self, going: Going, ended: Ended) -> Settled | None:
@@ -156,18 +157,23 @@ class Settlement:
             diagnosis=ended.diagnostics,
         )
 
-    def _write(self, going: Going, ended: Ended, settled: Settled | None, record: TurnRecord) -> TurnWrite:
+    def _write(
+        self,
+        going: Going,
+        ended: Ended,
+        settled: Settled | None,
+        record: TurnRecord,
+        learned: tuple[Observation, ...],
+    ) -> TurnWrite:
+        """What goes into the store; `learned` is what a request teaches that was not settled."""
         conversation, prefix = going.conversation, going.prefix
         lineage: tuple[bytes, ...] = ()
-        learned: tuple[Observation, ...] = ()
         beginnings: Mapping[str, bytes] = {}
         if settled is not None and prefix is not None:
             lineage = Lineage(going.prompt, conversation.tenant).written(settled.state.born)
             self.registry.waits_at(conversation.id, lineage, going.prompt.messages)
             beginnings = beginnings_of(prefix)
             learned = (*settled.learned, *self._shared(going, settled, beginnings))
-        elif going.prompt.held:
-            learned = _followed(going)
         keep = self.keep_content
         head = conversation.head
         return TurnWrite(
@@ -192,8 +198,8 @@ class Settlement:
         return self.recorder.read(lambda store: store.beginning_last_used(beginning), None)
 
 
-def _followed(going: Going) -> tuple[Observation, ...]:
-    """What a held request shows: that the one before it was followed, which is counted once."""
+def _follow(going: Going) -> tuple[Observation, ...]:
+    """Take into the conversation what a held request shows: that the one before it was followed. Counted once."""
     state, observed = going.conversation.state, going.observed
     if not state.turns or observed is None or observed.in_time is None:
         return ()
