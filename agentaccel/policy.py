@@ -7,6 +7,7 @@ switched on here.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,17 +30,41 @@ ENV_STORE = "AGENTACCEL_STORE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachePolicy:
-    """Choices about prompt-cache markers."""
+    """Choices about the prompt cache. What changes content, or sends a request of our own, is off until you say so."""
 
     ttl: str = "auto"
-    """Lifetime to mark with: a label of the provider ("5m", "1h"), or "auto" for the provider's default."""
+    """Lifetime to mark with: a label of the provider ("5m", "1h"), or "auto" for the one that is expected to cost least,
+    marker by marker."""
     diagnostics: bool = False
     """Consent to send the provider's own diagnostics field, which asks it why a prefix was missed."""
+    move_volatile: bool = False
+    """Consent to move text that keeps changing (a clock, ids, a git status) from the beginning of the prompt to its end,
+    where that is cheaper."""
+    freeze_tools: bool = False
+    """Consent to send tools in the order in which they first came: new ones at the end, removed ones kept and refused."""
+    pinned: tuple[str, ...] = ()
+    """Places whose text is never moved or put in another order: "tools", "system", or one of them ("system[1]")."""
+    keep_alive: bool = False
+    """Consent to requests of our own that keep entries from expiring during a pause of an open session."""
+    keep_alive_budget: float = 1.0
+    """The most that such requests of one session may cost, in USD; where prices are not known there are none."""
+    hold_at_most: float = 10.0
+    """The most seconds for which a request waits for another one to write the prefix that both begin with; 0 for never.
+    Taken only where what it saves is worth the wait."""
+    second_costs: float = 0.01
+    """What a second of such waiting costs you, in USD."""
 
     def __post_init__(self) -> None:
         if self.ttl != "auto" and self.ttl not in lifetimes():
             known = ", ".join(map(repr, ("auto", *lifetimes())))
             raise ConfigError(f"CachePolicy.ttl is {self.ttl!r}; give one of {known}")
+        for name in ("keep_alive_budget", "hold_at_most", "second_costs"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ConfigError(f"CachePolicy.{name} is {getattr(self, name)}; give 0 or more")
+        if isinstance(self.pinned, str) or not all(map(_is_place, self.pinned)):
+            raise ConfigError(
+                f"CachePolicy.pinned is {self.pinned!r}; give a tuple of places: 'tools', 'system' or 'system[1]'"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +120,10 @@ class Policy:
         for name, model in self.aliases.items():
             if not known_model(model):
                 raise UnknownModel(model, f"the alias {name!r} must name a model that is known")
+
+
+def _is_place(name: object) -> bool:
+    return isinstance(name, str) and re.fullmatch(r"(tools|system)(\[\d+\])?", name) is not None
 
 
 def _check_prices(model: str, prices: Mapping[str, float | Mapping[str, float]]) -> None:
