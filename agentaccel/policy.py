@@ -33,15 +33,16 @@ class CachePolicy:
     """Choices about the prompt cache. What changes content, or sends a request of our own, is off until you say so."""
 
     ttl: str = "auto"
-    """Lifetime to mark with: a label of the provider ("5m", "1h"), or "auto" for the one that is expected to cost least,
-    marker by marker."""
+    """Lifetime to mark with: a label of the provider ("5m", "1h"), or "auto" for the one that is expected to cost
+    least, marker by marker."""
     diagnostics: bool = False
     """Consent to send the provider's own diagnostics field, which asks it why a prefix was missed."""
     move_volatile: bool = False
-    """Consent to move text that keeps changing (a clock, ids, a git status) from the beginning of the prompt to its end,
-    where that is cheaper."""
+    """Consent to move text that keeps changing (a clock, ids, a git status) from the beginning of the prompt to its
+    end, where that is cheaper."""
     freeze_tools: bool = False
-    """Consent to send tools in the order in which they first came: new ones at the end, removed ones kept and refused."""
+    """Consent to send tools in the order in which they first came: new ones at the end, removed ones kept, and
+    refused where the model calls them."""
     pinned: tuple[str, ...] = ()
     """Places whose text is never moved or put in another order: "tools", "system", or one of them ("system[1]")."""
     keep_alive: bool = False
