@@ -88,6 +88,15 @@ class Prompt:
     hashed them."""
     illegal: tuple[str, ...] = ()
     """Why the provider will reject the request as the user wrote it; empty where it is legal."""
+    ephemeral: int = 0
+    """Segments at the end that this request alone has: the next one of the conversation goes on from before them."""
+    arranged: frozenset[str] = frozenset()
+    """Names of the places whose text was moved or put in another order, with the user's consent."""
+
+    @property
+    def lasting(self) -> tuple[Segment, ...]:
+        """The segments that the next request of the conversation is expected to begin with."""
+        return self.segments[: len(self.segments) - self.ephemeral] if self.ephemeral else self.segments
 
     @cached_property
     def starts(self) -> tuple[int, int, int]:
@@ -126,6 +135,8 @@ class CachePlan:
     """Other cache fields to add at the top level of the request; an object is joined with the sender's own."""
     reasons: tuple[str, ...] = ()
     """Why these, and why not more; one sentence each."""
+    consents: tuple[str, ...] = ()
+    """Consents of the policy that were used to change content: "move_volatile", "freeze_tools"."""
     expected: Expected | None = None
     """The expected bill of this request with the plan; None without facts."""
     expected_cost: float | None = None

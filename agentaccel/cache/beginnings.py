@@ -16,8 +16,9 @@ def beginnings_of(prefix: Prefixes) -> dict[str, bytes]:
     static = prefix.starts[2]
     if static:
         beginnings[SHARED] = prefix.hashes[static - 1]
-    if prefix.hashes and not turn_of(prefix.prompt):
-        beginnings[REPEATED] = prefix.hashes[-1]
+    lasting = len(prefix.prompt.lasting)
+    if lasting and not turn_of(prefix.prompt):
+        beginnings[REPEATED] = prefix.hashes[lasting - 1]
     return beginnings
 
 

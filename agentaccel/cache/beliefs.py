@@ -9,6 +9,8 @@ Everything learned is a pair (yes, n) under a topic: *n* occasions, *yes* of the
 - `stable/system[0]`: this part of the prompt came back, unchanged or as a variant that was still warm
 - `shared`: a static prefix, in need of being warm, was: a session began within a lifetime of another's request, or
   went on after a longer pause and read what another had kept
+- `moves/system[0]/…`: a piece of this text was another one than in the request before; named by hashes of what stands
+  around it (`prompt.volatile`)
 - `bytes/MODEL`: bytes sent and tokens counted; a ratio, not a probability
 """
 
@@ -154,7 +156,7 @@ class Beliefs:
         return [topic[len("stable/") :] for topic in self.counts if topic.startswith("stable/")]
 
 
-_STRONGEST_SNAPSHOT = {"stable/": 6.0, "goes_on/": 40.0, "in_time": 10.0, "shared": 40.0, "bytes/": 1e6}
+_STRONGEST_SNAPSHOT = {"stable/": 6.0, "goes_on/": 40.0, "in_time": 10.0, "shared": 40.0, "moves/": 10.0, "bytes/": 1e6}
 """The most occasions that past sessions count for beside what this one shows, by the beginning of the topic."""
 
 

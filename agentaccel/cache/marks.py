@@ -23,7 +23,8 @@ def marks_of(prefix: Prefixes, markers: Sequence[Marker]) -> tuple[Mark, ...]:
     facts, prompt = prefix.facts, prefix.prompt
     if facts.physics == "automatic":
         label = next((marker.ttl for marker in markers if not marker.path), facts.ttls[0].label)
-        return (Mark(len(prefix.hashes) - 1, label, own=True),) if prefix.hashes else ()
+        # All of it is kept, and what this request alone has at its end is not looked for again.
+        return (Mark(len(prompt.lasting) - 1, label, own=True),) if prompt.lasting else ()
     marks: list[Mark] = []
     for marker in markers:
         own = not marker.path and facts.physics == "breakpoints"
@@ -73,7 +74,7 @@ def turn_of(prompt: Prompt) -> int:
 def new_tail(prompt: Prompt) -> int:
     """The end of the prompt, or of what stands before a prefilled answer, which the next request will have replaced."""
     segments = prompt.segments
-    end = len(segments) - 1
+    end = len(segments) - 1 - prompt.ephemeral
     if end >= 0 and segments[end].role == "assistant" and segments[end].kind in _TEXT:
         while end >= 0 and segments[end].role == "assistant":
             end -= 1

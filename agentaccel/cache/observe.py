@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Observation, is_history
 from agentaccel.cache.places import PARAMETERS, TAIL, TOOLS, find
-from agentaccel.cache.prefix import Prefixes, place_name
+from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import Head, State, shared_length
 from agentaccel.canonical import chain, digest
 from agentaccel.facts import LEVELS
@@ -33,12 +33,15 @@ class Observed(NamedTuple):
     in_time: bool | None = None
     """Whether it came within the lifetime of what the request before had written; None for a session's first, and for
     one that began before that one's reply had, which could read nothing of it."""
+    moves: tuple[Observation, ...] = ()
+    """Which pieces of text were other ones than in the request before; see `prompt.volatile`."""
 
 
 def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Observed:
     """Which places came back: unchanged, or as a variant sent so recently that its entry may still be warm."""
     in_time = _in_time(state, now)
-    if head is None:
+    if head is None or head.arranged != prefix.prompt.arranged:
+        # What we ourselves have put in another place says nothing of how often it changes.
         return Observed((), state.variants, 0, in_time)
     lifetime = prefix.facts.ttls[0].seconds
     shared = shared_length(head, prefix)
@@ -97,12 +100,12 @@ def broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:
                 return PARAMETERS + hit[0]
     segments = prefix.prompt.segments
     if shared < starts[1]:
-        return TOOLS
+        return prefix.named(TOOLS)
     if shared >= len(segments) or segments[shared].level == "messages":
         if shared >= head.last_message:
             return TAIL
-        return place_name(segments[shared]) if shared < len(segments) else TAIL
-    return place_name(segments[shared])
+        return prefix.name_at(shared) if shared < len(segments) else TAIL
+    return prefix.name_at(shared)
 
 
 def _changed_parameters(head: Head, prefix: Prefixes) -> list[str]:
@@ -117,7 +120,7 @@ def _breaks(prefix: Prefixes, parameter: str) -> tuple[str, ...]:
 
 def _before(head: Head, prefix: Prefixes, name: str) -> bytes | None:
     """What stood at a place in the prompt before."""
-    if name == TOOLS:
+    if name == prefix.named(TOOLS):
         tools = head.segments[: level_starts(head.segments)[1]]
         return chain(segment.digest for segment in tools)[-1] if tools else None
     if name == PARAMETERS + "model":

@@ -28,7 +28,7 @@ class Place:
 def find(prefix: Prefixes, name: str) -> Place | None:
     """The place called `name` in this prompt; None where there is none. `tail` has no digest: it is never the same."""
     segments = prefix.prompt.segments
-    if name == TOOLS:
+    if name == prefix.named(TOOLS):
         digests = [segment.digest for segment in segments if segment.level == "tools"]
         return Place(name, 0, chain(digests)[-1]) if digests else None
     if name.startswith(PARAMETERS):

@@ -54,7 +54,15 @@ class Prefixes:
     def by_name(self) -> dict[str, int]:
         """Segments behind the tools by their path as people write it."""
         segments = enumerate(self.prompt.segments)
-        return {place_name(segment): i for i, segment in segments if segment.level != "tools"}
+        return {self.name_at(i): i for i, segment in segments if segment.level != "tools"}
+
+    def name_at(self, i: int) -> str:
+        """The name of the place that segment i stands at, once arranged: then it is another thing that may change."""
+        return self.named(place_name(self.prompt.segments[i]))
+
+    def named(self, name: str) -> str:
+        """The name of the place called `name` where its text stands as written."""
+        return name + ARRANGED if name in self.prompt.arranged else name
 
     @property
     def size(self) -> int:
@@ -80,6 +88,9 @@ def place_name(segment: Segment) -> str:
 
 
 _CONVERSATION = frozenset({"messages", "input"})
+
+ARRANGED = " (arranged)"
+"""Behind the name of a place whose text was moved or put in another order."""
 
 
 class Before(Protocol):

@@ -17,7 +17,7 @@ class Sent(NamedTuple):
     """One request as it went out and came back."""
 
     prefix: Prefixes
-    """The prompt as sent, which is the prompt as written: markers are no part of it."""
+    """The prompt as sent; markers are no part of it."""
     marks: tuple[Mark, ...]
     """All markers as sent."""
     written_marks: tuple[Mark, ...]
@@ -27,4 +27,11 @@ class Sent(NamedTuple):
     """When the reply began; entries can be read from then on."""
     usage: Usage
     ours: bool
-    """Whether a marker of ours was among them."""
+    """Whether a marker of ours was among them, or the prompt was arranged."""
+    written: Prefixes | None = None
+    """The prompt as the user wrote it, where it was arranged before it was sent; `written_marks` stand in it."""
+
+    @property
+    def as_written(self) -> Prefixes:
+        """The prompt as the user wrote it."""
+        return self.written if self.written is not None else self.prefix

@@ -14,7 +14,7 @@ from agentaccel.cache.observe import Observed
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scale import Scale, scale
 from agentaccel.cache.sent import Held, Sent
-from agentaccel.cache.state import Head, State, shared_length
+from agentaccel.cache.state import Head, State, shared_hashes, shared_length
 from agentaccel.facts import priors
 from agentaccel.types import Expected, Miss, Usage
 
@@ -51,14 +51,8 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
         tokens = scale(prefix, known, ratio, usage.input)
     ours = state.ours or sent.ours
     shadow, as_written = ledger, usage
-    if ours and not sent.written_marks and not state.shadow.entries:
-        # Nothing of the user's was ever cached: all of it would have been sent anew.
-        shadow, as_written = state.shadow, Usage(input=usage.input, read=0, write={}, output=usage.output)
-    elif ours:
-        shadow_bill = _as_written(state, sent, actual.hit, tokens)
-        there = state.shadow.on(prefix)
-        shadow = after(state.shadow, prefix, shadow_bill, there, started=sent.started, visible=sent.visible, exact={})
-        as_written = _usage(shadow_bill.expected, usage)
+    if ours:
+        shadow, as_written = _unaided(state, sent, actual.hit, tokens)
     turn, size, pace = turn_of(prefix.prompt), _size(prefix, usage), _pace(observed, usage)
     reusable = reusable_of(held, head, prefix, tokens)
     return Settled(
@@ -103,13 +97,32 @@ def _bill(prefix: Prefixes, marks: Sequence[Mark], ledger: Ledger, tokens: Scale
     return bill(prefix, valid, lambda i: ledger.live(prefix.hashes[i], now, own=own), tokens, prefix.facts.positions)
 
 
+def _unaided(state: State, sent: Sent, hit: int, tokens: Scale) -> tuple[Ledger, Usage]:
+    """What would be held, and the bill, had every request been sent as the user wrote it."""
+    prefix, usage = sent.as_written, sent.usage
+    if sent.written is not None:
+        # The provider counted what was sent: as it was written, the prompt was about as much shorter as its bytes tell.
+        if usage.input is not None and sent.prefix.size:
+            usage = replace(usage, input=round(usage.input * prefix.size / sent.prefix.size))
+        known = {i: entry.tokens for i, entry in state.shadow.on(prefix).items()}
+        tokens = scale(prefix, known, state.seen.bytes_per_token(prefix.prompt.model), usage.input)
+        hit = min(hit, shared_hashes(prefix, sent.prefix) - 1)
+    if not sent.written_marks and not state.shadow.entries:
+        # Nothing of the user's was ever cached: all of it would have been sent anew.
+        return state.shadow, Usage(input=usage.input, read=0, write={}, output=usage.output)
+    there = state.shadow.on(prefix)
+    done = _as_written(state, sent, hit, tokens)
+    shadow = after(state.shadow, prefix, done, there, started=sent.started, visible=sent.visible, exact={})
+    return shadow, _usage(done.expected, usage)
+
+
 def _as_written(state: State, sent: Sent, hit: int, tokens: Scale) -> Bill:
     """The bill of the request with the user's own markers alone.
 
     Where such a marker stands at or before the place that was read, its entry was held: had we not been there, the
     user's marker would have written it, in whichever session came first.
     """
-    prefix, now = sent.prefix, sent.started
+    prefix, now = sent.as_written, sent.started
     valid = reaching(tokens, sent.written_marks, prefix.facts.min_tokens)
     held = {mark.at for mark in valid if mark.at <= hit}
 
@@ -121,14 +134,16 @@ def _as_written(state: State, sent: Sent, hit: int, tokens: Scale) -> Bill:
 
 def _actual(held: Held, predicted: Bill, sent: Sent, tokens: Scale) -> tuple[Bill, Mapping[int, int]]:
     """What the usage says that the request did, and the prefixes whose tokens it told exactly."""
-    usage, facts = sent.usage, sent.prefix.facts
+    usage, facts, last = sent.usage, sent.prefix.facts, len(sent.prefix.hashes) - 1
     if usage.read is None:
         return predicted, {}
     if facts.physics == "automatic":
         hit = _hit_of(held, predicted, sent, usage.read, tokens)
         told = {hit: usage.read} if hit >= 0 and facts.step == 1 else {}
         # The whole prompt is kept, and its tokens are told; a read of it is not always all of it.
-        return predicted._replace(hit=hit), told | {mark.at: usage.input for mark in predicted.written if usage.input}
+        return predicted._replace(hit=hit), told | {
+            mark.at: usage.input for mark in predicted.written if usage.input and mark.at == last
+        }
     written = usage.written or 0
     if not usage.read and not written:
         # Nothing was cached: the prefix was below the minimum, or nothing was marked.
@@ -178,12 +193,14 @@ def _size(prefix: Prefixes, usage: Usage) -> tuple[Observation, ...]:
 
 def _lasting(observed: Observed) -> tuple[Observation, ...]:
     """What other sessions can learn from: not where in its history this one was edited."""
-    return tuple(one for one in observed.stability if not is_history(one.topic.removeprefix("stable/")))
+    lasting = tuple(one for one in observed.stability if not is_history(one.topic.removeprefix("stable/")))
+    return (*lasting, *observed.moves)
 
 
 def _seen(state: State, observed: Observed, pace: Sequence[Observation]) -> Beliefs:
     """The session's own observations after this request; a gap is remembered longer than a change."""
     seen = state.seen.after(observed.stability, priors().memory).after(pace, priors().pace_memory)
+    seen = seen.after(observed.moves)
     return seen if observed.in_time is None else seen.after([went_on(state.last_turn)])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.ledger import Ledger
@@ -44,6 +45,8 @@ class Head:
     """The provider's count of the whole prompt."""
     message_id: str | None = None
     """The provider's id of the reply."""
+    arranged: frozenset[str] = frozenset()
+    """As in `Prompt`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,16 +79,19 @@ class State:
 
 
 def head_of(prefix: Prefixes, *, started: float, tokens: int | None, message_id: str | None) -> Head:
-    """The prompt of `prefix` as a head for the next turn."""
-    segments = prefix.prompt.segments
+    """The prompt of `prefix` as a head for the next turn, without what only this request has at its end."""
+    segments = prefix.prompt.lasting
+    count = len(segments)
     last = prefix.prompt.opening + prefix.prompt.messages - 1
-    start = len(segments)
+    start = count
     while start and segments[start - 1].level == "messages" and segments[start - 1].path[1:2] in ((last,), ()):
         start -= 1
+    if tokens is not None and count < len(prefix.hashes):
+        tokens = round(tokens * prefix.sizes[count - 1] / max(prefix.size, 1)) if count else 0
     return Head(
-        hashes=prefix.hashes,
+        hashes=prefix.hashes[:count],
         segments=segments,
-        sizes=prefix.sizes,
+        sizes=prefix.sizes[:count],
         facts=prefix.facts,
         seeds=prefix.seeds,
         dropped=prefix.dropped,
@@ -96,20 +102,33 @@ def head_of(prefix: Prefixes, *, started: float, tokens: int | None, message_id:
         started=started,
         tokens=tokens,
         message_id=message_id,
+        arranged=prefix.prompt.arranged,
     )
 
 
+class _Hashed(Protocol):
+    """Something with a chain of prefix hashes."""
+
+    @property
+    def hashes(self) -> tuple[bytes, ...]: ...
+
+
 def shared_length(head: Head, prefix: Prefixes) -> int:
-    """Segments that the prompt of `prefix` begins with and that `head` began with too, parameters included.
+    """Segments that the prompt of `prefix` begins with and that `head` began with too, parameters included."""
+    return shared_hashes(head, prefix)
+
+
+def shared_hashes(one: _Hashed, other: _Hashed) -> int:
+    """Segments that two prompts begin with alike, parameters included.
 
     Prefix hashes are chained, so the first difference can be found by halving.
     """
-    low, high = 0, min(len(head.hashes), len(prefix.hashes))
-    if high and head.hashes[high - 1] == prefix.hashes[high - 1]:
+    low, high = 0, min(len(one.hashes), len(other.hashes))
+    if high and one.hashes[high - 1] == other.hashes[high - 1]:
         return high  # it only grew, as most do
     while low < high:
         middle = (low + high + 1) // 2
-        if head.hashes[middle - 1] == prefix.hashes[middle - 1]:
+        if one.hashes[middle - 1] == other.hashes[middle - 1]:
             low = middle
         else:
             high = middle - 1

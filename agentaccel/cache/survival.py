@@ -22,7 +22,7 @@ def survival(prefix: Prefixes, beliefs: Beliefs, cut: int) -> tuple[tuple[int, f
         if place is not None:
             steps.append((place.index, beliefs.stable(name)))
     if cut:
-        steps.append((max(len(prefix.hashes) - cut, 0), beliefs.stable(TAIL)))
+        steps.append((max(len(prefix.prompt.lasting) - cut, 0), beliefs.stable(TAIL)))
     steps.sort()
     value, product = 1.0, []
     for start, probability in steps:
