@@ -38,6 +38,12 @@ _all: WeakSet[Lock] = WeakSet()
 _at_fork: WeakValueDictionary[int, Lock] = WeakValueDictionary()
 """By age, which is the order in which a fork takes them."""
 _ages = count()
+_forks = 0
+
+
+def forks() -> int:
+    """How often this process was forked on its way here. What another thread was about to do before, nobody does now."""
+    return _forks
 
 
 class Lock:
@@ -109,6 +115,8 @@ def _after_in_parent() -> None:
 
 
 def _after_in_child() -> None:
+    global _forks
+    _forks += 1
     _after_in_parent()  # where the forking thread itself held one, it releases it later
     _held.late.clear()  # the parent does it
     for lock in _all:

@@ -21,7 +21,7 @@ class TurnRecord:
     model: str
     """The model as the request named it."""
     started: float
-    """When the request was sent; 0.0 where an imported log does not say."""
+    """When the request was sent, after it had waited if it did; 0.0 where an imported log does not say."""
     platform: str = "api"
     known_as: str | None = None
     """The model that the user's aliases map the request's name to; None where they say nothing of it."""
@@ -66,6 +66,9 @@ class TurnRecord:
     """Why the history is held by the provider; empty where the request was whole."""
     diagnosis: str | None = None
     """The provider's own reason for a missed prefix, where it was asked for one."""
+    waited: float | None = None
+    """Seconds for which it was held back before `started`, for another request to write what both begin with; None
+    where it was not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,8 @@
 The seams under `clients/` perform the commands and report the events; they decide nothing. So the whole model half is
 tested without an event loop, and one machine serves event loops, threads and sync clients alike.
 
-    Started ─▶ [Wait …] Send ─▶ FirstByte ─▶ CallClosed* ─▶ Reported* ─▶ Finished | Failed | Abandoned
+    Started ─▶ [Wait ─▶ Waited]* ─▶ Send ─▶ Responded ─▶ FirstByte ─▶ CallClosed* ─▶ Reported*
+            ─▶ Finished | Failed | Abandoned
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from agentaccel.facts import Wire
 from agentaccel.records import Outcome
@@ -24,6 +26,24 @@ class Started:
     """The request is about to go out."""
 
     at: float
+    can_wait: bool = False
+    """Whether whoever sends it performs a `Wait`. Else there is none, and `Send` is the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """A `Wait` is over: the gate was set, or the time was up."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Responded:
+    """The headers of a reply are there, whatever it says; its body may still be to come."""
+
+    at: float
+    status: int
+    """HTTP status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +98,7 @@ class Abandoned:
     at: float
 
 
-Event = Started | FirstByte | CallClosed | Reported | Finished | Failed | Abandoned
+Event = Started | Waited | Responded | FirstByte | CallClosed | Reported | Finished | Failed | Abandoned
 
 # --- commands: what the seam is to do --------------------------------------------------------------------------------
 
@@ -92,7 +112,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait until `gate` is set, at most so long, then go on whatever came of it."""
+    """Wait until `gate` is set, at most so long, then say `Waited` whatever came of it."""
 
     gate: Future[None]
     at_most: float
@@ -102,13 +122,29 @@ class Wait:
 Command = Send | Wait
 
 
+class Hold(Protocol):
+    """What a request may have to wait for before it is sent, and who waits for it."""
+
+    def before(self, at: float, *, can_wait: bool) -> tuple[Future[None], float] | None:
+        """The gate to wait for and the most seconds; None where the request goes out now."""
+        ...
+
+    def began(self, at: float) -> None:
+        """The reply has begun."""
+        ...
+
+    def over(self, at: float) -> None:
+        """The turn has ended, whatever way."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """Everything a turn has to say, once it is over."""
 
     outcome: Outcome
     started: float
-    """Monotonic, like the other times here."""
+    """When the request was sent, or was about to be; monotonic, like the other times here."""
     first_byte: float | None
     finished: float
     usage: Usage
@@ -119,6 +155,10 @@ class Ended:
     status: int | None
     error: str | None
     model: str | None = None
+    asked: float = 0.0
+    """When it was about to be sent, before it waited."""
+    waited: float | None = None
+    """Seconds for which it was held back, until it was sent or given up; None where it was not."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -130,8 +170,8 @@ class Turn:
     plan: CachePlan
     on_end: Callable[[Ended], None]
     """Called once, with everything."""
-    hold: Wait | None = None
-    """What to wait for before sending."""
+    hold: Hold | None = None
+    """What to wait for before sending, if anything."""
     wire: Wire = "messages"
     """The form of the request, and so of the reply."""
     ttl: str = ""
@@ -139,7 +179,10 @@ class Turn:
     hides_usage: bool = False
     """Whether the reply holds a chunk of usage that its reader did not ask for and must not see."""
     ended: Ended | None = None
-    _started: float = 0.0
+    _asked: float = 0.0
+    _started: float | None = None
+    """When it was sent; None before that."""
+    _held: bool = False
     _first_byte: float | None = None
     _report: Reported = field(default_factory=lambda: Reported(usage=Usage()))
     _calls: list[ToolCall] = field(default_factory=list)
@@ -149,11 +192,10 @@ class Turn:
         if self.ended is not None:
             return []
         match event:
-            case Started(at):
-                self._started = at
-                return [*([self.hold] if self.hold is not None else []), Send(self.request)]
-            case FirstByte(at):
-                self._first_byte = at if self._first_byte is None else self._first_byte
+            case Started() | Waited():
+                return self._before(event)
+            case Responded() | FirstByte():
+                self._heard(event)
             case CallClosed(call, _):
                 self._calls.append(call)
             case Reported():
@@ -166,10 +208,44 @@ class Turn:
                 self._end("cancelled" if event.cancelled else "failed", event.at, event.status, event.error)
         return []
 
+    def _before(self, event: Started | Waited) -> list[Command]:
+        at = event.at
+        if isinstance(event, Started):
+            self._asked, can_wait = at, event.can_wait
+        elif self._started is not None:
+            return []
+        else:
+            can_wait = True
+        wait = self.hold.before(at, can_wait=can_wait) if self.hold is not None else None
+        if wait is not None:
+            self._held = True
+            return [Wait(*wait)]
+        self._started = at
+        return [Send(self.request)]
+
+    def _heard(self, event: Responded | FirstByte) -> None:
+        """The provider has made up its mind: from here on nobody needs to wait for this request."""
+        began = True
+        if isinstance(event, Responded):
+            began = 200 <= event.status < 300
+        elif self._first_byte is None:
+            self._first_byte = event.at
+        if self.hold is None:
+            return
+        if began:
+            self.hold.began(event.at)
+        else:
+            self.hold.over(event.at)
+
     def _end(self, outcome: Outcome, at: float, status: int | None = None, error: str | None = None) -> None:
+        if self.hold is not None:
+            if outcome == "ok":
+                self.hold.began(at)
+            self.hold.over(at)
+        sent = self._started
         self.ended = Ended(
             outcome=outcome,
-            started=self._started,
+            started=self._asked if sent is None else sent,
             first_byte=self._first_byte,
             finished=at,
             usage=self._report.usage,
@@ -180,5 +256,7 @@ class Turn:
             status=status,
             error=error,
             model=self._report.model,
+            asked=self._asked,
+            waited=None if not self._held else (at if sent is None else sent) - self._asked,
         )
         self.on_end(self.ended)

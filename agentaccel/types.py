@@ -54,6 +54,8 @@ class Endpoint(NamedTuple):
     wire: Wire = "messages"
     server: tuple[str, int] | None = None
     """Host and port, for people who watch; nothing is decided by them."""
+    account: str = ""
+    """Whose requests share a cache there, where the sender can be told from others: a digest of its key."""
 
 
 @dataclass(frozen=True, kw_only=True)

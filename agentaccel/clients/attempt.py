@@ -16,7 +16,7 @@ from agentaccel.clients.hiding import hiding_usage
 from agentaccel.clients.refusal import RefusalWatch
 from agentaccel.clients.watch import ReplyWatch, watched
 from agentaccel.session import Composer
-from agentaccel.turn import Command, Failed, Finished, Send, Started, Turn, Wait
+from agentaccel.turn import Failed, Finished, Responded, Started, Turn, Wait, Waited
 from agentaccel.types import Endpoint, Request
 
 log = logging.getLogger("agentaccel")
@@ -28,8 +28,7 @@ class Attempt:
     def __init__(self, composer: Composer, turn: Turn) -> None:
         self._composer = composer
         self._turn = turn
-        self.commands: list[Command] = turn.handle(Started(composer.clock.monotonic()))
-        self.body: Request = next(command.request for command in self.commands if isinstance(command, Send))
+        self.body: Request = turn.request
 
     @classmethod
     def of(
@@ -54,15 +53,28 @@ class Attempt:
 
     def wait(self) -> None:
         """Do what has to be done before sending, in a thread."""
-        for command in self.commands:
-            if isinstance(command, Wait):
-                wait(command)
+        command = self._next(lambda now: Started(now, can_wait=True))
+        while command is not None:
+            wait(command)
+            command = self._next(Waited)
 
     async def wait_async(self) -> None:
         """The same on an event loop."""
-        for command in self.commands:
-            if isinstance(command, Wait):
-                await wait_async(command)
+        command = self._next(lambda now: Started(now, can_wait=True))
+        while command is not None:
+            await wait_async(command)
+            command = self._next(Waited)
+
+    def _next(self, event: Callable[[float], Started | Waited]) -> Wait | None:
+        """What to wait for now; None where the request is to be sent, also because we failed to tell."""
+        try:
+            commands = self._turn.handle(event(self._composer.clock.monotonic()))
+        except Exception:
+            if self._composer.policy.strict:
+                raise
+            log.exception("agentaccel: could not tell whether to hold a request; it goes out")
+            return None
+        return next((command for command in commands if isinstance(command, Wait)), None)
 
     def __enter__(self) -> Attempt:
         return self
@@ -81,10 +93,11 @@ class Attempt:
         try:
             if http is None:
                 self._end(lambda now: Failed(at=now, error="answered without a response"))
-            elif not http.is_success:
-                self._watch_refusal(http)
-            else:
+                return None
+            self._turn.handle(Responded(self._composer.clock.monotonic(), http.status_code))
+            if http.is_success:
                 return self._watch_body(http)
+            self._watch_refusal(http)
         except Exception:
             if self._composer.policy.strict:
                 raise

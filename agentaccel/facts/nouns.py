@@ -144,3 +144,6 @@ class Priors:
     prior_weight: float
     memory: float
     pace_memory: float
+    first_byte: float
+    first_byte_per_1k: float
+    whole_reply: float

@@ -20,6 +20,7 @@ from agentaccel.clock import Clock
 from agentaccel.facts import CacheFacts, Wire, cache_facts
 from agentaccel.listening import Began, Listeners, Told
 from agentaccel.locks import Lock
+from agentaccel.loop.fanout import Fanout, Flight
 from agentaccel.policy import Policy
 from agentaccel.providers import PartMemory, dialect
 from agentaccel.session.conversation import (
@@ -27,6 +28,7 @@ from agentaccel.session.conversation import (
     refresh,
     workload_of,
 )
+from agentaccel.session.fanning import Fanning
 from agentaccel.session.fields import asking_usage, asking_why, can_ask_why, routed
 from agentaccel.session.handle import Scope, current
 from agentaccel.session.lineage import Lineage
@@ -51,12 +53,17 @@ class Composer:
     recorder: Recorder
     registry: Registry
     listeners: Listeners = field(default_factory=Listeners)
+    fanout: Fanout = field(default_factory=Fanout)
     _parts: PartMemory = field(default_factory=PartMemory)
     _said: set[str] = field(default_factory=set)
 
     @property
     def _settlement(self) -> Settlement:
         return Settlement(self.recorder, self.registry, keep_content=self.policy.store.content)
+
+    @property
+    def _fanning(self) -> Fanning:
+        return Fanning(self.policy, self.clock, self.fanout)
 
     def begin(self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "", attempt: int = 0) -> Turn:
         """The turn that `request` makes; planning the same request again before it ends gives the same plan.
@@ -78,20 +85,25 @@ class Composer:
         with conversation.lock:
             going = self._plan(conversation, scope, request, prompt, facts, attempt, endpoint.wire)
         applied = going.plan if going.mode == "on" else CachePlan()
+        flight = self._fanning.flight(going, endpoint)
         return Turn(
             request=dialect(endpoint.wire).encode(request, applied),
             plan=going.plan,
-            on_end=partial(self._end, going, endpoint.server, self.listeners.begins(going.started)),
+            on_end=partial(self._end, going, endpoint, flight, self.listeners.begins(going.started)),
+            hold=flight,
             wire=endpoint.wire,
             ttl=facts.ttls[0].label if facts is not None else "",
             hides_usage="stream_options" in applied.options,
         )
 
-    def _end(self, going: Going, server: tuple[str, int] | None, began: Began | None, ended: Ended) -> None:
+    def _end(self, going: Going, endpoint: Endpoint, flight: Flight | None, began: Began | None, ended: Ended) -> None:
         try:
+            fanning = self._fanning
+            going = fanning.ended(going, endpoint.account, ended)
             record = self._settlement.settle(going, ended)
+            fanning.settled(going, endpoint.account, flight, ended)
             if began is not None:
-                self.listeners.ended(began, Told(record, ended.message_id, ended.model, server))
+                self.listeners.ended(began, Told(record, ended.message_id, ended.model, endpoint.server))
         except Exception:
             if self.policy.strict:
                 raise
@@ -123,7 +135,7 @@ class Composer:
     # --- before -------------------------------------------------------------------------------------------------------
 
     def _read(self, request: Request, endpoint: Endpoint, model: str) -> tuple[Prompt, CacheFacts | None]:
-        provider, platform, wire, _ = endpoint
+        provider, platform, wire = endpoint[:3]
         name = model or str(request.get("model", ""))
         facts = cache_facts(name, provider=provider, platform=platform, wire=wire, aliases=self.policy.aliases)
         prompt = dialect(wire).decode(

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from agentaccel.cache.beginnings import beginnings_of, begun
 from agentaccel.cache.beliefs import IN_TIME, Observation, goes_on_topic
+from agentaccel.cache.ledger import Entry
 from agentaccel.cache.marks import marks_of
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.prefix import Prefixes
@@ -22,6 +23,7 @@ from agentaccel.facts import CacheFacts
 from agentaccel.prompt.drift import Print, drift, imprint, value_at
 from agentaccel.records import TurnRecord
 from agentaccel.session.conversation import Conversation, dump_head, row_of
+from agentaccel.session.lending import with_lent, without_unread
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
 from agentaccel.trace.recorder import Recorder
@@ -51,6 +53,10 @@ class Going(NamedTuple):
     """Wall time."""
     head: Head | None
     print: Print | None
+    lent: Mapping[bytes, Entry] = {}
+    """What other sessions of this process held when it was sent."""
+    waited: float | None = None
+    """As in `TurnRecord`."""
 
     @property
     def markers_sent(self) -> tuple[Marker, ...]:
@@ -95,7 +101,7 @@ class Settlement:
         on = going.mode == "on"
         heard = ended.first_byte if ended.first_byte is not None else ended.finished
         settled = settle(
-            conversation.state,
+            with_lent(conversation.state, going.lent),
             going.head,
             Sent(
                 prefix=prefix,
@@ -108,7 +114,7 @@ class Settlement:
             ),
             going.observed,
         )
-        conversation.state = settled.state
+        conversation.state = without_unread(settled.state, going.lent)
         conversation.head = head_of(
             prefix, started=going.started, tokens=ended.usage.input, message_id=ended.message_id
         )
@@ -155,6 +161,7 @@ class Settlement:
             drift=moved,
             held=prompt.held,
             diagnosis=ended.diagnostics,
+            waited=going.waited,
         )
 
     def _write(

@@ -1,0 +1,1 @@
+"""What acts on an agent's loop as a whole: when the requests of several branches go out."""

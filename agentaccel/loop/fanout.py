@@ -1,0 +1,296 @@
+"""Several requests that begin alike, at once: one writes the prefix, and the others wait until they can read it.
+
+An entry can be read from the first byte of the reply to the request that writes it. Requests that are sent before that
+all pay for writing the same. So a request that would write a prefix while another one on its way is about to, waits
+for that one's first byte, where this is expected to save more than the wait costs.
+
+    flight = fanout.flight(writes, …)
+    flight.before(now)     a gate and how long to wait for it, then ask again; or None: it goes out
+    flight.began(now)      the reply has begun: all gates of what it writes open
+    flight.over(now)       it has ended without: its gates open, the first to ask again leads, the others wait for it
+
+Whoever waits has not been sent and leads nothing, so nobody waits in a circle; and each waits so long in all as it
+was allowed to, whatever becomes of those it waits for. A leader that is dropped without a word opens its gates, too.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+from weakref import ref
+
+from agentaccel.facts import priors
+from agentaccel.locks import Lock, forks, when_free
+
+Key = tuple[str, bytes]
+"""Whose cache it is, and the hash of the prefix."""
+
+_MOST_REMEMBERED = 4096
+"""Prefixes and conversations remembered of each kind."""
+_FADE = 0.8
+"""Each new observation of how fast replies begin multiplies the weight of those before it by this."""
+
+
+class Write(NamedTuple):
+    """A prefix that a request is about to write."""
+
+    key: Key
+    tokens: float
+    """Tokens of the prefix."""
+    entry: Held
+    """What is held once the reply has begun; its times are set then."""
+
+
+class Held(NamedTuple):
+    """A prefix that a request of this process has written or read; times are monotonic."""
+
+    ttl: str
+    """Label of its lifetime."""
+    seconds: float
+    """Its lifetime."""
+    own: bool = False
+    """Whether the provider wrote it by itself."""
+    visible: float = 0.0
+    """From when on it can be read."""
+    expires: float = 0.0
+
+    def live(self, now: float) -> bool:
+        return self.visible <= now < self.expires
+
+
+@dataclass(slots=True)
+class _Place:
+    """A prefix that is being written. All waiters of one place wait at one gate, whoever leads."""
+
+    leader: ref[Flight]
+    due: float
+    """When the leader's reply is expected to begin."""
+    forks: int = field(default_factory=forks)
+    gate: Future[None] = field(default_factory=Future)
+
+    def void(self) -> bool:
+        """Whether nobody is on the way any more who could open it."""
+        return self.leader() is None or self.forks != forks()
+
+    def wait(self, now: float) -> float:
+        """Seconds that the leader's first byte is expected to take yet; one that is late, as long again as it is late."""
+        return abs(self.due - now)
+
+
+@dataclass(slots=True, kw_only=True, weakref_slot=True, eq=False)
+class Flight:
+    """One request on its way, from being planned to the end of its turn."""
+
+    fanout: Fanout
+    writes: tuple[Write, ...]
+    """What it will write, the shortest prefix first."""
+    kind: str
+    """What its first byte is learned under."""
+    stated: float
+    """Seconds that its first byte is expected to take where nothing has been learned."""
+    at_most: float
+    """Seconds that it may wait in all; 0 where it only leads."""
+    second_costs: float
+    price: Callable[[], float | None]
+    """USD that reading a token saves over writing it; None where not known. Asked only where there is one to wait for.
+    """
+    since: float | None = None
+    """When it began to wait."""
+    sent: float | None = None
+    """When it went out; None before that."""
+    done: bool = False
+    """Whether it has begun to be answered, or ended."""
+
+    def before(self, at: float, *, can_wait: bool = True) -> tuple[Future[None], float] | None:
+        """The gate to wait for and the most seconds; None where the request goes out now, and leads from now on."""
+        return self.fanout.ask(self, at, self._left(at) if can_wait else 0.0)
+
+    def began(self, at: float) -> None:
+        """The reply has begun: what it writes can be read."""
+        if not self.done and self.sent is not None:
+            self.done = True
+            self.fanout.open(self, at, at)
+
+    def over(self, at: float) -> None:
+        """The turn has ended, whatever way; nothing more can be expected of it."""
+        if not self.done:
+            self.done = True
+            self.fanout.open(self, at, None)
+
+    def worth(self, tokens: float, wait: float) -> bool:
+        """Whether reading so many tokens in place of writing them is worth so many seconds."""
+        price = self.price()
+        return price is not None and tokens * price > wait * self.second_costs
+
+    def _left(self, at: float) -> float:
+        return self.at_most - (at - self.since if self.since is not None else 0.0)
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class Fanout:
+    """Who writes what in this process, and what it has written. Thread-safe; nothing here does I/O or reads a clock."""
+
+    _places: dict[Key, _Place] = field(default_factory=dict)
+    _held: OrderedDict[Key, Held] = field(default_factory=OrderedDict)
+    _pace: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """By kind of request, the seconds that first bytes took, and those that were stated for them."""
+    _waited: OrderedDict[str, float] = field(default_factory=OrderedDict)
+    """Seconds for which attempts that came to nothing have waited, by conversation."""
+    _lock: Lock = field(default_factory=Lock)
+
+    # --- leading and following ----------------------------------------------------------------------------------------
+
+    def ask(self, flight: Flight, now: float, left: float) -> tuple[Future[None], float] | None:
+        """Whether `flight`, which may wait for `left` seconds, waits for another; else it leads where nobody does."""
+        with self._lock:
+            if flight.sent is not None or flight.done:
+                return None
+            place = self._worth_waiting(flight, now, left) if left > 0 else None
+            if place is not None:
+                if flight.since is None:
+                    flight.since = now
+                return place.gate, left
+            flight.sent = now
+            self._lead(flight, now)
+            return None
+
+    def _worth_waiting(self, flight: Flight, now: float, left: float) -> _Place | None:
+        """Where the most is to be had: the longest prefix that somebody writes, if that one is worth its wait."""
+        there = 0.0
+        for write in flight.writes:
+            held = self._held.get(write.key)
+            if held is not None and held.live(now):
+                there = write.tokens
+        for write in reversed(flight.writes):
+            place = self._places.get(write.key)
+            if write.tokens <= there or place is None or place.void():
+                continue
+            wait = place.wait(now)
+            if wait <= left and flight.worth(write.tokens - there, wait):
+                return place
+        return None
+
+    def _lead(self, flight: Flight, now: float) -> None:
+        leader = ref(flight, partial(_dropped, ref(self), tuple(write.key for write in flight.writes)))
+        due = now + self._expected(flight.kind, flight.stated)
+        for write in flight.writes:
+            held, place = self._held.get(write.key), self._places.get(write.key)
+            if held is not None and held.live(now):
+                continue
+            if place is None or place.forks != forks():
+                self._places[write.key] = _Place(leader, due)
+            elif place.void() or place.due < now:
+                # Those who come now wait for this one: the leader is late, and may never be answered.
+                place.leader, place.due = leader, due
+
+    def open(self, flight: Flight, now: float, began: float | None) -> None:
+        """`flight` has begun to be answered, or has ended without."""
+        with self._lock:
+            if began is not None and flight.sent is not None:
+                self._saw(flight.kind, began - flight.sent, flight.stated)
+                for write in flight.writes:
+                    self._note(write.key, write.entry, began, flight.sent)
+            gates = self._leave(flight, began is not None)
+        for gate in gates:
+            gate.set_result(None)
+
+    def _leave(self, flight: Flight, written: bool) -> list[Future[None]]:
+        """The gates that open: of all it has written, or else of what it alone was about to write."""
+        gates = []
+        for write in flight.writes:
+            place = self._places.get(write.key)
+            if place is not None and (written or place.leader() is flight):
+                del self._places[write.key]
+                if place.forks == forks():  # else those who wait there are in another process
+                    gates.append(place.gate)
+        return gates
+
+    def release(self, keys: Iterable[Key]) -> None:
+        """Open the gates of `keys` whose leader is gone without a word."""
+        with self._lock:
+            places = {key: place for key in keys if (place := self._places.get(key)) is not None}
+            gone = [key for key, place in places.items() if place.leader() is None]
+            gates = [self._places.pop(key).gate for key in gone]
+        for gate in gates:
+            gate.set_result(None)
+
+    # --- how long it takes --------------------------------------------------------------------------------------------
+
+    def _expected(self, kind: str, stated: float) -> float:
+        """Seconds to a first byte: what was stated for it, corrected by how those before it compared."""
+        took, said = self._pace.get(kind, (0.0, 0.0))
+        return stated * (took + stated) / (said + stated) if stated > 0 else 0.0
+
+    def _saw(self, kind: str, took: float, stated: float) -> None:
+        before, said = self._pace.get(kind, (0.0, 0.0))
+        self._pace[kind] = before * _FADE + took, said * _FADE + stated
+
+    # --- what is held -------------------------------------------------------------------------------------------------
+
+    def held(self, account: str, hashes: Iterable[bytes], now: float) -> dict[bytes, Held]:
+        """Of the prefixes with these hashes, those that this process has seen written or read in time."""
+        if not self._held:
+            return {}
+        with self._lock:
+            found = {hash_: held for hash_ in hashes if (held := self._held.get((account, hash_))) is not None}
+        return {hash_: held for hash_, held in found.items() if held.live(now)}
+
+    def settled(self, flight: Flight | None, account: str, entries: Mapping[bytes, Held], *, counted: bool) -> None:
+        """What the provider's counts have told since; with `counted`, whatever they do not tell of was not written."""
+        with self._lock:
+            for write in flight.writes if counted and flight is not None else ():
+                if write.key[1] not in entries:
+                    self._held.pop(write.key, None)
+            for hash_, held in entries.items():
+                self._held[account, hash_] = held
+            self._bound()
+
+    def _note(self, key: Key, entry: Held, visible: float, sent: float) -> None:
+        old = self._held.get(key)
+        since = old.visible if old is not None and old.live(visible) else visible
+        self._held[key] = entry._replace(visible=since, expires=sent + entry.seconds)
+        self._held.move_to_end(key)
+        self._bound()
+
+    def _bound(self) -> None:
+        while len(self._held) > _MOST_REMEMBERED:
+            self._held.popitem(last=False)
+
+    # --- attempts that came to nothing --------------------------------------------------------------------------------
+
+    def waited(self, conversation: str) -> float:
+        """Seconds for which attempts of this request have waited that came to nothing."""
+        return self._waited.get(conversation, 0.0)
+
+    def came_to(self, conversation: str, seconds: float, *, nothing: bool) -> None:
+        """An attempt that waited so long has ended, and came to nothing or not."""
+        if not seconds and conversation not in self._waited:
+            return
+        with self._lock:
+            if not nothing:
+                self._waited.pop(conversation, None)
+                return
+            self._waited[conversation] = self._waited.get(conversation, 0.0) + seconds
+            while len(self._waited) > _MOST_REMEMBERED:
+                self._waited.popitem(last=False)
+
+
+def _dropped(fanout: ref[Fanout], keys: tuple[Key, ...], gone: ref[Flight]) -> None:
+    """A leader was collected, anywhere, also inside a lock of ours."""
+    there = fanout()
+    if there is not None:
+        when_free(partial(there.release, keys))
+
+
+def stated_seconds(tokens: float, *, streamed: bool) -> float:
+    """Seconds that the first byte of a reply is stated to take when so many tokens of the prompt are not cached.
+
+    >>> stated_seconds(0, streamed=True), stated_seconds(50_000, streamed=True), stated_seconds(50_000, streamed=False)
+    (1.0, 3.5, 7.5)
+    """
+    known = priors()
+    return known.first_byte + known.first_byte_per_1k * tokens / 1000 + (0.0 if streamed else known.whole_reply)

@@ -1,0 +1,165 @@
+"""How requests of one process that begin alike wait for one another, and what their sessions know of each other.
+
+plan ─▶ Flight (what the request will write) ─▶ Turn.hold          Ended ─▶ what is held, for whoever begins so next
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from agentaccel.cache.ledger import Entry, Mark
+from agentaccel.cache.marks import before_last_reply, marks_of
+from agentaccel.cache.prefix import Prefixes
+from agentaccel.cache.price import price_card
+from agentaccel.cache.state import State
+from agentaccel.clock import Clock
+from agentaccel.facts import CacheFacts
+from agentaccel.loop.fanout import Fanout, Flight, Held, Write, stated_seconds
+from agentaccel.policy import Policy
+from agentaccel.session.lending import Lent
+from agentaccel.session.settlement import Going
+from agentaccel.turn import Ended
+from agentaccel.types import Endpoint
+
+_NONE: Lent = {}
+
+
+@dataclass(slots=True)
+class Fanning:
+    """Composes the fan-out of one `Accel`. Thread-safe."""
+
+    policy: Policy
+    clock: Clock
+    fanout: Fanout
+
+    def _lent(self, state: State, prefix: Prefixes, account: str, at: float) -> Lent:
+        """Of what `prefix` begins with, what other sessions have kept longer than this one knows, at `at` (monotonic).
+        """
+        facts = prefix.facts
+        if not _shares(facts):
+            return _NONE
+        # A session that has gone on holds what it has in common with others in its static part.
+        places = range(len(prefix.hashes)) if not state.turns else {end - 1 for end in prefix.starts[1:] if end}
+        found = self.fanout.held(account, [prefix.hashes[i] for i in places], at)
+        if not found:
+            return _NONE
+        to_wall = self.clock.wall() - self.clock.monotonic()
+        entries: dict[bytes, Entry] = {}
+        for i in places:
+            hash_ = prefix.hashes[i]
+            held, own = found.get(hash_), state.ledger.entries.get(hash_)
+            if held is not None and (own is None or own.expires < held.expires + to_wall):
+                tokens = None if own is None else own.tokens
+                entries[hash_] = Entry(
+                    held.ttl, held.expires + to_wall, held.visible + to_wall, tokens, i, held.own and facts.controls
+                )
+        return entries
+
+    def flight(self, going: Going, endpoint: Endpoint) -> Flight | None:
+        """The request as others see it that begin alike; None for one that has little to write.
+
+        One that goes out as written leads where its own markers write, and never waits.
+        """
+        facts, prefix, expected = going.facts, going.prefix, going.plan.expected
+        if facts is None or prefix is None or expected is None or not _shares(facts):
+            return None
+        cold = expected.total - expected.read
+        if cold < facts.min_tokens or not prefix.size:
+            return None
+        writes = _writes(going, prefix, facts, endpoint.account)
+        if not writes:
+            return None
+        policy, streamed = self.policy.cache, going.prompt.stream
+        spent = self.fanout.waited(going.conversation.id) if going.attempt else 0.0
+        return Flight(
+            fanout=self.fanout,
+            writes=writes,
+            kind=f"{endpoint.provider} {going.prompt.model} {'streamed' if streamed else 'whole'}",
+            stated=stated_seconds(cold, streamed=streamed),
+            at_most=policy.hold_at_most - spent if going.mode == "on" else 0.0,
+            second_costs=policy.second_costs,
+            price=partial(self._price, going, tuple({write.entry.ttl for write in writes})),
+        )
+
+    def ended(self, going: Going, account: str, ended: Ended) -> Going:
+        """The turn as it was sent, which may have been later than planned, and with what others held by then."""
+        shift = ended.started - ended.asked
+        if going.prefix is not None:
+            lent = self._lent(going.conversation.state, going.prefix, account, ended.started)
+            going = going._replace(lent=lent)
+        self.fanout.came_to(going.conversation.id, ended.waited or 0.0, nothing=ended.outcome == "failed")
+        return going._replace(started=going.started + shift, waited=ended.waited)
+
+    def settled(self, going: Going, account: str, flight: Flight | None, ended: Ended) -> None:
+        """Tell other sessions what this one is now known to hold."""
+        facts = going.facts
+        if facts is None or not _shares(facts) or not ended.usage.reported:
+            return
+        to_wall = self.clock.wall() - self.clock.monotonic()
+        seconds = {ttl.label: ttl.seconds for ttl in facts.ttls}
+        known = going.conversation.state.ledger.entries
+        if flight is None and going.prefix is not None:  # it has written little: nothing that others would wait for
+            static = [going.prefix.hashes[end - 1] for end in going.prefix.starts[1:] if end]
+            known = {hash_: known[hash_] for hash_ in static if hash_ in known}
+        entries = {
+            hash_: Held(one.ttl, seconds.get(one.ttl, 0.0), one.own, one.visible - to_wall, one.expires - to_wall)
+            for hash_, one in known.items()
+            if one.expires > going.started
+        }
+        self.fanout.settled(flight, account, entries, counted=facts.physics != "automatic")
+
+    def _price(self, going: Going, labels: tuple[str, ...]) -> float | None:
+        """USD that reading a token saves over writing it, by the cheapest lifetime; None where it is not known."""
+        expected, prompt = going.plan.expected, going.prompt
+        card = price_card(
+            prompt.provider,
+            prompt.model,
+            input_tokens=round(expected.total) if expected is not None else 0,
+            platform=prompt.platform,
+            at=going.started,
+            aliases=self.policy.aliases,
+            override=self.policy.prices,
+        )
+        if card is None or card.read is None or going.facts is None:
+            return None
+        free = {ttl.label for ttl in going.facts.ttls if ttl.write == 1}
+        writes = [card.input if label in free else card.write.get(label) for label in labels]
+        known = [write for write in writes if write is not None]
+        return min(known) - card.read if len(known) == len(writes) else None
+
+
+def _shares(facts: CacheFacts) -> bool:
+    """Whether requests of different sessions are known to meet the same cache."""
+    return facts.assured and facts.key != "sticks" and not facts.session_field
+
+
+def _writes(going: Going, prefix: Prefixes, facts: CacheFacts, account: str) -> tuple[Write, ...]:
+    """What the request is expected to write, the shortest prefix first; tokens by their share of the bytes."""
+    expected = going.plan.expected
+    assert expected is not None
+    scale = expected.total / prefix.size
+    seconds = {ttl.label: ttl.seconds for ttl in facts.ttls}
+    writes: dict[bytes, Write] = {}  # what is silent in the prompt repeats the hash before it
+    for mark in _ends(going, prefix, facts):
+        tokens = prefix.sizes[mark.at] * scale
+        if tokens >= facts.min_tokens and tokens > expected.read:
+            hash_ = prefix.hashes[mark.at]
+            writes[hash_] = Write((account, hash_), tokens, Held(mark.ttl, seconds.get(mark.ttl, 0.0), mark.own))
+    return tuple(writes.values())
+
+
+def _ends(going: Going, prefix: Prefixes, facts: CacheFacts) -> tuple[Mark, ...]:
+    """Where entries end that others may read; where every prefix is kept, the ends that prompts usually share."""
+    marks = marks_of(prefix, going.markers_sent)
+    if facts.physics != "automatic" or not marks:
+        return marks
+    prompt = going.prompt
+    segments, last = prompt.segments, len(prompt.segments) - 1
+    message = segments[last].path[:2]
+    before = last
+    while before >= 0 and segments[before].level == "messages" and segments[before].path[:2] == message:
+        before -= 1
+    _, system, messages = prefix.starts
+    ends = sorted({system - 1, messages - 1, before_last_reply(prompt), before, last} - {-1})
+    return tuple(Mark(at, marks[0].ttl, own=True) for at in ends)
