@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
+from agentaccel.clients.account import account_of
 from agentaccel.clients.attempt import Attempt
 from agentaccel.clients.deriving import derived
 from agentaccel.clients.transport import server_of, with_transport
@@ -37,7 +38,9 @@ def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
         return client
     if others:
         raise ConfigError("another Accel has wrapped this client: wrap the bare client, or share one Accel")
-    endpoint = Endpoint("anthropic", platform, server=server_of(cast(Any, client).base_url))
+    keys = [getattr(client, name, None) for name in ("api_key", "auth_token")]  # those of some platforms have neither
+    account = account_of([one if isinstance(one, str) else None for one in keys], composer.recorder.key)
+    endpoint = Endpoint("anthropic", platform, server=server_of(cast(Any, client).base_url), account=account)
     middleware = _middleware(anthropic.Middleware, composer, endpoint)
     return derived(
         client,

@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from typing import Any, Protocol, TypeVar, cast
 
 from agentaccel.clients import bodies
+from agentaccel.clients.account import account_in
 from agentaccel.clients.attempt import Attempt
 from agentaccel.clients.deriving import derived
 from agentaccel.errors import ConfigError
@@ -117,7 +118,7 @@ class _Transport:
             attempt = Attempt.of(
                 self.agentaccel_composer,
                 body.request,
-                endpoint,
+                endpoint._replace(account=account_in(headers, self.agentaccel_composer.recorder.key)),
                 model="" if body.request.get("model") else model,
                 retries=int(retries) if retries.isdigit() else 0,
             )
