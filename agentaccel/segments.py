@@ -45,6 +45,20 @@ class Segment(NamedTuple):
     """Whether a marker on it is legal."""
 
 
+class Text(NamedTuple):
+    """A piece of text that stands in the request before the conversation: of a tool, or of the operator's."""
+
+    place: str
+    """The name of what it stands in: "tools" for any of them, else as people write its path."""
+    name: str
+    """A name of its own by which it is known in the next request: a tool's is that of the tool."""
+    path: Path
+    """Where the text itself stands in the request."""
+    text: str
+    segment: int
+    """The segment that it is part of."""
+
+
 def agreeing(one: tuple[Segment, ...], other: tuple[Segment, ...]) -> int:
     """How many segments two prompts begin with alike. Quick where they are the same objects."""
     low, high = 0, min(len(one), len(other))

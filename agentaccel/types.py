@@ -16,6 +16,7 @@ from agentaccel.facts import Level, Wire
 from agentaccel.segments import STRETCH as STRETCH
 from agentaccel.segments import Path as Path
 from agentaccel.segments import Segment as Segment
+from agentaccel.segments import Text as Text
 from agentaccel.segments import agreeing as agreeing
 from agentaccel.segments import level_starts as level_starts
 from agentaccel.segments import path_of as path_of

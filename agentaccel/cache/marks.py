@@ -38,6 +38,24 @@ def marks_of(prefix: Prefixes, markers: Sequence[Marker]) -> tuple[Mark, ...]:
 _at = attrgetter("at")
 
 
+def written_marks(prefix: Prefixes, prompt: Prompt, *, arranged: bool) -> tuple[Mark, ...]:
+    """The marks of `prompt` as its user wrote it.
+
+    Where the provider keeps every prefix and another prompt was `arranged` and sent, those in front of the conversation
+    are told one by one: what of them came back, the provider would have found.
+    """
+    marks = marks_of(prefix, prompt.markers)
+    if not arranged or prefix.facts.physics != "automatic" or not marks:
+        return marks
+    _, system, messages = prefix.starts
+    ends = (*([system - 1] if system else ()), *range(system, messages))[:_MOST_STATIC]
+    return (*[Mark(at, marks[0].ttl, own=True) for at in ends], *marks)
+
+
+_MOST_STATIC = 8
+"""Places in front of a conversation that are told one by one."""
+
+
 def _segment_at(prompt: Prompt, path: Path) -> int | None:
     """The segment that stands at `path` or holds what does; the empty path is the last that can carry a marker."""
     segments = prompt.segments

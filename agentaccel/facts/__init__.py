@@ -115,6 +115,9 @@ def _resolve(model: str, provider: str, platform: str, wire: Wire) -> CacheFacts
         **{name: figures[name] for name in _AS_GIVEN},
         ttls=tuple(Ttl(label=ttl["label"], seconds=float(ttl["seconds"]), write=ttl["write"]) for ttl in ttls),
         top_level_marker=figures["top_level_marker"] and not refused,
+        operator_message="system"
+        if figures["system_messages"] and row.get("takes_system")
+        else figures["operator_message"],
         parameters={name: tuple(levels) for name, levels in data["parameters"].items()},
         markable_tools=frozenset(data["markable"]["tools"]),
         markable_blocks=frozenset(figures["blocks"] if figures["mark"] else ()),
@@ -154,6 +157,7 @@ _AS_GIVEN = (
     "lookback_planned",
     "diagnostics",
     "strips_thinking",
+    "allowed_tools",
     "reads_count_to_rate_limit",
 )
 """Figures that the facts take over as the data file has them."""
@@ -169,6 +173,9 @@ _RULES: Mapping[str, Any] = {
     "step": 1,
     "report_step": 1,
     "strips_thinking": False,
+    "operator_message": "",
+    "system_messages": False,
+    "allowed_tools": False,
 }
 """What holds where a data file says nothing."""
 
@@ -197,6 +204,8 @@ def _upstream(model: str, provider: str, platform: str, wire: Wire) -> CacheFact
         mark=facts.mark if passes else "",
         key="",
         session_field=place.get("session_field", ""),
+        operator_message="",
+        allowed_tools=False,
         positions="blocks",
         top_level_marker=facts.physics == "breakpoints",
         diagnostics=False,

@@ -96,6 +96,11 @@ class CacheFacts:
     """Whether the provider can be asked why a prefix was missed."""
     strips_thinking: bool
     """Whether earlier thinking leaves the prompt when a user message that is not a tool result follows it."""
+    operator_message: Literal["", "user", "system", "developer"]
+    """How the operator speaks at the end of a conversation: by a message with that role or, where there is none, by
+    text in the last message of the user. Empty where it is not known what would be taken."""
+    allowed_tools: bool
+    """Whether `tool_choice` can keep tools from being called without touching their list."""
     reads_count_to_rate_limit: bool
     """Whether tokens read from the cache count against the limit of input tokens per minute."""
     parameters: Mapping[str, tuple[Level, ...]]
@@ -144,6 +149,7 @@ class Priors:
     prior_weight: float
     memory: float
     pace_memory: float
+    moves: Mapping[str, float]
     first_byte: float
     first_byte_per_1k: float
     whole_reply: float

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("clock", re.compile(r"(?:\d{4}-\d{2}-\d{2}[T ])?\b\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?\b")),
@@ -40,3 +43,58 @@ def shape_at(text: str, start: int, end: int) -> str:
             if match.start() + low < end and match.end() + low > start:
                 return name
     return "text"
+
+
+# --- before anything was seen to change -------------------------------------------------------------------------------
+
+_NOW = re.compile(
+    r"\b(?P<date>\d{4}-\d{2}-\d{2})[T ]\d{1,2}:\d{2}(?P<seconds>:\d{2}(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d{2}:?\d{2}))?"
+    r"|\b(?P<epoch>1[5-9]\d{8}(?:\.\d+|\d{3})?)\b"
+)
+_TIME = re.compile(r"\b\d{1,2}:\d{2}:\d{2}(?:[.,]\d+)?\b")
+_UUID = re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b")
+_NEAR = 2 * 86400.0
+"""Seconds within which a time is taken for the present, wherever in the world it was written down."""
+
+
+class Stamp(NamedTuple):
+    """Text that by its shape alone may be another one in the next request."""
+
+    start: int
+    """Character of the text at which it begins, inclusive."""
+    end: int
+    """Character at which it ends, exclusive."""
+    shape: str
+    """A name in `priors.toml`, under `moves`."""
+
+
+def stamps(text: str, now: float) -> Iterator[Stamp]:
+    """What in `text` looks like something that changes from one request to the next, when it is `now`.
+
+    Of times only the present one: a time that is long past is an example, or history.
+
+    >>> text = "It is 2026-11-21 12:30:07. A date is written as 2020-01-31T00:00:00Z."
+    >>> [(text[one.start : one.end], one.shape) for one in stamps(text, 1795264207.0)]
+    [('2026-11-21 12:30:07', 'clock with seconds')]
+    """
+    taken: list[tuple[int, int]] = []
+    for match in _NOW.finditer(text):
+        taken.append(match.span())
+        if abs(_seconds(match) - now) <= _NEAR:
+            precise = match["seconds"] or match["epoch"]
+            yield Stamp(*match.span(), "clock with seconds" if precise else "clock")
+    for shape, pattern in (("time with seconds", _TIME), ("uuid", _UUID)):
+        for match in pattern.finditer(text):
+            if not any(start < match.end() and match.start() < end for start, end in taken):
+                yield Stamp(*match.span(), shape)
+
+
+def _seconds(match: re.Match[str]) -> float:
+    """The time that was written, in seconds since the epoch; infinite where it is none."""
+    if match["epoch"]:
+        seconds = float(match["epoch"])
+        return seconds / 1000 if seconds > 1e11 else seconds
+    try:
+        return datetime.fromisoformat(match["date"]).replace(tzinfo=UTC).timestamp() + 43200
+    except ValueError:
+        return float("inf")

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from agentaccel.facts import CacheFacts, Wire, wires
 from agentaccel.providers import anthropic
-from agentaccel.providers.openai import chat, chat_reply, edit, responses, responses_reply, usage
+from agentaccel.providers.openai import arrange, chat, chat_reply, edit, responses, responses_reply, usage
 from agentaccel.providers.parts import PartMemory
 from agentaccel.types import CachePlan, Prompt, Request, ToolCall, Usage
 
@@ -82,6 +82,18 @@ class Encode(Protocol):
     def __call__(self, request: Request, plan: CachePlan) -> Request: ...
 
 
+class WithNote(Protocol):
+    """Puts a note of the operator at the end of a request; None where it cannot stand there."""
+
+    def __call__(self, request: Request, note: str, form: str) -> Request | None: ...
+
+
+class OnlyTools(Protocol):
+    """Keeps all tools but those named from being called, where that breaks no prefix; None where that cannot be."""
+
+    def __call__(self, request: Request, names: tuple[str, ...]) -> Request | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """One wire: requests and replies of one form."""
@@ -90,6 +102,8 @@ class Dialect:
     decode: Decode
     encode: Encode
     strip: Encode
+    with_note: WithNote
+    only_tools: OnlyTools
     tap: type[anthropic.ReplyTap] | type[chat_reply.ChatTap] | type[responses_reply.ResponsesTap]
 
     def reply_tap(self, streamed: bool, ttl: str = "") -> ReplyTap:
@@ -104,9 +118,27 @@ class Dialect:
 
 
 _DIALECTS: Mapping[Wire, Dialect] = {
-    "messages": Dialect("messages", anthropic.decode, anthropic.encode, anthropic.strip, anthropic.ReplyTap),
-    "chat": Dialect("chat", chat.decode, edit.encode, edit.strip, chat_reply.ChatTap),
-    "responses": Dialect("responses", responses.decode, edit.encode, edit.strip, responses_reply.ResponsesTap),
+    "messages": Dialect(
+        "messages",
+        anthropic.decode,
+        anthropic.encode,
+        anthropic.strip,
+        anthropic.with_note,
+        anthropic.only_tools,
+        anthropic.ReplyTap,
+    ),
+    "chat": Dialect(
+        "chat", chat.decode, edit.encode, edit.strip, arrange.note_in_chat, arrange.only_in_chat, chat_reply.ChatTap
+    ),
+    "responses": Dialect(
+        "responses",
+        responses.decode,
+        edit.encode,
+        edit.strip,
+        arrange.note_in_responses,
+        arrange.only_in_responses,
+        responses_reply.ResponsesTap,
+    ),
 }
 
 

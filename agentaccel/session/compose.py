@@ -10,6 +10,7 @@ import hashlib
 import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Beliefs, snapshot_of
 from agentaccel.cache.decide import decide
@@ -17,19 +18,20 @@ from agentaccel.cache.observe import Observed, observe
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import expected_cost, price_card
 from agentaccel.clock import Clock
-from agentaccel.facts import CacheFacts, Wire, cache_facts
+from agentaccel.facts import CacheFacts, cache_facts
 from agentaccel.listening import Began, Listeners, Told
 from agentaccel.locks import Lock
 from agentaccel.loop.fanout import Fanout, Flight
 from agentaccel.policy import Policy
 from agentaccel.providers import PartMemory, dialect
+from agentaccel.session.arranging import CONSENTED, Arranged, Knowing, arrange
 from agentaccel.session.conversation import (
     Conversation,
     refresh,
     workload_of,
 )
 from agentaccel.session.fanning import Fanning
-from agentaccel.session.fields import asking_usage, asking_why, can_ask_why, routed
+from agentaccel.session.fields import Asked, with_diagnosis, with_fields
 from agentaccel.session.handle import Scope, current
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
@@ -42,6 +44,16 @@ log = logging.getLogger("agentaccel")
 
 
 _CLAUDE = Endpoint()
+
+
+class _Asked(NamedTuple):
+    """A request as it was made, and as it reads."""
+
+    request: Request
+    prompt: Prompt
+    facts: CacheFacts | None
+    endpoint: Endpoint
+    model: str
 
 
 @dataclass(slots=True)
@@ -80,14 +92,15 @@ class Composer:
 
     def _begin(self, request: Request, endpoint: Endpoint, model: str, attempt: int) -> Turn:
         scope = current.get()
-        prompt, facts = self._read(request, endpoint, model)
-        conversation = self._conversation(scope, prompt, attempt)
+        asked = self._read(request, endpoint, model)
+        facts = asked.facts
+        conversation = self._conversation(scope, asked.prompt, attempt)
         with conversation.lock:
-            going = self._plan(conversation, scope, request, prompt, facts, attempt, endpoint.wire)
+            going = self._plan(conversation, scope, asked, attempt)
         applied = going.plan if going.mode == "on" else CachePlan()
         flight = self._fanning.flight(going, endpoint)
         return Turn(
-            request=dialect(endpoint.wire).encode(request, applied),
+            request=dialect(endpoint.wire).encode(going.request, applied),
             plan=going.plan,
             on_end=partial(self._end, going, endpoint, flight, self.listeners.begins(going.started)),
             hold=flight,
@@ -111,14 +124,14 @@ class Composer:
 
     def preview(self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "") -> CachePlan:
         """The plan for `request`, without opening or recording anything."""
-        prompt, facts = self._read(request, endpoint, model)
-        scope = current.get()
+        asked = self._read(request, endpoint, model)
+        prompt, scope = asked.prompt, current.get()
         session = scope.session
         known = session.conversation if session is not None else self.registry.by_lineage(prompt, Lineage(prompt))
         with (known or Conversation(id="")).lock:
             # A copy: looking at a plan must not open the conversation.
             conversation = replace(known, lock=Lock()) if known is not None else Conversation(id="")
-        going = self._plan(conversation, scope, request, prompt, facts, 0, endpoint.wire)
+        going = self._plan(conversation, scope, asked, 0)
         expected = going.plan.expected
         if expected is None:
             return going.plan
@@ -134,14 +147,14 @@ class Composer:
 
     # --- before -------------------------------------------------------------------------------------------------------
 
-    def _read(self, request: Request, endpoint: Endpoint, model: str) -> tuple[Prompt, CacheFacts | None]:
+    def _read(self, request: Request, endpoint: Endpoint, model: str) -> _Asked:
         provider, platform, wire = endpoint[:3]
         name = model or str(request.get("model", ""))
         facts = cache_facts(name, provider=provider, platform=platform, wire=wire, aliases=self.policy.aliases)
         prompt = dialect(wire).decode(
             request, facts, key=self.recorder.key, place=(provider, platform), model=model, memory=self._parts
         )
-        return prompt, facts
+        return _Asked(request, prompt, facts, endpoint, model)
 
     def _conversation(self, scope: Scope, prompt: Prompt, attempt: int) -> Conversation:
         session = scope.session
@@ -160,26 +173,31 @@ class Composer:
         self,
         conversation: Conversation,
         scope: Scope,
-        request: Request,
-        prompt: Prompt,
-        facts: CacheFacts | None,
+        asked: _Asked,
         attempt: int,
-        wire: Wire,
     ) -> Going:
-        now = self.clock.wall()
+        now, mode = self.clock.wall(), self._mode(conversation, scope)
+        request, prompt, facts, wire = asked.request, asked.prompt, asked.facts, asked.endpoint.wire
         store = self.recorder.store
         if store is not None:
             self.recorder.read(lambda it: refresh(conversation, it, facts, prompt.provider), None)
         if conversation.created is None:
             self._open(conversation, prompt, now)
+        arranged = self._arranged(conversation, asked, now) if mode == "on" else None
+        if arranged is not None:
+            request, prompt = arranged.request, arranged.prompt
         prefix = observed = None
         if facts is not None:
             prefix = prefixes(prompt, facts, conversation.head)
             observed = observe(conversation.state, conversation.head, prefix, now)
+            if arranged is not None:
+                observed = observed._replace(moves=arranged.moves)
         chosen = self._choose(conversation, prompt, prefix, observed, now)
         if chosen.wire != wire:
             chosen = replace(chosen, wire=wire)
-        chosen = self._with_fields(chosen, conversation, request, prompt, facts)
+        chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
+        if arranged is not None and arranged.consents:
+            chosen = replace(chosen, reasons=(*arranged.reasons, *chosen.reasons), consents=arranged.consents)
         return Going(
             conversation=conversation,
             request=request,
@@ -188,13 +206,34 @@ class Composer:
             prefix=prefix,
             observed=observed,
             plan=chosen,
-            mode=self._mode(conversation, scope),
+            mode=mode,
             attempt=attempt,
             known_as=self.policy.aliases.get(prompt.model),
             started=now,
             head=conversation.head,
             print=conversation.print,
+            arranged=arranged,
+            written=asked.prompt if prompt is not asked.prompt else None,
         )
+
+    def _arranged(self, conversation: Conversation, asked: _Asked, now: float) -> Arranged | None:
+        """The request with what the policy consents to be moved; None where it consents to nothing."""
+        cache, facts = self.policy.cache, asked.facts
+        if facts is None or not (cache.move_volatile or cache.freeze_tools):
+            return None
+        knowing = Knowing(
+            policy=cache,
+            memory=conversation.arranging,
+            head=conversation.head,
+            beliefs=conversation.snapshot.joined(conversation.state.seen),
+            now=now,
+            key=self.recorder.key,
+            read=lambda request: self._read(request, asked.endpoint, asked.model).prompt,
+        )
+        arranged = arrange(asked.request, asked.prompt, facts, asked.endpoint.wire, knowing)
+        for consent in arranged.consents:
+            self._say(consent, CONSENTED[consent], level=logging.INFO)
+        return arranged
 
     def _open(self, conversation: Conversation, prompt: Prompt, now: float) -> None:
         """The first request of a conversation: what is believed of its workload is fixed here."""
@@ -218,30 +257,17 @@ class Composer:
             return CachePlan(reasons=(f"no cache facts are known for model {prompt.model!r}",))
         return decide(conversation.state, observed, prefix, conversation.snapshot, now=now, ttl=self.policy.cache.ttl)
 
-    def _with_fields(
-        self,
-        chosen: CachePlan,
-        conversation: Conversation,
-        request: Request,
-        prompt: Prompt,
-        facts: CacheFacts | None,
-    ) -> CachePlan:
-        """The plan with what else goes into the request: fields that ask, name or route."""
-        wire = chosen.wire
-        if wire == "chat":
-            chosen = asking_usage(chosen, request, prompt)
-        if facts is None or chosen.expected is None:
+    def _with_fields(self, chosen: CachePlan, asked: Asked, conversation: Conversation) -> CachePlan:
+        """The plan with what else goes into the request."""
+        chosen = with_fields(chosen, asked, conversation, self.recorder.shared_key)
+        if not self.policy.cache.diagnostics:
             return chosen
-        if facts.key or facts.session_field:
-            chosen = routed(chosen, request, facts, conversation, self.recorder.shared_key)
-        if self.policy.cache.diagnostics and can_ask_why(facts):
-            head = conversation.head
-            asked = asking_why(chosen, request, head.message_id if head is not None else None)
-            if asked is not chosen:
-                message = "asking the provider for its cache diagnostics, as the policy allows"
-                self._say("diagnostics", message, level=logging.INFO)
-            chosen = asked
-        return chosen
+        request, _, facts = asked
+        with_it = with_diagnosis(chosen, request, facts, conversation)
+        if with_it is not chosen:
+            message = "asking the provider for its cache diagnostics, as the policy allows"
+            self._say("diagnostics", message, level=logging.INFO)
+        return with_it
 
     def _mode(self, conversation: Conversation, scope: Scope) -> TurnMode:
         if scope.bypass:

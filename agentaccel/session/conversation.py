@@ -14,6 +14,7 @@ from agentaccel.cache.state import Head, State, head_of
 from agentaccel.canonical import digest
 from agentaccel.facts import CacheFacts
 from agentaccel.locks import Lock
+from agentaccel.prompt.arrange import Memory
 from agentaccel.prompt.drift import Print
 from agentaccel.trace.record import SessionRow, dump_json, dump_state, load_beliefs, load_state
 from agentaccel.trace.store import Store
@@ -37,6 +38,8 @@ class Conversation:
     head: Head | None = None
     print: Print | None = None
     """Checksums of the last prompt, to place a change in it; only in the process that saw it."""
+    arranging: Memory | None = None
+    """What the last request was arranged by; only in the process that saw it, and only with consent."""
     stored_turns: int = 0
     """Turns that the store had when this process last looked."""
     lock: Lock = field(default_factory=Lock)
@@ -82,6 +85,7 @@ def dump_head(head: Head, ends: tuple[int, int, int]) -> str:
             "started": head.started,
             "tokens": head.tokens,
             "message_id": head.message_id,
+            **({"arranged": sorted(head.arranged)} if head.arranged else {}),
         }
     )
 
@@ -108,7 +112,7 @@ def refresh(conversation: Conversation, store: Store, facts: CacheFacts | None, 
     conversation.created = row.created
     conversation.snapshot, conversation.state = snapshot, state
     conversation.stored_turns = row.turns
-    conversation.head, conversation.print = head, known
+    conversation.head, conversation.print, conversation.arranging = head, known, None
 
 
 def _load_head(raw: Mapping[str, Any], store: Store, facts: CacheFacts, provider: str) -> tuple[Head, Print]:
@@ -124,6 +128,7 @@ def _load_head(raw: Mapping[str, Any], store: Store, facts: CacheFacts, provider
         parameters=parameters,
         markers=(),
         messages=raw["messages"],
+        arranged=frozenset(raw.get("arranged", ())),
         stream=False,
     )
     head = head_of(prefixes(prompt, facts), started=raw["started"], tokens=raw["tokens"], message_id=raw["message_id"])

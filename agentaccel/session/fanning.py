@@ -155,7 +155,7 @@ def _ends(going: Going, prefix: Prefixes, facts: CacheFacts) -> tuple[Mark, ...]
     if facts.physics != "automatic" or not marks:
         return marks
     prompt = going.prompt
-    segments, last = prompt.segments, len(prompt.segments) - 1
+    segments, last = prompt.segments, len(prompt.lasting) - 1
     message = segments[last].path[:2]
     before = last
     while before >= 0 and segments[before].level == "messages" and segments[before].path[:2] == message:

@@ -14,6 +14,29 @@ from agentaccel.facts import CacheFacts, usage_asked
 from agentaccel.session.conversation import Conversation
 from agentaccel.types import CachePlan, Prompt, Request
 
+Asked = tuple[Request, Prompt, CacheFacts | None]
+"""A request, as it reads, and what is known of its model."""
+
+
+def with_fields(plan: CachePlan, asked: Asked, conversation: Conversation, key: bytes) -> CachePlan:
+    """The plan with what else goes into the request: fields that ask for its usage, name it or route it."""
+    request, prompt, facts = asked
+    if plan.wire == "chat":
+        plan = asking_usage(plan, request, prompt)
+    if facts is None or plan.expected is None or not (facts.key or facts.session_field):
+        return plan
+    return routed(plan, request, facts, conversation, key)
+
+
+def with_diagnosis(
+    plan: CachePlan, request: Request, facts: CacheFacts | None, conversation: Conversation
+) -> CachePlan:
+    """The plan with the field that asks why a prefix was missed; the very plan where it cannot be asked."""
+    if facts is None or plan.expected is None or not can_ask_why(facts):
+        return plan
+    head = conversation.head
+    return asking_why(plan, request, head.message_id if head is not None else None)
+
 
 def asking_usage(plan: CachePlan, request: Request, prompt: Prompt) -> CachePlan:
     """Asks a chat's stream for its usage, which no chunk holds otherwise; the seam keeps the extra chunk back."""

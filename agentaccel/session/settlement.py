@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 from agentaccel.cache.beginnings import beginnings_of, begun
 from agentaccel.cache.beliefs import IN_TIME, Observation, goes_on_topic
 from agentaccel.cache.ledger import Entry
-from agentaccel.cache.marks import marks_of
+from agentaccel.cache.marks import marks_of, written_marks
 from agentaccel.cache.observe import Observed
-from agentaccel.cache.prefix import Prefixes
+from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.sent import Sent
 from agentaccel.cache.settle import Settled, settle
 from agentaccel.cache.state import Head, head_of
@@ -22,6 +22,7 @@ from agentaccel.canonical import wire_bytes
 from agentaccel.facts import CacheFacts
 from agentaccel.prompt.drift import Print, drift, imprint, value_at
 from agentaccel.records import TurnRecord
+from agentaccel.session.arranging import Arranged
 from agentaccel.session.conversation import Conversation, dump_head, row_of
 from agentaccel.session.lending import with_lent, without_unread
 from agentaccel.session.lineage import Lineage
@@ -57,6 +58,19 @@ class Going(NamedTuple):
     """What other sessions of this process held when it was sent."""
     waited: float | None = None
     """As in `TurnRecord`."""
+    arranged: Arranged | None = None
+    """How it was arranged; None without consent. `request`, `prompt` and `prefix` are what is sent."""
+    written: Prompt | None = None
+    """The prompt as the user wrote it, where another one is sent."""
+
+    @property
+    def as_written(self) -> Prompt:
+        return self.written if self.written is not None else self.prompt
+
+    @property
+    def lasting(self) -> Prompt:
+        """The prompt without what this request alone has."""
+        return replace(self.prompt, segments=self.prompt.lasting, ephemeral=0) if self.prompt.ephemeral else self.prompt
 
     @property
     def markers_sent(self) -> tuple[Marker, ...]:
@@ -98,7 +112,9 @@ class Settlement:
         if going.prefix is None or going.observed is None or not answered or going.prompt.held:
             return None  # what the provider holds cannot be told from what was added to it
         conversation, prefix = going.conversation, going.prefix
-        on = going.mode == "on"
+        on, written = going.mode == "on", None
+        if going.written is not None:
+            written = prefixes(going.written, prefix.facts)
         heard = ended.first_byte if ended.first_byte is not None else ended.finished
         settled = settle(
             with_lent(conversation.state, going.lent),
@@ -106,11 +122,12 @@ class Settlement:
             Sent(
                 prefix=prefix,
                 marks=marks_of(prefix, going.markers_sent),
-                written_marks=marks_of(prefix, going.prompt.markers),
+                written_marks=written_marks(written or prefix, going.as_written, arranged=written is not None),
+                written=written,
                 started=going.started,
                 visible=going.started + (heard - ended.started),
                 usage=ended.usage,
-                ours=on and bool(going.plan.markers or going.plan.without),
+                ours=on and bool(going.plan.markers or going.plan.without or written),
             ),
             going.observed,
         )
@@ -118,7 +135,9 @@ class Settlement:
         conversation.head = head_of(
             prefix, started=going.started, tokens=ended.usage.input, message_id=ended.message_id
         )
-        conversation.print = imprint(going.prompt, going.request, going.print)
+        conversation.print = imprint(going.lasting, going.request, going.print)
+        if going.arranged is not None:
+            conversation.arranging = going.arranged.memory
         conversation.stored_turns += 1
         return settled
 
@@ -126,7 +145,7 @@ class Settlement:
         conversation, prompt = going.conversation, going.prompt
         moved = None
         if going.print is not None and going.facts is not None and settled is not None:
-            moved = drift(going.print, prompt, going.request, going.facts)
+            moved = drift(going.print, going.lasting, going.request, going.facts)
 
         def wall(at: float | None) -> float | None:
             return None if at is None else going.started + (at - ended.started)
@@ -177,7 +196,7 @@ class Settlement:
         lineage: tuple[bytes, ...] = ()
         beginnings: Mapping[str, bytes] = {}
         if settled is not None and prefix is not None:
-            lineage = Lineage(going.prompt, conversation.tenant).written(settled.state.born)
+            lineage = Lineage(going.as_written, conversation.tenant).written(settled.state.born)
             self.registry.waits_at(conversation.id, lineage, going.prompt.messages)
             beginnings = beginnings_of(prefix)
             learned = (*settled.learned, *self._shared(going, settled, beginnings))
@@ -186,7 +205,7 @@ class Settlement:
         return TurnWrite(
             record=record,
             session=row_of(conversation) if settled is not None or learned else None,
-            segments=going.prompt.segments,
+            segments=going.prompt.lasting,
             content=(lambda segment: _content(going.request, segment)) if keep else None,
             lineage=lineage,
             messages=going.prompt.messages,
@@ -216,7 +235,7 @@ def _follow(going: Going) -> tuple[Observation, ...]:
 
 def _untouched(going: Going, ended: Ended) -> Usage | None:
     """The bill of the request as the user wrote it, where nothing that is billed was added to it."""
-    changed = going.mode == "on" and (going.plan.markers or going.plan.without)
+    changed = going.mode == "on" and (going.plan.markers or going.plan.without or going.written is not None)
     return None if changed or ended.usage.input is None else ended.usage
 
 

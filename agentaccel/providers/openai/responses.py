@@ -95,6 +95,11 @@ class ItemReader(BlockReader):
             self.block((level, path[:-1], role), item, head_of_role(role), "opaque")
 
 
+def role_of(item: Mapping[str, Any]) -> str:
+    """The role of an input item: who made it."""
+    return _role(word(item.get("type") or "message"), item)
+
+
 def _role(kind: str, item: Mapping[str, Any]) -> str:
     if kind == "message":
         return word(item.get("role", ""))

@@ -1,0 +1,152 @@
+"""A text that keeps changing in places, as what stays of it: runs of stable units with holes between them.
+
+A unit is a line; a long line is taken by its sentences, and a long sentence by its words. So a change takes the words
+around it with it, and what comes and goes next to it (the digits of a number, another line of a git status) does not
+make another hole of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import chain, pairwise
+from typing import NamedTuple
+
+LONGEST = 240
+"""Characters of a line, or of a sentence, that is one unit."""
+
+MOST_UNITS = 1500
+"""Units of a text that is compared with another one; of longer texts nothing is told."""
+
+_LEAST_ISLAND = 12
+"""Characters of stable text between two holes, blanks apart, from which it does not belong to them: lines that hold no
+more are alike by chance."""
+
+_SENTENCE = re.compile(r"(?<=[.!?;] )")
+_WORD = re.compile(r"\S+\s*|\s+")
+
+Units = tuple[str, ...]
+Range = tuple[int, int]
+"""The first unit of a hole, and the one behind it."""
+
+
+def units_of(text: str, *, words: bool = False) -> Units:
+    """`text` in units, which make it up when they are joined; by its `words` where what changes is short.
+
+    >>> units_of("You are Ada.\\nIt is 12:30:07.\\n")
+    ('You are Ada.\\n', 'It is 12:30:07.\\n')
+    """
+    return tuple(_WORD.findall(text) if words else chain.from_iterable(map(_pieces, text.splitlines(keepends=True))))
+
+
+def _pieces(line: str) -> Iterator[str]:
+    if len(line) <= LONGEST:
+        yield line
+        return
+    for sentence in _SENTENCE.split(line):
+        if len(sentence) <= LONGEST:
+            yield sentence
+        else:
+            yield from _WORD.findall(sentence)
+
+
+class Template(NamedTuple):
+    """What stays of a text."""
+
+    runs: tuple[Units, ...]
+    """Runs of units, with a hole between each two; the first begins the text and the last ends it, and where one of
+    them is empty the text begins or ends with a hole."""
+
+    @property
+    def holes(self) -> int:
+        return len(self.runs) - 1
+
+    @property
+    def stable(self) -> int:
+        """Characters that stay."""
+        return sum(map(len, chain.from_iterable(self.runs)))
+
+    def around(self, hole: int) -> tuple[str | None, str | None]:
+        """The units before and behind a hole; None at the beginning and at the end of the text."""
+        before, behind = self.runs[hole], self.runs[hole + 1]
+        return before[-1] if before else None, behind[0] if behind else None
+
+    def match(self, units: Units) -> tuple[Range, ...] | None:
+        """The holes of `units`, where all that stays is there in its order; None where it is not.
+
+        >>> was = Template((("You are Ada.\\n",), ("Be brief.",)))
+        >>> was.match(("You are Ada.\\n", "It is noon.\\n", "Be brief.")), was.match(("Be brief.",))
+        (((1, 2),), None)
+        """
+        first, last = self.runs[0], self.runs[-1]
+        if self.holes == 0:
+            return () if units == first else None
+        at, end = len(first), len(units) - len(last)
+        if end < at or units[:at] != first or units[end:] != last:
+            return None
+        found: list[Range] = []
+        for run in self.runs[1:-1]:
+            begin = _find(units, run, at, end)
+            if begin is None:
+                return None
+            found.append((at, begin))
+            at = begin + len(run)
+        return (*found, (at, end))
+
+
+WHOLE = Template(((), ()))
+"""A text of which nothing stays."""
+
+
+def _find(units: Units, run: Units, start: int, end: int) -> int | None:
+    size = len(run)
+    return next((i for i in range(start, end - size + 1) if units[i] == run[0] and units[i : i + size] == run), None)
+
+
+def with_holes(units: Units, holes: Sequence[Range]) -> Template:
+    """The template of `units` with `holes`, which may touch or overlap: then they are one."""
+    joined: list[Range] = []
+    for start, end in sorted(holes):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    starts = [0, *(end for _, end in joined)]
+    ends = [*(start for start, _ in joined), len(units)]
+    return Template(tuple(units[start:end] for start, end in zip(starts, ends, strict=True)))
+
+
+def merged(template: Template, units: Units) -> Template:
+    """What stays of `template` in `units` too; its holes stay holes."""
+    flat = tuple(chain.from_iterable(template.runs))
+    if len(flat) > MOST_UNITS or len(units) > MOST_UNITS:
+        return WHOLE
+    borders, at = {0}, 0
+    for run in template.runs:
+        at += len(run)
+        borders.add(at)
+    pieces: list[tuple[int, int, int]] = []
+    for block in SequenceMatcher(None, flat, units, autojunk=False).get_matching_blocks():
+        begin, end = block.a, block.a + block.size
+        cuts = sorted({begin, end, *(border for border in borders if begin < border < end)})
+        pieces.extend((one, block.b + one - begin, other - one) for one, other in pairwise(cuts))
+    return _assembled(template, flat, units, pieces)
+
+
+def _assembled(template: Template, flat: Units, units: Units, pieces: Sequence[tuple[int, int, int]]) -> Template:
+    runs: list[Units] = []
+    for n, (a, b, size) in enumerate(pieces):
+        run = units[b : b + size]
+        begins = n == 0 and a == b == 0 and bool(template.runs[0])
+        ends = n == len(pieces) - 1 and a + size == len(flat) and b + size == len(units) and bool(template.runs[-1])
+        if not (begins or ends) and sum(len(unit.strip()) for unit in run) < _LEAST_ISLAND:
+            continue
+        if not runs and not begins:
+            runs.append(())
+        runs.append(run)
+        if ends:
+            break
+    else:
+        runs = [*(runs or [()]), ()]
+    return Template(tuple(runs))
