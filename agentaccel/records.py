@@ -52,6 +52,8 @@ class TurnRecord:
     """Markers as sent, the user's included."""
     reasons: tuple[str, ...] = ()
     """The plan's reasons."""
+    consents: tuple[str, ...] = ()
+    """As in `CachePlan`, where the plan was applied."""
     expected: Expected | None = None
     """What the plan expected."""
     as_written: Usage | None = None

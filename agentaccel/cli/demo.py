@@ -25,15 +25,18 @@ import click
     show_default=True,
     help="Whose SDK the desk is written with.",
 )
-def demo_command(as_json: bool, store: Path, provider: str) -> None:
+@click.option("--without-consent", is_flag=True, help="Let agentaccel set markers only, and move nothing.")
+def demo_command(as_json: bool, store: Path, provider: str, without_consent: bool) -> None:
     """Run a support desk in five forms: without caching, with automatic caching, with agentaccel.
 
-    Everything runs on this machine, without a key. Exits with 1 if agentaccel is dearer in any form than no caching by
-    over the write premiums of its first two prompts, or than automatic caching; where that is what the SDK does by
-    itself, as OpenAI's does, than it by over those premiums.
+    With agentaccel also means with consent to move a clock out of the system prompt and to keep tools in their first
+    order; below the table it says where that was used. Everything runs on this machine, without a key. Exits with 1 if
+    agentaccel is dearer in any form than no caching by over the write premiums of its first two prompts, or than
+    automatic caching; where that is what the SDK does by itself, as OpenAI's does, than it by over those premiums.
     """
     from agentaccel.demo import show
-    from agentaccel.demo.run import run_demo
+    from agentaccel.demo.run import CONSENT, run_demo
+    from agentaccel.policy import CachePolicy
 
     terminal = sys.stderr.isatty()
 
@@ -41,7 +44,8 @@ def demo_command(as_json: bool, store: Path, provider: str) -> None:
         if terminal:
             click.echo(f"\r\x1b[K{what} …", nl=False, err=True)
 
-    results = run_demo(store, progress, provider=provider)
+    cache = CachePolicy() if without_consent else CONSENT
+    results = run_demo(store, progress, provider=provider, cache=cache)
     if terminal:
         click.echo("\r\x1b[K", nl=False, err=True)
     figures = show.as_json(results, store)

@@ -18,13 +18,16 @@ from agentaccel.demo.forms import FORMS, TURNS, Form, scripted
 from agentaccel.demo.vendors import VENDORS, Vendor
 from agentaccel.emulator import RunningServer, serve
 from agentaccel.facts import cache_facts
-from agentaccel.policy import Policy, StorePolicy
+from agentaccel.policy import CachePolicy, Policy, StorePolicy
+from agentaccel.trace.store import open_reader
 from agentaccel.types import Usage
 
 OURS = "agentaccel"
 COLUMNS = ("no caching", "automatic", OURS)
 PAUSE = 1.4
 """How long the user is away in the form with a pause, in lifetimes of an entry: 7 minutes of 5, or 42 of 30."""
+CONSENT = CachePolicy(move_volatile=True, freeze_tools=True)
+"""What the desk's owner allows agentaccel to do."""
 BEGINNING = datetime(2026, 11, 21, 9, tzinfo=UTC).timestamp()
 """When the desk opens, in the emulator's time: the same in every run."""
 QUERY = 0.15
@@ -42,6 +45,8 @@ class Run:
     """USD paid for writing the first two prompts beyond their uncached price."""
     transcript: str
     """What was said and done, to show that every column does the same."""
+    consents: tuple[str, ...] = ()
+    """Consents of the policy that were used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +77,15 @@ class FormResult:
 
 
 def run_demo(
-    store: Path, progress: Callable[[str], None] = lambda what: None, *, provider: str = "anthropic"
+    store: Path,
+    progress: Callable[[str], None] = lambda what: None,
+    *,
+    provider: str = "anthropic",
+    cache: CachePolicy = CONSENT,
 ) -> list[FormResult]:
     """Run every form in every column; turns in the column of agentaccel are recorded in a fresh store at `store`.
 
-    Raises MissingExtra where the SDK of `provider` is not installed.
+    `cache` is the policy of that column. Raises MissingExtra where the SDK of `provider` is not installed.
     """
     vendor = VENDORS[provider]
     for suffix in ("", "-wal", "-shm", ".key"):
@@ -86,20 +95,21 @@ def run_demo(
         runs = {}
         for column in COLUMNS:
             progress(f"{form.name}, {column}")
-            runs[column] = _run(vendor, form, column, store)
+            runs[column] = _run(vendor, form, column, Policy(strict=True, cache=cache, store=StorePolicy(path=store)))
         results.append(FormResult(form=form, vendor=vendor, runs=runs))
     return results
 
 
-def _run(vendor: Vendor, form: Form, column: str, store: Path) -> Run:
+def _run(vendor: Vendor, form: Form, column: str, policy: Policy) -> Run:
     with (
         serve(script=scripted(form), clock=ManualClock(now=BEGINNING)) as server,
         vendor.client(server.url) as client,
         closing(open_desk()) as desk,
-        _wrapped(vendor, client, slow(desk_tools(desk), server.clock), column, store, server, form) as (caller, tools),
+        _wrapped(vendor, client, slow(desk_tools(desk), server.clock), column, policy, server, form) as (caller, tools),
     ):
         usages, transcript = _loop(vendor, caller, tools, form, server, vendor.without.get(column, {}))
         total = server.counters.total
+    consents = _consents(policy.store.path, form) if column == OURS else ()
     card = price_card(vendor.provider, vendor.model, input_tokens=0)
     assert card is not None  # the model is listed
     write: dict[str, int] = {}
@@ -113,7 +123,20 @@ def _run(vendor: Vendor, form: Form, column: str, store: Path) -> Run:
         cost=input_cost(card, usage) or 0.0,
         first_two_premium=sum(_premium(card, one) for one in usages[:2]),
         transcript=transcript,
+        consents=consents,
     )
+
+
+def _session(form: Form) -> str:
+    return f"demo: {form.name}"
+
+
+def _consents(store: Path | str | None, form: Form) -> tuple[str, ...]:
+    """The consents that any turn of the form says it used."""
+    assert store is not None  # the demo names its store
+    with open_reader(Path(store)) as reader:
+        used = {name for turn in reader.turns() if turn.session == _session(form) for name in turn.consents}
+    return tuple(sorted(used))
 
 
 def slow(tools: Mapping[str, Callable[..., str]], clock: Any) -> dict[str, Callable[..., str]]:
@@ -140,7 +163,7 @@ def _wrapped(
     client: Any,
     tools: dict[str, Callable[..., str]],
     column: str,
-    store: Path,
+    policy: Policy,
     server: RunningServer,
     form: Form,
 ) -> Iterator[tuple[Any, dict[str, Callable[..., str]]]]:
@@ -148,11 +171,10 @@ def _wrapped(
     if column != OURS:
         yield client, tools
         return
-    policy = Policy(strict=True, store=StorePolicy(path=store))
     with (
         # The user's own settings and store are not for invented conversations.
         Accel(policy, clock=server.clock, environ={}) as accel,
-        accel.session(f"demo: {form.name}", agent=f"support desk, {form.name}"),
+        accel.session(_session(form), agent=f"support desk, {form.name}"),
     ):
         yield accel.wrap(client, platform=vendor.platform), accel.tools(tools)
 
@@ -167,6 +189,7 @@ def _loop(
 ) -> tuple[list[Usage], str]:
     """A plain agent loop, as anyone would write it."""
     history = vendor.begin(form.system(0, server.clock.wall()))
+    given = len(history)
     usages: list[Usage] = []
     for turn in range(TURNS):
         if turn == form.pause_before:
@@ -177,7 +200,8 @@ def _loop(
         if not spoken.calls:
             break
         history += vendor.results([(id_, tools[name](**arguments)) for id_, name, arguments in spoken.calls])
-    return usages, repr(history)
+    # Not what was given: a clock in it shows another time where replies come sooner.
+    return usages, repr(history[given:])
 
 
 def _lifetime(vendor: Vendor) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agentaccel.demo.forms import TURNS
-from agentaccel.demo.run import COLUMNS, FormResult, Run
+from agentaccel.demo.run import COLUMNS, OURS, FormResult, Run
 
 
 def hit_rate(run: Run) -> float:
@@ -38,6 +38,7 @@ def as_json(results: Sequence[FormResult], store: Path) -> dict[str, Any]:
                     }
                     for column, run in result.runs.items()
                 },
+                "consents": list(result.runs[OURS].consents),
                 "complaints": result.complaints,
             }
             for result in results
@@ -68,11 +69,25 @@ def render(results: Sequence[FormResult], store: Path, *, width: int | None = No
         console.print()
         console.print(table)
         console.print()
+        for line in _consents(results):
+            console.print(line, highlight=False)
         for complaint in (one for result in results for one in result.complaints):
             console.print(f"[red]not as promised:[/red] {complaint}")
         console.print("Why each token was read or not:", highlight=False)
         console.print(f"  agentaccel report {store} --causes", highlight=False, soft_wrap=True)
     return capture.get()
+
+
+def _consents(results: Sequence[FormResult]) -> list[str]:
+    """Which consents were used, and where; nothing where none was."""
+    forms: dict[str, list[str]] = {}
+    for result in results:
+        for name in result.runs[OURS].consents:
+            forms.setdefault(name, []).append(result.form.name)
+    if not forms:
+        return []
+    used = [f"  {name}=True for {', '.join(where)}" for name, where in forms.items()]
+    return [f"Consents that {OURS} used (CachePolicy):", *used, ""]
 
 
 def _cell(run: Run, best: float) -> str:

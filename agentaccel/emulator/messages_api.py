@@ -22,7 +22,7 @@ from agentaccel.emulator.exchange import Chunk, Ending, HttpReply, json_reply
 from agentaccel.emulator.script import Script, ScriptedReply, Turn
 from agentaccel.emulator.settlement import Settlement
 from agentaccel.emulator.usage import Usage
-from agentaccel.emulator.writing import opening_text, write
+from agentaccel.emulator.writing import opening_text, turn_of, write
 from agentaccel.facts import CacheFacts, cache_facts, plain_name, table
 
 
@@ -154,7 +154,7 @@ class MessagesApi:
     def _reply(self, call: Call, prompt: _Prompt, scripted: ScriptedReply) -> Outcome:
         body, fault = prompt.body, call.fault
         tokenizer = self._behaviour.tokenizer_of(self._name(body["model"]))
-        written = write(scripted, limit=body["max_tokens"], turn=len(body["messages"]), tokenizer=tokenizer)
+        written = write(scripted, limit=body["max_tokens"], turn=turn_of(body["messages"]), tokenizer=tokenizer)
         timing, settled = self._behaviour.timing, prompt.settled
         first = scripted.first_token
         if first is None:

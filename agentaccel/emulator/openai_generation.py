@@ -22,7 +22,7 @@ from agentaccel.emulator.responses_wire import response_body, response_chunks
 from agentaccel.emulator.schema_writing import bound
 from agentaccel.emulator.script import Script, ScriptedReply, Turn
 from agentaccel.emulator.usage import Usage
-from agentaccel.emulator.writing import Written, write
+from agentaccel.emulator.writing import Written, turn_of, write
 from agentaccel.facts import CacheFacts, Wire
 
 Json = Mapping[str, Any]
@@ -82,7 +82,7 @@ class Billed:
 
     def written(self, replies: Sequence[ScriptedReply]) -> tuple[Written, ...]:
         """What the model writes of `replies`."""
-        turn = len(self.context)
+        turn = turn_of(self.context)
         return tuple(
             write(
                 reply,

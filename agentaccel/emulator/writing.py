@@ -70,6 +70,11 @@ def _finished(block: Json, ids: str, place: str) -> Json:
     return block
 
 
+def turn_of(messages: Sequence[Json]) -> int:
+    """The number of a reply to `messages`; what the operator adds to a conversation makes no other one of it."""
+    return sum(message.get("role") not in ("system", "developer") for message in messages)
+
+
 def opening_text(messages: Sequence[Json]) -> str:
     """The text of the first user message."""
     content = next((message.get("content") for message in messages if message["role"] == "user"), "")

@@ -173,6 +173,7 @@ class Settlement:
             calls=tuple(call.name for call in ended.calls),
             markers=going.markers_sent,
             reasons=going.plan.reasons,
+            consents=going.plan.consents,
             expected=_whole(settled.expected) if settled is not None else None,
             as_written=settled.as_written if settled is not None else _untouched(going, ended),
             reusable=settled.reusable if settled is not None else None,

@@ -132,6 +132,7 @@ _NESTED: dict[str, Any] = {
     "markers": lambda raw: tuple(_marker(one) for one in raw),
     "misses": lambda raw: tuple(_miss(one) for one in raw),
     "reasons": tuple,
+    "consents": tuple,
     "calls": tuple,
 }
 
