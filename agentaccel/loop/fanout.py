@@ -23,16 +23,18 @@ from functools import partial
 from typing import NamedTuple
 from weakref import ref
 
-from agentaccel.facts import priors
 from agentaccel.locks import Lock, forks, when_free
+from agentaccel.loop.pace import Pace, stated_seconds
 
 Key = tuple[str, bytes]
 """Whose cache it is, and the hash of the prefix."""
 
 _MOST_REMEMBERED = 4096
 """Prefixes and conversations remembered of each kind."""
-_FADE = 0.8
-"""Each new observation of how fast replies begin multiplies the weight of those before it by this."""
+
+
+_LOST = 2.0
+"""A leader that takes so many times what was expected is waited for no longer."""
 
 
 class Write(NamedTuple):
@@ -69,6 +71,8 @@ class _Place:
     leader: ref[Flight]
     due: float
     """When the leader's reply is expected to begin."""
+    lost: float
+    """When it is so late that nobody waits for it any longer, and the next one leads."""
     forks: int = field(default_factory=forks)
     gate: Future[None] = field(default_factory=Future)
 
@@ -77,7 +81,7 @@ class _Place:
         return self.leader() is None or self.forks != forks()
 
     def wait(self, now: float) -> float:
-        """Seconds that the leader's first byte is expected to take yet; one that is late, as long again as it is late."""
+        """Seconds that the leader's first byte is expected to take yet: of a late one, as many again as it is late."""
         return abs(self.due - now)
 
 
@@ -90,8 +94,11 @@ class Flight:
     """What it will write, the shortest prefix first."""
     kind: str
     """What its first byte is learned under."""
-    stated: float
-    """Seconds that its first byte is expected to take where nothing has been learned."""
+    total: float
+    """Tokens of its prompt."""
+    read: float
+    """Those of them that its own session knows to be held."""
+    streamed: bool
     at_most: float
     """Seconds that it may wait in all; 0 where it only leads."""
     second_costs: float
@@ -102,6 +109,8 @@ class Flight:
     """When it began to wait."""
     sent: float | None = None
     """When it went out; None before that."""
+    stated: float = 0.0
+    """Seconds that its first byte is stated to take, once it went out."""
     done: bool = False
     """Whether it has begun to be answered, or ended."""
 
@@ -136,8 +145,7 @@ class Fanout:
 
     _places: dict[Key, _Place] = field(default_factory=dict)
     _held: OrderedDict[Key, Held] = field(default_factory=OrderedDict)
-    _pace: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """By kind of request, the seconds that first bytes took, and those that were stated for them."""
+    _pace: Pace = field(default_factory=Pace)
     _waited: OrderedDict[str, float] = field(default_factory=OrderedDict)
     """Seconds for which attempts that came to nothing have waited, by conversation."""
     _lock: Lock = field(default_factory=Lock)
@@ -153,45 +161,48 @@ class Fanout:
             if place is not None:
                 if flight.since is None:
                     flight.since = now
-                return place.gate, left
+                return place.gate, min(left, place.lost - now)
             flight.sent = now
             self._lead(flight, now)
             return None
 
     def _worth_waiting(self, flight: Flight, now: float, left: float) -> _Place | None:
         """Where the most is to be had: the longest prefix that somebody writes, if that one is worth its wait."""
-        there = 0.0
-        for write in flight.writes:
-            held = self._held.get(write.key)
-            if held is not None and held.live(now):
-                there = write.tokens
+        there = self._there(flight, now)
         for write in reversed(flight.writes):
             place = self._places.get(write.key)
-            if write.tokens <= there or place is None or place.void():
+            if write.tokens <= there or place is None or place.void() or now >= place.lost:
                 continue
             wait = place.wait(now)
             if wait <= left and flight.worth(write.tokens - there, wait):
                 return place
         return None
 
+    def _there(self, flight: Flight, now: float) -> float:
+        """Tokens of the longest prefix that somebody has written already."""
+        live = [one.tokens for one in flight.writes if (held := self._held.get(one.key)) is not None and held.live(now)]
+        return max(live, default=flight.read)
+
     def _lead(self, flight: Flight, now: float) -> None:
         leader = ref(flight, partial(_dropped, ref(self), tuple(write.key for write in flight.writes)))
-        due = now + self._expected(flight.kind, flight.stated)
+        flight.stated = stated_seconds(flight.total - self._there(flight, now), streamed=flight.streamed)
+        takes = self._pace.expected(flight.kind, flight.stated)
+        due, lost = now + takes, now + takes * _LOST
         for write in flight.writes:
             held, place = self._held.get(write.key), self._places.get(write.key)
             if held is not None and held.live(now):
                 continue
             if place is None or place.forks != forks():
-                self._places[write.key] = _Place(leader, due)
+                self._places[write.key] = _Place(leader, due, lost)
             elif place.void() or place.due < now:
                 # Those who come now wait for this one: the leader is late, and may never be answered.
-                place.leader, place.due = leader, due
+                place.leader, place.due, place.lost = leader, due, lost
 
     def open(self, flight: Flight, now: float, began: float | None) -> None:
         """`flight` has begun to be answered, or has ended without."""
         with self._lock:
             if began is not None and flight.sent is not None:
-                self._saw(flight.kind, began - flight.sent, flight.stated)
+                self._pace.saw(flight.kind, took=began - flight.sent, stated=flight.stated)
                 for write in flight.writes:
                     self._note(write.key, write.entry, began, flight.sent)
             gates = self._leave(flight, began is not None)
@@ -217,17 +228,6 @@ class Fanout:
             gates = [self._places.pop(key).gate for key in gone]
         for gate in gates:
             gate.set_result(None)
-
-    # --- how long it takes --------------------------------------------------------------------------------------------
-
-    def _expected(self, kind: str, stated: float) -> float:
-        """Seconds to a first byte: what was stated for it, corrected by how those before it compared."""
-        took, said = self._pace.get(kind, (0.0, 0.0))
-        return stated * (took + stated) / (said + stated) if stated > 0 else 0.0
-
-    def _saw(self, kind: str, took: float, stated: float) -> None:
-        before, said = self._pace.get(kind, (0.0, 0.0))
-        self._pace[kind] = before * _FADE + took, said * _FADE + stated
 
     # --- what is held -------------------------------------------------------------------------------------------------
 
@@ -284,13 +284,3 @@ def _dropped(fanout: ref[Fanout], keys: tuple[Key, ...], gone: ref[Flight]) -> N
     there = fanout()
     if there is not None:
         when_free(partial(there.release, keys))
-
-
-def stated_seconds(tokens: float, *, streamed: bool) -> float:
-    """Seconds that the first byte of a reply is stated to take when so many tokens of the prompt are not cached.
-
-    >>> stated_seconds(0, streamed=True), stated_seconds(50_000, streamed=True), stated_seconds(50_000, streamed=False)
-    (1.0, 3.5, 7.5)
-    """
-    known = priors()
-    return known.first_byte + known.first_byte_per_1k * tokens / 1000 + (0.0 if streamed else known.whole_reply)

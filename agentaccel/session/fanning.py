@@ -15,7 +15,7 @@ from agentaccel.cache.price import price_card
 from agentaccel.cache.state import State
 from agentaccel.clock import Clock
 from agentaccel.facts import CacheFacts
-from agentaccel.loop.fanout import Fanout, Flight, Held, Write, stated_seconds
+from agentaccel.loop.fanout import Fanout, Flight, Held, Write
 from agentaccel.policy import Policy
 from agentaccel.session.lending import Lent
 from agentaccel.session.settlement import Going
@@ -34,8 +34,7 @@ class Fanning:
     fanout: Fanout
 
     def _lent(self, state: State, prefix: Prefixes, account: str, at: float) -> Lent:
-        """Of what `prefix` begins with, what other sessions have kept longer than this one knows, at `at` (monotonic).
-        """
+        """Of what `prefix` begins with, what others have kept longer than this session knows, at `at` (monotonic)."""
         facts = prefix.facts
         if not _shares(facts):
             return _NONE
@@ -64,8 +63,7 @@ class Fanning:
         facts, prefix, expected = going.facts, going.prefix, going.plan.expected
         if facts is None or prefix is None or expected is None or not _shares(facts):
             return None
-        cold = expected.total - expected.read
-        if cold < facts.min_tokens or not prefix.size:
+        if expected.total - expected.read < facts.min_tokens or not prefix.size:
             return None
         writes = _writes(going, prefix, facts, endpoint.account)
         if not writes:
@@ -76,7 +74,9 @@ class Fanning:
             fanout=self.fanout,
             writes=writes,
             kind=f"{endpoint.provider} {going.prompt.model} {'streamed' if streamed else 'whole'}",
-            stated=stated_seconds(cold, streamed=streamed),
+            total=expected.total,
+            read=expected.read,
+            streamed=streamed,
             at_most=policy.hold_at_most - spent if going.mode == "on" else 0.0,
             second_costs=policy.second_costs,
             price=partial(self._price, going, tuple({write.entry.ttl for write in writes})),

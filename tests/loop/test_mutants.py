@@ -1,0 +1,68 @@
+"""The interleavings bite: without any single guard against waiting in vain they fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import Mutant, survives
+
+FANOUT = "loop/fanout.py"
+
+GUARDS = (
+    Mutant(
+        guard="a leader that fails and lets nobody go",
+        file=FANOUT,
+        old="            self.fanout.open(self, at, None)\n",
+        new="            pass\n",
+    ),
+    Mutant(
+        guard="a leader that is dropped without a word",
+        file=FANOUT,
+        old="        when_free(partial(there.release, keys))\n",
+        new="        pass\n",
+    ),
+    Mutant(
+        guard="a wait beyond its bound",
+        file=FANOUT,
+        old="min(left, place.lost - now)",
+        new="place.lost - now",
+    ),
+    Mutant(
+        guard="a bound that begins anew with every leader",
+        file=FANOUT,
+        old="                if flight.since is None:\n",
+        new="                if True:\n",
+    ),
+    Mutant(
+        guard="waiters that only their first leader lets go",
+        file=FANOUT,
+        old="(written or place.leader() is flight)",
+        new="place.leader() is flight",
+    ),
+    Mutant(
+        guard="a leader that others were told of but that is not on its way",
+        file=FANOUT,
+        old="            flight.sent = now\n            self._lead(flight, now)\n            return None\n",
+        new="            self._lead(flight, now)\n            return None\n",
+    ),
+)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mutant", GUARDS, ids=lambda mutant: mutant.guard)
+def test_the_interleavings_fail_without_the_guard(mutant: Mutant, tmp_path: Path) -> None:
+    """Chosen by us: a safety test that passes without what it tests is none."""
+    command = [
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        "/dev/null",
+        "tests/loop/test_interleavings.py",
+        "tests/loop/test_turns.py",
+    ]
+    assert survives(mutant, tmp_path, command) is None
