@@ -71,6 +71,7 @@ bench-check: $(STAMP)  ## what benchmarks promise: the oracle is the cheapest, n
 	$(BIN)/python -m benchmarks cache
 	$(BIN)/python -m benchmarks advice
 	$(BIN)/python -m benchmarks advice --mode on
+	$(BIN)/python -m benchmarks fanout
 
 ci-all: check legs soak traces wheel bench-check  ## everything
 

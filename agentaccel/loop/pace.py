@@ -38,7 +38,7 @@ def stated_seconds(tokens: float, *, streamed: bool) -> float:
     """Seconds that the first byte of a reply is stated to take when so many tokens of the prompt are not cached.
 
     >>> stated_seconds(0, streamed=True), stated_seconds(50_000, streamed=True), stated_seconds(50_000, streamed=False)
-    (1.0, 3.5, 7.5)
+    (1.0, 5.5, 8.5)
     """
     known = priors()
     return known.first_byte + known.first_byte_per_1k * tokens / 1000 + (0.0 if streamed else known.whole_reply)

@@ -95,3 +95,20 @@ def test_what_does_not_hold_ends_with_one() -> None:
     result = CliRunner().invoke(run, [])
     assert result.exit_code == 1
     assert "DOES NOT HOLD: the claim" in result.output
+
+
+def test_the_fanout_benchmark_holds_what_it_says() -> None:
+    """Few branches here; written once from tasks and from threads, whatever becomes of the first one."""
+    result = CliRunner().invoke(main, ["fanout", "--agents", "5", "--tokens", "50000", "--json"])
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.output)
+    at_once, held = told["tables"][0]["rows"]
+    assert (at_once[2], held[2]) == (5, 1)
+    assert told["tables"][2]["rows"] == [["at once", 5], ["held", 1]]
+
+
+def test_a_fanout_that_writes_more_than_once_is_an_error() -> None:
+    """The twin: with nobody held."""
+    result = CliRunner().invoke(main, ["fanout", "--agents", "3", "--tokens", "50000", "--hold", "0"])
+    assert result.exit_code == 1
+    assert "DOES NOT HOLD: a prefix of 50,000 tokens is written 3 times" in result.output
