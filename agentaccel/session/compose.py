@@ -33,6 +33,7 @@ from agentaccel.session.conversation import (
 from agentaccel.session.fanning import Fanning
 from agentaccel.session.fields import Asked, with_diagnosis, with_fields
 from agentaccel.session.handle import Scope, current
+from agentaccel.session.hinting import Seen, hints
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
 from agentaccel.session.settlement import Going, Settlement, TurnMode
@@ -196,8 +197,12 @@ class Composer:
         if chosen.wire != wire:
             chosen = replace(chosen, wire=wire)
         chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
-        if arranged is not None and arranged.consents:
-            chosen = replace(chosen, reasons=(*arranged.reasons, *chosen.reasons), consents=arranged.consents)
+        first = arranged.reasons if arranged is not None else ()
+        if facts is not None and observed is not None:
+            seen = Seen(request, prompt, facts, observed, conversation.print, now)
+            first = (*first, *hints(seen, self.policy.cache))
+        if first:
+            chosen = replace(chosen, reasons=(*first, *chosen.reasons), consents=arranged.consents if arranged else ())
         return Going(
             conversation=conversation,
             request=request,
