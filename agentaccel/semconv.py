@@ -56,6 +56,8 @@ MISS_CAUSES = "agentaccel.cache.miss_causes"
 COST_PAID = "agentaccel.cost.paid"
 COST_SAVED = "agentaccel.cost.saved"
 ATTEMPT = "agentaccel.attempt"
+WAITED = "agentaccel.waited"
+"""Seconds for which a request was held back before its span begins."""
 
 # --- providers --------------------------------------------------------------------------------------------------------
 

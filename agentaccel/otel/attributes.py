@@ -53,6 +53,7 @@ def of_ours(turn: TurnRecord, cost: Cost) -> Attributes:
         {
             semconv.MODE: turn.mode,
             semconv.ATTEMPT: turn.attempt or None,
+            semconv.WAITED: turn.waited,
             semconv.OUTCOME: outcome(turn),
             semconv.HIT_RATIO: hit_ratio(turn),
             **{semconv.WRITTEN_FOR + label: tokens for label, tokens in (turn.usage.write or {}).items() if tokens},

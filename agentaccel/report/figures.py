@@ -124,6 +124,15 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Holds:
+    """Requests that were held back for another one to write the prefix that both begin with."""
+
+    count: int
+    seconds: float
+    """Of all of them; before they were sent, and in no latency."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolTime:
     """How tools took part in the time that agents were at work."""
 
@@ -209,6 +218,7 @@ class Group:
     """Of requests that read from the cache."""
     cold: Latency
     """Of requests that read nothing."""
+    holds: Holds
     tools: ToolTime
     limits: Limits
     modes: tuple[ModeRow, ...]

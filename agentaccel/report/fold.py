@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report.bill import Billed, Money
 from agentaccel.report.control import Spent, control
-from agentaccel.report.figures import CauseRow, Group, Latency, Limits, ModeRow, Tokens, ToolTime
+from agentaccel.report.figures import CauseRow, Group, Holds, Latency, Limits, ModeRow, Tokens, ToolTime
 from agentaccel.report.spans import Covered
 from agentaccel.types import Cause, Miss
 
@@ -95,6 +95,8 @@ class Counts:
     calls: int = 0
     failed: int = 0
     unfinished: int = 0
+    held: int = 0
+    waited: float = 0.0
 
 
 class Sums:
@@ -134,6 +136,9 @@ class Sums:
             span = self._spans[turn.session] = Span()
         if turn.parent is not None:
             span.subagent = True
+        if turn.waited is not None:
+            self._counts.held += 1
+            self._counts.waited += turn.waited
         if turn.outcome != "ok":
             self._attempts[turn.outcome] += 1
             if usage.input is None:
@@ -252,6 +257,7 @@ class Sums:
             ),
             warm=latency(self._warm),
             cold=latency(self._cold),
+            holds=Holds(count=counts.held, seconds=counts.waited),
             tools=ToolTime(
                 calls=counts.calls,
                 failed=counts.failed,

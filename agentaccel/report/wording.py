@@ -153,6 +153,9 @@ def _time(group: Group) -> Block:
             rows.append((f"first byte, {name}", _latency(latency), f"p50 / p90 of {latency.count:,}"))
     if not rows:
         rows.append(("first byte", NA, "not recorded in these records"))
+    if group.holds.count:
+        times = f"{group.holds.count:,}, {group.holds.seconds:,.1f} s in all"
+        rows.append(("held back", times, "until another request had written what both begin with"))
     failed = f", {tools.failed:,} failed" if tools.failed else ""
     rows.append(("tool calls", f"{tools.calls:,}{failed}", _unfinished(tools.unfinished)))
     rows.append(("share in tools", share(tools.share), "of the time at work, pauses left out"))
