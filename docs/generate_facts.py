@@ -46,6 +46,7 @@ MEANINGS = {
     "prior_weight": "occasions that a stated prior is worth against what was seen",
     "memory": "what each new occasion multiplies the weight of those before it by",
     "pace_memory": "the same for the pauses of one session",
+    "moves": "text of such a shape in front of the conversation is another one in the next request, before it was seen",
 }
 
 
@@ -73,7 +74,8 @@ def _models(data: Mapping[str, Any]) -> str:
         facts = _facts(sample)
         inferred = " (inferred)" if raw.get("inferred") else ""
         limit = "yes" if facts.reads_count_to_rate_limit else "no"
-        return (names, f"{facts.min_tokens:,}", f"{facts.read:g}", limit, f"{raw['source']}{inferred}")
+        system = "yes (A5)" if raw.get("takes_system") else "no"
+        return (names, f"{facts.min_tokens:,}", f"{facts.read:g}", limit, system, f"{raw['source']}{inferred}")
 
     rows = [row(", ".join(f"`{one}`" for one in raw["match"]), raw["match"][0], raw) for raw in data["models"]]
     rows += [row(f"any other `{raw['prefix']}…`", f"{raw['prefix']}unlisted", raw) for raw in data["families"]]
@@ -82,6 +84,7 @@ def _models(data: Mapping[str, Any]) -> str:
         "shortest cached prefix, tokens",
         "read price, times input",
         "reads count to rate limit",
+        "system messages in mid-conversation",
         "source",
     )
     return f"## Models\n\n{grid(header, rows)}\n{_no_family(data)}"
@@ -250,6 +253,8 @@ def _priors() -> str:
     rows = []
     for name, meaning in MEANINGS.items():
         value = data[name]
+        if isinstance(value, dict):
+            value = [f"{shape}: {chance}" for shape, chance in value.items()]
         rows.append((f"`{name}`", ", ".join(map(str, value)) if isinstance(value, list) else value, meaning))
     return PRIORS.format(date=data["date"]) + grid(("prior", "value", "that"), rows)
 
