@@ -235,9 +235,12 @@ class Fanout:
         """Of the prefixes with these hashes, those that this process has seen written or read in time."""
         if not self._held:
             return {}
-        with self._lock:
-            found = {hash_: held for hash_ in hashes if (held := self._held.get((account, hash_))) is not None}
-        return {hash_: held for hash_, held in found.items() if held.live(now)}
+        known = self._held
+        return {
+            hash_: held
+            for hash_ in hashes
+            if (held := known.get((account, hash_))) is not None and held.visible <= now < held.expires
+        }
 
     def settled(self, flight: Flight | None, account: str, entries: Mapping[bytes, Held], *, counted: bool) -> None:
         """What the provider's counts have told since; with `counted`, whatever they do not tell of was not written."""
@@ -247,6 +250,7 @@ class Fanout:
                     self._held.pop(write.key, None)
             for hash_, held in entries.items():
                 self._held[account, hash_] = held
+                self._held.move_to_end((account, hash_))
             self._bound()
 
     def _note(self, key: Key, entry: Held, visible: float, sent: float) -> None:

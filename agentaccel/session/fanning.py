@@ -84,12 +84,14 @@ class Fanning:
 
     def ended(self, going: Going, account: str, ended: Ended) -> Going:
         """The turn as it was sent, which may have been later than planned, and with what others held by then."""
-        shift = ended.started - ended.asked
+        self.fanout.came_to(going.conversation.id, ended.waited or 0.0, nothing=ended.outcome == "failed")
+        lent = _NONE
         if going.prefix is not None:
             lent = self._lent(going.conversation.state, going.prefix, account, ended.started)
-            going = going._replace(lent=lent)
-        self.fanout.came_to(going.conversation.id, ended.waited or 0.0, nothing=ended.outcome == "failed")
-        return going._replace(started=going.started + shift, waited=ended.waited)
+        if not lent and ended.waited is None:
+            return going
+        later = ended.started - ended.asked
+        return going._replace(started=going.started + later, waited=ended.waited, lent=lent)
 
     def settled(self, going: Going, account: str, flight: Flight | None, ended: Ended) -> None:
         """Tell other sessions what this one is now known to hold."""

@@ -12,6 +12,7 @@ import pytest
 
 from agentaccel import Accel, CachePolicy, Policy, StorePolicy
 from agentaccel.emulator import Behaviour, Tokenizer, serve
+from agentaccel.report import render_text, report
 from tests.clients.branches import COUNT, EXACT, SYSTEM, Branches, all_asked, asked, request
 from tests.driver import prose
 
@@ -140,6 +141,19 @@ async def _gpt_asked(client: Any, model: str, number: int) -> None:
     reply = await client.chat.completions.create(model=model, messages=messages, stream=True)
     async for _ in reply:
         pass
+
+
+def test_the_report_says_how_many_were_held_and_for_how_long() -> None:
+    """In all and for each group; the twin has no such line."""
+    shown = []
+    for cache in ({}, OFF):
+        branches = Branches(**cache)
+        branches.run(all_asked)
+        found = report(branches.records)
+        assert found.total.holds.count == len(branches.held)
+        assert found.total.holds.seconds == pytest.approx(sum(branches.held))
+        shown.append("held back" in render_text(found))
+    assert shown == [True, False]
 
 
 # --- the first one fails, or never answers ----------------------------------------------------------------------------
