@@ -5,12 +5,12 @@ Ended ─settle▶ State, misses ─▶ TurnRecord ─▶ store
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from agentaccel.cache.beginnings import beginnings_of, begun
-from agentaccel.cache.beliefs import IN_TIME, Observation, goes_on_topic
+from agentaccel.cache.beliefs import IN_TIME, Beliefs, Observation, goes_on_topic
 from agentaccel.cache.ledger import Entry
 from agentaccel.cache.marks import marks_of, written_marks
 from agentaccel.cache.observe import Observed
@@ -21,6 +21,7 @@ from agentaccel.cache.state import Head, head_of
 from agentaccel.canonical import wire_bytes
 from agentaccel.facts import CacheFacts
 from agentaccel.prompt.drift import Print, drift, imprint, value_at
+from agentaccel.prompt.volatile import TOPIC
 from agentaccel.records import TurnRecord
 from agentaccel.session.arranging import Arranged
 from agentaccel.session.conversation import Conversation, dump_head, row_of
@@ -210,7 +211,7 @@ class Settlement:
             content=(lambda segment: _content(going.request, segment)) if keep else None,
             lineage=lineage,
             messages=going.prompt.messages,
-            learned=learned,
+            learned=_bounded(learned, conversation.snapshot),
             beginnings=tuple(beginnings.values()),
             ends=(lambda ends: dump_head(head, ends)) if head is not None else None,
         )
@@ -232,6 +233,20 @@ def _follow(going: Going) -> tuple[Observation, ...]:
         return ()
     going.conversation.state = replace(state, last_started=None)
     return Observation(goes_on_topic(state.last_turn), 1.0, 0.0), Observation(IN_TIME, float(observed.in_time))
+
+
+def _bounded(learned: Sequence[Observation], snapshot: Beliefs) -> tuple[Observation, ...]:
+    """`learned` without pieces of text that nobody knows yet, where a workload has too many of them already.
+
+    Where what stands around a piece differs from session to session, each would add pieces of its own for good.
+    """
+    if sum(topic.startswith(TOPIC) for topic in snapshot.counts) < _MOST_PIECES:
+        return tuple(learned)
+    return tuple(one for one in learned if not one.topic.startswith(TOPIC) or one.topic in snapshot.counts)
+
+
+_MOST_PIECES = 64
+"""Pieces of text that are known of a workload."""
 
 
 def _untouched(going: Going, ended: Ended) -> Usage | None:

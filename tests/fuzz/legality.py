@@ -64,10 +64,15 @@ def run(conversations: int, seed: int) -> Tally:
     return tally
 
 
+def consents(rng: random.Random) -> Json:
+    """Consents of a user: mostly none."""
+    return {name: True for name in ("move_volatile", "freeze_tools") if rng.random() < 0.2}
+
+
 def _one(rng: random.Random, tally: Tally) -> None:
     clock = ManualClock()
     ttl = "1h" if rng.random() < 0.15 else "auto"
-    policy = Policy(strict=True, cache=CachePolicy(ttl=ttl), store=StorePolicy(enabled=False))
+    policy = Policy(strict=True, cache=CachePolicy(ttl=ttl, **consents(rng)), store=StorePolicy(enabled=False))
     recorder = Recorder(policy.store, strict=True)
     composer = Composer(policy, clock, recorder, Registry(recorder))
     bare, ours = Emulator(clock=clock), Emulator(clock=clock)

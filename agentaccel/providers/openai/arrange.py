@@ -18,27 +18,31 @@ _CALLABLE = frozenset({"function", "custom"})
 
 
 def note_in_chat(request: Request, note: str, form: str) -> Request | None:
-    """`request` with `note` at its end, as a message of whoever gives the instructions; None where it cannot stand."""
+    """`request` with `note` at its end, as a message of whoever gives the instructions; None where it cannot stand.
+
+    Where nobody gives any, it is not known which role this model would take.
+    """
     messages = items(request.get("messages"))
-    last = messages[-1] if messages else None
-    if not is_object(last) or last.get("role") not in _SPOKEN:
+    last, speaker = messages[-1] if messages else None, _speaker(messages)
+    if not is_object(last) or last.get("role") not in _SPOKEN or not speaker:
         return None
-    return {**request, "messages": [*messages, {"role": _speaker(messages, form), "content": note}]}
+    return {**request, "messages": [*messages, {"role": speaker, "content": note}]}
 
 
 def note_in_responses(request: Request, note: str, form: str) -> Request | None:
     """As for Chat Completions; an input that is one string becomes the user's message that it stands for."""
     given = request.get("input")
     before = [{"role": "user", "content": given}] if isinstance(given, str) and given else list(items(given))
-    last = before[-1] if before else None
-    if not is_object(last) or role_of(last) not in _SPOKEN:
+    last, speaker = before[-1] if before else None, _speaker(before) or (form if request.get("instructions") else "")
+    if not is_object(last) or role_of(last) not in _SPOKEN or not speaker:
         return None
-    return {**request, "input": [*before, {"role": _speaker(before, form), "content": note}]}
+    return {**request, "input": [*before, {"role": speaker, "content": note}]}
 
 
-def _speaker(messages: Sequence[Any], form: str) -> str:
-    first = messages[0].get("role") if is_object(messages[0]) else None
-    return first if isinstance(first, str) and first in FIRST else form
+def _speaker(messages: Sequence[Any]) -> str:
+    """The role of the instructions that a conversation begins with; empty where it begins with none."""
+    first = messages[0].get("role") if messages and is_object(messages[0]) else None
+    return first if isinstance(first, str) and first in FIRST else ""
 
 
 def only_in_chat(request: Request, names: tuple[str, ...]) -> Request | None:
