@@ -31,6 +31,9 @@ class Sent(NamedTuple):
     written: Prefixes | None = None
     """The prompt as the user wrote it, where it was arranged before it was sent; `written_marks` stand in it."""
 
+    intact: int = 0
+    """Bytes of it in front of all that was arranged."""
+
     @property
     def as_written(self) -> Prefixes:
         """The prompt as the user wrote it."""

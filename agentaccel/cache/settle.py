@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from agentaccel.cache.beliefs import IN_TIME, SHARED, Beliefs, Observation, goes_on_topic, is_history, went_on
-from agentaccel.cache.ledger import Bill, Entry, Ledger, Mark, after, bill, in_steps
+from agentaccel.cache.ledger import Bill, Entry, Ledger, Mark, after, bill, counted, in_steps
 from agentaccel.cache.marks import reaching, turn_of
 from agentaccel.cache.misses import misses_of, reusable_of
 from agentaccel.cache.observe import Observed
@@ -112,8 +112,23 @@ def _unaided(state: State, sent: Sent, hit: int, tokens: Scale) -> tuple[Ledger,
         return state.shadow, Usage(input=usage.input, read=0, write={}, output=usage.output)
     there = state.shadow.on(prefix)
     done = _as_written(state, sent, hit, tokens)
+    if sent.intact and _goes_on_in_time(state, sent):
+        done = _inside_a_segment(done, prefix, sent.intact)
     shadow = after(state.shadow, prefix, done, there, started=sent.started, visible=sent.visible, exact={})
     return shadow, _usage(done.expected, usage)
+
+
+def _goes_on_in_time(state: State, sent: Sent) -> bool:
+    return state.last_started is not None and sent.started - state.last_started < state.last_lifetime
+
+
+def _inside_a_segment(done: Bill, prefix: Prefixes, intact: int) -> Bill:
+    """The bill where a provider keeps every prefix: also those that end within a text, before what changes in it."""
+    facts, bill_ = prefix.facts, done.expected
+    read = counted(facts, bill_.total * intact / max(prefix.size, 1))
+    if facts.physics != "automatic" or read <= bill_.read:
+        return done
+    return done._replace(expected=Expected(read=read, write={}, uncached=bill_.total - read))
 
 
 def _as_written(state: State, sent: Sent, hit: int, tokens: Scale) -> Bill:

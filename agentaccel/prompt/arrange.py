@@ -47,6 +47,8 @@ class Moves(NamedTuple):
     """What is known of each text from now on, by its name."""
     seen: tuple[tuple[str, float, float], ...]
     """What was counted: topic, other than before, occasions."""
+    first: tuple[int, int] | None
+    """Where the first of the moved pieces stood: its segment, and the characters of its text before it."""
     places: frozenset[str]
     """The names of the places that something was moved from."""
     reasons: tuple[str, ...]
@@ -61,6 +63,7 @@ class _Gathered:
     edits: list[tuple[Path, str]] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     seen: list[tuple[str, float, float]] = field(default_factory=list)
+    first: tuple[int, int] | None = None
     places: set[str] = field(default_factory=set)
     reasons: list[str] = field(default_factory=list)
 
@@ -85,6 +88,7 @@ def move(texts: Sequence[Text], known: Mapping[str, Known], terms: Terms, *, fre
         note=note,
         known=gathered.known,
         seen=tuple(gathered.seen),
+        first=gathered.first,
         places=frozenset(gathered.places),
         reasons=tuple(gathered.reasons),
     )
@@ -95,6 +99,9 @@ def _add(gathered: _Gathered, text: Text, before: Known | None, taken: Taken) ->
     if taken.pieces:
         sent = _without(taken.units, taken.pieces, len(gathered.lines) + 1)
         gathered.edits.append((text.path, sent))
+        if gathered.first is None:
+            start, _ = taken.pieces[0].range
+            gathered.first = text.segment, sum(map(len, taken.units[:start]))
         gathered.places.add(text.place)
         for piece in taken.pieces:
             gathered.lines.append(_line(len(gathered.lines) + 1, piece.value))

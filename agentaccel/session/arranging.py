@@ -63,6 +63,8 @@ class Arranged(NamedTuple):
     reasons: tuple[str, ...] = ()
     consents: tuple[str, ...] = ()
     """Those that were used."""
+    intact: int = 0
+    """Bytes of the prompt as written in front of all that was arranged."""
 
 
 class _Listing(NamedTuple):
@@ -90,7 +92,7 @@ def arrange(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, kno
         says = False  # text of the user would take earlier thinking out of the prompt
     memory = knowing.memory or _NO_MEMORY
     listing = _frozen(request, prompt, facts, wire, knowing, says)
-    moves = Moves((), "", memory.texts, (), frozenset(), ())
+    moves = _no_moves(memory)
     if knowing.policy.move_volatile and says:
         moves = _moved(listing, facts, knowing, memory)
     last = prompt.segments[-1].digest if prompt.segments else b""
@@ -115,7 +117,20 @@ def arrange(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, kno
         seen,
         (*listing.reasons, *moves.reasons, *_authority(facts, note)),
         (*(["move_volatile"] if moves.edits else []), *(["freeze_tools"] if listing.request is not request else [])),
+        _intact(moves, listing, prompt),
     )
+
+
+def _no_moves(memory: Memory) -> Moves:
+    return Moves((), "", memory.texts, (), None, frozenset(), ())
+
+
+def _intact(moves: Moves, listing: _Listing, prompt: Prompt) -> int:
+    """Bytes of the prompt as written that stand in front of all that was arranged."""
+    if moves.first is None or listing.prompt is not prompt:
+        return 0
+    segment, characters = moves.first
+    return sum(one.size for one in prompt.segments[:segment]) + characters
 
 
 def _authority(facts: CacheFacts, note: str) -> tuple[str, ...]:
@@ -149,7 +164,7 @@ def _moved(listing: _Listing, facts: CacheFacts, knowing: Knowing, memory: Memor
     total = ends[-1] / ratio if ends else 0.0
     texts = [text for text in texts_of(request, prompt) if not _pinned(text.segment, prompt, knowing.policy.pinned)]
     if not texts or (total < facts.min_tokens and not memory.texts):
-        return Moves((), "", memory.texts, (), frozenset(), ())
+        return _no_moves(memory)
     last = prompt.segments[-1].digest
     written = facts.ttl(knowing.policy.ttl) or facts.ttls[0]
     terms = Terms(

@@ -125,6 +125,7 @@ class Settlement:
                 marks=marks_of(prefix, going.markers_sent),
                 written_marks=written_marks(written or prefix, going.as_written, arranged=written is not None),
                 written=written,
+                intact=going.arranged.intact if going.arranged is not None else 0,
                 started=going.started,
                 visible=going.started + (heard - ended.started),
                 usage=ended.usage,
