@@ -44,7 +44,7 @@ def _pieces(line: str) -> Iterator[str]:
     if len(line) <= LONGEST:
         yield line
         return
-    for sentence in _SENTENCE.split(line):
+    for sentence in filter(None, _SENTENCE.split(line)):
         if len(sentence) <= LONGEST:
             yield sentence
         else:

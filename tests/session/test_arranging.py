@@ -359,3 +359,36 @@ def test_nothing_of_the_text_reaches_the_store(tmp_path: Path) -> None:
     data = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"zebrastripe" not in data
     assert b"kumquat" not in data
+
+
+# --- one request, several times ---------------------------------------------------------------------------------------
+
+
+def test_a_request_that_is_planned_again_is_arranged_alike(tmp_path: Path) -> None:
+    """A retry sends what the first attempt sent: what is learned is learned when the turn ends."""
+    one = driver(tmp_path)
+    talk(one, 3, clocked)
+    made = body(user(prose(40)), system=clocked(3, one.clock.now))
+    first, second = one.accel.turn(made), one.accel.turn(made)
+    assert first.plan == second.plan
+    assert first.plan.consents == ("move_volatile",)
+
+
+def test_a_repeated_request_says_nothing_of_what_changes(tmp_path: Path) -> None:
+    """Sent twice at once with the same clock: it has not stood still, it was the same request."""
+    one = driver(tmp_path)
+    made = body(user(prose(40)), system=clocked(0, one.clock.now))
+    with one.accel.session("s"):
+        for _ in range(4):
+            one.ask(made, gap=0.0)
+        one.ask(body(user(prose(40)), assistant("Yes."), user("And?"), system=clocked(1, one.clock.now)))
+    assert [bool(record.consents) for record in one.records] == [True] * 5
+
+
+def test_the_callers_request_is_never_touched(tmp_path: Path) -> None:
+    one = driver(tmp_path)
+    made = body(user(prose(40)), system=clocked(0, one.clock.now), tools=[tool("search")])
+    before = json.dumps(made)
+    one.ask(made)
+    assert json.dumps(made) == before
+    assert one.sent["tools"][0]["description"] == made["tools"][0]["description"]
