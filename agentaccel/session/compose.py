@@ -33,7 +33,7 @@ from agentaccel.session.conversation import (
 from agentaccel.session.fanning import Fanning
 from agentaccel.session.fields import Asked, with_diagnosis, with_fields
 from agentaccel.session.handle import Scope, current
-from agentaccel.session.hinting import Seen, hints
+from agentaccel.session.hinting import Hints, Seen, hints
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
 from agentaccel.session.settlement import Going, Settlement, TurnMode
@@ -179,8 +179,7 @@ class Composer:
     ) -> Going:
         now, mode = self.clock.wall(), self._mode(conversation, scope)
         request, prompt, facts, wire = asked.request, asked.prompt, asked.facts, asked.endpoint.wire
-        store = self.recorder.store
-        if store is not None:
+        if self.recorder.store is not None:
             self.recorder.read(lambda it: refresh(conversation, it, facts, prompt.provider), None)
         if conversation.created is None:
             self._open(conversation, prompt, now)
@@ -197,10 +196,10 @@ class Composer:
         if chosen.wire != wire:
             chosen = replace(chosen, wire=wire)
         chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
-        first = arranged.reasons if arranged is not None else ()
+        hinted = Hints()
         if facts is not None and observed is not None:
-            seen = Seen(request, prompt, facts, observed, conversation.print, now)
-            first = (*first, *hints(seen, self.policy.cache))
+            hinted = hints(Seen(request, prompt, facts, observed, conversation.print, now), self.policy.cache)
+        first = (*(arranged.reasons if arranged is not None else ()), *hinted.reasons)
         if first:
             chosen = replace(chosen, reasons=(*first, *chosen.reasons), consents=arranged.consents if arranged else ())
         return Going(
@@ -219,6 +218,7 @@ class Composer:
             print=conversation.print,
             arranged=arranged,
             written=asked.prompt if prompt is not asked.prompt else None,
+            drift=hinted.drift,
         )
 
     def _arranged(self, conversation: Conversation, asked: _Asked, now: float) -> Arranged | None:

@@ -33,18 +33,28 @@ class Seen(NamedTuple):
     now: float
 
 
-def hints(seen: Seen, policy: CachePolicy) -> tuple[str, ...]:
+class Hints(NamedTuple):
+    """What is said."""
+
+    reasons: tuple[str, ...] = ()
+    drift: Drift | None = None
+    """Where the prompt leaves the one before, as far as it had to be found out for that."""
+
+
+def hints(seen: Seen, policy: CachePolicy) -> Hints:
     """What the beginning of the prompt loses by changing, and the consent that would mend it."""
     prompt, facts = seen.prompt, seen.facts
     if prompt.held or prompt.illegal or not prompt.messages or not facts.operator_message:
-        return ()
+        return Hints()
     if seen.print is None:
-        return tuple(_by_shape(seen)) if not policy.move_volatile else ()
+        return Hints(() if policy.move_volatile else tuple(_by_shape(seen)))
     places = [one.topic.partition("/")[2] for one in seen.observed.stability if not one.yes]
     if not any(place != TAIL and not place.startswith((PARAMETERS, "messages", "input")) for place in places):
-        return ()
+        return Hints()
     found = drift(seen.print, prompt, seen.request, facts)
-    return tuple(_of_drift(found, seen, policy)) if found is not None and found.level in ("tools", "system") else ()
+    if found is None or found.level not in ("tools", "system"):
+        return Hints(drift=found)
+    return Hints(tuple(_of_drift(found, seen, policy)), found)
 
 
 def _by_shape(seen: Seen) -> Iterator[str]:

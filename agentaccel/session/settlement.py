@@ -31,7 +31,7 @@ from agentaccel.session.registry import Registry
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.store import TurnWrite
 from agentaccel.turn import Ended
-from agentaccel.types import CachePlan, Expected, Marker, Prompt, Request, Segment, Usage
+from agentaccel.types import CachePlan, Drift, Expected, Marker, Prompt, Request, Segment, Usage
 
 TurnMode = Literal["on", "observe", "holdout", "bypass"]
 
@@ -63,6 +63,9 @@ class Going(NamedTuple):
     """How it was arranged; None without consent. `request`, `prompt` and `prefix` are what is sent."""
     written: Prompt | None = None
     """The prompt as the user wrote it, where another one is sent."""
+
+    drift: Drift | None = None
+    """Where it leaves the prompt before, where that was found out already."""
 
     @property
     def as_written(self) -> Prompt:
@@ -147,7 +150,7 @@ class Settlement:
         conversation, prompt = going.conversation, going.prompt
         moved = None
         if going.print is not None and going.facts is not None and settled is not None:
-            moved = drift(going.print, going.lasting, going.request, going.facts)
+            moved = going.drift or drift(going.print, going.lasting, going.request, going.facts)
 
         def wall(at: float | None) -> float | None:
             return None if at is None else going.started + (at - ended.started)
