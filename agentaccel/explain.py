@@ -12,10 +12,10 @@ from agentaccel.cache.plan import plan
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import expected_cost, price_card
 from agentaccel.cache.scale import scale
+from agentaccel.cache.scene import View
 from agentaccel.cache.sent import Sent
 from agentaccel.cache.settle import settle
 from agentaccel.cache.state import Head, State, head_of
-from agentaccel.cache.weigh import View
 from agentaccel.errors import ConfigError, UnknownModel
 from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, platforms
 from agentaccel.prompt.drift import compare

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from agentaccel.cache.beliefs import REPEATED, SHARED, Observation
+from agentaccel.cache.beliefs import REPEATED, SHARED, SHARED_LATER, Observation
 from agentaccel.cache.marks import turn_of
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import CacheFacts
@@ -29,9 +29,11 @@ def begun(
 
     `last_used` tells when a session that begins so was last answered.
     """
-    lifetime, seen = facts.ttls[0].seconds, []
+    shortest, longest, seen = facts.ttls[0].seconds, facts.ttls[-1].seconds, []
     for topic, hash_ in beginnings.items():
         last = last_used(hash_)
-        in_time = last is not None and 0 <= started - last <= lifetime
-        seen.append(Observation(topic, float(in_time)))
+        ago = started - last if last is not None and last <= started else float("inf")
+        seen.append(Observation(topic, float(ago <= shortest)))
+        if topic == SHARED and longest > shortest and ago > shortest:
+            seen.append(Observation(SHARED_LATER, float(ago <= longest)))
     return seen

@@ -4,9 +4,12 @@ Everything learned is a pair (yes, n) under a topic: *n* occasions, *yes* of the
 
 - `goes_on/2`: after the third request of a session another one followed; `goes_on/3` is every later request's
 - `went_on/3`: in this very session, a request with that index was followed; not kept for others
-- `in_time`: a request that followed came within the lifetime of the entries that the one before had written
+- `alive`: a prefix that was to be held was read
+- `after/tool`: a reply that asked for a tool was followed by another request
+- `pause/tool/300`: a pause for a tool that had lasted until the step before 300 seconds ended in it; see `pauses`
 - `repeated`: a session began with the whole prompt of another's first request, answered within a lifetime
 - `stable/system[0]`: this part of the prompt came back, unchanged or as a variant that was still warm
+- `shared_later`: where none began within the default lifetime, one did within the longest
 - `shared`: a static prefix, in need of being warm, was: a session began within a lifetime of another's request, or
   went on after a longer pause and read what another had kept
 - `moves/system[0]/…`: a piece of this text was another one than in the request before; named by hashes of what stands
@@ -22,7 +25,7 @@ from typing import NamedTuple
 
 from agentaccel.facts import Priors, priors
 
-IN_TIME, SHARED, REPEATED = "in_time", "shared", "repeated"
+SHARED, SHARED_LATER, REPEATED, ALIVE = "shared", "shared_later", "repeated", "alive"
 MANY_TURNS = 3
 """From this request on, all are one topic: by then it matters that a session is long, not how long."""
 
@@ -37,8 +40,15 @@ def went_on(turn: int) -> Observation:
     return Observation(f"went_on/{min(turn, MANY_TURNS)}", 1.0)
 
 
+def after_topic(awaits: str) -> str:
+    """The topic under which it is counted that a reply which asked for this was followed."""
+    return f"after/{awaits.partition(':')[0]}"
+
+
 def remembered(topic: str) -> float:
     """The most occasions that the past counts for under `topic`, so that a workload can change its ways."""
+    if topic.startswith(("pause/", "after/", ALIVE)):
+        return 1000.0
     return 1e7 if topic.startswith("bytes/") else 40.0
 
 
@@ -89,8 +99,10 @@ class Beliefs:
         counts = dict(self.counts)
         for one in seen:
             yes, n = counts.get(one.topic, (0.0, 0.0))
-            most = remembered(one.topic)
-            counts[one.topic] = (yes * min(1.0, most / max(n, 1.0)) + one.yes, min(n, most) + one.n)
+            if one.n:  # what is seen of an occasion counted before fades nothing
+                most = remembered(one.topic)
+                yes, n = yes * min(1.0, most / max(n, 1.0)), min(n, most)
+            counts[one.topic] = (yes + one.yes, n + one.n)
         return Beliefs(counts)
 
     def probability(self, topic: str, prior: float, weight: float) -> float:
@@ -102,27 +114,46 @@ class Beliefs:
         yes, n = self.counts.get(topic, (0.0, 0.0))
         return (prior * weight + yes) / (weight + n)
 
-    def goes_on(self, turn: int, *, tools: bool) -> float:
-        """That another request follows the one with index `turn` (0 for a session's first), and in time.
+    def has_seen(self, topic: str) -> bool:
+        """Whether what `topic` is about has happened at all."""
+        return self.counts.get(topic, (0.0, 0.0))[0] > 0
+
+    def followed(self, turn: int, *, tools: bool) -> float:
+        """That another request follows the one with index `turn` (0 for a session's first), be it soon or late.
 
         A session that has gone on from a request with that index before is a long one, whatever others of its workload
         were: what they showed is then worth as little as a stated prior.
 
         >>> short = Beliefs({"goes_on/3": (0.0, 40.0)})
-        >>> round(short.goes_on(3, tools=True), 2), round(short.after([went_on(3)]).goes_on(3, tools=True), 2)
-        (0.03, 0.41)
+        >>> round(short.followed(3, tools=True), 2), round(short.after([went_on(3)]).followed(3, tools=True), 2)
+        (0.03, 0.42)
         """
         stated = priors()
         by_turn = stated.goes_on_with_tools if tools else stated.goes_on_without_tools
         followed = self.probability(goes_on_topic(turn), by_turn[min(turn, len(by_turn) - 1)], stated.prior_weight)
         _, here = self.counts.get(went_on(turn).topic, (0.0, 0.0))
-        followed = (followed * stated.prior_weight + here) / (stated.prior_weight + here)
-        return followed * self.probability(IN_TIME, stated.in_time, 1.0)
+        return (followed * stated.prior_weight + here) / (stated.prior_weight + here)
+
+    def followed_after(self, awaits: str) -> float:
+        """That another request follows a reply, by what it asked for: "user", or "tool:NAME"."""
+        stated = priors()
+        prior = stated.followed_after_answer if awaits == "user" else stated.followed_after_tool
+        return self.probability(after_topic(awaits), prior, stated.prior_weight)
+
+    def alive(self) -> float:
+        """That a prefix which should be held still is: providers may evict early."""
+        stated = priors()
+        return self.probability(ALIVE, stated.entry_alive, stated.prior_weight)
 
     def shared(self) -> float:
-        """That another session begins with the same tools and system in time."""
+        """That another session begins with the same tools and system within the default lifetime."""
         stated = priors()
         return self.probability(SHARED, stated.prefix_shared, 1.0)
+
+    def shared_later(self) -> float:
+        """That one does within the longest lifetime, where none did within the default one."""
+        stated = priors()
+        return self.probability(SHARED_LATER, stated.prefix_shared_later, 1.0)
 
     def repeated(self) -> float:
         """That another session begins with the whole of this first prompt in time: samples, retries, evaluations."""
@@ -156,7 +187,16 @@ class Beliefs:
         return [topic[len("stable/") :] for topic in self.counts if topic.startswith("stable/")]
 
 
-_STRONGEST_SNAPSHOT = {"stable/": 6.0, "goes_on/": 40.0, "in_time": 10.0, "shared": 40.0, "moves/": 10.0, "bytes/": 1e6}
+_STRONGEST_SNAPSHOT = {
+    "stable/": 6.0,
+    "goes_on/": 40.0,
+    "after/": 100.0,
+    "pause/": 8.0,
+    "alive": 100.0,
+    "shared": 40.0,
+    "moves/": 10.0,
+    "bytes/": 1e6,
+}
 """The most occasions that past sessions count for beside what this one shows, by the beginning of the topic."""
 
 

@@ -5,26 +5,35 @@ Live sessions and replayed ones decide here, so that a replay is the product and
 
 from __future__ import annotations
 
-from agentaccel.cache.beliefs import IN_TIME, Beliefs, Observation, went_on
+from agentaccel.cache.beliefs import Beliefs, went_on
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.plan import plan
 from agentaccel.cache.prefix import Prefixes
+from agentaccel.cache.scene import View
 from agentaccel.cache.state import State
-from agentaccel.cache.weigh import View
 from agentaccel.facts import priors
 from agentaccel.types import CachePlan
 
 
 def decide(
-    state: State, observed: Observed, prefix: Prefixes, snapshot: Beliefs, *, now: float, ttl: str = "auto"
+    state: State,
+    observed: Observed,
+    prefix: Prefixes,
+    snapshot: Beliefs,
+    *,
+    now: float,
+    ttl: str = "auto",
+    keeps: bool = False,
 ) -> CachePlan:
     """The plan for the request of `prefix`, made at `now` in a session that has come to `state`.
 
     `observed` is what the request itself shows (`observe`), `snapshot` what was believed of the workload when the
-    session began, and `ttl` the user's choice of lifetime.
+    session began, `ttl` the user's choice of lifetime, and `keeps` whether requests of our own may keep entries alive.
     """
     seen = state.seen.after(observed.stability, priors().memory)
     if observed.in_time is not None:
-        seen = seen.after([Observation(IN_TIME, float(observed.in_time))], priors().pace_memory)
+        seen = seen.after(observed.pause, priors().pace_memory)
         seen = seen.after([went_on(state.last_turn)])
-    return plan(prefix, View(state=state, beliefs=snapshot.joined(seen), now=now, cut=observed.cut, ttl=ttl))
+    return plan(
+        prefix, View(state=state, beliefs=snapshot.joined(seen), now=now, cut=observed.cut, ttl=ttl, keeps=keeps)
+    )

@@ -199,12 +199,29 @@ def after(
         there = entries.get(hash_)
         if mark.at <= done.hit or (there is not None and there.live(started) and there.own <= mark.own):
             continue  # read, not written: what is held there was refreshed above with the lifetime that it has
-        entries[hash_] = Entry(mark.ttl, started + seconds.get(mark.ttl, 0.0), visible, None, mark.at, mark.own)
+        label = mark.ttl
+        if (
+            facts.ages == "blocks"
+            and done.hit in held
+            and seconds.get(held[done.hit].ttl, 0.0) < seconds.get(label, 0.0)
+        ):
+            label = held[done.hit].ttl  # what stands before it goes first, and with it all that stands behind
+        entries[hash_] = Entry(label, started + seconds.get(label, 0.0), visible, None, mark.at, mark.own)
     for i, count in exact.items():
         old = entries.get(prefix.hashes[i])
         if old is not None:
             entries[prefix.hashes[i]] = old._replace(tokens=count)
     return Ledger(_bounded(entries, prefix))
+
+
+def rearmed(ledger: Ledger, prefix: Prefixes, hit: int, now: float) -> Ledger:
+    """The ledger once a request of our own, sent `now`, has read the prefix up to `hit` and written nothing."""
+    seconds = {ttl.label: ttl.seconds for ttl in prefix.facts.ttls}
+    entries = dict(ledger.entries)
+    for i, entry in ledger.on(prefix).items():
+        if i <= hit and entry.live(now):
+            entries[prefix.hashes[i]] = entry._replace(expires=now + seconds.get(entry.ttl, 0.0), at=i)
+    return Ledger(entries)
 
 
 _KEEP = 3600.0

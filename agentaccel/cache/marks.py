@@ -10,6 +10,7 @@ from operator import attrgetter
 from agentaccel.cache.beliefs import MANY_TURNS
 from agentaccel.cache.endings import endings
 from agentaccel.cache.ledger import Mark, Tokens
+from agentaccel.cache.pauses import TOOL, USER
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.types import Marker, Path, Prompt, path_of
 
@@ -87,6 +88,16 @@ def turn_of(prompt: Prompt) -> int:
                 break
         before = role
     return replies
+
+
+def awaited(prompt: Prompt) -> str:
+    """What the pause before this request was for: a tool, whose result it brings, or a person who wrote."""
+    for segment in reversed(prompt.segments):
+        if segment.role == "assistant":
+            break
+        if segment.kind == "tool_result" or segment.role == "tool":
+            return TOOL
+    return USER
 
 
 def new_tail(prompt: Prompt) -> int:

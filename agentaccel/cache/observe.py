@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Observation, is_history
+from agentaccel.cache.marks import awaited
+from agentaccel.cache.pauses import pause_seen
 from agentaccel.cache.places import PARAMETERS, TAIL, TOOLS, find
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import Head, State, shared_length
@@ -35,14 +37,17 @@ class Observed(NamedTuple):
     one that began before that one's reply had, which could read nothing of it."""
     moves: tuple[Observation, ...] = ()
     """Which pieces of text were other ones than in the request before; see `prompt.volatile`."""
+    pause: tuple[Observation, ...] = ()
+    """What the pause before it shows; empty where `in_time` is None."""
 
 
 def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Observed:
     """Which places came back: unchanged, or as a variant sent so recently that its entry may still be warm."""
     in_time = _in_time(state, now)
+    pause = _pause(state, prefix, now) if in_time is not None else ()
     if head is None or head.arranged != prefix.prompt.arranged:
         # What we ourselves have put in another place says nothing of how often it changes.
-        return Observed((), state.variants, 0, in_time)
+        return Observed((), state.variants, 0, in_time, pause=pause)
     lifetime = prefix.facts.ttls[0].seconds
     shared = shared_length(head, prefix)
     variants = {name: {v: t for v, t in old.items() if t + lifetime > now} for name, old in state.variants.items()}
@@ -73,7 +78,7 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Ob
         seen.append(Observation(f"stable/{TAIL}", float(broken != TAIL)))
     if broken is None:
         seen.append(Observation("stable/any", 1.0))
-    return Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0), in_time)
+    return Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0), in_time, pause=pause)
 
 
 def _cut_short(head: Head, prefix: Prefixes, broken: str) -> bool:
@@ -85,6 +90,12 @@ def _in_time(state: State, now: float) -> bool | None:
     if state.last_started is None or now < state.last_visible:
         return None
     return now - state.last_started < state.last_lifetime
+
+
+def _pause(state: State, prefix: Prefixes, now: float) -> tuple[Observation, ...]:
+    """What the pause before this request shows, under what it was for."""
+    assert state.last_started is not None
+    return tuple(pause_seen(state.awaits or awaited(prefix.prompt), now - state.last_started))
 
 
 def broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:

@@ -15,17 +15,10 @@ from typing import NamedTuple
 
 from agentaccel.cache.ledger import Mark
 from agentaccel.cache.marks import before_last_reply, marks_of, new_tail
+from agentaccel.cache.pauses import ANY, pauses
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.cache.weigh import (
-    Candidate,
-    Scene,
-    View,
-    expected_bill,
-    expected_cost,
-    reaches_minimum,
-    scene_of,
-    without_own,
-)
+from agentaccel.cache.scene import Candidate, Scene, View, reaches_minimum, scene_of, without_own
+from agentaccel.cache.weigh import expected_bill, expected_cost
 from agentaccel.facts import Ttl
 from agentaccel.types import CachePlan, Marker, Prompt, show_path
 
@@ -57,7 +50,7 @@ def plan(prefix: Prefixes, view: View) -> CachePlan:
         mark=facts.mark,
         markers=tuple(
             [
-                *(Marker(path=_path(prefix, one.at), ttl=one.mark.ttl, reason=one.reason, ours=True) for one in chosen),
+                *(_marker(scene, one) for one in chosen),
                 *moved,
             ]
         ),
@@ -67,6 +60,14 @@ def plan(prefix: Prefixes, view: View) -> CachePlan:
         expected=expected_bill(scene, chosen),
         saving=bare - choice.cost,
     )
+
+
+def _marker(scene: Scene, one: Candidate) -> Marker:
+    reason = one.reason
+    if one.mark.ttl != scene.ttl.label and scene.view.ttl == "auto" and not scene.existing:
+        share = pauses(scene.view.beliefs, ANY).longer(scene.ttl.seconds)
+        reason += f"; for {one.mark.ttl}, because a pause is longer than {scene.ttl.label} with probability {share:.2g}"
+    return Marker(path=_path(scene.prefix, one.at), ttl=one.mark.ttl, reason=reason, ours=True)
 
 
 def _moved(prefix: Prefixes) -> tuple[Marker, ...]:
@@ -92,9 +93,37 @@ class _Choice(NamedTuple):
 
 
 def _choice(scene: Scene, room: int, bare: float | None) -> _Choice:
-    candidates = [one for one in _candidates(scene) if reaches_minimum(scene.scale, scene.facts, one.at)]
+    candidates = [one for one in _candidates(scene, scene.ttl) if reaches_minimum(scene.scale, scene.facts, one.at)]
     chosen, cost = _choose(scene, candidates, room, expected_cost(scene, ()) if bare is None else bare)
+    for life in scene.lives[1:]:
+        if life.own > 0.0 or life.shared > 0.0:
+            chosen, cost = _for_longer(scene, life.ttl, candidates, (chosen, cost), room)
     return _Choice(scene, chosen, cost, candidates, room)
+
+
+def _for_longer(
+    scene: Scene,
+    ttl: Ttl,
+    candidates: Sequence[Candidate],
+    best: tuple[tuple[Candidate, ...], float],
+    room: int,
+) -> tuple[tuple[Candidate, ...], float]:
+    """The better of `best` and what markers of the longer lifetime give: the first of them, all, or another set."""
+    chosen, cost = best
+    longer = {one.at: one for one in _candidates(scene, ttl) if one.mark.ttl == ttl.label}
+    tries: list[tuple[Candidate, ...]] = [
+        (*(longer[one.at] for one in chosen[:count]), *chosen[count:])
+        for count in range(1, len(chosen) + 1)
+        if all(one.at in longer for one in chosen[:count])
+    ]
+    if not chosen or (candidates and candidates[0] not in chosen):
+        alone = [one for one in longer.values() if reaches_minimum(scene.scale, scene.facts, one.at)]
+        tries.append(_choose(scene, alone, room, cost)[0])
+    for some in tries:
+        least = expected_cost(scene, some)
+        if round(least, 6) < round(cost, 6):
+            chosen, cost = some, least
+    return chosen, cost
 
 
 def _uncontrolled(scene: Scene) -> str:
@@ -123,8 +152,8 @@ def _refusal(prompt: Prompt) -> str:
     return ""
 
 
-def _candidates(scene: Scene) -> list[Candidate]:
-    """Places worth a marker, most valuable first; at most one per segment."""
+def _candidates(scene: Scene, wanted: Ttl) -> list[Candidate]:
+    """Places worth a marker, most valuable first; at most one per segment, of the lifetime wanted where it is legal."""
     prompt = scene.prefix.prompt
     segments = prompt.segments
     ends: list[tuple[int, str]] = []
@@ -146,7 +175,7 @@ def _candidates(scene: Scene) -> list[Candidate]:
             at -= 1
         if at < 0 or at in found or at in taken:
             continue
-        ttl = _ttl_at(scene, at)
+        ttl = _ttl_at(scene, at, wanted)
         if ttl is not None:
             found[at] = Candidate(Mark(at, ttl.label), reason)
     return list(found.values())[:_MOST_CANDIDATES]
@@ -156,15 +185,15 @@ _MOST_CANDIDATES = 8
 """Places weighed against one another; four can be marked."""
 
 
-def _ttl_at(scene: Scene, at: int) -> Ttl | None:
+def _ttl_at(scene: Scene, at: int, wanted: Ttl) -> Ttl | None:
     """The lifetime a marker of ours may have at `at`: longer ones must come first, and the user's stay as they are."""
     facts, existing = scene.facts, scene.existing
-    top = scene.prefix.prompt.markers[-1] if scene.prefix.prompt.markers else None
-    # Beside a top-level marker ours have its lifetime: wherever the provider puts that one, they cannot disagree.
-    choice = top.ttl if top is not None and top.path == () else scene.view.ttl
     if not existing:
-        return scene.ttl
-    wanted = facts.ttl(choice) or facts.ttls[0]
+        return wanted
+    top = scene.prefix.prompt.markers[-1] if scene.prefix.prompt.markers else None
+    if top is not None and top.path == ():
+        # Beside a top-level marker ours have its lifetime: wherever the provider puts that one, they cannot disagree.
+        wanted = facts.ttl(top.ttl) or facts.ttls[0]
     seconds = {ttl.label: ttl.seconds for ttl in facts.ttls}
     ceiling = min((seconds[mark.ttl] for mark in existing if mark.at < at), default=float("inf"))
     floor = max((seconds[mark.ttl] for mark in existing if mark.at > at), default=0.0)

@@ -30,6 +30,8 @@ class Sent(NamedTuple):
     """Whether a marker of ours was among them, or the prompt was arranged."""
     written: Prefixes | None = None
     """The prompt as the user wrote it, where it was arranged before it was sent; `written_marks` stand in it."""
+    awaits: str = ""
+    """As in `State`: what its reply asked for."""
 
     intact: int = 0
     """Bytes of it in front of all that was arranged."""

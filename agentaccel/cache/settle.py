@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from agentaccel.cache.beliefs import IN_TIME, SHARED, Beliefs, Observation, goes_on_topic, is_history, went_on
+from agentaccel.cache.beliefs import Observation
 from agentaccel.cache.ledger import Bill, Entry, Ledger, Mark, after, bill, counted, in_steps
 from agentaccel.cache.marks import reaching, turn_of
 from agentaccel.cache.misses import misses_of, reusable_of
@@ -15,7 +15,7 @@ from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scale import Scale, scale
 from agentaccel.cache.sent import Held, Sent
 from agentaccel.cache.state import Head, State, shared_hashes, shared_length
-from agentaccel.facts import priors
+from agentaccel.cache.teach import teach
 from agentaccel.types import Expected, Miss, Usage
 
 
@@ -37,7 +37,7 @@ class Settled(NamedTuple):
 def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> Settled:
     """Fold one answered request into `state`; `head` is the prompt before it, if there was one."""
     prefix, usage = sent.prefix, sent.usage
-    if head is not None and prefix.facts.physics == "automatic":
+    if head is not None and (prefix.facts.physics == "automatic" or prefix.facts.ages == "blocks"):
         state = _with_shared(state, head, prefix)
     held = state.ledger.on(prefix)
     known = {i: entry.tokens for i, entry in held.items()}
@@ -53,28 +53,29 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
     shadow, as_written = ledger, usage
     if ours:
         shadow, as_written = _unaided(state, sent, actual.hit, tokens)
-    turn, size, pace = turn_of(prefix.prompt), _size(prefix, usage), _pace(observed, usage)
+    taught = teach(state, sent, observed, predicted)
     reusable = reusable_of(held, head, prefix, tokens)
     return Settled(
         state=State(
             turns=state.turns + 1,
             ledger=ledger,
             shadow=shadow,
-            seen=_seen(state, observed, pace).after(size),
+            seen=taught.seen,
             variants=observed.variants,
             cut=observed.cut,
             ours=ours,
             last_started=sent.started,
             last_visible=sent.visible,
             last_lifetime=_lifetime(sent),
-            last_turn=turn,
+            last_turn=turn_of(prefix.prompt),
+            awaits=sent.awaits,
             born=state.born if state.turns else prefix.prompt.messages,
         ),
         expected=predicted.expected,
         as_written=as_written if usage.input is not None else None,
         reusable=None if usage.input is None else reusable,
         misses=tuple(misses_of(state, head, sent, predicted, reusable, tokens)),
-        learned=(*_lasting(observed), *size, *_going_on(state, turn, observed, pace)),
+        learned=taught.lasting,
     )
 
 
@@ -195,48 +196,6 @@ def _usage(expected: Expected, usage: Usage) -> Usage:
         label = max(write, key=lambda label: write[label])
         write[label] = max(write[label] - excess, 0)
     return Usage(input=total, read=read, write=write, output=usage.output)
-
-
-def _size(prefix: Prefixes, usage: Usage) -> tuple[Observation, ...]:
-    if not usage.input:
-        return ()
-    return (Observation(f"bytes/{prefix.prompt.model}", float(prefix.size), float(usage.input)),)
-
-
-# --- what was learned -----------------------------------------------------------------------------------------------
-
-
-def _lasting(observed: Observed) -> tuple[Observation, ...]:
-    """What other sessions can learn from: not where in its history this one was edited."""
-    lasting = tuple(one for one in observed.stability if not is_history(one.topic.removeprefix("stable/")))
-    return (*lasting, *observed.moves)
-
-
-def _seen(state: State, observed: Observed, pace: Sequence[Observation]) -> Beliefs:
-    """The session's own observations after this request; a gap is remembered longer than a change."""
-    seen = state.seen.after(observed.stability, priors().memory).after(pace, priors().pace_memory)
-    seen = seen.after(observed.moves)
-    return seen if observed.in_time is None else seen.after([went_on(state.last_turn)])
-
-
-def _going_on(state: State, turn: int, observed: Observed, pace: Sequence[Observation]) -> tuple[Observation, ...]:
-    """That this request was made, that the one before was followed by it, and what the gap between them showed."""
-    made = Observation(goes_on_topic(turn), 0.0, 1.0)
-    if observed.in_time is None:
-        return (made,)
-    return made, Observation(goes_on_topic(state.last_turn), 1.0, 0.0), *pace
-
-
-def _pace(observed: Observed, usage: Usage) -> tuple[Observation, ...]:
-    """What the gap before a request showed; a session's own gaps are the best guide to its next one."""
-    if observed.in_time is None:
-        return ()
-    if observed.in_time:
-        return (Observation(IN_TIME, 1.0),)
-    if usage.read is None:
-        return (Observation(IN_TIME, 0.0),)  # not reported is not zero: it says nothing of who shares
-    # Too late for its own entries. What is read all the same, another session has kept warm.
-    return Observation(IN_TIME, 0.0), Observation(SHARED, float(bool(usage.read)))
 
 
 def _lifetime(sent: Sent) -> float:

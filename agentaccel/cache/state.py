@@ -74,6 +74,9 @@ class State:
     """Seconds for which its entries live; the provider's default where it wrote none."""
     last_turn: int = 0
     """Replies that the last request held: the index under which it was expected to be followed."""
+    awaits: str = ""
+    """What the last reply asked for, and so what the pause after it is for: "user", "tool:NAME"; empty where it is not
+    known."""
     born: int = 0
     """Messages in the session's first request."""
 

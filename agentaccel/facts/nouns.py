@@ -81,6 +81,9 @@ class CacheFacts:
     rejected."""
     ttls: tuple[Ttl, ...]
     """Lifetimes, shortest first; the first is the default."""
+    ages: Literal["entries", "blocks"]
+    """What a lifetime belongs to: the entry, so that a marker behind keeps all before it for as long, or each block, by
+    the marker that it was written with."""
     read: float
     """Price of a token read from the cache, as a multiple of an uncached input token."""
     lookback: int
@@ -138,8 +141,13 @@ class Priors:
 
     goes_on_with_tools: tuple[float, ...]
     goes_on_without_tools: tuple[float, ...]
-    in_time: float
+    followed_after_tool: float
+    followed_after_answer: float
+    pause_ends: tuple[float, ...]
+    pause_weight: float
+    pause_kind_weight: float
     prefix_shared: float
+    prefix_shared_later: float
     prompt_repeated: float
     entry_alive: float
     same: float
@@ -153,3 +161,5 @@ class Priors:
     first_byte: float
     first_byte_per_1k: float
     whole_reply: float
+    keep_alive_margin: float
+    keep_alive_at: float

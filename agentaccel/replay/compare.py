@@ -11,7 +11,7 @@ from agentaccel.replay.oracle import best
 from agentaccel.replay.pace import Pace, placed
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.runs import Run, Step
-from agentaccel.replay.simulate import Simulated, accelerate, cost_of, simulate
+from agentaccel.replay.simulate import Allowed, Simulated, accelerate, cost_of, simulate
 from agentaccel.replay.source import Source
 from agentaccel.types import Usage
 
@@ -117,7 +117,7 @@ def _columns(runs: Sequence[Run], ttl: str, prices: Override | None) -> Iterator
     yield _column(AS_RECORDED, [(step, step.recorded) for step in steps], prices)
     for name, placement in PLACEMENTS.items():
         yield _column(name, _billed(steps, simulate(runs, placement)), prices)
-    yield _column(ACCELERATED, _billed(steps, accelerate(runs, ttl=ttl)), prices)
+    yield _column(ACCELERATED, _billed(steps, accelerate(runs, Allowed(ttl=ttl))), prices)
     found = best(steps)
     bound = None if found.exact else found.bound
     yield _column(BEST, list(zip(steps, found.usages, strict=True)), prices, bound)

@@ -13,9 +13,11 @@ in `oracle_bound`.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from agentaccel.cache.ledger import Mark
 from agentaccel.replay.oracle_bound import futures
@@ -80,6 +82,40 @@ def best(steps: Sequence[Step], *, ttls: Sequence[str] | None = None) -> Best:
     if any(map(_ambiguous, steps)):
         bound, exact = sum(step.total * step.prefix.facts.read for step in steps), False
     return _told(steps, requests, [plans[request.index] for request in requests], bound, exact)
+
+
+def least(steps: Sequence[Step]) -> float:
+    """What no plan for `steps` can do better than, requests of our own in the pauses included, as far as it makes them.
+
+    `steps` hold those requests too, each `optional`: see `pauses_kept`.
+    """
+    return futures(compiled(steps, None)).bound
+
+
+def pauses_kept(steps: Sequence[Step]) -> list[Step]:
+    """The steps of one conversation, with every request between them that could keep entries alive and pay.
+
+    One is sent just before entries expire, of whatever lifetime. More of them in a row than the dearest write outweighs
+    never pay.
+    """
+    made: list[Step] = []
+    for step, following in pairwise([*steps, None]):
+        if step is None or following is None:
+            break
+        facts = step.prefix.facts
+        most = math.ceil((max(ttl.write for ttl in facts.ttls) - facts.read) / facts.read) if facts.read else _MANY
+        times = {step.started + n * ttl.seconds * _JUST_BEFORE for ttl in facts.ttls for n in range(1, most + 1)}
+        made.append(step)
+        made += [
+            replace(step, started=at, visible=at, finished=at, marks=(), optional=True)
+            for at in sorted(times)
+            if at < following.started
+        ]
+    return [*made, *steps[-1:]]
+
+
+_JUST_BEFORE = 1 - 1e-6
+_MANY = 100
 
 
 def _ambiguous(step: Step) -> bool:

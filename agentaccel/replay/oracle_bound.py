@@ -23,6 +23,13 @@ r <= 1 <= w, and w rising with the lifetime.)
 The sender's own markers tighten it: what lies before one of them cannot stay uncached, what lies behind one of them
 cannot be written for longer, and what lies behind the last possible marker is never read.
 
+*Requests that may be left out*, which only keep what is held, are visits that need not be: one that is made finds the
+node held, pays r and re-arms, and writes nothing. The plan that makes them makes them for all its tokens at once, the
+node for itself, so the argument above holds for whichever the plan makes.
+
+*Where each block has a lifetime of its own* nothing behind the node helps it: it is held for as long as it was written
+for, from its last use. A plan's tokens are read only where that is so, hence the bound holds with less said.
+
 *While unreadable* the bound is generous, because the exact state would be a set of entries: either none of the
 requests that cannot read yet writes, or the first of them pays for writing and all of them re-arm.
 
@@ -44,12 +51,13 @@ NONE = -1
 class Visit:
     """One visit to a node with all that follow: what they cost at least, per token, by the state it is found in."""
 
-    __slots__ = ("after", "duty", "following", "now", "request", "rest", "writes")
+    __slots__ = ("after", "duty", "following", "now", "optional", "request", "rest", "writes")
 
     def __init__(self, request: Request, duty: Duty, following: Visit | None) -> None:
         self.request = request
         self.duty = duty
         self.following = following
+        self.optional = request.step.optional
         self.rest: int = following.rest + 1 if following is not None else 0
         """Visits after this one."""
         self.writes = tuple(ttl.write for ttl in request.facts.ttls)
@@ -67,10 +75,16 @@ class Visit:
         request, duty = self.request, self.duty
         if duty.closed:
             return 1.0 + gone(self.following)
+        if request.facts.ages == "blocks":
+            behind = NONE
         options: list[float] = []
         readable = at > NONE or (behind > NONE and not duty.parts)
+        if self.optional:
+            # Made only where it finds something: else it is left out.
+            return request.facts.read + self.after[at + 1][max(at, behind) + 1] if readable else gone(self.following)
         if readable:
-            longest = max((at, behind, *(duty.lives if duty.grows else ())))
+            grows = duty.grows and request.facts.ages == "entries"
+            longest = max((at, behind, *(duty.lives if grows else ())))
             options.append(request.facts.read + self.after[at + 1][longest + 1])
         elif duty.floor < 0:
             options.append(1.0 + self.after[0][behind + 1])
@@ -87,6 +101,8 @@ class Visit:
 
 def gone(visit: Visit | None) -> float:
     """The least cost from `visit` on if nothing is held by then."""
+    while visit is not None and visit.optional:
+        visit = visit.following
     return 0.0 if visit is None else visit.now[0][0]
 
 
@@ -110,15 +126,21 @@ _Until = tuple[int, float]
 
 def _found(visit: Visit | None, at: _Until, behind: _Until) -> float:
     """The least cost from `visit` on if these are held and readable."""
-    cost = 0.0
-    while visit is not None and visit.duty.closed:
-        cost += 1.0
+    cost, least = 0.0, float("inf")
+    while visit is not None and (visit.optional or visit.duty.closed):
+        if not visit.optional:
+            cost += 1.0
+        elif not visit.duty.closed:
+            least = min(least, cost + _now(visit, at, behind))
         visit = visit.following
-    if visit is None:
-        return cost
+    return min(least, cost if visit is None else cost + _now(visit, at, behind))
+
+
+def _now(visit: Visit, at: _Until, behind: _Until) -> float:
+    """The least cost from `visit` on if it finds these, as far as they are still held, and is made."""
     started = visit.request.started
     here = at[0] if started < at[1] else NONE
-    return cost + visit.now[here + 1][(behind[0] if started < behind[1] else NONE) + 1]
+    return visit.now[here + 1][(behind[0] if started < behind[1] else NONE) + 1]
 
 
 def _while_unreadable(visit: Visit | None, at: _Until, behind: _Until, ready: float, *, rearm: bool) -> float:
@@ -126,6 +148,9 @@ def _while_unreadable(visit: Visit | None, at: _Until, behind: _Until, ready: fl
     cost = 0.0
     while visit is not None and visit.request.started < ready:
         request, duty = visit.request, visit.duty
+        if visit.optional:
+            visit = visit.following
+            continue
         cost += visit.writes[duty.floor] if duty.floor >= 0 else 1.0
         if not duty.closed and (rearm or duty.floor >= 0):
             life = max((at[0], behind[0], *duty.lives))
@@ -177,9 +202,11 @@ def futures(requests: Sequence[Request]) -> Futures:
                 found[-1] = Stretch(visit, found[-1].first, place)
             else:
                 found.append(Stretch(visit, place, place))
-            weights.setdefault(node, []).append(request.tokens[place] - before)
+            if not visit.optional:
+                weights.setdefault(node, []).append(request.tokens[place] - before)
             before = request.tokens[place]
-        bound += request.step.total - before
+        if not request.step.optional:
+            bound += request.step.total - before
         stretches.append(found)
     reads = {node: visit.request.facts.read for node, visit in latest.items()}
     for node, visit in latest.items():

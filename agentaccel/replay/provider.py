@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from agentaccel.cache.ledger import Mark, bill
+from agentaccel.cache.ledger import Mark, bill, charge
 from agentaccel.cache.marks import reaching
 from agentaccel.facts import CacheFacts
 from agentaccel.replay.runs import Step
@@ -46,6 +46,8 @@ class Provider:
         if not valid:
             return Usage(input=step.total, read=0, write={})
         hashes = prefix.hashes
+        if facts.ages == "blocks":
+            return self._serve_blocks(step, valid)
         done = bill(prefix, valid, lambda i: self._live(hashes[i], now), step.tokens_at, facts.positions)
         for hash_ in hashes[: done.hit + 1]:
             held = self._entries.get(hash_)
@@ -56,6 +58,21 @@ class Provider:
             if step.tokens_at(mark.at) > read:
                 self._write(hashes[mark.at], mark.ttl, step)
         return _usage(done.expected, step.total)
+
+    def _serve_blocks(self, step: Step, marks: Sequence[Mark]) -> Usage:
+        """The same where every block has the lifetime that it was written with: what is read is the longest prefix of
+        blocks that are all held, wherever it ends.
+        """
+        prefix, facts, now = step.prefix, step.prefix.facts, step.started
+        hit = -1
+        while hit < marks[-1].at and self._live(prefix.hashes[hit + 1], now):
+            hit += 1
+            held = self._entries[prefix.hashes[hit]]
+            held.expires = max(held.expires, now + held.seconds)
+        for i in range(hit + 1, marks[-1].at + 1):
+            label = next(mark.ttl for mark in marks if mark.at >= i)
+            self._write(prefix.hashes[i], label, step)
+        return _usage(charge(facts, marks, step.tokens_at, hit=hit, total=step.total), step.total)
 
     def _live(self, hash_: bytes, now: float) -> bool:
         held = self._entries.get(hash_)

@@ -3,7 +3,8 @@
 Equal hashes are equal blocks behind equal prefixes, so which prefixes were the same is known exactly, and so are
 times and totals. Blocks become segments as follows: a segment ends where tools or instructions end, where a request
 ended, where the reply in it ended (by its number of tokens), and where two prompts part. So one message is one
-segment, and look-back limits are hardly modelled. The tokens behind the last full block belong to the last segment.
+segment, a text whatever it was, and look-back limits are hardly modelled. The tokens behind the last full block belong
+to the last segment.
 Hashes are local to a session: sharing between sessions cannot be seen. Sessions say no date: each begins when the one
 before has ended.
 """
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentaccel.cache.pauses import TOOL, USER
 from agentaccel.facts import Level
 from agentaccel.replay.pace import first_byte_of
 from agentaccel.replay.runs import Run, Step
@@ -55,15 +57,34 @@ def _steps(name: str, requests: Sequence[Json], session: Json, begin: float, rul
     for before, request in zip([None, *requests], requests, strict=False):
         blocks.see(request, before)
     step: Step | None = None
-    for request in requests:
+    for request, following in zip(requests, [*requests[1:], None], strict=True):
         model, facts = rules.of(str(request.get("model", "")))
         prefix, tokens = rendered(blocks.pieces(request), model, facts, step)
         started = begin + float(request["t"])
         first = started + float(request["ttft"]) if request.get("ttft") else None
         finished = started + float(request["api_time"]) if request.get("api_time") else None
         visible = first_byte_of(started, first, finished)
-        step = Step(prefix=prefix, tokens=tokens, started=started, visible=visible, finished=finished)
+        step = Step(
+            prefix=prefix,
+            tokens=tokens,
+            started=started,
+            visible=visible,
+            finished=finished,
+            awaits=_awaits(request, following),
+        )
         yield step
+
+
+def _awaits(request: Json, following: Json | None) -> str:
+    """What the reply asked for: as it said, or as the next request shows; empty where neither does."""
+    stop = str(request.get("stop") or "")
+    if stop or following is None:
+        return _AWAITS.get(stop, "")
+    return TOOL if "tool_result" in (following.get("input_types") or ()) else USER
+
+
+_AWAITS = {"tool_use": TOOL, "end_turn": USER}
+"""What a reply asks for, by why it stopped."""
 
 
 def _static(session: Json) -> tuple[tuple[Level, int], ...]:
@@ -81,8 +102,8 @@ class _Blocks:
     static: tuple[tuple[Level, int], ...]
     _cuts: set[int] = field(default_factory=set)
     """Blocks that a segment ends with."""
-    _roles: dict[int, tuple[str, str]] = field(default_factory=dict)
-    """Role and kind of every block."""
+    _roles: dict[int, str] = field(default_factory=dict)
+    """The role of every block."""
 
     def see(self, request: Json, before: Json | None) -> None:
         """Take in what `request` adds to the one before it."""
@@ -91,9 +112,8 @@ class _Blocks:
         replied = shared
         if before is not None and shared == len(before["hash_ids"]):
             replied = min(shared + int(before.get("out") or 0) // self.size, max(len(ids) - 1, shared))
-        kind = "tool_result" if "tool_result" in (request.get("input_types") or ()) else "text"
         for i in range(shared, len(ids)):
-            self._roles[ids[i]] = ("assistant", "text") if i < replied else ("user", kind)
+            self._roles[ids[i]] = "assistant" if i < replied else "user"
         ends = {shared, replied, len(ids), *(tokens // self.size for _, tokens in self.static)}
         self._cuts.update(ids[end - 1] for end in ends if 0 < end <= len(ids))
 
@@ -118,5 +138,4 @@ class _Blocks:
         identity = f"{self.name}/{last}".encode()
         if level != "messages":
             return Piece(level, "", tokens, identity)
-        role, kind = self._roles[last]
-        return Piece("messages", role, tokens, identity, kind)
+        return Piece("messages", self._roles[last], tokens, identity)

@@ -27,6 +27,10 @@ class Step:
     """The markers that it was sent with, ascending; empty where the source does not have them."""
     recorded: Usage | None = None
     """What the provider reported; None where the source does not say."""
+    optional: bool = False
+    """Whether it may be left out: a request of our own, which only keeps entries alive and of which nothing is new."""
+    awaits: str = ""
+    """What the reply asked for: "tool" or "user"; empty where the source does not say."""
 
     @property
     def total(self) -> int:

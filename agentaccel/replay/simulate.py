@@ -9,18 +9,19 @@ ended; and a run is a session from the start, so nothing is lost to requests tha
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from agentaccel.cache.beginnings import beginnings_of, begun
 from agentaccel.cache.beliefs import Beliefs, snapshot_of
 from agentaccel.cache.decide import decide
 from agentaccel.cache.ledger import Mark
-from agentaccel.cache.marks import marks_of
+from agentaccel.cache.marks import awaited, marks_of
 from agentaccel.cache.observe import Observed, observe
 from agentaccel.cache.sent import Sent
 from agentaccel.cache.settle import settle
 from agentaccel.cache.state import Head, State, head_of
+from agentaccel.cache.warm import Warming, kept, warming
 from agentaccel.facts import CacheFacts
 from agentaccel.replay.placements import Placement
 from agentaccel.replay.provider import Provider
@@ -36,6 +37,10 @@ class Simulated:
     """Per run, one for each step; each adds up to `step.total`, and `output` is not known."""
     marks: tuple[tuple[tuple[Mark, ...], ...], ...]
     """Per run and step, the markers as sent."""
+    kept: tuple[tuple[Usage, ...], ...] = ()
+    """Per run, the requests of our own that kept entries alive; empty where there were none to be."""
+    learned: Mapping[str, Beliefs] = field(default_factory=dict)
+    """What is believed of each workload in the end; empty for a fixed policy."""
 
 
 def simulate(runs: Sequence[Run], placement: Placement) -> Simulated:
@@ -48,28 +53,41 @@ def simulate(runs: Sequence[Run], placement: Placement) -> Simulated:
     return results.done()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """What agentaccel may do in a replay, and what it knows."""
+
+    ttl: str = "auto"
+    """The policy's choice of lifetime."""
+    keep_alive: bool = False
+    """Whether requests of its own may keep entries alive during pauses."""
+    ends_known: bool = False
+    """Whether it is told when a session has ended, as by leaving its context manager."""
+
+
 def accelerate(
     runs: Sequence[Run],
+    allowed: Allowed = Allowed(),
     *,
-    ttl: str = "auto",
     learned: Beliefs | None = None,
     planned: Callable[[int, int], bool] | None = None,
 ) -> Simulated:
     """Every request of `runs` as agentaccel would have sent it, on top of its own markers.
 
-    `ttl` is the policy's choice of lifetime, and `learned` what is believed of each workload at first. Where `planned`
-    is False of a run and its step, by their numbers, that request goes out as it is, and is only learned from.
+    `learned` is what is believed of each workload at first. Where `planned` is False of a run and its step, by their
+    numbers, that request goes out as it is, and is only learned from.
     """
     provider, results = Provider(), _Results(runs)
-    learning = _Learning(learned or Beliefs())
-    sessions = [_Session(run.workload) for run in runs]
+    learning = _Learning(learned or Beliefs(), provider, allowed)
+    sessions = [_Session(run) for run in runs]
     for run, number in in_order(runs):
         step = runs[run].steps[number]
-        learning.settle_until(step.started)
+        learning.advance(step.started)
         plans = planned is None or planned(run, number)
-        sent = sessions[run].send(step, provider, learning, ttl, plans=plans)
+        sent = sessions[run].send(step, provider, learning, plans=plans)
         results.put(run, number, sent.marks, sent.usage)
-    return results.done()
+    learning.advance(float("inf"))
+    return replace(results.done(), kept=tuple(tuple(one.kept) for one in sessions), learned=learning.learned)
 
 
 def in_order(runs: Sequence[Run]) -> Iterator[tuple[int, int]]:
@@ -104,17 +122,26 @@ def cost_of(usage: Usage, facts: CacheFacts) -> float:
 class _Session:
     """What the product has seen of one run. Mutable, as a live conversation is."""
 
-    workload: str
+    run: Run
     snapshot: Beliefs | None = None
     state: State = field(default_factory=State)
     head: Head | None = None
+    requests: int = 0
+    """Sent so far."""
+    kept: list[Usage] = field(default_factory=list)
+    """Requests of our own."""
 
-    def send(self, step: Step, provider: Provider, learning: _Learning, ttl: str, *, plans: bool) -> Sent:
-        prefix, now = step.prefix, step.started
+    def send(self, step: Step, provider: Provider, learning: _Learning, *, plans: bool) -> Sent:
+        prefix, now, allowed = step.prefix, step.started, learning.allowed
         if self.snapshot is None:
-            self.snapshot = snapshot_of(learning.beliefs(self.workload))
+            self.snapshot = snapshot_of(learning.beliefs(self.run.workload))
+        self.requests += 1
         observed = observe(self.state, self.head, prefix, now)
-        plan = decide(self.state, observed, prefix, self.snapshot, now=now, ttl=ttl) if plans else None
+        plan = (
+            decide(self.state, observed, prefix, self.snapshot, now=now, ttl=allowed.ttl, keeps=allowed.keep_alive)
+            if plans
+            else None
+        )
         ours = marks_of(prefix, plan.markers) if plan is not None else ()
         marks = tuple(sorted((*step.marks, *ours), key=lambda mark: mark.at))
         sent = Sent(
@@ -125,9 +152,20 @@ class _Session:
             visible=step.visible,
             usage=provider.serve(step, marks),
             ours=bool(ours),
+            awaits=step.awaits or _awaits(self.run.steps, self.requests),
         )
-        learning.wait(_Going(self, sent, observed, self.head), step.finished or step.visible)
+        learning.wait(_Going(self, sent, observed, self.head, step), step.finished or step.visible)
         return sent
+
+    @property
+    def over(self) -> bool:
+        """Whether its last request has been sent."""
+        return self.requests == len(self.run.steps)
+
+
+def _awaits(steps: Sequence[Step], number: int) -> str:
+    """What the reply before step `number` asked for, as that step shows; empty behind the last one."""
+    return awaited(steps[number].prefix.prompt) if number < len(steps) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,29 +177,48 @@ class _Going:
     observed: Observed
     head: Head | None
     """The prompt before it, when it was sent."""
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class _Keeping:
+    """A request of our own that is due unless the session goes on first."""
+
+    going: _Going
+    warming: Warming
+    requests: int
+    """As many as the session had sent when the pause began."""
+    count: int
+    """Those of our own that were sent in this pause."""
 
 
 @dataclass(slots=True)
 class _Learning:
-    """What the trace store would hold: beliefs by workload, when sessions began as others did; and open requests."""
+    """What the trace store would hold: beliefs by workload, when sessions began as others did; and what is to come."""
 
     first: Beliefs
-    _beliefs: dict[str, Beliefs] = field(default_factory=dict)
+    provider: Provider
+    allowed: Allowed
+    learned: dict[str, Beliefs] = field(default_factory=dict)
     _last_used: dict[bytes, float] = field(default_factory=dict)
-    _open: list[tuple[float, int, _Going]] = field(default_factory=list)
+    _events: list[tuple[float, int, _Going | _Keeping]] = field(default_factory=list)
     _count: int = 0
 
     def beliefs(self, workload: str) -> Beliefs:
-        return self._beliefs.get(workload, self.first)
+        return self.learned.get(workload, self.first)
 
-    def wait(self, going: _Going, until: float) -> None:
+    def wait(self, event: _Going | _Keeping, until: float) -> None:
         self._count += 1
-        heapq.heappush(self._open, (until, self._count, going))
+        heapq.heappush(self._events, (until, self._count, event))
 
-    def settle_until(self, now: float) -> None:
-        """Settle every request whose reply had ended by `now`."""
-        while self._open and self._open[0][0] <= now:
-            self._settle(heapq.heappop(self._open)[2])
+    def advance(self, now: float) -> None:
+        """Let happen all that does until `now`: replies that end are settled, and entries kept that are to be."""
+        while self._events and self._events[0][0] <= now:
+            at, _, event = heapq.heappop(self._events)
+            if isinstance(event, _Going):
+                self._settle(event)
+            else:
+                self._keep(event, at)
 
     def _settle(self, going: _Going) -> None:
         session, sent = going.session, going.sent
@@ -172,8 +229,30 @@ class _Learning:
         seen = list(settled.learned)
         if settled.state.turns == 1:
             seen += begun(beginnings, self._last_used.get, started=sent.started, facts=sent.prefix.facts)
-        self._beliefs[session.workload] = self.beliefs(session.workload).learned(seen)
+        workload = session.run.workload
+        self.learned[workload] = self.beliefs(workload).learned(seen)
         self._last_used.update(dict.fromkeys(beginnings.values(), sent.visible))
+        if self.allowed.keep_alive and session.snapshot is not None:
+            warm = warming(session.state, sent.prefix, session.snapshot.joined(session.state.seen))
+            if warm is not None:
+                self._schedule(_Keeping(going, warm, session.requests, 0), sent.started)
+
+    def _schedule(self, keeping: _Keeping, last_used: float) -> None:
+        due = keeping.warming.due(last_used, keeping.count)
+        if due is not None:
+            self.wait(keeping, due)
+
+    def _keep(self, keeping: _Keeping, now: float) -> None:
+        """Send it, unless the session has gone on, or is known to be over."""
+        session, going, warm = keeping.going.session, keeping.going, keeping.warming
+        if session.requests != keeping.requests or (session.over and self.allowed.ends_known):
+            return
+        step = replace(going.step, started=now, visible=now)
+        usage = self.provider.serve(step, going.sent.marks)
+        session.kept.append(usage)
+        session.state = kept(session.state, going.sent.prefix, warm, now=now, read=bool(usage.read))
+        if usage.read:
+            self._schedule(keeping.__class__(going, warm, keeping.requests, keeping.count + 1), now)
 
 
 @dataclass(slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from agentaccel.errors import ConfigError, UnknownModel
 from agentaccel.facts import CacheFacts, cache_facts, platforms
@@ -26,6 +27,8 @@ class Rules:
     """For recorded models that the facts do not know."""
     platform: str | None = None
     """For every request; None keeps the recorded one where the facts know it, and is else the vendor's own."""
+    ages: Literal["entries", "blocks"] | None = None
+    """What a lifetime belongs to, as in `CacheFacts`; None for what the facts say."""
     replaced: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often it was asked, by recorded model and the one that stands in for it, where they differ."""
     others: Counter[str] = field(default_factory=Counter)
@@ -60,7 +63,7 @@ class Rules:
         for name in (self.model or recorded, self.default):
             facts = cache_facts(name, platform=self.platform or known)
             if facts is not None:
-                return name, facts
+                return name, facts if self.ages is None else replace(facts, ages=self.ages)
         raise UnknownModel(recorded)  # the default was checked at construction
 
 

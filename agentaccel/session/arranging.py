@@ -183,7 +183,7 @@ def _moved(listing: _Listing, facts: CacheFacts, knowing: Knowing, memory: Memor
 
 
 def _goes_on(prompt: Prompt, beliefs: Beliefs) -> float:
-    return beliefs.goes_on(turn_of(prompt), tools=prompt.starts[1] > 0)
+    return beliefs.followed(turn_of(prompt), tools=prompt.starts[1] > 0)
 
 
 def _pinned(segment: int, prompt: Prompt, pinned: Sequence[str]) -> bool:

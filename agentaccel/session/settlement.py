@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from agentaccel.cache.beginnings import beginnings_of, begun
-from agentaccel.cache.beliefs import IN_TIME, Beliefs, Observation, goes_on_topic
+from agentaccel.cache.beliefs import Beliefs, Observation, goes_on_topic
 from agentaccel.cache.ledger import Entry
 from agentaccel.cache.marks import marks_of, written_marks
 from agentaccel.cache.observe import Observed
+from agentaccel.cache.pauses import TOOL, USER
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.sent import Sent
 from agentaccel.cache.settle import Settled, settle
@@ -133,6 +134,7 @@ class Settlement:
                 visible=going.started + (heard - ended.started),
                 usage=ended.usage,
                 ours=on and bool(going.plan.markers or going.plan.without or written),
+                awaits=f"{TOOL}:{ended.calls[0].name}" if ended.calls else USER,
             ),
             going.observed,
         )
@@ -236,7 +238,7 @@ def _follow(going: Going) -> tuple[Observation, ...]:
     if not state.turns or observed is None or observed.in_time is None:
         return ()
     going.conversation.state = replace(state, last_started=None)
-    return Observation(goes_on_topic(state.last_turn), 1.0, 0.0), Observation(IN_TIME, float(observed.in_time))
+    return Observation(goes_on_topic(state.last_turn), 1.0, 0.0), *observed.pause
 
 
 def _bounded(learned: Sequence[Observation], snapshot: Beliefs) -> tuple[Observation, ...]:

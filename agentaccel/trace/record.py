@@ -154,6 +154,7 @@ def dump_state(state: State) -> str:
             "last_visible": state.last_visible,
             "last_lifetime": state.last_lifetime,
             "last_turn": state.last_turn,
+            "awaits": state.awaits,
             "born": state.born,
         }
     )
@@ -178,6 +179,7 @@ def load_state(data: bytes | str) -> State:
         last_visible=raw["last_visible"],
         last_lifetime=raw["last_lifetime"],
         last_turn=raw["last_turn"],
+        awaits=raw.get("awaits", ""),
         born=raw["born"],
     )
 

@@ -39,14 +39,30 @@ def chat(driver: Driver, turns: int, *, gap: float = 5.0, replies: int = 1, seed
 
 def test_a_chat_with_long_pauses_stops_being_written_within_a_few_turns(driver: Driver) -> None:
     """A session's own pauses are the best guide to its next one."""
-    assert chat(driver, 30, gap=600) < 1.05
+    assert chat(driver, 30, gap=4000) < 1.12
     assert driver.marks == []
+
+
+@pytest.mark.parametrize("gap", [310, 600, 3000])
+def test_a_chat_with_pauses_beyond_five_minutes_is_written_for_an_hour(driver: Driver, gap: float) -> None:
+    """The longer lifetime costs twice the input price to write, and reads ever after."""
+    costs = [chat(driver, 12, gap=gap, seed=number) for number in range(3)]
+    assert costs[0] < 0.7
+    assert max(costs[1:]) < 0.27
+
+
+def test_a_chat_with_short_pauses_is_not_written_for_an_hour(driver: Driver) -> None:
+    """Once that many pauses were short, the longer lifetime is a premium for nothing."""
+    for number in range(3):
+        chat(driver, 12, gap=5, seed=number)
+    turns = [turn for turn in driver.records if turn.usage.write]
+    assert sum((turn.usage.write or {}).get("1h", 0) for turn in turns) == 0
 
 
 def test_a_workload_of_chats_with_long_pauses_is_known_from_the_second_on(driver: Driver) -> None:
     """And what it taught lasts."""
-    costs = [chat(driver, 12, gap=600, seed=number) for number in range(4)]
-    assert costs[0] < 1.2
+    costs = [chat(driver, 12, gap=4000, seed=number) for number in range(4)]
+    assert costs[0] < 1.25
     assert max(costs[1:]) < 1.02
 
 
@@ -96,7 +112,7 @@ def test_a_provider_that_reports_no_cache_fields_teaches_nothing_about_sharing(d
             begun.handle(Finished(driver.clock.monotonic()))
         seen = session.conversation.state.seen.counts
     assert "shared" not in seen
-    assert seen["in_time"][0] == 0.0
+    assert seen["pause/any/300"][0] == 0.0
 
 
 def fan_out(driver: Driver, request: Json, width: int) -> list[Usage]:

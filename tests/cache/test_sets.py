@@ -12,8 +12,9 @@ from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.ledger import Entry, Ledger
 from agentaccel.cache.plan import _candidates, plan
 from agentaccel.cache.prefix import prefixes
+from agentaccel.cache.scene import View, reaches_minimum, scene_of
 from agentaccel.cache.state import State
-from agentaccel.cache.weigh import View, expected_cost, reaches_minimum, scene_of
+from agentaccel.cache.weigh import expected_cost
 from agentaccel.facts import cache_facts
 from agentaccel.providers.anthropic import decode
 from tests.driver import Driver, Json, assistant, body, prose, user
@@ -38,7 +39,7 @@ def request_of(chance: random.Random) -> Json:
 
 def beliefs_of(chance: random.Random) -> Beliefs:
     counts: dict[str, tuple[float, float]] = {}
-    for topic in ("goes_on/0", "goes_on/1", "goes_on/2", "in_time", "shared", "repeated"):
+    for topic in ("goes_on/0", "goes_on/1", "goes_on/2", "pause/any/300", "shared", "repeated"):
         n = chance.randint(0, 40)
         counts[topic] = (float(chance.randint(0, n)), float(n))
     for place in chance.sample(["tools", "system[0]", "system[1]", "messages[0].content[0]", "any"], 2):
@@ -58,7 +59,7 @@ def test_no_set_of_candidates_is_cheaper_than_the_one_that_is_chosen(block: int)
         ledger = Ledger({prefix.hashes[i]: Entry("5m", 300.0, 0.0, at=i) for i in held})
         view = View(state=State(ledger=ledger, turns=1), beliefs=beliefs_of(chance), now=100.0)
         chosen, scene = plan(prefix, view), scene_of(prefix, view)
-        candidates = [one for one in _candidates(scene) if reaches_minimum(scene.scale, FACTS, one.at)]
+        candidates = [one for one in _candidates(scene, scene.ttl) if reaches_minimum(scene.scale, FACTS, one.at)]
         bare = expected_cost(scene, ())
         costs = (expected_cost(scene, some) for n in range(5) for some in combinations(candidates, n))
         least = min(costs, default=bare)

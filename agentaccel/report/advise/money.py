@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from agentaccel.cache.price import Override, PriceCard, input_cost, price_card
 from agentaccel.replay.placements import as_recorded
-from agentaccel.replay.simulate import accelerate, cost_of, simulate
+from agentaccel.replay.simulate import Allowed, accelerate, cost_of, simulate
 from agentaccel.report.advise.nouns import Request, Talk, Talks, Unit
 from agentaccel.types import Usage
 
@@ -69,7 +69,7 @@ def replayed(talks: Talks, prices: Prices, *, planned: str = "") -> list[float]:
     runs = [talk.run for talk in talks]
     if planned:
         usages = accelerate(
-            runs, ttl=planned, planned=lambda run, number: talks[run].requests[number].own is not None
+            runs, Allowed(ttl=planned), planned=lambda run, number: talks[run].requests[number].own is not None
         ).usages
     else:
         usages = simulate(runs, as_recorded).usages

@@ -1,0 +1,99 @@
+"""How long a session pauses between two requests, and what it is worth that an entry outlives the pause.
+
+A pause runs from the start of a request to the start of the next one, as lifetimes do. What is learned of it are odds:
+of the pauses that lasted until a step of time began, how many ended in it. A pause that never ends, because the session
+does, then teaches nothing wrong: whether a request is followed at all is counted apart (`Beliefs.followed`). This is
+the life-table estimate of survival analysis (Kaplan and Meier, 1958), with a stated prior for each step.
+
+>>> unseen = pauses(Beliefs(), ANY)
+>>> round(unseen.longer(300), 3), round(unseen.longer(3600), 4)
+(0.02, 0.002)
+>>> slow = Beliefs().after([one for _ in range(9) for one in pause_seen(ANY, 400)])
+>>> round(pauses(slow, ANY).longer(300), 2), round(pauses(slow, ANY).longer(3600), 4)
+(0.91, 0.0048)
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import NamedTuple
+
+from agentaccel.cache.beliefs import Beliefs, Observation
+from agentaccel.facts import priors
+
+ANY, TOOL, USER = "any", "tool", "user"
+"""What a pause was for: a tool that ran, a person who wrote, either; `tool:NAME` is one tool."""
+
+EDGES = (60, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400)
+"""Seconds at which the steps end, exclusive. The lifetimes of entries are among them."""
+
+_PREFIX = "pause/"
+_PLAIN = {kind: tuple(f"{_PREFIX}{kind}/{edge}" for edge in EDGES) for kind in (ANY, TOOL, USER)}
+
+
+def _topics(kind: str) -> tuple[str, ...]:
+    return _PLAIN.get(kind) or tuple(f"{_PREFIX}{kind}/{edge}" for edge in EDGES)
+
+
+def kinds_of(kind: str) -> tuple[str, ...]:
+    """`kind` and what it is one of, the widest first.
+
+    >>> kinds_of("tool:search"), kinds_of("any")
+    (('any', 'tool', 'tool:search'), ('any',))
+    """
+    group = kind.partition(":")[0]
+    return tuple(dict.fromkeys((ANY, group, kind)))
+
+
+def pause_seen(kind: str, seconds: float) -> list[Observation]:
+    """What a pause of `seconds` shows: it outlasted every step before the one in which it ended."""
+    ended = bisect_right(EDGES, seconds)
+    return [
+        Observation(topic, float(step == ended))
+        for one in kinds_of(kind)
+        for step, topic in enumerate(_topics(one)[: ended + 1])
+    ]
+
+
+class Pauses(NamedTuple):
+    """How likely a pause is to last, given that another request comes at all."""
+
+    left: tuple[float, ...]
+    """The probability that it is longer than each of `EDGES`."""
+
+    def longer(self, seconds: float) -> float:
+        """The probability that it is longer than `seconds`; between two edges as if each moment had the same odds."""
+        i = bisect_left(EDGES, seconds)
+        if i == len(EDGES):
+            return self.left[-1] * EDGES[-1] / seconds
+        if EDGES[i] == seconds:
+            return self.left[i]
+        begin, before = (EDGES[i - 1], self.left[i - 1]) if i else (0, 1.0)
+        share = (seconds - begin) / (EDGES[i] - begin)
+        return before * (self.left[i] / before) ** share if before else 0.0
+
+
+def pauses(beliefs: Beliefs, kind: str) -> Pauses:
+    """What is believed of pauses of `kind`: what was seen of them, and of all pauses where little was."""
+    stated, counts = priors(), beliefs.counts
+    kinds = [_topics(one) for one in kinds_of(kind)]
+    left, share = list[float](), 1.0
+    for step, odds in enumerate(stated.pause_ends):
+        weight = stated.pause_weight
+        for topics in kinds:
+            seen = counts.get(topics[step])
+            if seen is not None:
+                odds = (odds * weight + seen[0]) / (weight + seen[1])
+            weight = stated.pause_kind_weight
+        share *= 1.0 - odds
+        left.append(share)
+    return Pauses(tuple(left))
+
+
+def has_ended_after(beliefs: Beliefs, seconds: float) -> bool:
+    """Whether a pause longer than `seconds` has been seen to end: without one nobody knows that any does."""
+    return any(
+        beliefs.counts.get(topic, (0.0,))[0] > 0
+        for topic, edge in zip(_PLAIN[ANY], EDGES, strict=True)
+        if edge > seconds
+    )

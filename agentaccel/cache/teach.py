@@ -1,0 +1,97 @@
+"""What one answered request teaches: its own session at once, and the workload for those that come after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from agentaccel.cache.beliefs import (
+    ALIVE,
+    SHARED,
+    Beliefs,
+    Observation,
+    after_topic,
+    goes_on_topic,
+    is_history,
+    went_on,
+)
+from agentaccel.cache.ledger import Bill
+from agentaccel.cache.marks import turn_of
+from agentaccel.cache.observe import Observed
+from agentaccel.cache.prefix import Prefixes
+from agentaccel.cache.sent import Sent
+from agentaccel.cache.state import State
+from agentaccel.facts import priors
+from agentaccel.types import Usage
+
+
+class Taught(NamedTuple):
+    """What is known more."""
+
+    seen: Beliefs
+    """The session's own observations after this request."""
+    lasting: tuple[Observation, ...]
+    """What the workload's statistics gain by it."""
+
+
+def teach(state: State, sent: Sent, observed: Observed, predicted: Bill) -> Taught:
+    """What the reply to `sent` teaches a session in `state`; `predicted` is the bill that was expected."""
+    usage = sent.usage
+    size, pace, alive = _size(sent.prefix, usage), _pace(observed, usage), _alive(predicted, usage)
+    return Taught(
+        _seen(state, observed, pace).after([*size, *alive]),
+        (*_lasting(observed), *size, *alive, *_going_on(state, sent, observed, pace), *_after(state, sent, observed)),
+    )
+
+
+def _size(prefix: Prefixes, usage: Usage) -> tuple[Observation, ...]:
+    if not usage.input:
+        return ()
+    return (Observation(f"bytes/{prefix.prompt.model}", float(prefix.size), float(usage.input)),)
+
+
+def _lasting(observed: Observed) -> tuple[Observation, ...]:
+    """What other sessions can learn from: not where in its history this one was edited."""
+    lasting = tuple(one for one in observed.stability if not is_history(one.topic.removeprefix("stable/")))
+    return (*lasting, *observed.moves)
+
+
+def _seen(state: State, observed: Observed, pace: Sequence[Observation]) -> Beliefs:
+    """The session's own observations after this request; a gap is remembered longer than a change."""
+    seen = state.seen.after(observed.stability, priors().memory).after(pace, priors().pace_memory)
+    seen = seen.after(observed.moves)
+    return seen if observed.in_time is None else seen.after([went_on(state.last_turn)])
+
+
+def _going_on(state: State, sent: Sent, observed: Observed, pace: Sequence[Observation]) -> tuple[Observation, ...]:
+    """That this request was made, that the one before was followed by it, and what the gap between them showed."""
+    made = Observation(goes_on_topic(turn_of(sent.prefix.prompt)), 0.0, 1.0)
+    if observed.in_time is None:
+        return (made,)
+    return made, Observation(goes_on_topic(state.last_turn), 1.0, 0.0), *pace
+
+
+def _after(state: State, sent: Sent, observed: Observed) -> Iterator[Observation]:
+    """That this reply came, and that the one before was followed, by what they asked for."""
+    if sent.awaits:
+        yield Observation(after_topic(sent.awaits), 0.0, 1.0)
+    if state.awaits and observed.in_time is not None:
+        yield Observation(after_topic(state.awaits), 1.0, 0.0)
+
+
+def _alive(predicted: Bill, usage: Usage) -> tuple[Observation, ...]:
+    """Whether what was expected to be read was, but for what an estimate may be out by."""
+    if predicted.hit < 0 or usage.read is None:
+        return ()
+    return (Observation(ALIVE, float(usage.read >= _NEARLY * predicted.expected.read)),)
+
+
+_NEARLY = 0.9
+
+
+def _pace(observed: Observed, usage: Usage) -> tuple[Observation, ...]:
+    """What the gap before a request showed; a session's own gaps are the best guide to its next one."""
+    if observed.in_time is not False or usage.read is None:
+        return observed.pause  # not reported is not zero: it says nothing of who shares
+    # Too late for its own entries. What is read all the same, another session has kept warm.
+    return *observed.pause, Observation(SHARED, float(bool(usage.read)))
