@@ -30,6 +30,8 @@ class Form:
     """Text and tool call pairs per turn in place of the step's own calls; 0 leaves the step as it is."""
     pause_before: int = -1
     """The turn before which the user is away for seven minutes; -1 for never."""
+    earlier: int = 0
+    """Sessions just like it on the days before, which are not counted: agentaccel learns from them."""
 
 
 def _plain_system(turn: int, now: float) -> str:
@@ -57,8 +59,8 @@ FORMS: tuple[Form, ...] = (
         name="30 pairs a turn", what="text and tool_use interleaved", system=_plain_system, tools=_plain_tools, pairs=30
     ),
     Form(
-        name="7-minute pause", what="one pause beyond the lifetime", system=_plain_system, tools=_plain_tools,
-        pause_before=6,
+        name="7-minute pause", what="as in the session the day before", system=_plain_system, tools=_plain_tools,
+        pause_before=6, earlier=1,
     ),
 )  # fmt: skip
 

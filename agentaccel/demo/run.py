@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentaccel.accel import Accel
 from agentaccel.cache.price import PriceCard, input_cost, price_card
@@ -30,6 +30,7 @@ CONSENT = CachePolicy(move_volatile=True, freeze_tools=True)
 """What the desk's owner allows agentaccel to do."""
 BEGINNING = datetime(2026, 11, 21, 9, tzinfo=UTC).timestamp()
 """When the desk opens, in the emulator's time: the same in every run."""
+_DAY = 86_400.0
 QUERY = 0.15
 """Seconds of the emulator's time that a tool takes."""
 
@@ -45,6 +46,8 @@ class Run:
     """USD paid for writing the first two prompts beyond their uncached price."""
     transcript: str
     """What was said and done, to show that every column does the same."""
+    earlier: tuple[Usage, ...] = ()
+    """What the sessions of the days before used, which are no part of the cost."""
     consents: tuple[str, ...] = ()
     """Consents of the policy that were used."""
 
@@ -95,17 +98,22 @@ def run_demo(
         runs = {}
         for column in COLUMNS:
             progress(f"{form.name}, {column}")
-            runs[column] = _run(vendor, form, column, Policy(strict=True, cache=cache, store=StorePolicy(path=store)))
+            policy = Policy(strict=True, cache=cache, store=StorePolicy(path=store))
+            days = [_run(vendor, form, column, policy, day) for day in range(form.earlier + 1)]
+            runs[column] = replace(days[-1], earlier=tuple(run.usage for run in days[:-1]))
         results.append(FormResult(form=form, vendor=vendor, runs=runs))
     return results
 
 
-def _run(vendor: Vendor, form: Form, column: str, policy: Policy) -> Run:
+def _run(vendor: Vendor, form: Form, column: str, policy: Policy, day: int) -> Run:
     with (
-        serve(script=scripted(form), clock=ManualClock(now=BEGINNING)) as server,
+        serve(script=scripted(form), clock=ManualClock(now=BEGINNING + day * _DAY)) as server,
         vendor.client(server.url) as client,
         closing(open_desk()) as desk,
-        _wrapped(vendor, client, slow(desk_tools(desk), server.clock), column, policy, server, form) as (caller, tools),
+        _wrapped(client, slow(desk_tools(desk), server.clock), server, _Place(vendor, form, column, day), policy) as (
+            caller,
+            tools,
+        ),
     ):
         usages, transcript = _loop(vendor, caller, tools, form, server, vendor.without.get(column, {}))
         total = server.counters.total
@@ -127,15 +135,18 @@ def _run(vendor: Vendor, form: Form, column: str, policy: Policy) -> Run:
     )
 
 
-def _session(form: Form) -> str:
-    return f"demo: {form.name}"
+def _session(form: Form, day: int) -> str:
+    before = form.earlier - day
+    return f"demo: {form.name}" + (f", {before} day before" if before else "")
 
 
 def _consents(store: Path | str | None, form: Form) -> tuple[str, ...]:
     """The consents that any turn of the form says it used."""
     assert store is not None  # the demo names its store
     with open_reader(Path(store)) as reader:
-        used = {name for turn in reader.turns() if turn.session == _session(form) for name in turn.consents}
+        used = {
+            name for turn in reader.turns() if turn.session == _session(form, form.earlier) for name in turn.consents
+        }
     return tuple(sorted(used))
 
 
@@ -157,26 +168,29 @@ def _premium(card: PriceCard, usage: Usage) -> float:
     return sum((card.write[label] - card.input) * count for label, count in (usage.write or {}).items())
 
 
+class _Place(NamedTuple):
+    """Which run of the demo it is."""
+
+    vendor: Vendor
+    form: Form
+    column: str
+    day: int
+
+
 @contextmanager
 def _wrapped(
-    vendor: Vendor,
-    client: Any,
-    tools: dict[str, Callable[..., str]],
-    column: str,
-    policy: Policy,
-    server: RunningServer,
-    form: Form,
+    client: Any, tools: dict[str, Callable[..., str]], server: RunningServer, place: _Place, policy: Policy
 ) -> Iterator[tuple[Any, dict[str, Callable[..., str]]]]:
     """The client and the tools of a column: wrapped and in a session for ours, bare for the others."""
-    if column != OURS:
+    if place.column != OURS:
         yield client, tools
         return
     with (
         # The user's own settings and store are not for invented conversations.
         Accel(policy, clock=server.clock, environ={}) as accel,
-        accel.session(_session(form), agent=f"support desk, {form.name}"),
+        accel.session(_session(place.form, place.day), agent=f"support desk, {place.form.name}"),
     ):
-        yield accel.wrap(client, platform=vendor.platform), accel.tools(tools)
+        yield accel.wrap(client, platform=place.vendor.platform), accel.tools(tools)
 
 
 def _loop(

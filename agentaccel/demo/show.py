@@ -8,6 +8,7 @@ from typing import Any
 
 from agentaccel.demo.forms import TURNS
 from agentaccel.demo.run import COLUMNS, OURS, FormResult, Run
+from agentaccel.types import Usage
 
 
 def hit_rate(run: Run) -> float:
@@ -30,11 +31,9 @@ def as_json(results: Sequence[FormResult], store: Path) -> dict[str, Any]:
                     column: {
                         "cost": run.cost,
                         "hit_rate": hit_rate(run),
-                        "input": run.usage.input,
-                        "read": run.usage.read,
-                        "write": run.usage.written,
-                        "uncached": run.usage.uncached,
+                        **_tokens(run.usage),
                         "first_two_premium": run.first_two_premium,
+                        "earlier": [_tokens(usage) for usage in run.earlier],
                     }
                     for column, run in result.runs.items()
                 },
@@ -45,6 +44,10 @@ def as_json(results: Sequence[FormResult], store: Path) -> dict[str, Any]:
         ],
         "ok": not any(result.complaints for result in results),
     }
+
+
+def _tokens(usage: Usage) -> dict[str, int | None]:
+    return {"input": usage.input, "read": usage.read, "write": usage.written, "uncached": usage.uncached}
 
 
 def render(results: Sequence[FormResult], store: Path, *, width: int | None = None, color: bool | None = None) -> str:
