@@ -392,3 +392,25 @@ def test_the_callers_request_is_never_touched(tmp_path: Path) -> None:
     one.ask(made)
     assert json.dumps(made) == before
     assert one.sent["tools"][0]["description"] == made["tools"][0]["description"]
+
+
+def test_a_consent_that_is_used_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Contract line 1: what needs consent is logged once, and not at all where it was not used."""
+    caplog.set_level("INFO", logger="agentaccel")
+    one = driver(tmp_path)
+    talk(one, 2, lambda turn, now: "\n".join(RULES))
+    assert "moving text" not in caplog.text
+    talk(one, 3, clocked)
+    assert caplog.text.count("moving text that keeps changing to the end of prompts, as the policy allows") == 1
+
+
+def test_where_no_session_goes_on_and_none_begins_alike_nothing_is_moved(tmp_path: Path) -> None:
+    """A move on a first request saves nothing where nobody reads what stays: the workload has shown it."""
+    one = driver(tmp_path)
+    for number in range(30):
+        with one.accel.session(f"s{number}", agent="one question"):
+            system = "\n".join([prose(700, number * 13), f"It is {stamp(one.clock.now)} UTC.", f"Case {number}."])
+            one.ask(body(user(prose(30, number)), system=f"{number}\n{system}"))
+    moved = [bool(record.consents) for record in one.records]
+    assert moved[0]
+    assert not any(moved[20:])
