@@ -196,8 +196,8 @@ class Accel:
 
 
 def apply(request: Request, plan: CachePlan) -> Request:
-    """`request` with what `plan` adds; the very same object where it adds nothing."""
-    return dialect(plan.wire).encode(request, plan)
+    """`request` with what `plan` adds, and with what it moves; the very same object where it does nothing."""
+    return dialect(plan.wire).encode(request if plan.arranged is None else plan.arranged, plan)
 
 
 def _log_as_asked() -> None:

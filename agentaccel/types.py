@@ -140,6 +140,8 @@ class CachePlan:
     """Why these, and why not more; one sentence each."""
     consents: tuple[str, ...] = ()
     """Consents of the policy that were used to change content: "move_volatile", "freeze_tools"."""
+    arranged: Request | None = field(default=None, repr=False, compare=False)
+    """The request with what the consents have moved, in which the markers stand; None where it is as it was written."""
     expected: Expected | None = None
     """The expected bill of this request with the plan; None without facts."""
     expected_cost: float | None = None
@@ -149,7 +151,7 @@ class CachePlan:
 
     @property
     def empty(self) -> bool:
-        return not self.markers and not self.options and not self.without
+        return not self.markers and not self.options and not self.without and self.arranged is None
 
 
 # --- usage ----------------------------------------------------------------------------------------------------------

@@ -199,9 +199,7 @@ class Composer:
         hinted = Hints()
         if facts is not None and observed is not None:
             hinted = hints(Seen(request, prompt, facts, observed, conversation.print, now), self.policy.cache)
-        first = (*(arranged.reasons if arranged is not None else ()), *hinted.reasons)
-        if first:
-            chosen = replace(chosen, reasons=(*first, *chosen.reasons), consents=arranged.consents if arranged else ())
+        chosen = _said(chosen, arranged, hinted)
         return Going(
             conversation=conversation,
             request=request,
@@ -290,3 +288,13 @@ class Composer:
         if what not in self._said:
             self._said.add(what)
             log.log(level, "agentaccel: %s", message)
+
+
+def _said(chosen: CachePlan, arranged: Arranged | None, hinted: Hints) -> CachePlan:
+    """The plan with what was arranged before it, and with what else could be."""
+    if hinted.reasons:
+        chosen = replace(chosen, reasons=(*hinted.reasons, *chosen.reasons))
+    if arranged is None or not arranged.consents:
+        return chosen
+    reasons = (*arranged.reasons, *chosen.reasons)
+    return replace(chosen, reasons=reasons, consents=arranged.consents, arranged=arranged.request)

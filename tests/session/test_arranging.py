@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentaccel import CachePolicy, ManualClock, Policy, Usage
+from agentaccel import CachePolicy, ManualClock, Policy, Usage, apply
 from tests.driver import Driver, Json, assistant, body, prose, tool, user
 
 CONSENT = Policy(strict=True, cache=CachePolicy(move_volatile=True))
@@ -392,6 +392,21 @@ def test_the_callers_request_is_never_touched(tmp_path: Path) -> None:
     one.ask(made)
     assert json.dumps(made) == before
     assert one.sent["tools"][0]["description"] == made["tools"][0]["description"]
+
+
+def test_a_plan_that_is_applied_by_hand_is_what_a_turn_sends(tmp_path: Path) -> None:
+    """For people with their own HTTP: the markers of such a plan stand in the request that it has arranged."""
+    one = driver(tmp_path)
+    talk(one, 2, clocked)
+    made = body(user(prose(40)), system=clocked(3, one.clock.now))
+    plan = one.accel.plan(made)
+    assert plan.consents == ("move_volatile",)
+    assert not plan.empty
+    sent = apply(made, plan)
+    assert one.post(dict(sent))[0] == 200
+    assert REFERENCE in texts(dict(sent))
+    one.ask(made, gap=0.0)
+    assert one.sent == sent
 
 
 def test_a_consent_that_is_used_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
