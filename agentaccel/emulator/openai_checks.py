@@ -226,6 +226,26 @@ def retention(request: Candidate) -> Problem | None:
     return wrong_value("prompt_cache_retention", value, allowed)
 
 
+def allowed_tools(request: Candidate) -> Problem | None:
+    """A choice among some of the tools names tools of the request (texts invented)."""
+    choice = request.body.get("tool_choice")
+    if not isinstance(choice, Mapping) or choice.get("type") != "allowed_tools":
+        return None
+    said = choice.get("allowed_tools") if request.wire == "chat" else choice
+    if not isinstance(said, Mapping) or said.get("mode") not in ("auto", "required"):
+        return refusal("Missing or invalid 'tool_choice.mode'.", "tool_choice")
+    known = {(tool.get("type"), _tool_name(tool)) for tool in request.body.get("tools") or ()}
+    for tool in said.get("tools") or ():
+        if not isinstance(tool, Mapping) or (tool.get("type"), _tool_name(tool)) not in known:
+            return refusal("Tool choice 'allowed_tools' names a tool that is not in 'tools'.", "tool_choice")
+    return None
+
+
+def _tool_name(tool: Mapping[str, object]) -> object:
+    inner = tool.get(str(tool.get("type")))
+    return inner.get("name") if isinstance(inner, Mapping) else tool.get("name")
+
+
 ENVELOPE: tuple[Check, ...] = (
     Check("authentication", authentication),
     Check("body_is_json", body_is_json),
@@ -242,5 +262,6 @@ CACHE_RULES: tuple[Check, ...] = (
     Check("breakpoints", breakpoints),
     Check("cache_key", cache_key),
     Check("retention", retention),
+    Check("allowed_tools", allowed_tools),
 )
-"""The rules on the cache's fields; they presuppose that messages and parts are well-formed."""
+"""The rules on the cache's fields and on masked tools; they presuppose that messages and parts are well-formed."""

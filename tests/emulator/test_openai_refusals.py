@@ -139,6 +139,12 @@ ON_CACHE = [
     ("retention", chat(Q, model="gpt-5.5", prompt_cache_retention="in_memory"), "Invalid value: 'in_memory'."),
     ("retention", chat(Q, prompt_cache_retention="in_memory"), "Invalid value: 'in_memory'."),
     ("retention", chat(Q, model=OLD, prompt_cache_retention="1h"), "Invalid value: '1h'."),
+    ("allowed_tools", chat(Q, tool_choice={"type": "allowed_tools"}), "Missing or invalid 'tool_choice.mode'."),
+    (
+        "allowed_tools",
+        responses(Q, tool_choice={"type": "allowed_tools", "mode": "auto", "tools": [{"type": "x", "name": "f"}]}),
+        "Tool choice 'allowed_tools' names a tool that is not in 'tools'.",
+    ),
 ]
 
 
