@@ -30,7 +30,6 @@ from agentaccel.types import Endpoint
 from tests.fuzz.added import added, static_end
 from tests.fuzz.chats import Form, chat
 from tests.fuzz.conversations import Json, conversation
-from tests.fuzz.legality import consents
 from tests.fuzz.useful import Reach, reach_of
 
 HEADERS = {"authorization": "Bearer k", "anthropic-version": "2023-06-01"}
@@ -140,9 +139,7 @@ def run(name: str, conversations: int, seed: int) -> Tally:
     tally = Tally()
     for number in range(conversations):
         rng = random.Random(f"{name}/{seed}/{number}")
-        asked = CachePolicy(
-            ttl=rng.choice(("auto",) * 8 + ("5m", "1h", "12h")), diagnostics=rng.random() < 0.2, **consents(rng)
-        )
+        asked = CachePolicy(ttl=rng.choice(("auto",) * 8 + ("5m", "1h", "12h")), diagnostics=rng.random() < 0.2)
         One(PLACES[name], tally, asked).run(rng)
     return tally
 
