@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar, overload
 
+from agentaccel.background import Background
 from agentaccel.clock import Clock, SystemClock
 from agentaccel.errors import ConfigError
 from agentaccel.facts import PROVIDERS, client_platform, platforms
@@ -15,6 +16,7 @@ from agentaccel.listening import Listener, Listeners
 from agentaccel.policy import ENV_LOG, Policy, from_environment
 from agentaccel.providers import dialect, wire_of
 from agentaccel.session import Composer, Session, bypassed, current
+from agentaccel.session.keeping import Keeper
 from agentaccel.session.registry import Registry
 from agentaccel.tooling import Toolbox
 from agentaccel.trace.recorder import Recorder
@@ -53,7 +55,13 @@ class Accel:
         self._recorder = Recorder(store, strict=self.policy.strict)
         self._registry = Registry(self._recorder)
         self._listeners = Listeners(strict=self.policy.strict)
-        self._composer = Composer(self.policy, self._clock, self._recorder, self._registry, self._listeners)
+        self._background = Background(self._clock)
+        keeper = None
+        if self.policy.cache.keep_alive:
+            keeper = Keeper(self.policy, self._clock, self._recorder, self._background)
+        self._composer = Composer(
+            self.policy, self._clock, self._recorder, self._registry, self._listeners, keeper=keeper
+        )
         self._toolbox = Toolbox(self._clock, self._recorder, self._registry, self._listeners)
 
     # --- touch point 1: the model call --------------------------------------------------------------------------------
@@ -168,7 +176,7 @@ class Accel:
             conversation.agent = agent or conversation.agent
             conversation.tenant = tenant or conversation.tenant
             conversation.parent = parent or conversation.parent or (outer.id if outer and outer.id != id else None)
-        return Session(conversation, self._watch)
+        return Session(conversation, self._watch, self._background)
 
     def _watch(self, call: ToolCall) -> AbstractContextManager[object]:
         return self._toolbox.watch(call)
@@ -185,6 +193,7 @@ class Accel:
 
     def close(self) -> None:
         """Close the trace store; what was waiting is written first. Clients go on working, unrecorded."""
+        self._background.close()
         self._listeners.flush()
         self._recorder.close()
 

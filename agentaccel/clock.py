@@ -5,8 +5,10 @@ Nothing that decides reads a clock by itself; time comes in as a parameter.
 
 from __future__ import annotations
 
+import heapq
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
@@ -35,10 +37,15 @@ class SystemClock:
 
 @dataclass(slots=True)
 class ManualClock:
-    """A clock that stands still until it is moved; both readings advance together."""
+    """A clock that stands still until it is moved; both readings advance together.
+
+    What was to be called on the way is called at its time, by whoever moves the clock.
+    """
 
     now: float = 1_700_000_000.0
     """Seconds since the epoch."""
+    _calls: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list, repr=False)
+    _count: int = field(default=0, repr=False)
 
     def wall(self) -> float:
         return self.now
@@ -50,4 +57,14 @@ class ManualClock:
         """Move both clocks forward by `seconds` (≥ 0)."""
         if seconds < 0:
             raise ValueError("a clock cannot be moved back")
-        self.now += seconds
+        until = self.now + seconds
+        while self._calls and self._calls[0][0] <= until:
+            at, _, work = heapq.heappop(self._calls)
+            self.now = max(self.now, at)
+            work()
+        self.now = max(self.now, until)
+
+    def call_later(self, seconds: float, work: Callable[[], None]) -> None:
+        """Call `work` once the clock has moved by `seconds`."""
+        self._count += 1
+        heapq.heappush(self._calls, (self.now + seconds, self._count, work))

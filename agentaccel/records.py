@@ -11,6 +11,10 @@ Outcome = Literal["ok", "failed", "abandoned", "cancelled"]
 """How a request or a tool call ended; *abandoned*: the reader broke off the stream."""
 
 
+KEEP_ALIVE = "keep-alive"
+"""The mode of a request of our own, which only keeps entries alive."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRecord:
     """One request to a model and what came of it: one row of the trace store, or one reply of an imported log."""
@@ -41,7 +45,8 @@ class TurnRecord:
     error: str | None = None
     """Name of the error, where one ended the request; never its text."""
     mode: str = "on"
-    """"on", "observe", "holdout" (mode on, left as written for comparison), "bypass", or "log" for imported ones."""
+    """"on", "observe", "holdout" (mode on, left as written for comparison), "bypass", "log" for imported ones,
+    or `KEEP_ALIVE`."""
     streamed: bool = False
     usage: Usage = field(default_factory=Usage)
     stop: str | None = None

@@ -9,10 +9,10 @@ tested without an event loop, and one machine serves event loops, threads and sy
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from agentaccel.facts import Wire
 from agentaccel.records import Outcome
@@ -138,6 +138,21 @@ class Hold(Protocol):
         ...
 
 
+class Answer(NamedTuple):
+    """What came back for a request of our own."""
+
+    status: int
+    body: bytes
+
+
+class Resend(NamedTuple):
+    """A way to send another body as the turn's own was sent: same client, headers and place."""
+
+    send: Callable[[Request], Answer | Awaitable[Answer]]
+    loop: Any = None
+    """The event loop that it has to be awaited on; None where it blocks."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """Everything a turn has to say, once it is over."""
@@ -159,6 +174,10 @@ class Ended:
     """When it was about to be sent, before it waited."""
     waited: float | None = None
     """Seconds for which it was held back, until it was sent or given up; None where it was not."""
+    request: Request = field(default_factory=dict)
+    """As it was sent."""
+    resend: Resend | None = None
+    """As in `Turn`."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -178,6 +197,8 @@ class Turn:
     """The lifetime of what the provider writes, where the reply does not say; empty where that is not known."""
     hides_usage: bool = False
     """Whether the reply holds a chunk of usage that its reader did not ask for and must not see."""
+    resend: Resend | None = None
+    """How another request can be sent as this one was; None where nobody said."""
     ended: Ended | None = None
     _asked: float = 0.0
     _started: float | None = None
@@ -258,5 +279,7 @@ class Turn:
             model=self._report.model,
             asked=self._asked,
             waited=None if not self._held else (at if sent is None else sent) - self._asked,
+            request=self.request,
+            resend=self.resend,
         )
         self.on_end(self.ended)

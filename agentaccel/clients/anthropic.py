@@ -17,6 +17,7 @@ from agentaccel.clients.deriving import derived
 from agentaccel.clients.transport import server_of, with_transport
 from agentaccel.errors import ConfigError, MissingExtra
 from agentaccel.session import Composer
+from agentaccel.turn import Answer
 from agentaccel.types import Endpoint
 
 log = logging.getLogger("agentaccel")
@@ -59,6 +60,8 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint) -> Any:
             attempt = _attempt(composer, endpoint, request)
             if attempt is None:
                 return call_next(request)
+            if attempt.keeps:
+                attempt.can_resend(lambda body: _answer(call_next(_warming(request, body))))
             with attempt:
                 attempt.wait()
                 response = call_next(_sent(request, attempt))
@@ -69,6 +72,12 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint) -> Any:
             attempt = _attempt(composer, endpoint, request)
             if attempt is None:
                 return await call_next(request)
+            if attempt.keeps:
+
+                async def resend(body: Any) -> Answer:
+                    return _answer(await call_next(_warming(request, body)))
+
+                attempt.can_resend_async(resend)
             with attempt:
                 await attempt.wait_async()
                 response = await call_next(_sent(request, attempt))
@@ -87,6 +96,19 @@ def _with_body(request: Any, body: Any) -> Any:
     bare = copy.copy(request)
     bare.options = request.options.model_copy(update={"json_data": None})
     return bare.copy(body=body)
+
+
+def _warming(request: Any, body: Any) -> Any:
+    """The same for a request of our own, which is another one and not streamed."""
+    bare = copy.copy(request)
+    bare.options = request.options.model_copy(update={"json_data": None, "idempotency_key": None})
+    bare.stream, bare.stream_cls, bare.cast_to = False, None, object
+    return bare.copy(body=body)
+
+
+def _answer(response: Any) -> Answer:
+    http = response.http_response
+    return Answer(http.status_code, http.content)
 
 
 def _attempt(composer: Composer, endpoint: Endpoint, request: Any) -> Attempt | None:

@@ -9,14 +9,14 @@ import asyncio
 import concurrent.futures
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from agentaccel.clients.hiding import hiding_usage
 from agentaccel.clients.refusal import RefusalWatch
 from agentaccel.clients.watch import ReplyWatch, watched
 from agentaccel.session import Composer
-from agentaccel.turn import Failed, Finished, Responded, Started, Turn, Wait, Waited
+from agentaccel.turn import Answer, Failed, Finished, Resend, Responded, Started, Turn, Wait, Waited
 from agentaccel.types import Endpoint, Request
 
 log = logging.getLogger("agentaccel")
@@ -50,6 +50,19 @@ class Attempt:
     def hides_usage(self) -> bool:
         """Whether the reply will hold what its reader must not see."""
         return self._turn.hides_usage
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it is of use to know how other requests can be sent as this one is."""
+        return self._composer.policy.cache.keep_alive
+
+    def can_resend(self, send: Callable[[Request], Answer]) -> None:
+        """Other requests can be sent as this one is, by `send`, which blocks."""
+        self._turn.resend = Resend(send)
+
+    def can_resend_async(self, send: Callable[[Request], Awaitable[Answer]]) -> None:
+        """The same on the running event loop."""
+        self._turn.resend = Resend(send, asyncio.get_running_loop())
 
     def wait(self) -> None:
         """Do what has to be done before sending, in a thread."""

@@ -19,6 +19,7 @@ from agentaccel.clients.attempt import Attempt
 from agentaccel.clients.deriving import derived
 from agentaccel.errors import ConfigError
 from agentaccel.session import Composer, bypassed
+from agentaccel.turn import Answer
 from agentaccel.types import Endpoint
 
 log = logging.getLogger("agentaccel")
@@ -139,6 +140,14 @@ class _Transport:
             log.warning("agentaccel: this client signs its requests before we see them; they go out as written")
         return True
 
+    def _warming(self, request: Any, body: Any) -> Any:
+        """`request` with the body of one of our own: it is another one, so no key says that it was sent before."""
+        headers = [(name, value) for name, value in request.headers.raw if name.lower() not in _OF_ONE_REQUEST]
+        content = bodies.written(body)
+        return self.library.Request(
+            request.method, request.url, headers=headers, content=content, extensions=request.extensions
+        )
+
     def _with_body(self, request: Any, attempt: Attempt) -> Any:
         headers = [(name, value) for name, value in request.headers.raw if name.lower() not in _LENGTHS]
         if attempt.hides_usage:
@@ -160,10 +169,19 @@ class _SyncTransport(_Transport):
         if made is None:
             return self._inner.handle_request(request)
         attempt, sent = made
+        if attempt.keeps:
+            attempt.can_resend(lambda body: self._resend(request, body))
         with attempt:
             attempt.wait()
             response = self._inner.handle_request(sent)
         return attempt.watch(response)
+
+    def _resend(self, request: Any, body: Any) -> Answer:
+        response = self._inner.handle_request(self._warming(request, body))
+        try:
+            return Answer(response.status_code, response.read())
+        finally:
+            response.close()
 
     def close(self) -> None:
         self._inner.close()
@@ -176,16 +194,26 @@ class _AsyncTransport(_Transport):
         if made is None:
             return await self._inner.handle_async_request(request)
         attempt, sent = made
+        if attempt.keeps:
+            attempt.can_resend_async(lambda body: self._resend(request, body))
         with attempt:
             await attempt.wait_async()
             response = await self._inner.handle_async_request(sent)
         return attempt.watch(response)
+
+    async def _resend(self, request: Any, body: Any) -> Answer:
+        response = await self._inner.handle_async_request(self._warming(request, body))
+        try:
+            return Answer(response.status_code, await response.aread())
+        finally:
+            await response.aclose()
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
 _LENGTHS = (b"content-length", b"transfer-encoding")
+_OF_ONE_REQUEST = (*_LENGTHS, b"idempotency-key")
 
 _DIGESTS = (
     "content-md5",

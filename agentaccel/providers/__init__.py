@@ -94,6 +94,12 @@ class OnlyTools(Protocol):
     def __call__(self, request: Request, names: tuple[str, ...]) -> Request | None: ...
 
 
+class Warmed(Protocol):
+    """A request that reads what another would and asks for no reply; None where the provider takes none."""
+
+    def __call__(self, request: Request) -> Request | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """One wire: requests and replies of one form."""
@@ -104,6 +110,7 @@ class Dialect:
     strip: Encode
     with_note: WithNote
     only_tools: OnlyTools
+    warmed: Warmed
     tap: type[anthropic.ReplyTap] | type[chat_reply.ChatTap] | type[responses_reply.ResponsesTap]
 
     def reply_tap(self, streamed: bool, ttl: str = "") -> ReplyTap:
@@ -125,10 +132,18 @@ _DIALECTS: Mapping[Wire, Dialect] = {
         anthropic.strip,
         anthropic.with_note,
         anthropic.only_tools,
+        anthropic.warmed,
         anthropic.ReplyTap,
     ),
     "chat": Dialect(
-        "chat", chat.decode, edit.encode, edit.strip, arrange.note_in_chat, arrange.only_in_chat, chat_reply.ChatTap
+        "chat",
+        chat.decode,
+        edit.encode,
+        edit.strip,
+        arrange.note_in_chat,
+        arrange.only_in_chat,
+        edit.warmed,
+        chat_reply.ChatTap,
     ),
     "responses": Dialect(
         "responses",
@@ -137,6 +152,7 @@ _DIALECTS: Mapping[Wire, Dialect] = {
         edit.strip,
         arrange.note_in_responses,
         arrange.only_in_responses,
+        edit.warmed,
         responses_reply.ResponsesTap,
     ),
 }

@@ -133,6 +133,16 @@ class Holds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Requests of our own that kept entries alive. Part of what was paid, and of no other figure."""
+
+    requests: int
+    tokens: Tokens
+    usd: float | None
+    """None where none of them has a known price."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolTime:
     """How tools took part in the time that agents were at work."""
 
@@ -219,6 +229,7 @@ class Group:
     cold: Latency
     """Of requests that read nothing."""
     holds: Holds
+    kept: Kept
     tools: ToolTime
     limits: Limits
     modes: tuple[ModeRow, ...]

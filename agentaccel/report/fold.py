@@ -7,15 +7,13 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 
-from agentaccel.records import ToolRecord, TurnRecord
+from agentaccel.records import KEEP_ALIVE, ToolRecord, TurnRecord
 from agentaccel.report.bill import Billed, Money
 from agentaccel.report.control import Spent, control
-from agentaccel.report.figures import CauseRow, Group, Holds, Latency, Limits, ModeRow, Tokens, ToolTime
+from agentaccel.report.counts import Counts, KeptSum, Minutes
+from agentaccel.report.figures import CauseRow, Group, Holds, Latency, Limits, ModeRow, ToolTime
 from agentaccel.report.spans import Covered
 from agentaccel.types import Cause, Miss
-
-DAY, MINUTE = 86_400, 60
-MINUTES_A_DAY = DAY // MINUTE
 
 COMPARED = ("on", "holdout")
 """The modes whose sessions are compared: what agentaccel acts on, and its control group."""
@@ -52,53 +50,6 @@ class ModeSum:
         )
 
 
-class Minutes:
-    """Tokens by minute: two counts for each minute of the days that have any."""
-
-    def __init__(self) -> None:
-        self._days: dict[int, array[int]] = {}
-
-    def add(self, at: float, counted: int, everything: int) -> None:
-        """Tokens of a request sent at `at`."""
-        day, rest = divmod(int(at), DAY)
-        minutes = self._days.get(day)
-        if minutes is None:
-            minutes = self._days[day] = array("q", bytes(16 * MINUTES_A_DAY))
-        minutes[rest // MINUTE] += counted
-        minutes[MINUTES_A_DAY + rest // MINUTE] += everything
-
-    def peaks(self) -> tuple[int, int] | None:
-        """The largest of each count; None where nothing was added."""
-        if not self._days:
-            return None
-        days = self._days.values()
-        return max(max(day[:MINUTES_A_DAY]) for day in days), max(max(day[MINUTES_A_DAY:]) for day in days)
-
-
-@dataclass(slots=True)
-class Counts:
-    """Plain sums of one group; those of tokens are called as in `Tokens`, which says what they mean."""
-
-    requests: int = 0
-    unreported: int = 0
-    input: int = 0
-    known: int = 0
-    read: int = 0
-    uncached: int = 0
-    output: int = 0
-    needed: int = 0
-    reusable: int = 0
-    told: int = 0
-    limited: int = 0
-    counted: int = 0
-    everything: int = 0
-    calls: int = 0
-    failed: int = 0
-    unfinished: int = 0
-    held: int = 0
-    waited: float = 0.0
-
-
 class Sums:
     """Everything that one group adds up. A log has many requests, so what each of them adds to is a plain slot."""
 
@@ -107,6 +58,7 @@ class Sums:
         "_causes",
         "_cold",
         "_counts",
+        "_kept",
         "_minutes",
         "_modes",
         "_money",
@@ -119,6 +71,7 @@ class Sums:
     def __init__(self, *, peaks: bool) -> None:
         self._spans: dict[str, Span] = {}
         self._counts = Counts()
+        self._kept = KeptSum()
         self._attempts: Counter[str] = Counter()
         self._write: dict[str, int] = {}
         self._money = Money()
@@ -131,6 +84,9 @@ class Sums:
     def turn(self, billed: Billed) -> None:
         """One request."""
         turn, usage = billed.turn, billed.turn.usage
+        if turn.mode == KEEP_ALIVE:
+            self._keep(billed)
+            return
         span = self._spans.get(turn.session)
         if span is None:
             span = self._spans[turn.session] = Span()
@@ -143,7 +99,8 @@ class Sums:
             self._attempts[turn.outcome] += 1
             if usage.input is None:
                 return
-        self._tokens(billed, span)
+        self._counts.add(billed, self._write)
+        span.reported = span.reported or billed.reported
         self._mode(billed)
         if usage.input is not None:
             self._money.add(billed)
@@ -152,6 +109,22 @@ class Sums:
             self._miss(miss, billed.missed)
         if turn.started:
             self._times(turn, span)
+
+    def _keep(self, billed: Billed) -> None:
+        """A request of our own: what it cost was paid, and nobody wrote it."""
+        usage, bill = billed.turn.usage, billed.bill
+        if usage.input is None:
+            self._attempts[billed.turn.outcome] += 1
+            return
+        self._kept.add(billed)
+        self._mode(billed)
+        self._limit(billed, usage.input)
+        if bill is None:
+            return
+        self._money.paid += bill.paid
+        spent = self._spent["on"]
+        usd, tokens = spent.get(billed.turn.session, Spent(0.0, 0))
+        spent[billed.turn.session] = Spent(usd + bill.paid, tokens)
 
     def tool(self, tool: ToolRecord) -> None:
         """One execution of a tool."""
@@ -165,26 +138,6 @@ class Sums:
         if tool.started and tool.finished is not None:
             span.tools.add(tool.started, tool.finished)
             span.active.add(tool.started, tool.finished)
-
-    def _tokens(self, billed: Billed, span: Span) -> None:
-        usage, counts = billed.turn.usage, self._counts
-        total = usage.input or 0
-        counts.requests += 1
-        counts.input += total
-        counts.output += usage.output or 0
-        if billed.reported:
-            span.reported = True
-            counts.known += total
-            counts.read += usage.read or 0
-            counts.uncached += billed.uncached
-            counts.reusable += billed.perfect_read
-        else:
-            counts.unreported += 1
-        if usage.write is not None:
-            counts.told += 1
-            for label, tokens in usage.write.items():
-                self._write[label] = self._write.get(label, 0) + tokens
-            counts.needed += billed.needed
 
     def _limit(self, billed: Billed, total: int) -> None:
         if billed.counted is None:
@@ -239,17 +192,7 @@ class Sums:
             requests=counts.requests,
             unreported=counts.unreported,
             attempts=dict(self._attempts),
-            tokens=Tokens(
-                write=dict(self._write),
-                told=counts.told,
-                input=counts.input,
-                known=counts.known,
-                read=counts.read,
-                uncached=counts.uncached,
-                output=counts.output,
-                needed=counts.needed,
-                reusable=counts.reusable,
-            ),
+            tokens=counts.tokens(self._write),
             costs=self._money.costs(),
             causes=tuple(
                 CauseRow(cause=cause, inferred=inferred, misses=count, tokens=tokens, usd=usd)
@@ -258,6 +201,7 @@ class Sums:
             warm=latency(self._warm),
             cold=latency(self._cold),
             holds=Holds(count=counts.held, seconds=counts.waited),
+            kept=self._kept.kept(),
             tools=ToolTime(
                 calls=counts.calls,
                 failed=counts.failed,

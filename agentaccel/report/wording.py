@@ -81,6 +81,9 @@ def _cost(group: Group) -> Block:
         ("without cache", usd(costs.without), _against(costs.paid, costs.without)),
         ("perfect cache", usd(costs.perfect), _against(costs.paid, costs.perfect)),
     ]
+    if group.kept.requests:
+        what = f"{plural(group.kept.requests, 'request')} of our own, in what was paid and in no other figure"
+        rows.insert(1, ("  keeping alive", usd(group.kept.usd), what))
     if costs.output is not None:
         rows.append(("output, apart", usd(costs.output), ""))
     return Block(title="Cost of input (USD)", rows=tuple(rows), after=_how_known(group))

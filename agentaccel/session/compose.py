@@ -33,7 +33,8 @@ from agentaccel.session.conversation import (
 from agentaccel.session.fanning import Fanning
 from agentaccel.session.fields import Asked, with_diagnosis, with_fields
 from agentaccel.session.handle import Scope, current
-from agentaccel.session.hinting import Hints, Seen, hints
+from agentaccel.session.hinting import Hints, Seen, hints, said
+from agentaccel.session.keeping import Keeper
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
 from agentaccel.session.settlement import Going, Settlement, TurnMode
@@ -67,6 +68,8 @@ class Composer:
     registry: Registry
     listeners: Listeners = field(default_factory=Listeners)
     fanout: Fanout = field(default_factory=Fanout)
+    keeper: Keeper | None = None
+    """Keeps entries alive, where the policy allows it."""
     _parts: PartMemory = field(default_factory=PartMemory)
     _said: set[str] = field(default_factory=set)
 
@@ -96,6 +99,8 @@ class Composer:
         asked = self._read(request, endpoint, model)
         facts = asked.facts
         conversation = self._conversation(scope, asked.prompt, attempt)
+        if self.keeper is not None:
+            self.keeper.went_on(conversation.id)
         with conversation.lock:
             going = self._plan(conversation, scope, asked, attempt)
         applied = going.plan if going.mode == "on" else CachePlan()
@@ -116,6 +121,8 @@ class Composer:
             going = fanning.ended(going, endpoint.account, ended)
             record = self._settlement.settle(going, ended)
             fanning.settled(going, endpoint.account, flight, ended)
+            if self.keeper is not None:
+                self.keeper.paused(going, endpoint, ended)
             if began is not None:
                 self.listeners.ended(began, Told(record, ended.message_id, ended.model, endpoint.server))
         except Exception:
@@ -170,13 +177,7 @@ class Composer:
             return self.registry.begin(lineage, retried=attempt > 0)
         return self.registry.by_lineage(prompt, lineage) or self.registry.begin(lineage, retried=attempt > 0)
 
-    def _plan(
-        self,
-        conversation: Conversation,
-        scope: Scope,
-        asked: _Asked,
-        attempt: int,
-    ) -> Going:
+    def _plan(self, conversation: Conversation, scope: Scope, asked: _Asked, attempt: int) -> Going:
         now, mode = self.clock.wall(), self._mode(conversation, scope)
         request, prompt, facts, wire = asked.request, asked.prompt, asked.facts, asked.endpoint.wire
         if self.recorder.store is not None:
@@ -199,7 +200,7 @@ class Composer:
         hinted = Hints()
         if facts is not None and observed is not None:
             hinted = hints(Seen(request, prompt, facts, observed, conversation.print, now), self.policy.cache)
-        chosen = _said(chosen, arranged, hinted)
+        chosen = said(chosen, arranged, hinted)
         return Going(
             conversation=conversation,
             request=request,
@@ -258,7 +259,9 @@ class Composer:
                 f"model {prompt.model}", f"no cache facts for model {prompt.model!r}; map it with Policy(aliases=…)"
             )
             return CachePlan(reasons=(f"no cache facts are known for model {prompt.model!r}",))
-        return decide(conversation.state, observed, prefix, conversation.snapshot, now=now, ttl=self.policy.cache.ttl)
+        keeps = self.keeper is not None and conversation.open > 0 and bool(prefix.facts.keeps)
+        state, snapshot = conversation.state, conversation.snapshot
+        return decide(state, observed, prefix, snapshot, now=now, ttl=self.policy.cache.ttl, keeps=keeps)
 
     def _with_fields(self, chosen: CachePlan, asked: Asked, conversation: Conversation) -> CachePlan:
         """The plan with what else goes into the request."""
@@ -288,13 +291,3 @@ class Composer:
         if what not in self._said:
             self._said.add(what)
             log.log(level, "agentaccel: %s", message)
-
-
-def _said(chosen: CachePlan, arranged: Arranged | None, hinted: Hints) -> CachePlan:
-    """The plan with what was arranged before it, and with what else could be."""
-    if hinted.reasons:
-        chosen = replace(chosen, reasons=(*hinted.reasons, *chosen.reasons))
-    if arranged is None or not arranged.consents:
-        return chosen
-    reasons = (*arranged.reasons, *chosen.reasons)
-    return replace(chosen, reasons=reasons, consents=arranged.consents, arranged=arranged.request)

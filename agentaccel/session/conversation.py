@@ -40,6 +40,10 @@ class Conversation:
     """Checksums of the last prompt, to place a change in it; only in the process that saw it."""
     arranging: Memory | None = None
     """What the last request was arranged by; only in the process that saw it, and only with consent."""
+    open: int = 0
+    """Handles of it that are open in this process."""
+    keeping_cost: float = 0.0
+    """USD that requests of our own have cost it in this process."""
     stored_turns: int = 0
     """Turns that the store had when this process last looked."""
     lock: Lock = field(default_factory=Lock)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeVar
 
+from agentaccel.background import Background
 from agentaccel.errors import SessionClosed
 from agentaccel.session.conversation import Conversation
 from agentaccel.types import ToolCall
@@ -38,9 +39,15 @@ class Session:
     open a new one with the same id to go on.
     """
 
-    def __init__(self, conversation: Conversation, watch: Callable[[ToolCall], AbstractContextManager[object]]) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        watch: Callable[[ToolCall], AbstractContextManager[object]],
+        background: Background | None = None,
+    ) -> None:
         self._conversation = conversation
         self._watch = watch
+        self._background = background
         self._tokens: list[Token[Scope]] = []
         self.closed = False
 
@@ -78,15 +85,28 @@ class Session:
     def __enter__(self) -> Session:
         if self.closed:
             raise SessionClosed(f"session {self.id!r} was left; open it again with accel.session({self.id!r})")
+        with self._conversation.lock:
+            self._conversation.open += 1
         self._tokens.append(current.set(Scope(session=self)))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._exit() and self._background is not None:
+            self._background.leave(self.id)
+
+    def _exit(self) -> bool:
+        """Close this handle; whether it was the last one open."""
         self.closed = True
-        if self._tokens:
-            _reset(self._tokens.pop())
+        last = False
+        for token in self._tokens:
+            _reset(token)
+            with self._conversation.lock:
+                self._conversation.open -= 1
+                last = self._conversation.open == 0
+        self._tokens.clear()
+        return last
 
     async def __aenter__(self) -> Session:
         return self.__enter__()
@@ -94,7 +114,8 @@ class Session:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.__exit__(kind, error, trace)
+        if self._exit() and self._background is not None:
+            await self._background.leave_async(self.id)
 
 
 def _reset(token: Token[Scope]) -> None:

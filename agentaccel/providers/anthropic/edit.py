@@ -67,3 +67,28 @@ def _unmarked(value: Any) -> Any:
     if isinstance(value, list):  # a string that became one text block; its path ends at the list
         return [_unmarked(item) for item in value]
     return {name: item for name, item in value.items() if name != MARK}
+
+
+def warmed(request: Request) -> Request | None:
+    """A request that reads what `request` would and asks for no reply; None where the provider takes none.
+
+    Prompt, markers and every parameter that the cache depends on stay as they are (prompt caching guide, *Pre-warm*).
+
+    >>> warmed({"model": "m", "max_tokens": 900, "stream": True, "messages": []})
+    {'model': 'm', 'max_tokens': 0, 'messages': []}
+    >>> warmed({"model": "m", "max_tokens": 900, "thinking": {"type": "enabled"}, "messages": []}) is None
+    True
+    """
+    refused = (
+        _kind(request.get("thinking")) == "enabled"
+        or _kind(request.get("tool_choice")) in ("any", "tool")
+        or "output_format" in request
+        or (isinstance(output := request.get("output_config"), Mapping) and output.get("format") is not None)
+    )
+    if refused:
+        return None
+    return {name: 0 if name == "max_tokens" else value for name, value in request.items() if name != "stream"}
+
+
+def _kind(value: Any) -> Any:
+    return value.get("type") if isinstance(value, Mapping) else None

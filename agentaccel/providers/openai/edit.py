@@ -83,3 +83,16 @@ def _unmarked(mark: str, value: Any) -> Any:
     if isinstance(value, list):  # a string that became one part; its path ends at the list
         return [_unmarked(mark, item) for item in value]
     return {name: item for name, item in value.items() if name != mark}
+
+
+def warmed(request: Request) -> Request | None:
+    """A request of the Responses API that reads what `request` would and asks for no reply; None where that cannot be.
+
+    >>> warmed({"model": "m", "input": "Hello", "stream": True})
+    {'model': 'm', 'input': 'Hello', 'prompt_cache_options': {'prewarm': True}}
+    """
+    options = request.get("prompt_cache_options")
+    if "input" not in request or not (options is None or isinstance(options, Mapping)):
+        return None
+    kept = {name: value for name, value in request.items() if name not in ("stream", "stream_options", "background")}
+    return {**kept, "prompt_cache_options": {**(options or {}), "prewarm": True}}

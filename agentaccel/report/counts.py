@@ -1,0 +1,111 @@
+"""Plain sums of requests: counts and tokens, tokens by minute, and requests of our own apart."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+
+from agentaccel.report.bill import Billed, Money
+from agentaccel.report.figures import Kept, Tokens
+
+DAY, MINUTE = 86_400, 60
+MINUTES_A_DAY = DAY // MINUTE
+
+
+class Minutes:
+    """Tokens by minute: two counts for each minute of the days that have any."""
+
+    def __init__(self) -> None:
+        self._days: dict[int, array[int]] = {}
+
+    def add(self, at: float, counted: int, everything: int) -> None:
+        """Tokens of a request sent at `at`."""
+        day, rest = divmod(int(at), DAY)
+        minutes = self._days.get(day)
+        if minutes is None:
+            minutes = self._days[day] = array("q", bytes(16 * MINUTES_A_DAY))
+        minutes[rest // MINUTE] += counted
+        minutes[MINUTES_A_DAY + rest // MINUTE] += everything
+
+    def peaks(self) -> tuple[int, int] | None:
+        """The largest of each count; None where nothing was added."""
+        if not self._days:
+            return None
+        days = self._days.values()
+        return max(max(day[:MINUTES_A_DAY]) for day in days), max(max(day[MINUTES_A_DAY:]) for day in days)
+
+
+@dataclass(slots=True)
+class Counts:
+    """Plain sums of one group; those of tokens are called as in `Tokens`, which says what they mean."""
+
+    requests: int = 0
+    unreported: int = 0
+    input: int = 0
+    known: int = 0
+    read: int = 0
+    uncached: int = 0
+    output: int = 0
+    needed: int = 0
+    reusable: int = 0
+    told: int = 0
+    limited: int = 0
+    counted: int = 0
+    everything: int = 0
+    calls: int = 0
+    failed: int = 0
+    unfinished: int = 0
+    held: int = 0
+    waited: float = 0.0
+
+    def add(self, billed: Billed, write: dict[str, int]) -> None:
+        """The tokens of one request; what it wrote goes into `write`, by lifetime."""
+        usage = billed.turn.usage
+        total = usage.input or 0
+        self.requests += 1
+        self.input += total
+        self.output += usage.output or 0
+        if billed.reported:
+            self.known += total
+            self.read += usage.read or 0
+            self.uncached += billed.uncached
+            self.reusable += billed.perfect_read
+        else:
+            self.unreported += 1
+        if usage.write is not None:
+            self.told += 1
+            for label, tokens in usage.write.items():
+                write[label] = write.get(label, 0) + tokens
+            self.needed += billed.needed
+
+    def tokens(self, write: dict[str, int]) -> Tokens:
+        """The sums so far."""
+        return Tokens(
+            write=dict(write),
+            told=self.told,
+            input=self.input,
+            known=self.known,
+            read=self.read,
+            uncached=self.uncached,
+            output=self.output,
+            needed=self.needed,
+            reusable=self.reusable,
+        )
+
+
+@dataclass(slots=True)
+class KeptSum:
+    """Requests of our own that kept entries alive."""
+
+    counts: Counts = field(default_factory=Counts)
+    write: dict[str, int] = field(default_factory=dict)
+    money: Money = field(default_factory=Money)
+
+    def add(self, billed: Billed) -> None:
+        """One of them, answered."""
+        self.counts.add(billed, self.write)
+        self.money.add(billed)
+
+    def kept(self) -> Kept:
+        """The figures so far."""
+        return Kept(requests=self.counts.requests, tokens=self.counts.tokens(self.write), usd=self.money.costs().paid)

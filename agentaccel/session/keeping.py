@@ -1,0 +1,221 @@
+"""Requests of our own that keep what a session has in the cache, while it is open and pauses.
+
+Ended ─warming▶ due ─▶ sent as the session's last request was, asking for no reply ─▶ due again, or never
+
+They are the session's: its next request takes them back, leaving it ends them. Each is recorded by itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
+
+from agentaccel.background import Background, Later
+from agentaccel.cache.price import PriceCard, input_cost, price_card
+from agentaccel.cache.warm import Warming, kept, warming
+from agentaccel.clock import Clock
+from agentaccel.facts import CacheFacts
+from agentaccel.locks import Lock
+from agentaccel.policy import Policy
+from agentaccel.providers import dialect
+from agentaccel.records import KEEP_ALIVE, TurnRecord
+from agentaccel.session.settlement import Going
+from agentaccel.trace.recorder import Recorder
+from agentaccel.trace.store import TurnWrite
+from agentaccel.turn import Answer, Ended, Resend
+from agentaccel.types import Endpoint, Request, Usage
+
+log = logging.getLogger("agentaccel")
+
+
+@dataclass(slots=True)
+class _Pause:
+    """One pause of a session, from its last request on."""
+
+    going: Going
+    endpoint: Endpoint
+    facts: CacheFacts
+    warming: Warming
+    body: Request
+    resend: Resend
+    model: str
+    later: Later | None = None
+    count: int = 0
+    """Requests sent in it."""
+
+
+@dataclass(slots=True)
+class Keeper:
+    """Keeps entries of open sessions alive. Thread-safe."""
+
+    policy: Policy
+    clock: Clock
+    recorder: Recorder
+    background: Background
+    _pauses: dict[str, _Pause] = field(default_factory=dict)
+    """The pause of each session, by its id."""
+    _refused: set[tuple[str, str]] = field(default_factory=set)
+    """Platforms and models that would not take such a request."""
+    _said: set[str] = field(default_factory=set)
+    _lock: Lock = field(default_factory=Lock)
+
+    def went_on(self, session: str) -> None:
+        """A request of the session is about to be sent: its pause is over."""
+        if not self._pauses:
+            return
+        with self._lock:
+            pause = self._pauses.pop(session, None)
+        if pause is not None and pause.later is not None:
+            pause.later.cancel()
+
+    def paused(self, going: Going, endpoint: Endpoint, ended: Ended) -> None:
+        """A reply has ended: from here on its session pauses."""
+        conversation, prefix, facts = going.conversation, going.prefix, going.facts
+        if ended.resend is None or ended.outcome != "ok" or going.mode != "on" or prefix is None or facts is None:
+            return
+        if not conversation.open or not facts.keeps or (facts.platform, going.prompt.model) in self._refused:
+            return
+        body = dialect(endpoint.wire).warmed(ended.request)
+        if body is None:
+            return
+        with conversation.lock:
+            beliefs = conversation.snapshot.joined(conversation.state.seen)
+            warm = warming(conversation.state, prefix, beliefs)
+        if warm is None:
+            return
+        pause = _Pause(going, endpoint, facts, warm, body, ended.resend, going.prompt.model)
+        with self._lock:
+            self._pauses[conversation.id] = pause
+        self._schedule(pause, going.started)
+
+    def _schedule(self, pause: _Pause, last_used: float) -> None:
+        due = pause.warming.due(last_used, pause.count)
+        if due is None:
+            return
+        conversation = pause.going.conversation
+        pause.later = self.background.later(conversation.id, due - self.clock.wall(), partial(self._send, pause))
+
+    def _is_over(self, pause: _Pause) -> bool:
+        conversation = pause.going.conversation
+        return self._pauses.get(conversation.id) is not pause or not conversation.open
+
+    def _send(self, pause: _Pause) -> None:
+        if self._is_over(pause) or not self._affords(pause):
+            return
+        self._say("keep_alive", "keeping cache entries alive during pauses, as the policy allows", logging.INFO)
+        started, owner, resend = self.clock.wall(), pause.going.conversation.id, pause.resend
+        if resend.loop is None:
+            self._send_here(pause, started)
+            return
+        future = self.background.on_loop(owner, resend.loop, lambda: cast(Awaitable[Answer], resend.send(pause.body)))
+        future.add_done_callback(partial(self._done, pause, started))
+
+    def _send_here(self, pause: _Pause, started: float) -> None:
+        try:
+            answer = cast(Answer, pause.resend.send(pause.body))
+        except Exception as error:  # noqa: BLE001 - whatever the client raises, nobody is there to be told
+            self._failed(pause, started, type(error).__name__)
+        else:
+            self._answered(pause, started, answer)
+
+    def _done(self, pause: _Pause, started: float, future: Future[Answer | None]) -> None:
+        error = future.exception()
+        if error is not None:
+            self._failed(pause, started, type(error).__name__)
+            return
+        answer = future.result()
+        if answer is None:
+            return  # the session was left, and with it the request
+        try:
+            self._answered(pause, started, answer)
+        except Exception:
+            log.exception("agentaccel: could not take in the reply to a keep-alive request")
+
+    def _affords(self, pause: _Pause) -> bool:
+        """Whether the budget has room for one more."""
+        card = self._card(pause, round(pause.warming.tokens))
+        if card is None or card.read is None:
+            self._say(pause.model, f"no price is known for {pause.model!r}: its entries are not kept alive")
+            return False
+        cost = pause.going.conversation.keeping_cost + pause.warming.tokens * card.read
+        return cost <= self.policy.cache.keep_alive_budget
+
+    def _card(self, pause: _Pause, tokens: int) -> PriceCard | None:
+        prompt, policy = pause.going.prompt, self.policy
+        return price_card(
+            prompt.provider,
+            prompt.model,
+            input_tokens=tokens,
+            platform=prompt.platform,
+            aliases=policy.aliases,
+            override=policy.prices,
+        )
+
+    def _answered(self, pause: _Pause, started: float, answer: Answer) -> None:
+        if answer.status != 200:
+            if answer.status < 500 and answer.status != 429:
+                self._refused.add((pause.facts.platform, pause.model))
+                self._say(f"refused {pause.model}", f"a keep-alive request was refused with {answer.status}; no more")
+            self._record(pause, started, Usage(), answer.status)
+            return
+        tap = dialect(pause.endpoint.wire).reply_tap(False, pause.facts.ttls[0].label)
+        for _ in (*tap.feed(answer.body), *tap.finish()):
+            pass
+        usage, conversation = tap.usage, pause.going.conversation
+        card = self._card(pause, usage.input or 0)
+        cost = input_cost(card, usage) if card is not None and usage.input is not None else None
+        with conversation.lock:
+            conversation.keeping_cost += cost or 0.0
+            if not self._is_over(pause) and pause.going.prefix is not None:
+                conversation.state = kept(
+                    conversation.state, pause.going.prefix, pause.warming, now=started, read=bool(usage.read)
+                )
+        self._record(pause, started, usage, answer.status)
+        pause.count += 1
+        if usage.read:
+            self._schedule(pause, started)
+
+    def _failed(self, pause: _Pause, started: float, error: str) -> None:
+        self._record(pause, started, Usage(), None, error)
+
+    def _record(self, pause: _Pause, started: float, usage: Usage, status: int | None, error: str = "") -> None:
+        conversation, prompt = pause.going.conversation, pause.going.prompt
+        record = TurnRecord(
+            session=conversation.id,
+            provider=prompt.provider,
+            platform=prompt.platform,
+            model=prompt.model,
+            known_as=pause.going.known_as,
+            agent=conversation.agent,
+            tenant=conversation.tenant,
+            parent=conversation.parent,
+            started=started,
+            finished=self.clock.wall(),
+            outcome="ok" if status == 200 else "failed",
+            status=status,
+            error=error or None,
+            mode=KEEP_ALIVE,
+            usage=usage,
+            reasons=("keeps what the session has in the cache during a pause (CachePolicy.keep_alive)",),
+            consents=("keep_alive",),
+        )
+        write = TurnWrite(
+            record=record,
+            session=None,
+            segments=prompt.segments,  # those of the request before: nothing is new
+            content=None,
+            lineage=(),
+            messages=prompt.messages,
+            learned=(),
+            beginnings=(),
+        )
+        self.recorder.write(write)
+
+    def _say(self, what: str, message: str, level: int = logging.WARNING) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            log.log(level, "agentaccel: %s", message)

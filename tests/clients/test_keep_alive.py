@@ -1,0 +1,288 @@
+"""Entries are kept alive while an open session pauses: with consent, where it pays, and never after it is left.
+
+The real SDKs against the emulator, in virtual time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import httpx2
+import openai
+import pytest
+
+from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, TurnRecord
+from agentaccel.cache.price import price_card
+from agentaccel.emulator import Behaviour, RunningServer, Tokenizer, serve
+from agentaccel.records import KEEP_ALIVE
+from agentaccel.report import render_text, report
+from agentaccel.trace.store import open_reader
+from tests.driver import Json, assistant, prose, tool, user
+
+TEA = 720.0
+"""Seconds of a pause that outlasts an entry, and ends."""
+STATIC: Json = {"system": prose(9_000), "tools": [tool("search", 600)]}
+
+
+class Desk:
+    """One process: a server, a wrapped client and the records."""
+
+    def __init__(self, server: RunningServer, folder: Path, **cache: Any) -> None:
+        self.server, self.clock, self.path = server, server.clock, folder / "trace.db"
+        policy = Policy(
+            strict=True,
+            store=StorePolicy(path=self.path),
+            cache=CachePolicy(**{"ttl": "5m", "keep_alive": True, **cache}),
+        )
+        self.accel = Accel(policy, clock=self.clock)
+        bare = anthropic.Anthropic(base_url=server.url, api_key="k", max_retries=0)
+        self.client = self.accel.wrap(bare)
+
+    def ask(self, messages: list[Json], **more: Any) -> Any:
+        asked = {"model": "claude-sonnet-5", "max_tokens": 200, **STATIC, **more}
+        return self.client.messages.create(messages=messages, **asked)
+
+    def talk(self, name: str, pauses: list[float], **more: Any) -> list[int]:
+        """A session with these pauses between its requests; what each of them read."""
+        messages, read = [user(prose(50))], []
+        with self.accel.session(name, agent="clerk"):
+            for pause in [0.0, *pauses]:
+                self.clock.advance(pause)
+                reply = self.ask(messages, **more)
+                read.append(reply.usage.cache_read_input_tokens)
+                messages += [assistant(prose(40, len(messages))), user(prose(40, len(messages)))]
+        return read
+
+    def learn(self) -> int:
+        """Days with such a pause; how many requests of our own there were."""
+        for day in range(4):
+            self.talk(f"day {day}", [5.0, TEA, 5.0])
+        return len(self.kept)
+
+    @property
+    def kept(self) -> list[TurnRecord]:
+        """Requests of our own."""
+        with open_reader(self.path) as store:
+            return [turn for turn in store.turns() if turn.mode == KEEP_ALIVE]
+
+
+@contextmanager
+def desk(folder: Path, *, faults: Any = None, **cache: Any) -> Iterator[Desk]:
+    exact = Behaviour(tokenizer=Tokenizer(bytes_per_token=4.0))
+    with serve(clock=ManualClock(), behaviour=exact, faults=faults) as server:
+        made = Desk(server, folder, **cache)
+        with made.accel:
+            yield made
+
+
+@pytest.fixture
+def clerk(tmp_path: Path) -> Iterator[Desk]:
+    with desk(tmp_path) as made:
+        yield made
+
+
+def test_a_pause_that_is_known_to_end_loses_nothing(clerk: Desk) -> None:
+    """The first one is lost, because nobody knows of any; those of later sessions are kept over."""
+    first = clerk.talk("monday", [5.0, TEA, 5.0])
+    assert first[2] == 0
+    assert clerk.kept == []
+    later = [clerk.talk(f"day {day}", [5.0, TEA, 5.0]) for day in range(5)]
+    before = len(clerk.kept)
+    assert all(read > 9_000 for read in clerk.talk("friday", [5.0, TEA, 5.0])[1:]), later
+    kept = clerk.kept[before:]
+    assert 2 <= len(kept) <= 3
+    for record in kept:
+        assert record.outcome == "ok"
+        assert record.usage.read is not None
+        assert record.usage.read > 9_000
+        assert not record.usage.written
+        assert record.usage.output == 0
+        assert record.consents == ("keep_alive",)
+
+
+def test_without_consent_the_pause_is_lost(tmp_path: Path) -> None:
+    """The twin: nothing of our own is sent, and nothing is kept."""
+    with desk(tmp_path, keep_alive=False) as clerk:
+        assert clerk.learn() == 0
+        assert clerk.talk("friday", [5.0, TEA, 5.0])[2] == 0
+        assert clerk.server.counters.total.requests == 20
+
+
+def test_what_it_costs_is_less_than_what_it_saves(tmp_path: Path) -> None:
+    """By the emulator's own counters, requests of our own included."""
+    costs = []
+    for number, consent in enumerate((True, False)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with desk(folder, keep_alive=consent) as clerk:
+            for day in range(6):
+                clerk.talk(f"day {day}", [5.0, TEA, 5.0, TEA])
+            total = clerk.server.counters.total
+            costs.append(total.uncached + 0.1 * total.read + 1.25 * total.write_5m)
+    assert costs[0] < 0.75 * costs[1]
+
+
+def test_leaving_the_session_ends_it(clerk: Desk) -> None:
+    """Nothing outlives its session: however long the clock runs, nothing more is sent."""
+    clerk.learn()
+    clerk.talk("friday", [5.0])
+    sent = clerk.server.counters.total.requests
+    clerk.clock.advance(10 * TEA)
+    assert clerk.server.counters.total.requests == sent
+
+
+def test_a_pause_that_does_not_end_is_given_up(clerk: Desk) -> None:
+    """The session stays open overnight; what is sent has an end, and costs less than one miss."""
+    before = clerk.learn()
+    with clerk.accel.session("open", agent="clerk"):
+        clerk.ask([user(prose(50))])
+        clerk.clock.advance(86_400.0)
+    assert 1 <= len(clerk.kept) - before <= 12
+
+
+def test_the_next_request_takes_back_what_is_due(clerk: Desk) -> None:
+    """A session that goes on within the lifetime sends nothing of ours, however it is learned to pause."""
+    before = clerk.learn()
+    clerk.talk("friday", [200.0] * 6)
+    assert len(clerk.kept) == before
+
+
+def test_outside_an_open_session_nothing_is_kept(clerk: Desk) -> None:
+    """Whose it would be, nobody could say, nor when it ends."""
+    before = clerk.learn()
+    clerk.ask([user(prose(50, 3))])
+    clerk.clock.advance(4 * TEA)
+    assert len(clerk.kept) == before
+
+
+def test_the_budget_is_kept(tmp_path: Path) -> None:
+    """In USD a session: with no money nothing is sent, with money for one request one."""
+    with desk(tmp_path, keep_alive_budget=0.005) as clerk:
+        clerk.learn()
+        before = len(clerk.kept)
+        clerk.talk("friday", [5.0, TEA, 5.0])
+        assert len(clerk.kept) == before + 1
+
+
+def test_a_model_without_a_price_is_not_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A budget in USD says nothing then; one log line says so."""
+    with desk(tmp_path) as clerk, caplog.at_level(logging.WARNING, "agentaccel"):
+        assert price_card("anthropic", "claude-mythos-preview", input_tokens=1) is None
+        for day in range(5):
+            clerk.talk(f"day {day}", [5.0, TEA, 5.0], model="claude-mythos-preview")
+        assert clerk.kept == []
+        assert sum("no price is known" in line for line in caplog.messages) == 1
+
+
+def test_thinking_with_a_budget_is_left_alone(clerk: Desk) -> None:
+    """The provider takes no such request then, so none is made."""
+    thinking = {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 2000}
+    messages, client = [user(prose(50))], clerk.client
+    for name in ("monday", "tuesday", "wednesday", "thursday"):
+        with clerk.accel.session(name, agent="thinker"):
+            for pause in (0.0, 5.0, TEA, 5.0):
+                clerk.clock.advance(pause)
+                client.messages.create(model="claude-haiku-4-5", messages=messages, **{**STATIC, **thinking})
+    assert clerk.kept == []
+
+
+class Refusing(httpx2.HTTPTransport):
+    """The way to a provider that does not take requests without a reply."""
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        if json.loads(request.read()).get("max_tokens") == 0:
+            return httpx2.Response(
+                400, json={"type": "error", "error": {"type": "invalid_request_error", "message": ""}}
+            )
+        return super().handle_request(request)
+
+
+def test_a_refusal_ends_it_for_good(clerk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    """One log line, no exception, and the agent's own requests go on."""
+    http = httpx2.Client(transport=Refusing())
+    clerk.client = clerk.accel.wrap(
+        anthropic.Anthropic(base_url=clerk.server.url, api_key="k", max_retries=0, http_client=http)
+    )
+    with caplog.at_level(logging.WARNING, "agentaccel"):
+        for day in range(5):
+            clerk.talk(f"day {day}", [5.0, TEA, 5.0])
+    assert [record.outcome for record in clerk.kept] == ["failed"]
+    assert sum("was refused with 400" in line for line in caplog.messages) == 1
+
+
+def test_the_report_counts_them_apart(clerk: Desk) -> None:
+    """In what was paid and in no other figure; with the rest they are all that the provider counted."""
+    clerk.learn()
+    clerk.accel.close()
+    with open_reader(clerk.path) as store:
+        made = report([*store.turns(), *store.tools()])
+    total, kept = made.total, made.total.kept
+    counted = clerk.server.counters.total
+    assert kept.requests == len(clerk.kept)
+    assert total.requests == 16
+    assert total.tokens.input + kept.tokens.input == counted.input
+    assert total.tokens.read + kept.tokens.read == counted.read
+    assert kept.usd is not None
+    assert total.costs.paid is not None
+    assert 0 < kept.usd < 0.2 * total.costs.paid
+    assert "keeping alive" in render_text(made)
+
+
+# --- other clients ----------------------------------------------------------------------------------------------------
+
+
+def test_an_asynchronous_client_keeps_on_its_own_loop(tmp_path: Path) -> None:
+    """And leaving the session leaves no task behind."""
+
+    async def main(clerk: Desk) -> None:
+        client = clerk.accel.wrap(anthropic.AsyncAnthropic(base_url=clerk.server.url, api_key="k", max_retries=0))
+        for name in ("monday", "tuesday", "wednesday", "thursday"):
+            async with clerk.accel.session(name, agent="async clerk"):
+                for pause in (0.0, 5.0, TEA, 5.0):
+                    await passing(clerk, pause)
+                    await client.messages.create(
+                        model="claude-sonnet-5", max_tokens=200, messages=[user(prose(50))], **STATIC
+                    )
+                await passing(clerk, 290.0, settle=False)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+        await client.close()
+
+    with desk(tmp_path) as clerk:
+        asyncio.run(main(clerk))
+        assert len([record for record in clerk.kept if record.outcome == "ok"]) >= 2
+
+
+async def passing(clerk: Desk, seconds: float, *, settle: bool = True) -> None:
+    """Let time go by in steps, and what becomes due be done."""
+    left = seconds
+    while left > 0:
+        clerk.clock.advance(min(left, 60.0))
+        left -= 60.0
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if settle and others:
+            await asyncio.wait(others)
+
+
+def test_responses_of_openai_are_kept_by_its_own_field(tmp_path: Path) -> None:
+    """`prewarm` where the provider has it; a pause there is longer than half an hour."""
+    with desk(tmp_path, ttl="30m") as clerk:
+        client = clerk.accel.wrap(
+            openai.OpenAI(base_url=f"{clerk.server.url}/v1", api_key="k", max_retries=0), platform="api"
+        )
+        history: list[Any] = [{"role": "developer", "content": prose(9_000)}, {"role": "user", "content": prose(50)}]
+        for name in ("monday", "tuesday", "wednesday", "thursday"):
+            with clerk.accel.session(name, agent="gpt clerk"):
+                for pause in (0.0, 5.0, 6 * TEA, 5.0):
+                    clerk.clock.advance(pause)
+                    reply = client.responses.create(model="gpt-6.1-sol", input=history)
+        assert reply.usage is not None
+        kept = clerk.kept
+        assert kept
+        assert all((record.usage.read or 0) > 9_000 for record in kept)
