@@ -42,7 +42,7 @@ _forks = 0
 
 
 def forks() -> int:
-    """How often this process was forked on its way here. What another thread was about to do before, nobody does now."""
+    """How often this process was forked on its way here: what another thread was about to do then, nobody does now."""
     return _forks
 
 

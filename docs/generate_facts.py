@@ -35,8 +35,13 @@ What is believed before a workload has taught better, stated on {date}. Stated, 
 MEANINGS = {
     "goes_on_with_tools": "another request follows, by replies that the request holds; with tools",
     "goes_on_without_tools": "the same, without tools",
-    "in_time": "one that follows comes within the lifetime of an entry; worth one occasion",
+    "followed_after_tool": "a reply that asked for a tool is followed by another request",
+    "followed_after_answer": "one that was an answer is",
+    "pause_ends": "a pause that has lasted until a step of time ends in it; steps end after 1, 5, 10, 20, 30, 60 minutes, 2, 4, 12, 24 hours",
+    "pause_weight": "occasions that this is worth",
+    "pause_kind_weight": "occasions that what is known of all pauses is worth against those of one kind or tool",
     "prefix_shared": "another session begins with the same tools and system in time",
+    "prefix_shared_later": "where none does, one begins within the longest lifetime",
     "prompt_repeated": "another session begins with the whole of a first prompt in time; worth one occasion",
     "entry_alive": "an entry that should be alive still is",
     "same": "pseudo-count of *came back the same* for a part that has not been seen to change",
@@ -46,6 +51,8 @@ MEANINGS = {
     "prior_weight": "occasions that a stated prior is worth against what was seen",
     "memory": "what each new occasion multiplies the weight of those before it by",
     "pace_memory": "the same for the pauses of one session",
+    "keep_alive_margin": "how many times its cost a keep-alive request must be expected to save",
+    "keep_alive_at": "share of the lifetime after which it is sent",
     "moves": "text of such a shape in front of the conversation is another one in the next request, before it was seen",
 }
 
