@@ -20,7 +20,7 @@ from itertools import count
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from agentaccel.clock import Clock
-from agentaccel.locks import forks
+from agentaccel.locks import Lock, forks
 
 log = logging.getLogger("agentaccel")
 
@@ -42,7 +42,9 @@ class Background:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lock = threading.Condition()
+        self._lock = Lock()
+        self._sooner = threading.Event()
+        """Set when something has become due sooner than the thread knows."""
         self._order = count()
         self._due: list[tuple[float, int, _Later]] = []
         self._running: dict[str, list[_Running]] = {}
@@ -61,7 +63,7 @@ class Background:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._keep_time, name="agentaccel", daemon=True)
                 self._thread.start()
-            self._lock.notify()
+        self._sooner.set()
         return later
 
     def submit(self, owner: str, work: Callable[[], T]) -> Future[T]:
@@ -159,19 +161,21 @@ class Background:
 
     def _keep_time(self) -> None:
         while True:
+            self._sooner.clear()
             with self._lock:
                 now = self._clock.monotonic()
-                if not self._due or self._due[0][0] > now:
-                    self._lock.wait(self._due[0][0] - now if self._due else None)
-                    continue
-                later = heapq.heappop(self._due)[2]
-            later.run()
+                later = heapq.heappop(self._due)[2] if self._due and self._due[0][0] <= now else None
+                until = self._due[0][0] - now if self._due else None
+            if later is not None:
+                later.run()
+            else:
+                self._sooner.wait(until)
 
     def _after_fork(self) -> None:
         """The parent's thread is not here, and what it was about to do, the parent does."""
         if self._forks != forks():
             self._forks = forks()
-            self._lock = threading.Condition()
+            self._lock, self._sooner = Lock(), threading.Event()
             self._due, self._running, self._thread = [], {}, None
 
 
@@ -218,7 +222,7 @@ class Later(Protocol):
 class _Later:
     owner: str
     work: Callable[[], None] | None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: Lock = field(default_factory=Lock)
 
     def run(self) -> None:
         with self._lock:

@@ -43,6 +43,7 @@ MAY_TOUCH_THE_WORLD = {
     "trace/schema.py",
     "trace/recorder.py",
     "trace/room.py",
+    "background.py",
     "locks.py",
     "policy.py",
     "accel.py",
@@ -114,7 +115,9 @@ def test_only_listed_modules_touch_the_world(path: Path) -> None:
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_module_creates_tasks(path: Path) -> None:
-    """Only `background.py` may, and it does not exist yet."""
+    """Only `background.py` may: what it creates, a session owns."""
+    if path.name == "background.py":
+        return
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Attribute):
             assert node.attr not in ("create_task", "ensure_future"), f"{path.name}:{node.lineno}"

@@ -155,7 +155,7 @@ def instance(seed: int, *, most: int) -> tuple[list[Ask], Rules]:
     for number in range(chance.choice([2, 3, 3, 4]) if most < 5 else 3):
         now += chance.choice([0.0, 1.0, 5.0, 60.0, 250.0, 299.0, 300.0, 320.0, 3300.0, 3599.0, 3700.0])
         blocks = _blocks(chance, asks, number, most)
-        own = ()
+        own: tuple[tuple[int, str], ...] = ()
         if chance.random() < 0.2:
             at = chance.randrange(len(blocks))
             own = ((at, chance.choice(["5m", "1h"])),) if blocks[at].markable else ()
