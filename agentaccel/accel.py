@@ -60,7 +60,13 @@ class Accel:
         if self.policy.cache.keep_alive:
             keeper = Keeper(self.policy, self._clock, self._recorder, self._background)
         self._composer = Composer(
-            self.policy, self._clock, self._recorder, self._registry, self._listeners, keeper=keeper
+            self.policy,
+            self._clock,
+            self._recorder,
+            self._registry,
+            self._listeners,
+            keeper=keeper,
+            runs=self._background,
         )
         self._toolbox = Toolbox(self._clock, self._recorder, self._registry, self._listeners)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from agentaccel.errors import ConfigError, UnknownModel
 from agentaccel.facts import known_model, lifetimes
@@ -69,6 +69,51 @@ class CachePolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryPolicy:
+    """Consents to send an older part of a conversation shorter, where that pays. All of it is off until you say so.
+
+    HistoryPolicy(clear_results=True)                           a note in place of old results of tools
+    HistoryPolicy(distil=agentaccel.filtered)                   a shorter form of long ones, made by your function
+    HistoryPolicy(summarise=my_summary)                         your summary in place of the oldest messages
+
+    A function that you pass is the consent to use it. It is called in a thread of our own, never while a request waits.
+    """
+
+    clear_results: bool = False
+    """Consent to send a note in place of old results of tools."""
+    keep_results: int = 3
+    """So many results at the end are never touched; nor, by a summary, are so many replies and what follows them."""
+    pinned_tools: tuple[str, ...] = ()
+    """Tools whose results are never touched."""
+    distil: Callable[[str], str | Awaitable[str]] | None = None
+    """Given the text of a long result, what is worth keeping of it."""
+    distil_from: int = 1000
+    """Tokens from which a result is long."""
+    summarise: Callable[[Mapping[str, Any]], str | Awaitable[str]] | None = None
+    """Given a request whose messages are those to be replaced, a summary of them."""
+    summarise_from: int = 20_000
+    """Tokens of history from which a summary is thought of."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("keep_results", 1), ("distil_from", 1), ("summarise_from", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ConfigError(f"HistoryPolicy.{name} is {value!r}; give a whole number of at least {least}")
+        tools = self.pinned_tools
+        if isinstance(tools, str) or not all(isinstance(name, str) and name for name in tools):
+            raise ConfigError(f"HistoryPolicy.pinned_tools is {tools!r}; give a tuple of names: ('read_file',)")
+        for name in ("distil", "summarise"):
+            function = getattr(self, name)
+            if function is not None and not callable(function):
+                raise ConfigError(f"HistoryPolicy.{name} is {function!r}; give a function, or None")
+
+    @property
+    def consents(self) -> bool:
+        """Whether anything may be edited."""
+        return self.clear_results or self.distil is not None or self.summarise is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StorePolicy:
     """Choices about the trace store."""
 
@@ -102,6 +147,7 @@ class Policy:
     holdout: float = 0.0
     """Share of sessions left as written for comparison, 0 ≤ share < 1; chosen by a keyed hash of the session's id."""
     cache: CachePolicy = field(default_factory=CachePolicy)
+    history: HistoryPolicy = field(default_factory=HistoryPolicy)
     store: StorePolicy = field(default_factory=StorePolicy)
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Your names for models, mapped to names that agentaccel knows."""

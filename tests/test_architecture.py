@@ -47,6 +47,7 @@ MAY_TOUCH_THE_WORLD = {
     "locks.py",
     "policy.py",
     "accel.py",
+    "session/asides.py",
     "session/conversation.py",
     "session/registry.py",
     "clients/attempt.py",

@@ -14,6 +14,7 @@ Everything learned is a pair (yes, n) under a topic: *n* occasions, *yes* of the
   went on after a longer pause and read what another had kept
 - `moves/system[0]/…`: a piece of this text was another one than in the request before; named by hashes of what stands
   around it (`prompt.volatile`)
+- `lasts/12`: a session that came to 12 requests came to the next step; see `lengths`
 - `bytes/MODEL`: bytes sent and tokens counted; a ratio, not a probability
 """
 
@@ -192,6 +193,7 @@ _STRONGEST_SNAPSHOT = {
     "goes_on/": 40.0,
     "after/": 100.0,
     "pause/": 8.0,
+    "lasts/": 40.0,
     "alive": 100.0,
     "shared": 40.0,
     "moves/": 10.0,

@@ -70,6 +70,7 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
             last_turn=turn_of(prefix.prompt),
             awaits=sent.awaits,
             born=state.born if state.turns else prefix.prompt.messages,
+            cleared=state.cleared,
         ),
         expected=predicted.expected,
         as_written=as_written if usage.input is not None else None,

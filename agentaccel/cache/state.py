@@ -79,6 +79,8 @@ class State:
     known."""
     born: int = 0
     """Messages in the session's first request."""
+    cleared: tuple[bytes, ...] = ()
+    """Results of tools in whose place a note is sent, with consent: hashes of them as written, oldest first."""
 
 
 def head_of(prefix: Prefixes, *, started: float, tokens: int | None, message_id: str | None) -> Head:

@@ -16,6 +16,7 @@ from agentaccel.cache.beliefs import (
     went_on,
 )
 from agentaccel.cache.ledger import Bill
+from agentaccel.cache.lengths import length_seen
 from agentaccel.cache.marks import turn_of
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.prefix import Prefixes
@@ -64,11 +65,13 @@ def _seen(state: State, observed: Observed, pace: Sequence[Observation]) -> Beli
 
 
 def _going_on(state: State, sent: Sent, observed: Observed, pace: Sequence[Observation]) -> tuple[Observation, ...]:
-    """That this request was made, that the one before was followed by it, and what the gap between them showed."""
+    """That this request was made, that the one before was followed by it, what the gap between them showed, and how
+    long the session has become."""
     made = Observation(goes_on_topic(turn_of(sent.prefix.prompt)), 0.0, 1.0)
+    length = length_seen(state.turns + 1)
     if observed.in_time is None:
-        return (made,)
-    return made, Observation(goes_on_topic(state.last_turn), 1.0, 0.0), *pace
+        return made, *length
+    return made, Observation(goes_on_topic(state.last_turn), 1.0, 0.0), *pace, *length
 
 
 def _after(state: State, sent: Sent, observed: Observed) -> Iterator[Observation]:

@@ -160,6 +160,7 @@ class Priors:
     prior_weight: float
     memory: float
     pace_memory: float
+    length_weight: float
     moves: Mapping[str, float]
     first_byte: float
     first_byte_per_1k: float

@@ -106,7 +106,7 @@ def arrange(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, kno
         knowing.read(sent),
         messages=prompt.messages,
         ephemeral=int(bool(note)),
-        arranged=moves.places | ({"tools"} if listing.request is not request else set()),
+        arranged=prompt.arranged | moves.places | ({"tools"} if listing.request is not request else set()),
     )
     if read.illegal:
         return untouched

@@ -10,7 +10,6 @@ import hashlib
 import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Beliefs, snapshot_of
 from agentaccel.cache.decide import decide
@@ -18,13 +17,13 @@ from agentaccel.cache.observe import Observed, observe
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import expected_cost, price_card
 from agentaccel.clock import Clock
-from agentaccel.facts import CacheFacts, cache_facts
+from agentaccel.facts import cache_facts
 from agentaccel.listening import Began, Listeners, Told
 from agentaccel.locks import Lock
 from agentaccel.loop.fanout import Fanout, Flight
 from agentaccel.policy import Policy
 from agentaccel.providers import PartMemory, dialect
-from agentaccel.session.arranging import CONSENTED, Arranged, Knowing, arrange
+from agentaccel.session.asides import Runs
 from agentaccel.session.conversation import (
     Conversation,
     refresh,
@@ -33,11 +32,12 @@ from agentaccel.session.conversation import (
 from agentaccel.session.fanning import Fanning
 from agentaccel.session.fields import Asked, with_diagnosis, with_fields
 from agentaccel.session.handle import Scope, current
-from agentaccel.session.hinting import Hints, Seen, hints, said
+from agentaccel.session.hinting import Hints, Seen, hints
 from agentaccel.session.keeping import Keeper
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
 from agentaccel.session.settlement import Going, Settlement, TurnMode
+from agentaccel.session.shaping import CONSENTED, Reading, Shaped, Shaping, said
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Ended, Turn
 from agentaccel.types import CachePlan, Endpoint, Prompt, Request
@@ -46,16 +46,6 @@ log = logging.getLogger("agentaccel")
 
 
 _CLAUDE = Endpoint()
-
-
-class _Asked(NamedTuple):
-    """A request as it was made, and as it reads."""
-
-    request: Request
-    prompt: Prompt
-    facts: CacheFacts | None
-    endpoint: Endpoint
-    model: str
 
 
 @dataclass(slots=True)
@@ -70,6 +60,8 @@ class Composer:
     fanout: Fanout = field(default_factory=Fanout)
     keeper: Keeper | None = None
     """Keeps entries alive, where the policy allows it."""
+    runs: Runs | None = None
+    """Does in the background what the user's functions are asked for; without it they are not."""
     _parts: PartMemory = field(default_factory=PartMemory)
     _said: set[str] = field(default_factory=set)
 
@@ -103,6 +95,9 @@ class Composer:
             self.keeper.went_on(conversation.id)
         with conversation.lock:
             going = self._plan(conversation, scope, asked, attempt)
+            if going.edited is not None and self.runs is not None:
+                for want in going.edited.wants:
+                    conversation.asides.ask(conversation.id, want, self.runs)
         applied = going.plan if going.mode == "on" else CachePlan()
         flight = self._fanning.flight(going, endpoint)
         return Turn(
@@ -155,14 +150,14 @@ class Composer:
 
     # --- before -------------------------------------------------------------------------------------------------------
 
-    def _read(self, request: Request, endpoint: Endpoint, model: str) -> _Asked:
+    def _read(self, request: Request, endpoint: Endpoint, model: str) -> Reading:
         provider, platform, wire = endpoint[:3]
         name = model or str(request.get("model", ""))
         facts = cache_facts(name, provider=provider, platform=platform, wire=wire, aliases=self.policy.aliases)
         prompt = dialect(wire).decode(
             request, facts, key=self.recorder.key, place=(provider, platform), model=model, memory=self._parts
         )
-        return _Asked(request, prompt, facts, endpoint, model)
+        return Reading(request, prompt, facts, endpoint, model)
 
     def _conversation(self, scope: Scope, prompt: Prompt, attempt: int) -> Conversation:
         session = scope.session
@@ -177,22 +172,20 @@ class Composer:
             return self.registry.begin(lineage, retried=attempt > 0)
         return self.registry.by_lineage(prompt, lineage) or self.registry.begin(lineage, retried=attempt > 0)
 
-    def _plan(self, conversation: Conversation, scope: Scope, asked: _Asked, attempt: int) -> Going:
+    def _plan(self, conversation: Conversation, scope: Scope, asked: Reading, attempt: int) -> Going:
         now, mode = self.clock.wall(), self._mode(conversation, scope)
         request, prompt, facts, wire = asked.request, asked.prompt, asked.facts, asked.endpoint.wire
         if self.recorder.store is not None:
             self.recorder.read(lambda it: refresh(conversation, it, facts, prompt.provider), None)
         if conversation.created is None:
             self._open(conversation, prompt, now)
-        arranged = self._arranged(conversation, asked, now) if mode == "on" else None
-        if arranged is not None:
-            request, prompt = arranged.request, arranged.prompt
+        shaped = self._shaped(conversation, asked, now) if mode == "on" else Shaped(request, prompt)
+        request, prompt = shaped.request, shaped.prompt
         prefix = observed = None
         if facts is not None:
             prefix = prefixes(prompt, facts, conversation.head)
             observed = observe(conversation.state, conversation.head, prefix, now)
-            if arranged is not None:
-                observed = observed._replace(moves=arranged.moves)
+            observed = observed._replace(moves=shaped.moves)
         chosen = self._choose(conversation, prompt, prefix, observed, now)
         if chosen.wire != wire:
             chosen = replace(chosen, wire=wire)
@@ -200,7 +193,7 @@ class Composer:
         hinted = Hints()
         if facts is not None and observed is not None:
             hinted = hints(Seen(request, prompt, facts, observed, conversation.print, now), self.policy.cache)
-        chosen = said(chosen, arranged, hinted)
+        chosen = said(chosen, shaped, hinted)
         return Going(
             conversation=conversation,
             request=request,
@@ -215,29 +208,19 @@ class Composer:
             started=now,
             head=conversation.head,
             print=conversation.print,
-            arranged=arranged,
+            arranged=shaped.arranged,
+            edited=shaped.edited,
             written=asked.prompt if prompt is not asked.prompt else None,
             drift=hinted.drift,
         )
 
-    def _arranged(self, conversation: Conversation, asked: _Asked, now: float) -> Arranged | None:
-        """The request with what the policy consents to be moved; None where it consents to nothing."""
-        cache, facts = self.policy.cache, asked.facts
-        if facts is None or not (cache.move_volatile or cache.freeze_tools):
-            return None
-        knowing = Knowing(
-            policy=cache,
-            memory=conversation.arranging,
-            head=conversation.head,
-            beliefs=conversation.snapshot.joined(conversation.state.seen),
-            now=now,
-            key=self.recorder.key,
-            read=lambda request: self._read(request, asked.endpoint, asked.model).prompt,
-        )
-        arranged = arrange(asked.request, asked.prompt, facts, asked.endpoint.wire, knowing)
-        for consent in arranged.consents:
+    def _shaped(self, conversation: Conversation, asked: Reading, now: float) -> Shaped:
+        """The request with what the policy consents to be edited or moved."""
+        shaping = Shaping(self.policy, self.recorder.key, self.runs)
+        shaped = shaping.shape(conversation, asked, now, lambda it: self._read(it, asked.endpoint, asked.model).prompt)
+        for consent in shaped.consents:
             self._say(consent, CONSENTED[consent], level=logging.INFO)
-        return arranged
+        return shaped
 
     def _open(self, conversation: Conversation, prompt: Prompt, now: float) -> None:
         """The first request of a conversation: what is believed of its workload is fixed here."""

@@ -16,6 +16,8 @@ from agentaccel.facts import CacheFacts
 from agentaccel.locks import Lock
 from agentaccel.prompt.arrange import Memory
 from agentaccel.prompt.drift import Print
+from agentaccel.session.asides import Asides
+from agentaccel.session.editing import Edits
 from agentaccel.trace.record import SessionRow, dump_json, dump_state, load_beliefs, load_state
 from agentaccel.trace.store import Store
 from agentaccel.types import Prompt, Segment
@@ -44,6 +46,10 @@ class Conversation:
     """Handles of it that are open in this process."""
     keeping_cost: float = 0.0
     """USD that requests of our own have cost it in this process."""
+    edits: Edits | None = None
+    """What stands in the place of parts of its history; only in the process that put it there, with consent."""
+    asides: Asides = field(default_factory=Asides)
+    """What the user's functions were asked for."""
     stored_turns: int = 0
     """Turns that the store had when this process last looked."""
     lock: Lock = field(default_factory=Lock)
@@ -116,7 +122,7 @@ def refresh(conversation: Conversation, store: Store, facts: CacheFacts | None, 
     conversation.created = row.created
     conversation.snapshot, conversation.state = snapshot, state
     conversation.stored_turns = row.turns
-    conversation.head, conversation.print, conversation.arranging = head, known, None
+    conversation.head, conversation.print, conversation.arranging, conversation.edits = head, known, None, None
 
 
 def _load_head(raw: Mapping[str, Any], store: Store, facts: CacheFacts, provider: str) -> tuple[Head, Print]:

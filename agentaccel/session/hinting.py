@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from agentaccel.cache.observe import Observed
@@ -13,8 +12,7 @@ from agentaccel.policy import CachePolicy
 from agentaccel.prompt.drift import Print, drift
 from agentaccel.prompt.shapes import stamps
 from agentaccel.providers.arranging import texts_of
-from agentaccel.session.arranging import Arranged
-from agentaccel.types import CachePlan, Drift, Prompt, Request
+from agentaccel.types import Drift, Prompt, Request
 
 _LIKELY = 0.5
 """The prior from which text is named by its shape alone, before anything was compared."""
@@ -89,13 +87,3 @@ def _of_drift(found: Drift, seen: Seen, policy: CachePolicy) -> Iterator[str]:
 
 def _behind(seen: Seen, segment: int) -> float:
     return sum(one.size for one in seen.prompt.segments[segment:]) / seen.facts.bytes_per_token
-
-
-def said(chosen: CachePlan, arranged: Arranged | None, hinted: Hints) -> CachePlan:
-    """The plan with what was arranged before it, and with what else could be."""
-    if hinted.reasons:
-        chosen = replace(chosen, reasons=(*hinted.reasons, *chosen.reasons))
-    if arranged is None or not arranged.consents:
-        return chosen
-    reasons = (*arranged.reasons, *chosen.reasons)
-    return replace(chosen, reasons=reasons, consents=arranged.consents, arranged=arranged.request)

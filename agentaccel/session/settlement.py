@@ -26,6 +26,7 @@ from agentaccel.prompt.volatile import TOPIC
 from agentaccel.records import TurnRecord
 from agentaccel.session.arranging import Arranged
 from agentaccel.session.conversation import Conversation, dump_head, row_of
+from agentaccel.session.editing import Edited
 from agentaccel.session.lending import with_lent, without_unread
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
@@ -62,6 +63,8 @@ class Going(NamedTuple):
     """As in `TurnRecord`."""
     arranged: Arranged | None = None
     """How it was arranged; None without consent. `request`, `prompt` and `prefix` are what is sent."""
+    edited: Edited | None = None
+    """How its history was edited; None without consent."""
     written: Prompt | None = None
     """The prompt as the user wrote it, where another one is sent."""
 
@@ -145,6 +148,9 @@ class Settlement:
         conversation.print = imprint(going.lasting, going.request, going.print)
         if going.arranged is not None:
             conversation.arranging = going.arranged.memory
+        if going.edited is not None:
+            conversation.state = replace(conversation.state, cleared=going.edited.cleared)
+            conversation.edits = going.edited.edits
         conversation.stored_turns += 1
         return settled
 
@@ -205,7 +211,7 @@ class Settlement:
         beginnings: Mapping[str, bytes] = {}
         if settled is not None and prefix is not None:
             lineage = Lineage(going.as_written, conversation.tenant).written(settled.state.born)
-            self.registry.waits_at(conversation.id, lineage, going.prompt.messages)
+            self.registry.waits_at(conversation.id, lineage, going.as_written.messages)
             beginnings = beginnings_of(prefix)
             learned = (*settled.learned, *self._shared(going, settled, beginnings))
         keep = self.keep_content
@@ -216,7 +222,7 @@ class Settlement:
             segments=going.prompt.lasting,
             content=(lambda segment: _content(going.request, segment)) if keep else None,
             lineage=lineage,
-            messages=going.prompt.messages,
+            messages=going.as_written.messages,
             learned=_bounded(learned, conversation.snapshot),
             beginnings=tuple(beginnings.values()),
             ends=(lambda ends: dump_head(head, ends)) if head is not None else None,

@@ -156,6 +156,7 @@ def dump_state(state: State) -> str:
             "last_turn": state.last_turn,
             "awaits": state.awaits,
             "born": state.born,
+            **({"cleared": [one.hex() for one in state.cleared]} if state.cleared else {}),
         }
     )
 
@@ -181,6 +182,7 @@ def load_state(data: bytes | str) -> State:
         last_turn=raw["last_turn"],
         awaits=raw.get("awaits", ""),
         born=raw["born"],
+        cleared=tuple(bytes.fromhex(one) for one in raw.get("cleared", ())),
     )
 
 

@@ -1,0 +1,92 @@
+"""What a user's functions make of a history while nobody waits: shorter results, and summaries.
+
+Each is asked for once and used when it is there, in a request in which an edit pays. One that fails is a miss and one
+log line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+log = logging.getLogger("agentaccel")
+
+T = TypeVar("T")
+
+
+class Runs(Protocol):
+    """Runs work in the background, for as long as the session `owner` is open."""
+
+    def submit(self, owner: str, work: Callable[[], T]) -> Future[T]: ...
+
+
+class Want(NamedTuple):
+    """Something that a user's function is to make."""
+
+    name: bytes
+    """What it is known by."""
+    what: str
+    """The function's name, for the log."""
+    function: Callable[[Any], str | Awaitable[str]]
+    given: Any
+
+
+@dataclass(slots=True)
+class Asides:
+    """What was asked for in one session. Mutable; its conversation's lock guards it."""
+
+    _asked: dict[bytes, Future[str]] = field(default_factory=dict)
+    _seen: tuple[object, Mapping[bytes, str | None]] = (None, {})
+    """What was there when the last request was first planned: planned again, it is planned alike."""
+
+    def asked(self, name: bytes) -> bool:
+        """Whether this was asked for, and what comes of it is not forgotten."""
+        return name in self._asked
+
+    def ask(self, owner: str, want: Want, runs: Runs) -> None:
+        """Have it done for the session `owner`; once."""
+        if want.name in self._asked:
+            return
+        while len(self._asked) >= _MOST:
+            self._asked.pop(next(iter(self._asked))).cancel()
+        self._asked[want.name] = runs.submit(owner, partial(_called, want))
+
+    def ready(self, request: object) -> Mapping[bytes, str | None]:
+        """What is there by now: a text, or None where there will be none. The same for the same `request`."""
+        if self._seen[0] != request:
+            self._seen = request, {name: _text(one) for name, one in self._asked.items() if one.done()}
+        return self._seen[1]
+
+
+_MOST = 512
+"""Texts of one session that are kept or waited for."""
+
+
+def _text(done: Future[str]) -> str | None:
+    try:
+        made = done.result()
+    except (Exception, CancelledError):  # noqa: BLE001 - the user's function may raise anything; it was logged
+        return None
+    return made if isinstance(made, str) and made.strip() else None
+
+
+def _called(want: Want) -> str:
+    """What the function makes. An asynchronous one has an event loop of its own."""
+    try:
+        made = want.function(want.given)
+        return asyncio.run(_awaited(made)) if inspect.isawaitable(made) else made
+    except Exception:
+        log.warning(
+            "agentaccel: %s failed; the history is sent without what it would have given", want.what, exc_info=True
+        )
+        raise
+
+
+async def _awaited(made: Awaitable[str]) -> str:
+    return await made

@@ -1,0 +1,133 @@
+"""What is made of a request before it is planned, with consent: its history edited, its beginning arranged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from agentaccel.cache.beliefs import Observation
+from agentaccel.facts import CacheFacts
+from agentaccel.policy import Policy
+from agentaccel.session import arranging, editing
+from agentaccel.session.arranging import Arranged
+from agentaccel.session.asides import Runs
+from agentaccel.session.conversation import Conversation
+from agentaccel.session.editing import Edited, Edits
+from agentaccel.session.hinting import Hints
+from agentaccel.types import CachePlan, Endpoint, Prompt, Request
+
+CONSENTED = {
+    **arranging.CONSENTED,
+    "clear_results": "sending a note in place of old results of tools where that pays, as the policy allows",
+    "distil": "sending what distil() made of long results in their place where that pays, as the policy allows",
+    "summarise": "sending what summarise() made of old messages in their place where that pays, as the policy allows",
+}
+"""What is logged once of each consent that is used."""
+
+
+class Reading(NamedTuple):
+    """A request as it was made, and as it reads."""
+
+    request: Request
+    prompt: Prompt
+    facts: CacheFacts | None
+    endpoint: Endpoint
+    model: str
+
+
+class Shaped(NamedTuple):
+    """A request as it is to be sent; the very one that was given where nothing changed."""
+
+    request: Request
+    prompt: Prompt
+    edited: Edited | None = None
+    """None without consent."""
+    arranged: Arranged | None = None
+    """None without consent."""
+    reasons: tuple[str, ...] = ()
+    consents: tuple[str, ...] = ()
+
+    @property
+    def moves(self) -> tuple[Observation, ...]:
+        """What was counted of the pieces of its texts."""
+        return self.arranged.moves if self.arranged is not None else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shaping:
+    """Edits and arranges requests."""
+
+    policy: Policy
+    key: bytes
+    """The store's, for the hashes that pieces are known by."""
+    runs: Runs | None
+
+    def shape(
+        self, conversation: Conversation, asked: Reading, now: float, read: Callable[[Request], Prompt]
+    ) -> Shaped:
+        """The request with what the policy consents to; `read` reads another one as this one was read."""
+        request, prompt, facts = asked.request, asked.prompt, asked.facts
+        if facts is None:
+            return Shaped(request, prompt)
+        reasons, consents = list[str](), list[str]()
+        edited = self._edited(conversation, asked, now, read)
+        if edited is not None:
+            request, prompt = edited.request, edited.prompt
+            reasons += edited.reasons
+            consents += edited.consents
+        arranged = self._arranged(conversation, asked._replace(request=request, prompt=prompt), now, read)
+        if arranged is not None:
+            request, prompt = arranged.request, arranged.prompt
+            reasons += arranged.reasons
+            consents += arranged.consents
+        return Shaped(request, prompt, edited, arranged, tuple(reasons), tuple(consents))
+
+    def _arranged(
+        self, conversation: Conversation, asked: Reading, now: float, read: Callable[[Request], Prompt]
+    ) -> Arranged | None:
+        """The request with what the policy consents to be moved; None where it consents to nothing."""
+        cache, facts = self.policy.cache, asked.facts
+        if facts is None or not (cache.move_volatile or cache.freeze_tools):
+            return None
+        knowing = arranging.Knowing(
+            policy=cache,
+            memory=conversation.arranging,
+            head=conversation.head,
+            beliefs=conversation.snapshot.joined(conversation.state.seen),
+            now=now,
+            key=self.key,
+            read=read,
+        )
+        return arranging.arrange(asked.request, asked.prompt, facts, asked.endpoint.wire, knowing)
+
+    def _edited(
+        self, conversation: Conversation, asked: Reading, now: float, read: Callable[[Request], Prompt]
+    ) -> Edited | None:
+        """The request with its history edited; None where the policy consents to nothing."""
+        policy, facts = self.policy.history, asked.facts
+        if facts is None or not policy.consents:
+            return None
+        state, last = conversation.state, asked.prompt.segments[-1:]
+        knowing = editing.Knowing(
+            policy=policy,
+            facts=facts,
+            wire=asked.endpoint.wire,
+            state=state,
+            head=conversation.head,
+            beliefs=conversation.snapshot.joined(state.seen),
+            edits=conversation.edits or Edits(),
+            ready=conversation.asides.ready((state.turns, len(asked.prompt.segments), last)),
+            now=now,
+            ttl=self.policy.cache.ttl,
+            read=read,
+        )
+        return editing.edit(asked.request, asked.prompt, knowing)
+
+
+def said(chosen: CachePlan, shaped: Shaped, hinted: Hints) -> CachePlan:
+    """The plan with what was edited and arranged before it, and with what else could be."""
+    reasons = (*shaped.reasons, *hinted.reasons, *chosen.reasons)
+    if len(reasons) > len(chosen.reasons):
+        chosen = replace(chosen, reasons=reasons)
+    return replace(chosen, consents=shaped.consents, arranged=shaped.request) if shaped.consents else chosen
