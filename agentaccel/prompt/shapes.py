@@ -53,6 +53,12 @@ _NOW = re.compile(
 )
 _TIME = re.compile(r"\b\d{1,2}:\d{2}:\d{2}(?:[.,]\d+)?\b")
 _UUID = re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b")
+_HINTS = (
+    (re.compile(r":\d\d"), frozenset({_NOW, _TIME})),
+    (re.compile(r"1[5-9]\d{8}"), frozenset({_NOW})),
+    (re.compile(r"-[0-9a-fA-F]{4}-"), frozenset({_UUID})),
+)
+"""What such text cannot be without. Each begins with a character, so a text is gone through for it many times faster."""
 _NEAR = 2 * 86400.0
 """Seconds within which a time is taken for the present, wherever in the world it was written down."""
 
@@ -77,14 +83,15 @@ def stamps(text: str, now: float) -> Iterator[Stamp]:
     >>> [(text[one.start : one.end], one.shape) for one in stamps(text, 1795264207.0)]
     [('2026-11-21 12:30:07', 'clock with seconds')]
     """
+    possible = frozenset[re.Pattern[str]]().union(*(patterns for hint, patterns in _HINTS if hint.search(text)))
     taken: list[tuple[int, int]] = []
-    for match in _NOW.finditer(text):
+    for match in _NOW.finditer(text) if _NOW in possible else ():
         taken.append(match.span())
         if abs(_seconds(match) - now) <= _NEAR:
             precise = match["seconds"] or match["epoch"]
             yield Stamp(*match.span(), "clock with seconds" if precise else "clock")
     for shape, pattern in (("time with seconds", _TIME), ("uuid", _UUID)):
-        for match in pattern.finditer(text):
+        for match in pattern.finditer(text) if pattern in possible else ():
             if not any(start < match.end() and match.start() < end for start, end in taken):
                 yield Stamp(*match.span(), shape)
 
