@@ -17,6 +17,7 @@ from typing import Any
 from agentaccel.clock import ManualClock
 from agentaccel.emulator import Emulator, HttpRequest
 from agentaccel.policy import CachePolicy, Policy, StorePolicy
+from agentaccel.providers import dialect
 from agentaccel.providers.anthropic import usage_of
 from agentaccel.session import Composer
 from agentaccel.session.registry import Registry
@@ -95,6 +96,9 @@ def _one(rng: random.Random, tally: Tally) -> None:
             tally.rejected_by_us.append(answer_ours["error"]["message"])
             before = None
             continue
+        if any(marker.ours and marker.ttl == "1h" for marker in turn.plan.markers) and ttl == "auto":
+            tally.limits["an hour chosen"] += 1
+        _keep_alive(sent, clock.now, tally)
         turn.handle(Reported(usage=usage_of(answer_ours["usage"]), message_id=answer_ours["id"]))
         clock.advance(2.0)
         turn.handle(Finished(clock.monotonic()))
@@ -105,6 +109,17 @@ def _one(rng: random.Random, tally: Tally) -> None:
             tally.repeated += 1
             tally.covered += before.marked_within(shared)
         before = now
+
+
+def _keep_alive(sent: Json, now: float, tally: Tally) -> None:
+    """What would keep its entries alive has to be legal where the request itself was."""
+    warmed = dialect("messages").warmed(sent)
+    if warmed is None:
+        return
+    tally.limits["keep-alive"] += 1
+    status, answer = post(Emulator(), json.loads(json.dumps(warmed)), now)
+    if status != 200:
+        tally.rejected_by_us.append(f"keep-alive: {answer['error']['message']}")
 
 
 def _count_limits(body: Json, limits: Counter[str]) -> None:

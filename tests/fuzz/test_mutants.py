@@ -60,6 +60,13 @@ LEGALITY = (
         new="""held="",""",
     ),
     Mutant(
+        guard="no keep-alive beside budgeted thinking",
+        file="providers/anthropic/edit.py",
+        old="""_kind(request.get("thinking")) == "enabled"
+        or """,
+        new="",
+    ),
+    Mutant(
         guard="doing nothing",
         file=PLAN,
         old="chosen, cost = _choose(scene, candidates, room, expected_cost(scene, ()) if bare is None else bare)",
