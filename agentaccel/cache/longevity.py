@@ -47,6 +47,9 @@ class Prospect(NamedTuple):
     pauses: Pauses
     keeps: bool
     """As in `View`."""
+    lasting: float
+    """Share of the prompt's tokens that is held for the longest lifetime already: it needs no keeping, and what keeps
+    the rest reads it, too."""
 
 
 def longevities(
@@ -63,9 +66,7 @@ def longevities(
         within = 1.0 - prospect.pauses.longer(ttl.seconds)
         longer = prospect.followed * within * gain
         if prospect.keeps and has_ended_after(beliefs, ttl.seconds):
-            longer += (1.0 - prospect.followed * within) * keeping(
-                prospect.pauses, prospect.followed, seconds=ttl.seconds, read=facts.read, gain=gain
-            ).worth
+            longer += (1.0 - prospect.followed * within) * _kept(facts, ttl, ttls[-1], prospect, gain)
         begins = max(beliefs.shared(), repeated)
         if lives and beliefs.has_seen(SHARED_LATER):
             begins += (1.0 - begins) * beliefs.shared_later()
@@ -76,6 +77,23 @@ def longevities(
         lives.append(Longevity(ttl, added * turns, gain * begins - shared))
         own, shared = max(longer, own), gain * begins
     return tuple(lives)
+
+
+def _kept(facts: CacheFacts, ttl: Ttl, longest: Ttl, prospect: Prospect, gain: float) -> float:
+    """What requests that keep entries of `ttl` are worth, per token that would be lost without them."""
+    lost = 1.0 if ttl is longest else 1.0 - prospect.lasting
+    if lost <= 0.0:
+        return 0.0
+    kept = keeping(
+        prospect.pauses,
+        prospect.followed,
+        seconds=ttl.seconds,
+        read=facts.read,
+        gain=gain,
+        lost=lost,
+        until=0.0 if ttl is longest else longest.seconds,
+    )
+    return kept.worth / lost
 
 
 def _usual(facts: CacheFacts, ttls: Sequence[Ttl], prospect: Prospect) -> Ttl:

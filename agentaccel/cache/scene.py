@@ -121,7 +121,10 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     chosen = facts.ttl(prompt.ttl) or facts.ttl(view.ttl)
     ttls = facts.ttls if chosen is None else (chosen,)
     followed, stays = beliefs.followed(turn, tools=system > 0), survives(steps, last)
-    prospect = Prospect(followed, stays, pauses(beliefs, ANY), view.keeps)
+    tokens = _Remembered(measure).__getitem__
+    held = tuple([_held(warm, entries, ttl, ttls[0]) for ttl in ttls])
+    lasting = tokens(held[-1][-1]) / max(tokens(last), 1.0) if len(held) > 1 and held[-1] else 0.0
+    prospect = Prospect(followed, stays, pauses(beliefs, ANY), view.keeps, lasting)
     return Scene(
         prefix=prefix,
         view=view,
@@ -135,14 +138,14 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
         tools=system - 1,
         static=messages - 1,
         warm=warm,
-        held=tuple([_held(warm, entries, ttl, ttls[0]) for ttl in ttls]),
+        held=held,
         unseen=frozenset([i for i in warm if entries[i].own]) if facts.physics == "breakpoints" else _NONE,
         alive=beliefs.alive(),
         going_on=followed * (1.0 - prospect.pauses.longer(ttls[0].seconds)),
         repeated=repeated,
         gain=ttls[0].write - facts.read,
         last=last,
-        tokens=_Remembered(measure).__getitem__,
+        tokens=tokens,
         found=_Remembered(partial(_found, prefix, warm)).__getitem__,
     )
 

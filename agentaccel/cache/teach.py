@@ -38,7 +38,7 @@ class Taught(NamedTuple):
 def teach(state: State, sent: Sent, observed: Observed, predicted: Bill) -> Taught:
     """What the reply to `sent` teaches a session in `state`; `predicted` is the bill that was expected."""
     usage = sent.usage
-    size, pace, alive = _size(sent.prefix, usage), _pace(observed, usage), _alive(predicted, usage)
+    size, pace, alive = _size(sent.prefix, usage), _pace(observed, usage, predicted), _alive(predicted, usage)
     return Taught(
         _seen(state, observed, pace).after([*size, *alive]),
         (*_lasting(observed), *size, *alive, *_going_on(state, sent, observed, pace), *_after(state, sent, observed)),
@@ -92,9 +92,9 @@ def _alive(predicted: Bill, usage: Usage) -> tuple[Observation, ...]:
 _NEARLY = 0.9
 
 
-def _pace(observed: Observed, usage: Usage) -> tuple[Observation, ...]:
+def _pace(observed: Observed, usage: Usage, predicted: Bill) -> tuple[Observation, ...]:
     """What the gap before a request showed; a session's own gaps are the best guide to its next one."""
-    if observed.in_time is not False or usage.read is None:
-        return observed.pause  # not reported is not zero: it says nothing of who shares
+    if observed.in_time is not False or usage.read is None or predicted.hit >= 0:
+        return observed.pause  # not reported is not zero: it says nothing of who shares, as what is its own does not
     # Too late for its own entries. What is read all the same, another session has kept warm.
     return *observed.pause, Observation(SHARED, float(bool(usage.read)))
