@@ -45,6 +45,9 @@ class Prospect(NamedTuple):
     stays: float
     """That the prompt comes back in it as it is."""
     pauses: Pauses
+    """Of the pause that comes next."""
+    usual: Pauses
+    """Of those after it; the very same where nothing tells them apart."""
     keeps: bool
     """As in `View`."""
     lasting: float
@@ -61,46 +64,62 @@ def longevities(
     """
     gain = _usual(facts, ttls, prospect).write - facts.read
     lives: list[Longevity] = []
-    own = shared = 0.0
+    here = usual = shared = 0.0
     for ttl in ttls:
-        within = 1.0 - prospect.pauses.longer(ttl.seconds)
-        longer = prospect.followed * within * gain
-        if prospect.keeps and has_ended_after(beliefs, ttl.seconds):
-            longer += (1.0 - prospect.followed * within) * _kept(facts, ttl, ttls[-1], prospect, gain)
+        keeps = prospect.keeps and has_ended_after(beliefs, ttl.seconds)
+        known = not lives or has_ended_after(beliefs, lives[-1].ttl.seconds)
+        lost = 1.0 if ttl is ttls[-1] else 1.0 - prospect.lasting
+        term = _Term(facts.read, gain, ttl.seconds, keeps and lost > 0.0, lost, ttls[-1].seconds)
+        now = _saved(term, prospect.followed, prospect.pauses) if known else here
+        later = now if prospect.pauses is prospect.usual else _saved(term, prospect.followed, prospect.usual)
         begins = max(beliefs.shared(), repeated)
         if lives and beliefs.has_seen(SHARED_LATER):
             begins += (1.0 - begins) * beliefs.shared_later()
-        if lives and not has_ended_after(beliefs, lives[-1].ttl.seconds):
-            longer = own
-        added = max(longer - own, 0.0)
-        turns = _turns(facts, prospect, added, ttl.write - lives[-1].ttl.write) if lives else 1.0
-        lives.append(Longevity(ttl, added * turns, gain * begins - shared))
-        own, shared = max(longer, own), gain * begins
+        own, added = max(now - here, 0.0), max(later - usual, 0.0) if known else 0.0
+        if lives:
+            own += (_turns(facts, prospect, added, ttl.write - lives[-1].ttl.write) - 1.0) * added
+        lives.append(Longevity(ttl, own, gain * begins - shared))
+        here, usual, shared = max(now, here), max(later, usual), gain * begins
     return tuple(lives)
 
 
-def _kept(facts: CacheFacts, ttl: Ttl, longest: Ttl, prospect: Prospect, gain: float) -> float:
-    """What requests that keep entries of `ttl` are worth, per token that would be lost without them."""
-    lost = 1.0 if ttl is longest else 1.0 - prospect.lasting
-    if lost <= 0.0:
-        return 0.0
-    kept = keeping(
-        prospect.pauses,
-        prospect.followed,
-        seconds=ttl.seconds,
-        read=facts.read,
-        gain=gain,
-        lost=lost,
-        until=0.0 if ttl is longest else longest.seconds,
-    )
-    return kept.worth / lost
+class _Term(NamedTuple):
+    """One lifetime, and what goes with it."""
+
+    read: float
+    gain: float
+    seconds: float
+    keeps: bool
+    """Whether it is kept alive beyond them."""
+    lost: float
+    """Share of the tokens that would be lost without that, until the longest lifetime has passed."""
+    longest: float
+
+
+def _saved(term: _Term, followed: float, pauses: Pauses) -> float:
+    """What a token is expected to save in the next request by being held so long."""
+    within = followed * (1.0 - pauses.longer(term.seconds))
+    saved = within * term.gain
+    if term.keeps:
+        until = term.longest if term.longest > term.seconds else 0.0
+        kept = keeping(
+            pauses,
+            followed,
+            seconds=term.seconds,
+            read=term.read,
+            gain=term.gain,
+            lost=term.lost,
+            until=until,
+        )
+        saved += (1.0 - within) * kept.worth / term.lost
+    return saved
 
 
 def _usual(facts: CacheFacts, ttls: Sequence[Ttl], prospect: Prospect) -> Ttl:
     """The lifetime that a token is best written for in every turn, and so would be in the next one if it is not now."""
 
     def saved(ttl: Ttl) -> float:
-        read = prospect.followed * prospect.stays * (1.0 - prospect.pauses.longer(ttl.seconds))
+        read = prospect.followed * prospect.stays * (1.0 - prospect.usual.longer(ttl.seconds))
         return read * (ttl.write - facts.read) - (ttl.write - 1.0)
 
     return max(ttls, key=saved)

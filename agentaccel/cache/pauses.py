@@ -24,6 +24,9 @@ from agentaccel.facts import priors
 ANY, TOOL, USER = "any", "tool", "user"
 """What a pause was for: a tool that ran, a person who wrote, either; `tool:NAME` is one tool."""
 
+_MOST_TURNS = 48
+"""Requests of a session after which pauses are told apart by their place in it."""
+
 EDGES = (60, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400)
 """Seconds at which the steps end, exclusive. The lifetimes of entries are among them."""
 
@@ -35,13 +38,20 @@ def _topics(kind: str) -> tuple[str, ...]:
     return _PLAIN.get(kind) or tuple(f"{_PREFIX}{kind}/{edge}" for edge in EDGES)
 
 
+def after_request(number: int) -> str:
+    """The kind of the pause that follows the session's request with this index: workloads may have their rhythm."""
+    return f"turn:{number}" if number < _MOST_TURNS else ANY
+
+
 def kinds_of(kind: str) -> tuple[str, ...]:
     """`kind` and what it is one of, the widest first.
 
-    >>> kinds_of("tool:search"), kinds_of("any")
-    (('any', 'tool', 'tool:search'), ('any',))
+    >>> kinds_of("tool:search"), kinds_of("any"), kinds_of(after_request(3))
+    (('any', 'tool', 'tool:search'), ('any',), ('any', 'turn:3'))
     """
     group = kind.partition(":")[0]
+    if group == "turn":
+        return ANY, kind
     return tuple(dict.fromkeys((ANY, group, kind)))
 
 
@@ -53,6 +63,12 @@ def pause_seen(kind: str, seconds: float) -> list[Observation]:
         for one in kinds_of(kind)
         for step, topic in enumerate(_topics(one)[: ended + 1])
     ]
+
+
+def rhythm_seen(number: int, seconds: float) -> list[Observation]:
+    """What a pause of `seconds` after the session's request with this index shows of that place alone."""
+    kind = after_request(number)
+    return [one for one in pause_seen(kind, seconds) if kind in one.topic] if kind != ANY else []
 
 
 class Pauses(NamedTuple):
@@ -84,10 +100,15 @@ def pauses(beliefs: Beliefs, kind: str) -> Pauses:
             seen = counts.get(topics[step])
             if seen is not None:
                 odds = (odds * weight + seen[0]) / (weight + seen[1])
-            weight = stated.pause_kind_weight
+            weight = stated.pause_turn_weight if kind.startswith("turn:") else stated.pause_kind_weight
         share *= 1.0 - odds
         left.append(share)
     return Pauses(tuple(left))
+
+
+def is_known(beliefs: Beliefs, kind: str) -> bool:
+    """Whether anything was seen of pauses of just this kind."""
+    return _topics(kind)[0] in beliefs.counts
 
 
 def has_ended_after(beliefs: Beliefs, seconds: float) -> bool:

@@ -10,7 +10,7 @@ from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.ledger import Entry, Mark, found
 from agentaccel.cache.longevity import Longevity, Prospect, longevities
 from agentaccel.cache.marks import marks_of, turn_of
-from agentaccel.cache.pauses import ANY, pauses
+from agentaccel.cache.pauses import ANY, after_request, is_known, pauses
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scale import Scale, scale
 from agentaccel.cache.state import State
@@ -124,7 +124,10 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     tokens = _Remembered(measure).__getitem__
     held = tuple([_held(warm, entries, ttl, ttls[0]) for ttl in ttls])
     lasting = tokens(held[-1][-1]) / max(tokens(last), 1.0) if len(held) > 1 and held[-1] else 0.0
-    prospect = Prospect(followed, stays, pauses(beliefs, ANY), view.keeps, lasting)
+    usual = pauses(beliefs, ANY)
+    here = after_request(view.state.turns)
+    coming = pauses(beliefs, here) if is_known(beliefs, here) else usual
+    prospect = Prospect(followed, stays, coming, usual, view.keeps, lasting)
     return Scene(
         prefix=prefix,
         view=view,

@@ -19,6 +19,7 @@ from agentaccel.cache.ledger import Bill
 from agentaccel.cache.lengths import length_seen
 from agentaccel.cache.marks import turn_of
 from agentaccel.cache.observe import Observed
+from agentaccel.cache.pauses import rhythm_seen
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.sent import Sent
 from agentaccel.cache.state import State
@@ -41,7 +42,14 @@ def teach(state: State, sent: Sent, observed: Observed, predicted: Bill) -> Taug
     size, pace, alive = _size(sent.prefix, usage), _pace(observed, usage, predicted), _alive(predicted, usage)
     return Taught(
         _seen(state, observed, pace).after([*size, *alive]),
-        (*_lasting(observed), *size, *alive, *_going_on(state, sent, observed, pace), *_after(state, sent, observed)),
+        (
+            *_lasting(observed),
+            *size,
+            *alive,
+            *_going_on(state, sent, observed, pace),
+            *_after(state, sent, observed),
+            *_rhythm(state, sent, observed),
+        ),
     )
 
 
@@ -90,6 +98,13 @@ def _alive(predicted: Bill, usage: Usage) -> tuple[Observation, ...]:
 
 
 _NEARLY = 0.9
+
+
+def _rhythm(state: State, sent: Sent, observed: Observed) -> Sequence[Observation]:
+    """What the pause shows of its place in a session: for others of the workload, because each has it once."""
+    if observed.in_time is None or state.last_started is None:
+        return ()
+    return rhythm_seen(state.turns - 1, sent.started - state.last_started)
 
 
 def _pace(observed: Observed, usage: Usage, predicted: Bill) -> tuple[Observation, ...]:

@@ -149,6 +149,7 @@ class Priors:
     pause_ends: tuple[float, ...]
     pause_weight: float
     pause_kind_weight: float
+    pause_turn_weight: float
     prefix_shared: float
     prefix_shared_later: float
     prompt_repeated: float

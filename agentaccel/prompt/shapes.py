@@ -58,7 +58,7 @@ _HINTS = (
     (re.compile(r"1[5-9]\d{8}"), frozenset({_NOW})),
     (re.compile(r"-[0-9a-fA-F]{4}-"), frozenset({_UUID})),
 )
-"""What such text cannot be without. Each begins with a character, so a text is gone through for it many times faster."""
+"""What such text cannot be without. Each begins with a character, so a text is searched for it many times faster."""
 _NEAR = 2 * 86400.0
 """Seconds within which a time is taken for the present, wherever in the world it was written down."""
 
