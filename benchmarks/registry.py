@@ -83,7 +83,7 @@ def benchmark() -> Callable[[Callable[..., Result]], click.Command]:
         parameters: Sequence[click.Parameter] = getattr(function, "__click_params__", [])
         option = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object.")
         return click.Command(
-            name=function.__module__.rpartition(".")[2],
+            name=_name_of(function.__module__),
             callback=callback,
             params=[*reversed(parameters), option],
             help=module.__doc__,
@@ -91,6 +91,14 @@ def benchmark() -> Callable[[Callable[..., Result]], click.Command]:
         )
 
     return decorate
+
+
+def _name_of(module: str) -> str:
+    return module.removesuffix(_PACKAGED).rpartition(".")[2]
+
+
+_PACKAGED = ".run"
+"""The module of a package that is its benchmark."""
 
 
 def claim_of(docstring: str) -> str:
@@ -108,9 +116,15 @@ class Benchmarks(click.Group):
         return [name for name in names if self.get_command(ctx, name) is not None]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if not cmd_name.isidentifier() or not (Path(__file__).parent / f"{cmd_name}.py").exists():
+        folder = Path(__file__).parent
+        if not cmd_name.isidentifier():
             return None
-        module = importlib.import_module(f"benchmarks.{cmd_name}")
+        if (folder / cmd_name / "run.py").exists():
+            module = importlib.import_module(f"benchmarks.{cmd_name}{_PACKAGED}")
+        elif (folder / f"{cmd_name}.py").exists():
+            module = importlib.import_module(f"benchmarks.{cmd_name}")
+        else:
+            return None
         return next((one for one in vars(module).values() if _is_its_own(one, cmd_name)), None)
 
     def listing(self, context: click.Context) -> str:

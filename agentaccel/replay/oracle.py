@@ -21,7 +21,7 @@ from itertools import pairwise
 
 from agentaccel.cache.ledger import Mark
 from agentaccel.replay.oracle_bound import futures
-from agentaccel.replay.oracle_paths import Cache, Placed, Request, Served, compiled, guides, serve
+from agentaccel.replay.oracle_paths import OUT, Cache, Placed, Request, Served, compiled, guides, serve
 from agentaccel.replay.oracle_plan import planned
 from agentaccel.replay.oracle_search import improved, searched
 from agentaccel.replay.runs import Step
@@ -47,8 +47,11 @@ class Best:
     """What each is sent with, ascending: the sender's own markers and ours."""
 
 
-def best(steps: Sequence[Step], *, ttls: Sequence[str] | None = None) -> Best:
+def best(steps: Sequence[Step], *, ttls: Sequence[str] | None = None, searches: bool = True) -> Best:
     """The cheapest legal markers for `steps`, which share one cache that is empty at first.
+
+    Those that are `optional` may be left out: they are then billed nothing. Without `searches`, a plan that does not
+    meet the bound is not improved, which may take seconds.
 
     Steps are served in order of `started`, those of one moment as given. `ttls` restricts the lifetimes of the markers
     that are added, by label, as far as the sender's own leave it legal; None allows all that the provider has. Costs
@@ -75,12 +78,12 @@ def best(steps: Sequence[Step], *, ttls: Sequence[str] | None = None) -> Best:
     plans: dict[int, Placed] = {}
     bound, exact = 0.0, True
     for group in apart.values():
-        solved = _solve(group)
+        solved = _solve(group, searches=searches)
         plans.update({request.index: placed for request, placed in zip(group, solved.plans, strict=True)})
         bound += solved.bound
         exact = exact and solved.exact
     if any(map(_ambiguous, steps)):
-        bound, exact = sum(step.total * step.prefix.facts.read for step in steps), False
+        bound, exact = sum(step.total * step.prefix.facts.read for step in steps if not step.optional), False
     return _told(steps, requests, [plans[request.index] for request in requests], bound, exact)
 
 
@@ -138,11 +141,13 @@ class _Solved:
     exact: bool
 
 
-def _solve(requests: Sequence[Request]) -> _Solved:
+def _solve(requests: Sequence[Request], *, searches: bool) -> _Solved:
     """The best plan for requests that share prefixes."""
     known = futures(requests)
     plans: Sequence[Placed] = planned(requests, known)
     cost = cost_of_plans(requests, plans)
+    if not searches:
+        return _Solved(plans, min(known.bound, cost), cost <= known.bound * (1 + _NOISE))
     if cost > known.bound * (1 + _NOISE):
         others = [planned(guide, futures(guide)) for guide in guides(requests)]
         plans = min([plans, *others], key=lambda some: cost_of_plans(requests, some))
@@ -179,9 +184,12 @@ def _told(
     usages: dict[int, Usage] = {}
     marks: dict[int, tuple[Mark, ...]] = {}
     for request, placed, one in zip(requests, plans, served, strict=True):
+        given = order[request.index]
+        if placed == OUT:
+            marks[given], usages[given] = (), Usage(input=0, read=0, write={})
+            continue
         labels = [ttl.label for ttl in request.facts.ttls]
         ours = (Mark(request.segments[place], labels[life]) for place, life in placed)
-        given = order[request.index]
         marks[given] = tuple(sorted((*request.step.marks, *ours), key=lambda mark: mark.at))
         write = {labels[life]: tokens for life, tokens in one.write.items()}
         usages[given] = Usage(input=request.step.total, read=one.read, write=write)

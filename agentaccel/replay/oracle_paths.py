@@ -9,6 +9,7 @@ answered, the first reply makes it readable and the longer life counts.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,10 @@ Cache = Mapping[int, Held]
 
 Placed = tuple[tuple[int, int], ...]
 """Markers as (place, index of the lifetime), ascending; a place is an index into a request's nodes."""
+
+
+OUT: Placed = ((-1, -1),)
+"""In place of the markers of a request that is left out, which only an optional one may be."""
 
 
 class Duty(NamedTuple):
@@ -134,8 +139,13 @@ class Served(NamedTuple):
 
 
 def serve(request: Request, ours: Placed, cache: Cache) -> Served:
-    """Bill `request` with the sender's markers and `ours`, against `cache`, which it leaves as it was."""
+    """Bill `request` with the sender's markers and `ours`, against `cache`, which it leaves as it was.
+
+    An optional request only keeps what is held: with markers that write, or that find nothing, it costs without bound.
+    """
     now, facts = request.started, request.facts
+    if ours == OUT:
+        return Served(0.0, 0, {}, {node: entry for node, entry in cache.items() if entry[1] > now})
     placed = sorted((*request.own, *ours))
     read, reached = 0, -1
     for place, _ in reversed(placed):
@@ -163,6 +173,8 @@ def serve(request: Request, ours: Placed, cache: Cache) -> Served:
         node, fresh = request.nodes[place], Held(life, now + facts.ttls[life].seconds, request.step.visible)
         old = after.get(node)
         after[node] = fresh if old is None else merged(old, fresh)
+    if request.step.optional and (behind or not read):
+        cost = math.inf
     return Served(cost + request.step.total - done, read, write, after)
 
 

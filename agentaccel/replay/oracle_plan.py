@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from agentaccel.replay.oracle_bound import NONE, Futures, Stretch, Visit, ahead, gone
-from agentaccel.replay.oracle_paths import Cache, Held, Placed, Request, merged, serve
+from agentaccel.replay.oracle_paths import OUT, Cache, Held, Placed, Request, merged, serve
 
 _LEFT = -1
 """In place of a lifetime: neither read nor written."""
@@ -41,7 +41,7 @@ def planned(requests: Sequence[Request], known: Futures) -> list[Placed]:
     cache: Cache = {}
     plans: list[Placed] = []
     for request, stretches in zip(requests, known.stretches, strict=True):
-        placed = _place(request, stretches, cache)
+        placed = (_keep if request.step.optional else _place)(request, stretches, cache)
         plans.append(placed)
         cache = serve(request, placed, cache).cache
     return plans
@@ -60,6 +60,30 @@ def _place(request: Request, stretches: Sequence[Stretch], cache: Cache) -> Plac
         if placed is not None:
             return _with_branches(request, placed, parts)
     return ()
+
+
+def _keep(request: Request, stretches: Sequence[Stretch], cache: Cache) -> Placed:
+    """The one marker of a request that only keeps what is held; `OUT` where that is expected to save nothing."""
+    hit, stretches, covers = _covers(request, stretches, cache)
+    if hit < 0 or not request.legal[hit] or not request.room or not request.lives:
+        return OUT
+    saved = 0.0
+    for stretch, (at, behind) in zip(stretches, covers, strict=True):
+        if stretch.first > hit:
+            break
+        following, weight = stretch.visit.following, request.weight(stretch.first, min(stretch.last, hit))
+        left = ahead(following, at, behind)
+        made = ahead(following, _rearmed(at, request), _rearmed(behind, request))
+        saved += weight * (left - made - request.facts.read)
+    placed = ((hit, request.lives[0]),)
+    spent = request.step.total - request.tokens[hit]
+    return placed if saved > spent and request.allows(placed) else OUT
+
+
+def _rearmed(held: Held | None, request: Request) -> Held | None:
+    if held is None or not held.live(request.started):
+        return held
+    return held._replace(expires=request.started + request.facts.ttls[held.life].seconds)
 
 
 def _covers(request: Request, stretches: Sequence[Stretch], cache: Cache) -> tuple[int, list[Stretch], list[_Cover]]:

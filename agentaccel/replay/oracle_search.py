@@ -6,12 +6,13 @@ markers at a time for as long as that helps and its effort lasts. Both are deter
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, combinations_with_replacement
 
 from agentaccel.replay.oracle_bound import Futures, Visit, ahead, gone
-from agentaccel.replay.oracle_paths import Cache, Held, Placed, Request, Served, serve
+from agentaccel.replay.oracle_paths import OUT, Cache, Held, Placed, Request, Served, serve
 
 _NOISE = 1e-9
 _MOST_CHOICES = 1_500
@@ -23,7 +24,9 @@ _EFFORT = 1_000_000
 
 
 def choices(request: Request, places: Sequence[int]) -> Iterator[Placed]:
-    """Every legal set of our markers on `places`, the empty one first."""
+    """Every legal set of our markers on `places`, the empty one first; before it leaving the request out, if it may be."""
+    if request.step.optional:
+        yield OUT
     longest_first = sorted(request.lives, reverse=True)
     for size in range(min(request.room, len(places)) + 1):
         for chosen in combinations(places, size):
@@ -95,6 +98,8 @@ class _Search:
         ways: dict[tuple[float, frozenset[tuple[int, Held]]], tuple[float, Placed, Served]] = {}
         for placed in choices(request, places):
             served = serve(request, placed, cache)
+            if served.cost == math.inf:
+                continue
             key = (served.cost, frozenset(served.cache.items()))
             if key not in ways:
                 ways[key] = (served.cost + self.outlook.least(index + 1, served.cache), placed, served)
@@ -126,7 +131,8 @@ class _Outlook:
         for index in range(len(requests) - 1, -1, -1):
             request = requests[index]
             marked = request.tokens[-1] if request.tokens else 0
-            self._fixed[index] = self._fixed[index + 1] + request.step.total - marked
+            fixed = 0 if request.step.optional else request.step.total - marked
+            self._fixed[index] = self._fixed[index + 1] + fixed
 
     def least(self, index: int, cache: Cache) -> float:
         """No way to go on from request `index` costs less."""
@@ -173,6 +179,10 @@ def improved(requests: Sequence[Request], known: Futures, plans: Sequence[Placed
 
 def _changes(request: Request, placed: Placed, places: Sequence[int]) -> Iterator[Placed]:
     """Sets of markers that differ from `placed` by one that is gone, added, moved, or of another lifetime."""
+    if request.step.optional:
+        kept = [((place, life),) for place in places for life in request.lives[:1]]
+        yield from (one for one in (OUT, *kept) if one != placed and (one == OUT or request.allows(one)))
+        return
     marked = dict(placed)
     without = [{place: life for place, life in placed if place != gone_} for gone_ in marked]
     for base in (marked, *without):

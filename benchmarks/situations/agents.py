@@ -32,6 +32,11 @@ Change = Callable[[Situation, Sequence[Exchange], random.Random], list[Exchange]
 """Makes other requests of a session's; it must leave the bodies that it is given as they are."""
 
 
+def each(exchanges: Sequence[Exchange], change: Callable[[int, Exchange], Body]) -> list[Exchange]:
+    """`exchanges` with the fields that `change` gives for each, by its index, in place of theirs."""
+    return [one._replace(body={**one.body, **change(number, one)}) for number, one in enumerate(exchanges)]
+
+
 def bytes_per_token(situation: Situation) -> float:
     """The ratio that holds for every text of the situation."""
     return max(draw(situation.bytes_per_token, random.Random(f"{situation.seed}/{situation.name}")), 1.0)
@@ -48,6 +53,8 @@ class Agent:
     number: int
     ratio: float
     chance: random.Random
+    group: int
+    """The session that it belongs to: its own, unless it is one of a fan-out."""
     _lines: int = 0
 
     def talk(self, begin: float) -> Iterator[Exchange]:
@@ -56,18 +63,20 @@ class Agent:
         body |= self._static()
         messages = [_user([_said(self.text(situation.prompts.first, "asked"))])]
         at = begin
-        for _ in range(max(round(draw(situation.turns, chance)), 1)):
+        for turn in range(1, max(round(draw(situation.turns, chance)), 1) + 1):
             reply = draw(situation.times.reply, chance)
             first_byte = min(draw(situation.times.first_byte, chance), reply)
             yield Exchange(at, {**body, "messages": list(messages)}, reply, first_byte)
             calls = round(draw(situation.turn.calls, chance))
             messages += self._turn(calls)
             pause = situation.times.tool if calls else situation.times.user
+            if situation.times.slow_every and turn % situation.times.slow_every == 0:
+                pause = situation.times.slow
             at += reply + draw(pause, chance)
 
     def _static(self) -> Body:
         prompts = self.situation.prompts
-        owner = "everyone" if prompts.shared else f"session {self.number}"
+        owner = "everyone" if prompts.shared else f"session {self.group}"
         chance = random.Random(f"{self.situation.seed}/{self.situation.name}/{owner}")
         static: Body = {}
         tools = draw(prompts.tools, chance)

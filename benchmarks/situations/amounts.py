@@ -10,7 +10,7 @@ from dataclasses import dataclass
 _Z90 = 1.2815515655446004
 """The 90th percentile of the standard normal distribution."""
 
-FORMS = "a number, {median, p90}, {low, high}, or {mix = [[share, amount], ...]}"
+FORMS = "a number, {median, p90}, {low, high}, {mean}, or {mix = [[share, amount], ...]}"
 """What an amount may be, as error messages say it."""
 
 
@@ -39,7 +39,14 @@ class Mixture:
     """Share and amount; shares need not add up to one."""
 
 
-Amount = float | LogNormal | Even | Mixture
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Geometric:
+    """A whole number of at least 1 with this mean: whatever has been counted, the odds that it ends are the same."""
+
+    mean: float
+
+
+Amount = float | LogNormal | Even | Mixture | Geometric
 """A number is always the same."""
 
 
@@ -50,11 +57,20 @@ def draw(amount: Amount, chance: random.Random) -> float:
             return amount.median * math.exp(chance.gauss(0.0, math.log(amount.p90 / amount.median) / _Z90))
         case Even():
             return chance.uniform(amount.low, amount.high)
+        case Geometric():
+            if amount.mean <= 1:
+                return 1.0
+            return 1.0 + math.floor(math.log(1.0 - chance.random()) / math.log(1.0 - 1.0 / amount.mean))
         case Mixture():
             (_, part), *_ = chance.choices(amount.of, weights=[share for share, _ in amount.of])
             return draw(part, chance)
         case _:
             return amount
+
+
+def varies(amount: Amount) -> bool:
+    """Whether two draws may differ."""
+    return not isinstance(amount, int | float)
 
 
 def read_amount(value: object) -> Amount:
@@ -71,6 +87,11 @@ def read_amount(value: object) -> Amount:
             if low > high:
                 raise ValueError("low must be at most high")
             return Even(low=low, high=high)
+        if keys == {"mean"}:
+            mean = _number(value["mean"])
+            if mean < 1:
+                raise ValueError("mean must be at least 1")
+            return Geometric(mean=mean)
         if keys == {"mix"} and isinstance(value["mix"], Sequence) and value["mix"]:
             return Mixture(of=tuple(map(_part, value["mix"])))
         raise ValueError(f"must be {FORMS}")

@@ -3,41 +3,53 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks.situations.agents import Body, Change, Exchange, bytes_per_token, filled
+from benchmarks.situations.agents import Body, Change, Exchange, bytes_per_token, each, filled
 from benchmarks.situations.amounts import Amount, draw
 from benchmarks.situations.form import Situation
+from benchmarks.situations.volatile import changing_texts, changing_tools, choosing
 
 _CLEARED = "[cleared]"
 _KEPT_RESULTS = 3
 _SUMMARY_TOKENS = 600
 
 
-def asked_for(situation: Situation) -> list[Change]:
-    """What a situation asks for; markers come last, because they stand where the prompt then ends."""
+def asked_for(situation: Situation, *, moved: bool = False) -> list[Change]:
+    """What a situation asks for; markers come last, because they stand where the prompt then ends.
+
+    With `moved`, without what its consents let agentaccel take out of the prefix: volatile text is left out, and tools
+    stay and keep the order in which they first came.
+    """
     volatile = situation.volatile
+    texts = moved and "move_volatile" in situation.consents
+    tools = moved and "freeze_tools" in situation.consents
     chosen: list[Change] = []
-    if volatile.compact_every:
-        chosen.append(compacted(volatile.compact_every))
-    if volatile.edit_every:
-        chosen.append(edited(volatile.edit_every))
+    if volatile.compact_every or volatile.compact_chance:
+        chosen.append(compacted(volatile.compact_every, volatile.compact_chance))
+    if volatile.edit_every or volatile.edit_chance:
+        chosen.append(edited(volatile.edit_every, volatile.edit_chance))
     if volatile.shuffled_tools:
-        chosen.append(shuffled_tools)
+        chosen.append(as_they_are if tools else shuffled_tools)
     if volatile.clock_in_system:
-        chosen.append(clock_in_system)
+        chosen.append(as_they_are if texts else clock_in_system)
     if volatile.switch_every:
         chosen.append(switched(volatile.switch_every, volatile.other_model))
     chosen.append(context(volatile.context))
+    chosen += changing_tools(volatile, frozen=tools)
+    chosen += [as_they_are] if texts else changing_texts(volatile)
+    if volatile.choice_every:
+        chosen.append(choosing(volatile.choice_every))
     if situation.markers.at:
         chosen.append(marked(situation.markers.at, situation.markers.ttl))
     return chosen
 
 
-def _each(exchanges: Sequence[Exchange], change: Callable[[int, Exchange], Body]) -> list[Exchange]:
-    return [one._replace(body={**one.body, **change(number, one)}) for number, one in enumerate(exchanges)]
+def as_they_are(situation: Situation, exchanges: Sequence[Exchange], chance: random.Random) -> list[Exchange]:
+    """No change, in the place of one: the draws of those behind it stay what they are."""
+    return list(exchanges)
 
 
 def clock_in_system(situation: Situation, exchanges: Sequence[Exchange], chance: random.Random) -> list[Exchange]:
@@ -48,7 +60,7 @@ def clock_in_system(situation: Situation, exchanges: Sequence[Exchange], chance:
         blocks = one.body.get("system", [{"type": "text", "text": "Help."}])
         return {"system": [{**blocks[0], "text": f"It is {now} UTC. {blocks[0]['text']}"}, *blocks[1:]]}
 
-    return _each(exchanges, change)
+    return each(exchanges, change)
 
 
 def shuffled_tools(situation: Situation, exchanges: Sequence[Exchange], chance: random.Random) -> list[Exchange]:
@@ -58,7 +70,7 @@ def shuffled_tools(situation: Situation, exchanges: Sequence[Exchange], chance: 
         tools = one.body.get("tools")
         return {"tools": chance.sample(tools, len(tools))} if tools else {}
 
-    return _each(exchanges, change)
+    return each(exchanges, change)
 
 
 def context(size: Amount) -> Change:
@@ -76,13 +88,13 @@ def context(size: Amount) -> Change:
             block = {"type": "text", "text": filled(title, tokens * ratio)}
             return {"messages": [*before, {**last, "content": [*last["content"], block]}]}
 
-        return _each(exchanges, add)
+        return each(exchanges, add)
 
     return change
 
 
-def edited(every: int) -> Change:
-    """From every `every`-th request on, all but the last tool results are cleared."""
+def edited(every: int, now_and_then: float = 0.0) -> Change:
+    """From every `every`-th request on, or from any with a probability, all but the last tool results are cleared."""
 
     def change(situation: Situation, exchanges: Sequence[Exchange], chance: random.Random) -> list[Exchange]:
         cleared = 0
@@ -91,18 +103,18 @@ def edited(every: int) -> Change:
             nonlocal cleared
             messages: list[Body] = one.body["messages"]
             holding = [i for i, message in enumerate(messages) if _results(message)]
-            if number and number % every == 0:
+            if _due(number, every, now_and_then, chance):
                 cleared = max(len(holding) - _KEPT_RESULTS, cleared)
             gone = set(holding[:cleared])
             return {"messages": [_cleared(m) if i in gone else m for i, m in enumerate(messages)]}
 
-        return _each(exchanges, clear)
+        return each(exchanges, clear)
 
     return change
 
 
-def compacted(every: int) -> Change:
-    """Every `every` requests the history begins again with a summary."""
+def compacted(every: int, now_and_then: float = 0.0) -> Change:
+    """Every `every` requests, or at any with a probability, the history begins again with a summary."""
 
     def change(situation: Situation, exchanges: Sequence[Exchange], chance: random.Random) -> list[Exchange]:
         ratio, cut = bytes_per_token(situation), 0
@@ -110,7 +122,7 @@ def compacted(every: int) -> Change:
         def compact(number: int, one: Exchange) -> Body:
             nonlocal cut
             messages: list[Body] = one.body["messages"]
-            if number and number % every == 0:
+            if _due(number, every, now_and_then, chance):
                 cut = len(messages)
             if not cut:
                 return {}
@@ -118,16 +130,22 @@ def compacted(every: int) -> Change:
             block = {"type": "text", "text": filled(title, _SUMMARY_TOKENS * ratio)}
             return {"messages": [{"role": "user", "content": [block]}, *messages[cut:]]}
 
-        return _each(exchanges, compact)
+        return each(exchanges, compact)
 
     return change
+
+
+def _due(number: int, every: int, now_and_then: float, chance: random.Random) -> bool:
+    if not number:
+        return False
+    return (every > 0 and number % every == 0) or (now_and_then > 0 and chance.random() < now_and_then)
 
 
 def switched(every: int, model: str) -> Change:
     """Every `every` requests the model is another one, and then the first again."""
 
     def change(situation: Situation, exchanges: Sequence[Exchange], chance: random.Random) -> list[Exchange]:
-        return _each(exchanges, lambda number, one: {"model": model} if number // every % 2 else {})
+        return each(exchanges, lambda number, one: {"model": model} if number // every % 2 else {})
 
     return change
 
@@ -149,7 +167,7 @@ def marked(places: Sequence[str], ttl: str) -> Change:
                 body["cache_control"] = mark
             return body
 
-        return _each(exchanges, add)
+        return each(exchanges, add)
 
     return change
 

@@ -14,6 +14,8 @@ from agentaccel.facts import CacheFacts, cache_facts, platforms
 from benchmarks.situations.amounts import Amount, read_amount
 
 FOLDER = Path(__file__).parent
+GRID = FOLDER / "grid"
+"""Where the situations stand that `python -m benchmarks situations` measures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,10 @@ class Times:
     """From a reply to the next request where tools ran."""
     user: Amount = 30
     """From a reply to the next request where the user wrote."""
+    slow: Amount = 0
+    """The same for every `slow_every`-th reply, in place of the two above."""
+    slow_every: int = 0
+    """0 for never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,14 +79,36 @@ class Volatile:
 
     clock_in_system: bool = False
     """The time stands at the beginning of the system prompt, to the second."""
+    clock: str = ""
+    """The same at the "start", in the "middle" or at the "end" of the system prompt, or in the first "tool"."""
+    date: bool = False
+    """The day on which the session began stands first in the system prompt; it never changes within a session."""
+    memory: Amount = 0
+    """Tokens of a block behind the system prompt that is written anew now and then."""
+    memory_every: int = 0
+    """Every so many requests; 0 for never."""
+    memory_chance: float = 0.0
+    """In each request, with this probability."""
     shuffled_tools: bool = False
     """Tools come in another order in every request."""
+    tools_added: tuple[int, ...] = ()
+    """Requests, by their index, from which on there is one more tool, in the middle of the list."""
+    tools_removed: tuple[int, ...] = ()
+    """Requests, by their index, from which on there is one tool less."""
+    reconnect_chance: float = 0.0
+    """That the second half of the tools is gone in a request; in the next it is back, in another order."""
+    choice_every: int = 0
+    """Every so many requests the model must call a tool, and then need not again; 0 for never."""
     context: Amount = 0
     """Tokens of retrieved text at the end of the last user message, which the next request no longer holds."""
     edit_every: int = 0
     """Every so many requests all tool results but the last three are replaced by a short note; 0 for never."""
+    edit_chance: float = 0.0
+    """In each request, with this probability."""
     compact_every: int = 0
     """Every so many requests the history begins again, with a summary of 600 tokens; 0 for never."""
+    compact_chance: float = 0.0
+    """In each request, with this probability."""
     switch_every: int = 0
     """Every so many requests go to `other_model`, as many as to the first; 0 for never."""
     other_model: str = "claude-haiku-4-5"
@@ -107,6 +135,10 @@ class Situation:
     sessions: int = 10
     turns: Amount = 10
     """Requests of a session."""
+    in_turn: bool = False
+    """Whether a session begins when the one before has ended, and `times.between` after that."""
+    fan_out: int = 1
+    """Conversations of one session that begin at once, with the same tools and system prompt."""
     seed: int = 0
     bytes_per_token: Amount = 3.6
     """What the provider's tokenizer makes of this agent's text; drawn once for all sessions."""
@@ -115,6 +147,14 @@ class Situation:
     times: Times = Times()
     volatile: Volatile = Volatile()
     markers: Markers = Markers()
+    consents: tuple[str, ...] = ()
+    """What the user of agentaccel has agreed to, by the names that `CachePolicy` has for it."""
+    lengths: tuple[int, ...] = (1, 3, 8, 30, 150)
+    """Turns of a session in the benchmark of situations, in place of `turns`."""
+    ends_at_random: bool = False
+    """Whether those are means there, and a session may end after any turn with the same odds."""
+    platforms: tuple[str, ...] = ("api", "bedrock")
+    """Whose rules that benchmark takes, in place of `platform`."""
 
     def facts(self, model: str | None = None) -> CacheFacts:
         """The cache rules that hold for `model`, or for the situation's own. Raises ValueError where none are known."""
@@ -124,7 +164,15 @@ class Situation:
         return found
 
 
-_ALLOWED = {"platform": platforms("anthropic"), "ttl": ("5m", "1h"), "at": ("tools", "system", "tail", "top")}
+_ALLOWED = {
+    "platform": platforms("anthropic"),
+    "platforms": platforms("anthropic"),
+    "ttl": ("5m", "1h"),
+    "at": ("tools", "system", "tail", "top"),
+    "clock": ("", "start", "middle", "end", "tool"),
+    # The consent to clear history comes here once the product has it; `bound` then says what its oracle may do.
+    "consents": ("move_volatile", "freeze_tools", "keep_alive"),
+}
 """What a key may say, where not anything goes."""
 
 _SECTIONS: Mapping[str, type[Any]] = {
@@ -159,6 +207,11 @@ def load(path: Path) -> list[Situation]:
 def bundled() -> list[Situation]:
     """The situations that come with this repository."""
     return [one for path in sorted(FOLDER.glob("*.toml")) for one in load(path)]
+
+
+def grid() -> list[Situation]:
+    """The situations that come with this repository for their lengths: see `benchmarks.situations.run`."""
+    return [one for path in sorted(GRID.glob("*.toml")) for one in load(path)]
 
 
 def _situation(row: Mapping[str, object], where: str) -> Situation:
@@ -208,6 +261,15 @@ def _value(key: str, hint: object, value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise ValueError("must be a whole number of at least 0")
         return value
+    if hint is float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise ValueError("must be a probability, from 0 to 1")
+        return float(value)
+    if hint == tuple[int, ...]:
+        whole = isinstance(value, list) and all(isinstance(one, int) and one > 0 for one in value)
+        if not isinstance(value, list) or not whole or len(set(value)) < len(value):
+            raise ValueError("must be a list of different whole numbers of at least 1")
+        return tuple(value)
     if hint is str:
         if not isinstance(value, str) or (allowed and value not in allowed):
             raise ValueError(f"must be one of {names}" if allowed else "must be a string")

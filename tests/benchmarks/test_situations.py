@@ -34,7 +34,7 @@ SMALL = Situation(name="small", sessions=2, turns=6)
         ("[[situation]]\nname = 'a'\nturn = 3", "situation 'a': turn must be a table"),
         ("[[situation]]\nname = 'a'\nspeed = 3", "situation 'a': unknown key 'speed'; there are name, what, model"),
         ("[[situation]]\nname = 'a'\nsessions = 1.5", "sessions must be a whole number of at least 0"),
-        ("[[situation]]\nname = 'a'\nturns = { mean = 3 }", "turns must be a number, {median, p90}"),
+        ("[[situation]]\nname = 'a'\nturns = { average = 3 }", "turns must be a number, {median, p90}"),
         ("[[situation]]\nname = 'a'\nturns = { low = 3, high = 2 }", "low must be at most high"),
         ("[[situation]]\nname = 'a'\nturns = { median = 3, p90 = 2 }", "median must be above 0 and at most p90"),
         ("[[situation]]\nname = 'a'\nturns = { mix = [3] }", "each part of a mix is [share, amount]"),

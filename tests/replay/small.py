@@ -53,6 +53,9 @@ class Ask:
     started: float
     visible: float
     own: tuple[tuple[int, str], ...] = ()
+    optional: bool = False
+    """Whether it may be left out: it is asked again, only to keep what is held, and so it must read and write nothing.
+    """
 
     def key(self, end: int) -> tuple[str, ...]:
         return tuple(block.text for block in self.blocks[: end + 1])
@@ -72,12 +75,24 @@ def brute_force(asks: list[Ask], rules: Rules) -> float:
         following: dict[frozenset[tuple[tuple[str, ...], tuple[str, float, float]]], float] = {}
         every = list(legal_markers(ask, rules))
         for state, spent in states.items():
+            if ask.optional:
+                following[state] = min(following.get(state, float("inf")), spent)
             for markers in every:
                 cost, cache = handle(ask, markers, dict(state), rules)
+                if ask.optional and not keeps(ask, dict(state), cache):
+                    continue
                 key = frozenset(cache.items())
                 following[key] = min(following.get(key, float("inf")), spent + cost)
         states = following
     return min(states.values())
+
+
+def keeps(ask: Ask, before: Cache, after: Cache) -> bool:
+    """Whether an entry was read, and none was written."""
+    there = {key: entry for key, entry in before.items() if entry[1] > ask.started}
+    if set(after) != set(there) or any(after[key][2] != there[key][2] for key in there):
+        return False
+    return any(after[key] != there[key] for key in there)
 
 
 def legal_markers(ask: Ask, rules: Rules) -> Iterator[list[tuple[int, str]]]:
@@ -163,6 +178,21 @@ def instance(seed: int, *, most: int) -> tuple[list[Ask], Rules]:
     return asks, rules
 
 
+def instance_with_pauses(seed: int) -> tuple[list[Ask], Rules]:
+    """A random one whose last request, or a middle one, may be asked again during the pause that follows."""
+    asks, rules = instance(seed, most=3)
+    chance = random.Random(f"pauses {seed}")
+    asks = [replace(ask, own=()) for ask in asks[:3]]
+    at = chance.randrange(len(asks) - 1)
+    longer = chance.choice([320.0, 580.0, 850.0, 3700.0])
+    begun = asks[at]
+    late = [replace(a, started=a.started + longer, visible=a.visible + longer) for a in asks[at + 1 :]]
+    again = [begun.started + n * chance.choice([250.0, 290.0, 299.0]) for n in (1, 2)]
+    optional = [replace(begun, started=when, visible=when, optional=True) for when in again if when > begun.visible]
+    optional = [one for one in optional if one.started < late[0].started]
+    return [*asks[: at + 1], *optional, *late], rules
+
+
 def _blocks(chance: random.Random, asks: list[Ask], number: int, most: int) -> tuple[Block, ...]:
     kept: tuple[Block, ...] = ()
     if asks and chance.random() < 0.9:
@@ -208,4 +238,5 @@ def _step(ask: Ask, facts: CacheFacts) -> Step:
         started=ask.started,
         visible=ask.visible,
         marks=tuple(Mark(at, label) for at, label in ask.own),
+        optional=ask.optional,
     )

@@ -1,0 +1,100 @@
+"""What is promised of a situation, by what it leaves to chance: the bars of the benchmark, and what they are judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from benchmarks.situations.amounts import varies
+from benchmarks.situations.form import Situation
+
+Kind = Literal["steady", "scheduled", "random", "wild"]
+"""Nothing is random and no history is edited; edits come on a schedule; gaps, churn, edits or ends are random; gaps and
+ends both are."""
+
+BARS: dict[Kind, float] = {"steady": 1.05, "scheduled": 1.10, "random": 1.15, "wild": 1.35}
+"""At most this many times the oracle after `LEARNED` sessions, in the mean over the seeds."""
+
+LEARNED = 5
+"""Sessions of a workload that come before the one that is measured."""
+
+SHARE, FEW_TURNS = 0.05, 30
+"""In the first session: so much of the oracle's cost may be lost beside writes; and up to so many turns, where gaps are
+random, one write in the mean over the seeds."""
+
+
+def kind_of(situation: Situation) -> Kind:
+    """What the bar of `situation` follows from."""
+    if gaps_vary(situation) and situation.ends_at_random:
+        return "wild"
+    volatile = situation.volatile
+    chances = (volatile.memory_chance, volatile.reconnect_chance, volatile.edit_chance, volatile.compact_chance)
+    if gaps_vary(situation) or situation.ends_at_random or any(chances):
+        return "random"
+    return "scheduled" if volatile.edit_every or volatile.compact_every else "steady"
+
+
+def gaps_vary(situation: Situation) -> bool:
+    """Whether nobody knows how long the next pause is."""
+    times = situation.times
+    return any(map(varies, (times.tool, times.user, times.slow, times.reply)))
+
+
+def draws(situation: Situation) -> bool:
+    """Whether another seed gives other costs."""
+    everything = (situation.bytes_per_token, situation.times, situation.prompts, situation.turn, situation.volatile)
+    amounts = [value for one in everything for value in (_fields(one) if hasattr(one, "__slots__") else [one])]
+    return (
+        kind_of(situation) in ("random", "wild")
+        or situation.volatile.shuffled_tools
+        or any(varies(one) for one in amounts if not isinstance(one, str | tuple))
+    )
+
+
+def _fields(value: object) -> list[object]:
+    return [getattr(value, name) for name in type(value).__slots__]  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What a first session may cost beyond the oracle, beside `SHARE` of it."""
+
+    what: str
+    tokens: float
+    mean: float
+    """The most of it in the mean over the seeds."""
+
+
+def shows_all(situation: Situation) -> bool:
+    """Whether the first request of a session shows all there is: nothing changes later, and no pause is long."""
+    volatile, shortest = situation.volatile, situation.facts().ttls[0].seconds
+    changes = (
+        volatile.clock_in_system, volatile.clock, volatile.memory_every, volatile.memory_chance,
+        volatile.shuffled_tools, volatile.tools_added, volatile.tools_removed, volatile.reconnect_chance,
+        volatile.choice_every, volatile.edit_every, volatile.edit_chance, volatile.compact_every,
+        volatile.compact_chance, volatile.switch_every, volatile.context,
+    )  # fmt: skip
+    times = situation.times
+    pauses = [times.tool, times.user, *([times.slow] if times.slow_every else [])]
+    return not any(changes) and not gaps_vary(situation) and all(float(one) < shortest for one in pauses)  # type: ignore[arg-type]
+
+
+def allowance(situation: Situation, length: int, prompt: float) -> Allowance:
+    """For a first session of `length` turns whose longest prompt has so many tokens; of a fan-out, all first prompts."""
+    write = situation.facts().ttls[0].write
+    if gaps_vary(situation):
+        mean = write * prompt * (1 if length <= FEW_TURNS else 2)
+        return Allowance(what="two writes", tokens=2 * write * prompt, mean=mean)
+    if situation.fan_out == 1 and not shows_all(situation):
+        return Allowance(what="a write", tokens=write * prompt, mean=write * prompt)
+    return Allowance(what="a premium", tokens=(write - 1) * prompt, mean=(write - 1) * prompt)
+
+
+def missed(name: str, ratio: float, kind: Kind, trivial: dict[str, float]) -> Iterator[str]:
+    """What does not hold of a measured row."""
+    if ratio > BARS[kind]:
+        yield f"{name}: {ratio:.3f} times the oracle, and {BARS[kind]} is the bar ({kind})"
+    for policy, other in trivial.items() if kind == "wild" else ():
+        if ratio >= other:
+            yield f"{name}: {ratio:.3f} times the oracle, and {policy!r} costs {other:.3f} times"
