@@ -8,6 +8,7 @@ from agentaccel.cache.beliefs import REPEATED, SHARED, SHARED_LATER, Observation
 from agentaccel.cache.marks import turn_of
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import CacheFacts
+from agentaccel.types import Usage
 
 
 def beginnings_of(prefix: Prefixes) -> dict[str, bytes]:
@@ -22,17 +23,36 @@ def beginnings_of(prefix: Prefixes) -> dict[str, bytes]:
     return beginnings
 
 
+def read_beginning(prefix: Prefixes, usage: Usage) -> bool:
+    """Whether a session's first request read its tools and system, which then another one had written."""
+    static = prefix.starts[2]
+    if not static or not usage.read or not usage.input:
+        return False
+    return usage.read >= _NEARLY * usage.input * prefix.sizes[static - 1] / prefix.size
+
+
+_NEARLY = 0.9
+
+
 def begun(
-    beginnings: Mapping[str, bytes], last_used: Callable[[bytes], float | None], *, started: float, facts: CacheFacts
+    beginnings: Mapping[str, bytes],
+    last_used: Callable[[bytes], float | None],
+    *,
+    started: float,
+    facts: CacheFacts,
+    read: bool = False,
 ) -> list[Observation]:
     """Whether a session that began at `started`, begins as one did that was answered within a lifetime.
 
-    `last_used` tells when a session that begins so was last answered.
+    `last_used` tells when a session that begins so was last answered, and `read` that this one did read its beginning:
+    of several that began at once, and waited for the first of them, others may have been answered since.
     """
     shortest, longest, seen = facts.ttls[0].seconds, facts.ttls[-1].seconds, []
     for topic, hash_ in beginnings.items():
         last = last_used(hash_)
         ago = started - last if last is not None and last <= started else float("inf")
+        if read and topic == SHARED:
+            ago = 0.0
         seen.append(Observation(topic, float(ago <= shortest)))
         if topic == SHARED and longest > shortest and ago > shortest:
             seen.append(Observation(SHARED_LATER, float(ago <= longest)))

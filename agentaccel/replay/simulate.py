@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agentaccel.cache.beginnings import beginnings_of, begun
+from agentaccel.cache.beginnings import beginnings_of, begun, read_beginning
 from agentaccel.cache.beliefs import Beliefs, snapshot_of
 from agentaccel.cache.decide import decide
 from agentaccel.cache.ledger import Mark
@@ -228,7 +228,8 @@ class _Learning:
         beginnings = beginnings_of(sent.prefix)
         seen = list(settled.learned)
         if settled.state.turns == 1:
-            seen += begun(beginnings, self._last_used.get, started=sent.started, facts=sent.prefix.facts)
+            read = read_beginning(sent.prefix, sent.usage)
+            seen += begun(beginnings, self._last_used.get, started=sent.started, facts=sent.prefix.facts, read=read)
         workload = session.run.workload
         self.learned[workload] = self.beliefs(workload).learned(seen)
         self._last_used.update(dict.fromkeys(beginnings.values(), sent.visible))

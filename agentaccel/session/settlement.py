@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from agentaccel.cache.beginnings import beginnings_of, begun
+from agentaccel.cache.beginnings import beginnings_of, begun, read_beginning
 from agentaccel.cache.beliefs import Beliefs, Observation, goes_on_topic
 from agentaccel.cache.ledger import Entry
 from agentaccel.cache.marks import marks_of, written_marks
@@ -213,7 +213,7 @@ class Settlement:
             lineage = Lineage(going.as_written, conversation.tenant).written(settled.state.born)
             self.registry.waits_at(conversation.id, lineage, going.as_written.messages)
             beginnings = beginnings_of(prefix)
-            learned = (*settled.learned, *self._shared(going, settled, beginnings))
+            learned = (*settled.learned, *self._shared(going, settled, beginnings, ended.usage))
         keep = self.keep_content
         head = conversation.head
         return TurnWrite(
@@ -228,11 +228,14 @@ class Settlement:
             ends=(lambda ends: dump_head(head, ends)) if head is not None else None,
         )
 
-    def _shared(self, going: Going, settled: Settled, beginnings: Mapping[str, bytes]) -> list[Observation]:
+    def _shared(
+        self, going: Going, settled: Settled, beginnings: Mapping[str, bytes], usage: Usage
+    ) -> list[Observation]:
         """Whether a session that begins, begins as one did that was answered within a lifetime."""
-        if settled.state.turns != 1 or going.facts is None:
+        if settled.state.turns != 1 or going.facts is None or going.prefix is None:
             return []
-        return begun(beginnings, self._last_used, started=going.started, facts=going.facts)
+        read = read_beginning(going.prefix, usage)
+        return begun(beginnings, self._last_used, started=going.started, facts=going.facts, read=read)
 
     def _last_used(self, beginning: bytes) -> float | None:
         return self.recorder.read(lambda store: store.beginning_last_used(beginning), None)
