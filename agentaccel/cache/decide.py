@@ -34,6 +34,8 @@ def decide(
     if observed.in_time is not None:
         seen = seen.after(observed.pause, priors().pace_memory)
         seen = seen.after([went_on(state.last_turn)])
-    return plan(
-        prefix, View(state=state, beliefs=snapshot.joined(seen), now=now, cut=observed.cut, ttl=ttl, keeps=keeps)
+    beliefs = snapshot.joined(seen)
+    view = View(
+        state=state, beliefs=beliefs, now=now, cut=observed.cut, ttl=ttl, keeps=keeps, edited=observed.edited
     )
+    return plan(prefix, view)

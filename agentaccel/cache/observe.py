@@ -39,6 +39,8 @@ class Observed(NamedTuple):
     """Which pieces of text were other ones than in the request before; see `prompt.volatile`."""
     pause: tuple[Observation, ...] = ()
     """What the pause before it shows; empty where `in_time` is None."""
+    edited: int = -1
+    """The last segment of the history that is another one than in the prompt before, where it was edited in place."""
 
 
 def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Observed:
@@ -78,7 +80,17 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Ob
         seen.append(Observation(f"stable/{TAIL}", float(broken != TAIL)))
     if broken is None:
         seen.append(Observation("stable/any", 1.0))
-    return Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0), in_time, pause=pause)
+    edited = _edited(head, prefix, shared) if broken is not None and is_history(broken) else -1
+    return Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0), in_time, (), pause, edited)
+
+
+def _edited(head: Head, prefix: Prefixes, shared: int) -> int:
+    """The last segment from `shared` on that differs from the one that stood there; -1 where all that followed moved."""
+    now = prefix.prompt.segments
+    for i in range(min(len(head.segments), len(now)) - 1, shared - 1, -1):
+        if head.segments[i].digest != now[i].digest:
+            return i if i < len(head.segments) - 1 else -1
+    return -1
 
 
 def _cut_short(head: Head, prefix: Prefixes, broken: str) -> bool:

@@ -161,6 +161,8 @@ def _candidates(scene: Scene, wanted: Ttl) -> list[Candidate]:
     previous = before_last_reply(prompt)
     breaks = [start for start, _ in scene.survival if start > 0]
     ends.append((tail, "new tail: the next request of this conversation reads up to here"))
+    # Free, because all behind the edit is written anyway; and only now, because what is read cannot be marked later.
+    ends.append((scene.view.edited, "where an edit of the history ended: the next one is likely to begin here"))
     ends.append((previous, "previous tail: the last request wrote here, so a lookback limit cannot lose it"))
     ends.append((scene.static, "end of system: every request with these instructions shares it"))
     ends.append((scene.tools, "end of tools: survives a change of the system prompt"))

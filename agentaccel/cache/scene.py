@@ -35,6 +35,8 @@ class View(NamedTuple):
     """The user's choice of lifetime, or "auto" for whichever is expected to cost least."""
     keeps: bool = False
     """Whether requests of our own keep entries alive during a pause, as long as that pays."""
+    edited: int = -1
+    """Where an edit of the history has just ended; -1 for nowhere."""
 
 
 class Candidate(NamedTuple):
