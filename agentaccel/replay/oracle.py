@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from agentaccel.cache.ledger import Mark
-from agentaccel.replay.oracle_bound import futures
+from agentaccel.replay.oracle_bound import SHIFTS, Futures, futures
 from agentaccel.replay.oracle_paths import OUT, Cache, Placed, Request, Served, compiled, guides, serve
 from agentaccel.replay.oracle_plan import planned
 from agentaccel.replay.oracle_search import improved, searched
@@ -71,15 +71,19 @@ def best(steps: Sequence[Step], *, ttls: Sequence[str] | None = None, searches: 
     >>> found.cost == 1.25 * 2_000 + 0.1 * 2_000 + 500, found.exact, [mark.at for mark in found.marks[0]]
     (True, True, [0])
     """
-    requests = compiled(steps, ttls)
-    apart: dict[int, list[Request]] = {}
-    for request in requests:
-        apart.setdefault(request.nodes[0] if request.nodes else -1, []).append(request)
+    shifts = SHIFTS if any(step.optional for step in steps) else SHIFTS[:1]
+    ways = [compiled(steps, ttls, shift=shift) for shift in shifts]
+    requests = ways[0]
+    apart: dict[int, list[list[Request]]] = {}
+    for same in zip(*ways, strict=True):
+        group = apart.setdefault(same[0].nodes[0] if same[0].nodes else -1, [[] for _ in ways])
+        for some, request in zip(group, same, strict=True):
+            some.append(request)
     plans: dict[int, Placed] = {}
     bound, exact = 0.0, True
     for group in apart.values():
         solved = _solve(group, searches=searches)
-        plans.update({request.index: placed for request, placed in zip(group, solved.plans, strict=True)})
+        plans.update({request.index: placed for request, placed in zip(group[0], solved.plans, strict=True)})
         bound += solved.bound
         exact = exact and solved.exact
     if any(map(_ambiguous, steps)):
@@ -92,7 +96,8 @@ def least(steps: Sequence[Step]) -> float:
 
     `steps` hold those requests too, each `optional`: see `pauses_kept`.
     """
-    return futures(compiled(steps, None)).bound
+    shifts = SHIFTS if any(step.optional for step in steps) else SHIFTS[:1]
+    return max(futures(compiled(steps, None, shift=shift)).bound for shift in shifts)
 
 
 def pauses_kept(steps: Sequence[Step]) -> list[Step]:
@@ -141,24 +146,31 @@ class _Solved:
     exact: bool
 
 
-def _solve(requests: Sequence[Request], *, searches: bool) -> _Solved:
-    """The best plan for requests that share prefixes."""
-    known = futures(requests)
-    plans: Sequence[Placed] = planned(requests, known)
-    cost = cost_of_plans(requests, plans)
-    if not searches:
-        return _Solved(plans, min(known.bound, cost), cost <= known.bound * (1 + _NOISE))
-    if cost > known.bound * (1 + _NOISE):
-        others = [planned(guide, futures(guide)) for guide in guides(requests)]
-        plans = min([plans, *others], key=lambda some: cost_of_plans(requests, some))
-        plans, cost = improved(requests, known, plans)
+def _solve(ways: Sequence[Sequence[Request]], *, searches: bool) -> _Solved:
+    """The best plan for requests that share prefixes, given in each of the ways in which a bound looks at them."""
+    requests = ways[0]
+    futures_ = [futures(way) for way in ways]
+    tried: list[Sequence[Placed]] = [planned(way, known) for way, known in zip(ways, futures_, strict=True)]
+    plans = min(tried, key=lambda some: cost_of_plans(requests, some))
+    cost, known = cost_of_plans(requests, plans), max(futures_, key=lambda one: one.bound)
+    if searches and cost > known.bound * (1 + _NOISE):
+        plans, cost = _improved(requests, known, plans)
     if cost <= known.bound * (1 + _NOISE):
         return _Solved(plans, min(known.bound, cost), True)
-    found = searched(requests, known, plans, cost)
+    found = searched(requests, known, plans, cost) if searches else None
     if found is None:
         return _Solved(plans, known.bound, False)
     plans, cost = found
     return _Solved(plans, cost, True)
+
+
+def _improved(
+    requests: Sequence[Request], known: Futures, plans: Sequence[Placed]
+) -> tuple[Sequence[Placed], float]:
+    """A better plan than `plans`, where one is found."""
+    others = [planned(guide, futures(guide)) for guide in guides(requests)]
+    plans = min([plans, *others], key=lambda some: cost_of_plans(requests, some))
+    return improved(requests, known, plans)
 
 
 def cost_of_plans(requests: Sequence[Request], plans: Sequence[Placed]) -> float:

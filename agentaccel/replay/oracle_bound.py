@@ -25,7 +25,11 @@ cannot be written for longer, and what lies behind the last possible marker is n
 
 *Requests that may be left out*, which only keep what is held, are visits that need not be: one that is made finds the
 node held, pays r and re-arms, and writes nothing. The plan that makes them makes them for all its tokens at once, the
-node for itself, so the argument above holds for whichever the plan makes.
+node for itself, so the argument above holds for whichever the plan makes. Since it makes them for all, what one node
+pays for one may as well be charged to another (a Lagrangian relaxation of "all or none"): any such shift is a bound, too.
+With none, tokens that are new and short-lived are kept at a tenth while those before them last longer anyway; so part
+of what old tokens would pay is charged to those that were new in the request repeated, and the best of a few shares is
+taken (`SHIFTS`).
 
 *Where each block has a lifetime of its own* nothing behind the node helps it: it is held for as long as it was written
 for, from its last use. A plan's tokens are read only where that is so, hence the bound holds with less said.
@@ -43,6 +47,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentaccel.replay.oracle_paths import Duty, Held, Request
+
+SHIFTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Shares that are tried where requests may be left out."""
 
 NONE = -1
 """In place of a lifetime: nothing is held."""
@@ -81,7 +88,7 @@ class Visit:
         readable = at > NONE or (behind > NONE and not duty.parts)
         if self.optional:
             # Made only where it finds something: else it is left out.
-            return request.facts.read + self.after[at + 1][max(at, behind) + 1] if readable else gone(self.following)
+            return duty.keeps + self.after[at + 1][max(at, behind) + 1] if readable else gone(self.following)
         if readable:
             grows = duty.grows and request.facts.ages == "entries"
             longest = max((at, behind, *(duty.lives if grows else ())))

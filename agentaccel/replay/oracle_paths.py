@@ -59,6 +59,8 @@ class Duty(NamedTuple):
     """Whether no marker may stand here or behind: nothing is read or written here."""
     parts: bool
     """Whether this is where the request leaves the paths of all before it: only an entry right here can be read."""
+    keeps: float = 0.0
+    """What a token here pays for a request that may be left out: see `oracle_bound`."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -184,8 +186,12 @@ def merged(old: Held, fresh: Held) -> Held:
     return longer._replace(ready=min(old.ready, fresh.ready))
 
 
-def compiled(steps: Sequence[Step], ttls: Sequence[str] | None) -> list[Request]:
-    """`steps`, in order of their start, as requests on shared nodes."""
+def compiled(steps: Sequence[Step], ttls: Sequence[str] | None, *, shift: float = 0.0) -> list[Request]:
+    """`steps`, in order of their start, as requests on shared nodes.
+
+    Of what a request that may be left out costs, the share `shift` of what older tokens would pay is paid by those that
+    were new in the request which it repeats.
+    """
     ordered = sorted(steps, key=lambda step: step.started)
     names: dict[bytes, int] = {}
     for step in ordered:
@@ -195,9 +201,29 @@ def compiled(steps: Sequence[Step], ttls: Sequence[str] | None) -> list[Request]
             if step.tokens[at] >= minimum and (segment.markable or at in own):
                 names.setdefault(step.prefix.hashes[at], len(names))
     requests = [_request(step, index, names, ttls) for index, step in enumerate(ordered)]
+    new: dict[tuple[int, ...], int] = {}
     for request, old in zip(requests, _visited_before(requests), strict=True):
+        path = tuple(request.nodes) if shift else ()
+        if request.step.optional:
+            request.duties = _keeping(request, _duties(request, range(old - 1, old)), new.get(path, 0), shift)
+            continue
+        new[path] = old
         request.duties = _duties(request, range(old - 1, old))
     return requests
+
+
+def _keeping(request: Request, duties: list[Duty], old: int, shift: float) -> list[Duty]:
+    """`duties` with what each place pays if the request is made, `old` of which were there before the last one."""
+    read = request.facts.read
+    before, all_ = (request.tokens[old - 1] if old else 0), (request.tokens[-1] if request.tokens else 0)
+    older, newer = (read, read) if all_ == before else (read * (1 - shift), read * (1 + shift * before / (all_ - before)))
+    known: dict[tuple[int, bool], Duty] = {}
+    priced: list[Duty] = []
+    for place, duty in enumerate(duties):
+        is_old = place < old
+        key = (id(duty), is_old)
+        priced.append(known.setdefault(key, duty._replace(keeps=older if is_old else newer)))
+    return priced
 
 
 def guides(requests: Sequence[Request]) -> list[list[Request]]:

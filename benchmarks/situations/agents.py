@@ -60,6 +60,8 @@ class Agent:
     def talk(self, begin: float) -> Iterator[Exchange]:
         situation, chance = self.situation, self.chance
         body: Body = {"model": situation.model, "max_tokens": 4_096}
+        if situation.streamed:
+            body["stream"] = True
         body |= self._static()
         messages = [_user([_said(self.text(situation.prompts.first, "asked"))])]
         at = begin

@@ -15,6 +15,9 @@ out, tools in the order in which they first came and never gone. It holds for ev
 - a tool that is gone is kept free of charge, as are the notes that say what was moved, and what stands in its place;
 - a prefix with the text in it may reach the minimum where the one without does not, so the minimum is lowered by it.
 
+For one conversation that shares nothing with others the bound of `mixed` is taken where it is higher: it knows that a
+request is sent one way or the other as a whole.
+
 Where a tool comes in the middle of a session, it stays in all later requests, and is new in the same one either way.
 What is left open: of tools that come and go before they were ever removed from the beginning (`tools_added` together
 with `tools_removed` or `reconnect_chance`) the additions are free, too.
@@ -29,12 +32,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from agentaccel.facts import CacheFacts
 from agentaccel.replay.oracle import best, pauses_kept
 from agentaccel.replay.runs import Step
 from benchmarks.situations.agents import Exchange
 from benchmarks.situations.changes import asked_for
 from benchmarks.situations.form import Situation
+from benchmarks.situations.mixed import least_mixed
 from benchmarks.situations.sessions import requests, steps_of
 
 SMALL = 8
@@ -59,12 +62,15 @@ def floor(situation: Situation, written: Sequence[Sequence[Exchange]], chosen: r
     if not _moves(situation):
         return _least([step for steps in sessions for step in _with_pauses(situation, steps)])
     plain = requests(situation, asked_for(situation, moved=True))
-    steps, moved = list[Step](), 0.0
-    for number, as_written in zip(chosen, sessions, strict=True):
-        more, extra = _without(situation, plain[number], written[number], as_written)
-        steps += _with_pauses(situation, more)
-        moved += extra
-    return Floor(best(steps, searches=False).bound + moved, exact=False)
+    apart = [
+        _apart(situation, plain[number], written[number], steps)
+        for number, steps in zip(chosen, sessions, strict=True)
+    ]
+    steps = [step for one in apart for step in _with_pauses(situation, one.bare)]
+    bound = best(steps, searches=False).bound + sum(one.moved for one in apart)
+    if not situation.prompts.shared:
+        bound = max(bound, sum(one.least for one in apart))
+    return Floor(bound, exact=False)
 
 
 def _moves(situation: Situation) -> bool:
@@ -83,38 +89,48 @@ def _least(steps: Sequence[Step]) -> Floor:
 # --- what may be moved ------------------------------------------------------------------------------------------------
 
 
-def _without(
+class _Apart(NamedTuple):
+    """One conversation without what may be moved."""
+
+    bare: Sequence[Step]
+    moved: float
+    """What that costs at least, wherever it stands."""
+    least: float
+    """Another bound on all of it: `least_mixed`."""
+
+
+def _apart(
     situation: Situation, plain: Sequence[Exchange], written: Sequence[Exchange], as_written: Sequence[Step]
-) -> tuple[list[Step], float]:
-    """The steps of one conversation without what may be moved, and what that costs at least wherever it stands."""
+) -> _Apart:
     rules = situation.facts()
     bare = steps_of(situation, plain)
     extra = [max(one.total - other.total, 0) for one, other in zip(as_written, bare, strict=True)]
     lowered = replace(rules, min_tokens=max(rules.min_tokens - max(extra, default=0), 0))
-    bare = steps_of(situation, plain, lowered)
-    steps = [
-        replace(step, tokens=_as_listed(step, one, rules))
-        for step, one in zip(bare, written, strict=True)
+    listed = [
+        replace(step, tokens=_as_listed(step, one)[0])
+        for step, one in zip(steps_of(situation, plain, lowered), written, strict=True)
     ]
-    tools_change = "freeze_tools" in situation.consents
-    seen, cost = set[bytes](), 0.0
+    freezes = "freeze_tools" in situation.consents
+    seen, moved = set[bytes](), 0.0
     for step, text in zip(as_written, extra, strict=True):
         static = step.prefix.hashes[step.prefix.starts[2] - 1] if step.prefix.starts[2] else b""
-        cost += text * (1.0 if static not in seen and not tools_change else rules.read)
+        moved += text * (1.0 if static not in seen and not freezes else rules.read)
         seen.add(static)
-    return steps, cost
+    kept = [_as_listed(step, one)[1] for step, one in zip(bare, written, strict=True)]
+    arranging = [text + rules.read * tool for text, tool in zip(extra, kept, strict=True)]
+    return _Apart(listed, moved, least_mixed(as_written, listed, arranging, extra))
 
 
-def _as_listed(step: Step, written: Exchange, rules: CacheFacts) -> tuple[int, ...]:
-    """The tokens of `step` where tools that are not in the request as written count for nothing."""
+def _as_listed(step: Step, written: Exchange) -> tuple[tuple[int, ...], int]:
+    """The tokens of `step` where tools that are not in the request as written count for nothing; the least of those."""
     there = {tool["name"] for tool in written.body.get("tools", [])}
-    gone, before, tokens = 0, 0, list[int]()
+    before, tokens, gone = 0, list[int](), list[int]()
     for segment, end in zip(step.prefix.prompt.segments, step.tokens, strict=True):
         if segment.level == "tools" and segment.name not in there:
-            gone += end - before
+            gone.append(end - before)
         before = end
-        tokens.append(end - gone)
-    return tuple(tokens)
+        tokens.append(end - sum(gone))
+    return tuple(tokens), min(gone, default=0)
 
 
 # --- what may be delayed ----------------------------------------------------------------------------------------------

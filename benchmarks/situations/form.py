@@ -139,6 +139,10 @@ class Situation:
     """Whether a session begins when the one before has ended, and `times.between` after that."""
     fan_out: int = 1
     """Conversations of one session that begin at once, with the same tools and system prompt."""
+    streamed: bool = False
+    """Whether replies are streamed."""
+    second_costs: Amount = 0.01
+    """What a second of waiting costs the user, in USD: `CachePolicy.second_costs`."""
     seed: int = 0
     bytes_per_token: Amount = 3.6
     """What the provider's tokenizer makes of this agent's text; drawn once for all sessions."""

@@ -8,6 +8,7 @@ during a pause are not driven here: a situation with `keep_alive` is replayed (`
 from __future__ import annotations
 
 import heapq
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from agentaccel.replay.provider import Provider
 from agentaccel.replay.simulate import cost_of
 from agentaccel.turn import CallClosed, Command, Finished, FirstByte, Reported, Started, Turn, Wait, Waited
 from benchmarks.situations.agents import Exchange, bytes_per_token
+from benchmarks.situations.amounts import draw
 from benchmarks.situations.form import Situation
 from benchmarks.situations.sessions import step_of
 
@@ -41,12 +43,12 @@ class Live:
     _count: int = 0
 
     def __post_init__(self) -> None:
-        consents = dict.fromkeys(self.situation.consents, True)
-        policy = Policy(
-            strict=True,
-            cache=CachePolicy(**consents),
-            store=StorePolicy(path=self.folder / "trace.db"),
+        consents = self.situation.consents
+        seconds = draw(self.situation.second_costs, random.Random(self.situation.seed))
+        cache = CachePolicy(
+            move_volatile="move_volatile" in consents, freeze_tools="freeze_tools" in consents, second_costs=seconds
         )
+        policy = Policy(strict=True, cache=cache, store=StorePolicy(path=self.folder / "trace.db"))
         self.accel = Accel(policy, clock=self.clock, environ={})
 
     def play(self, number: int, session: Sequence[Exchange]) -> None:

@@ -88,7 +88,7 @@ def memory(situation: Situation, exchanges: Sequence[Exchange], chance: random.R
 
     def show(number: int, one: Exchange) -> Body:
         if not number or (every and number % every == 0) or chance.random() < now_and_then:
-            title = f"{situation.name}, {exchanges[0].at:.0f}, memory {len(texts)}"
+            title = f"{situation.name}, {''.join(chance.choices('abcdefghij', k=8))}, memory"
             texts.append(filled(title, draw(volatile.memory, chance) * ratio))
         return {"system": [*_system(one.body), {"type": "text", "text": texts[-1]}]}
 
