@@ -35,7 +35,5 @@ def decide(
         seen = seen.after(observed.pause, priors().pace_memory)
         seen = seen.after([went_on(state.last_turn)])
     beliefs = snapshot.joined(seen)
-    view = View(
-        state=state, beliefs=beliefs, now=now, cut=observed.cut, ttl=ttl, keeps=keeps, edited=observed.edited
-    )
+    view = View(state=state, beliefs=beliefs, now=now, cut=observed.cut, ttl=ttl, keeps=keeps, edited=observed.edited)
     return plan(prefix, view)

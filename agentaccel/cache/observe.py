@@ -85,7 +85,7 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Ob
 
 
 def _edited(head: Head, prefix: Prefixes, shared: int) -> int:
-    """The last segment from `shared` on that differs from the one that stood there; -1 where all that followed moved."""
+    """The last segment from `shared` on that is not what stood there before; -1 where all that followed moved."""
     now = prefix.prompt.segments
     for i in range(min(len(head.segments), len(now)) - 1, shared - 1, -1):
         if head.segments[i].digest != now[i].digest:

@@ -164,9 +164,7 @@ def _solve(ways: Sequence[Sequence[Request]], *, searches: bool) -> _Solved:
     return _Solved(plans, cost, True)
 
 
-def _improved(
-    requests: Sequence[Request], known: Futures, plans: Sequence[Placed]
-) -> tuple[Sequence[Placed], float]:
+def _improved(requests: Sequence[Request], known: Futures, plans: Sequence[Placed]) -> tuple[Sequence[Placed], float]:
     """A better plan than `plans`, where one is found."""
     others = [planned(guide, futures(guide)) for guide in guides(requests)]
     plans = min([plans, *others], key=lambda some: cost_of_plans(requests, some))

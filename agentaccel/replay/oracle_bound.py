@@ -26,7 +26,7 @@ cannot be written for longer, and what lies behind the last possible marker is n
 *Requests that may be left out*, which only keep what is held, are visits that need not be: one that is made finds the
 node held, pays r and re-arms, and writes nothing. The plan that makes them makes them for all its tokens at once, the
 node for itself, so the argument above holds for whichever the plan makes. Since it makes them for all, what one node
-pays for one may as well be charged to another (a Lagrangian relaxation of "all or none"): any such shift is a bound, too.
+pays for one may as well be charged to another (a Lagrangian relaxation of "all or none"): any such shift is a bound.
 With none, tokens that are new and short-lived are kept at a tenth while those before them last longer anyway; so part
 of what old tokens would pay is charged to those that were new in the request repeated, and the best of a few shares is
 taken (`SHIFTS`).
@@ -46,7 +46,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentaccel.replay.oracle_paths import Duty, Held, Request
+from agentaccel.replay.oracle_duties import Duty
+from agentaccel.replay.oracle_paths import Held, Request
 
 SHIFTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Shares that are tried where requests may be left out."""

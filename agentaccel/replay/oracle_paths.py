@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from agentaccel.facts import CacheFacts
+from agentaccel.replay.oracle_duties import Duty, duties_of, keeping
 from agentaccel.replay.runs import Step
 
 
@@ -43,24 +44,6 @@ Placed = tuple[tuple[int, int], ...]
 
 OUT: Placed = ((-1, -1),)
 """In place of the markers of a request that is left out, which only an optional one may be."""
-
-
-class Duty(NamedTuple):
-    """What the sender's own markers, the lifetimes allowed and the number of markers leave open for one place."""
-
-    floor: int
-    """A marker of the sender's stands here or behind: what is not read here is written for at least this lifetime; -1
-    where there is none."""
-    lives: tuple[int, ...]
-    """Lifetimes that a marker here or behind may have, shortest first."""
-    grows: bool
-    """Whether a marker may stand behind this place."""
-    closed: bool
-    """Whether no marker may stand here or behind: nothing is read or written here."""
-    parts: bool
-    """Whether this is where the request leaves the paths of all before it: only an entry right here can be read."""
-    keeps: float = 0.0
-    """What a token here pays for a request that may be left out: see `oracle_bound`."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -171,13 +154,19 @@ def serve(request: Request, ours: Placed, cache: Cache) -> Served:
             write[life] = reach - done
             cost += (reach - done) * facts.ttls[life].write
             done = reach
-    for place, life in behind:
-        node, fresh = request.nodes[place], Held(life, now + facts.ttls[life].seconds, request.step.visible)
-        old = after.get(node)
-        after[node] = fresh if old is None else merged(old, fresh)
+    _write(request, behind, after)
     if request.step.optional and (behind or not read):
         cost = math.inf
     return Served(cost + request.step.total - done, read, write, after)
+
+
+def _write(request: Request, placed: Sequence[tuple[int, int]], after: dict[int, Held]) -> None:
+    """Add to `after` the entries that the markers `placed` write."""
+    now, facts = request.started, request.facts
+    for place, life in placed:
+        node, fresh = request.nodes[place], Held(life, now + facts.ttls[life].seconds, request.step.visible)
+        old = after.get(node)
+        after[node] = fresh if old is None else merged(old, fresh)
 
 
 def merged(old: Held, fresh: Held) -> Held:
@@ -205,25 +194,11 @@ def compiled(steps: Sequence[Step], ttls: Sequence[str] | None, *, shift: float 
     for request, old in zip(requests, _visited_before(requests), strict=True):
         path = tuple(request.nodes) if shift else ()
         if request.step.optional:
-            request.duties = _keeping(request, _duties(request, range(old - 1, old)), new.get(path, 0), shift)
+            request.duties = keeping(request, duties_of(request, range(old - 1, old)), new.get(path, 0), shift)
             continue
         new[path] = old
-        request.duties = _duties(request, range(old - 1, old))
+        request.duties = duties_of(request, range(old - 1, old))
     return requests
-
-
-def _keeping(request: Request, duties: list[Duty], old: int, shift: float) -> list[Duty]:
-    """`duties` with what each place pays if the request is made, `old` of which were there before the last one."""
-    read = request.facts.read
-    before, all_ = (request.tokens[old - 1] if old else 0), (request.tokens[-1] if request.tokens else 0)
-    older, newer = (read, read) if all_ == before else (read * (1 - shift), read * (1 + shift * before / (all_ - before)))
-    known: dict[tuple[int, bool], Duty] = {}
-    priced: list[Duty] = []
-    for place, duty in enumerate(duties):
-        is_old = place < old
-        key = (id(duty), is_old)
-        priced.append(known.setdefault(key, duty._replace(keeps=older if is_old else newer)))
-    return priced
 
 
 def guides(requests: Sequence[Request]) -> list[list[Request]]:
@@ -238,8 +213,8 @@ def guides(requests: Sequence[Request]) -> list[list[Request]]:
         first = old - 1
         while first > 0 and visits[request.nodes[first - 1]] == visits[request.nodes[old - 1]]:
             first -= 1
-        grouped.append(replace(request, duties=_duties(request, range(first, old))))
-        open_.append(replace(request, duties=_duties(request, range(0))))
+        grouped.append(replace(request, duties=duties_of(request, range(first, old))))
+        open_.append(replace(request, duties=duties_of(request, range(0))))
     return [grouped, open_]
 
 
@@ -291,35 +266,3 @@ def _request(step: Step, index: int, names: Mapping[bytes, int], ttls: Sequence[
         lives=tuple(i for i, ttl in enumerate(facts.ttls) if ttls is None or ttl.label in ttls),
         names=names,
     )
-
-
-def _duties(request: Request, parts: range) -> list[Duty]:
-    """What is open at each place: the same from one of the sender's markers to the next.
-
-    `parts` are the places where the request leaves the paths of all before it.
-    """
-    order = {ttl.label: i for i, ttl in enumerate(request.facts.ttls)}
-    before = [(mark.at, order.get(mark.ttl, 0)) for mark in request.step.marks]
-    last_own = max((place for place, _ in request.own), default=-1)
-    last = len(request.legal) - 1
-    while last >= 0 and not request.legal[last]:
-        last -= 1
-    if not request.room or not request.lives:
-        last = -1
-    end, count = max(last, last_own), len(request.nodes)
-    marked = {at for at, _ in before}
-    after_marks = (place for place, segment in enumerate(request.segments) if marked and segment in marked)
-    cuts = {0, last, last + 1, end, end + 1, parts.start, parts.stop, count}
-    for place in after_marks:
-        cuts |= {place, place + 1}
-    starts = sorted(cut for cut in cuts if 0 <= cut <= count)
-    duties: list[Duty] = []
-    known: dict[Duty, Duty] = {}
-    for start, stop in pairwise(starts):
-        behind = [life for at, life in request.own if at >= start]
-        ceiling = min((life for at, life in before if at < request.segments[start]), default=len(order))
-        lives = {life for life in request.lives if life <= ceiling} if start <= last else set[int]()
-        floor, allowed = max(behind, default=-1), tuple(sorted({*lives, *behind}))
-        duty = Duty(floor, allowed, grows=start < end, closed=start > end, parts=start in parts)
-        duties += [known.setdefault(duty, duty)] * (stop - start)
-    return duties

@@ -24,7 +24,7 @@ _EFFORT = 1_000_000
 
 
 def choices(request: Request, places: Sequence[int]) -> Iterator[Placed]:
-    """Every legal set of our markers on `places`, the empty one first; before it leaving the request out, if it may be."""
+    """Every legal set of our markers on `places`, the empty one first; before that, leaving out what may be."""
     if request.step.optional:
         yield OUT
     longest_first = sorted(request.lives, reverse=True)
