@@ -1,9 +1,9 @@
-"""What is promised of a situation, by what it leaves to chance: the bars of the benchmark, and what they are judged by."""
+"""What is promised of a situation, by what it leaves to chance: the bars of the benchmark."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from benchmarks.situations.amounts import varies
@@ -43,17 +43,10 @@ def gaps_vary(situation: Situation) -> bool:
 
 def draws(situation: Situation) -> bool:
     """Whether another seed gives other costs."""
-    everything = (situation.bytes_per_token, situation.times, situation.prompts, situation.turn, situation.volatile)
-    amounts = [value for one in everything for value in (_fields(one) if hasattr(one, "__slots__") else [one])]
-    return (
-        kind_of(situation) in ("random", "wild")
-        or situation.volatile.shuffled_tools
-        or any(varies(one) for one in amounts if not isinstance(one, str | tuple))
-    )
-
-
-def _fields(value: object) -> list[object]:
-    return [getattr(value, name) for name in type(value).__slots__]  # type: ignore[attr-defined]
+    tables = (situation.times, situation.prompts, situation.turn, situation.volatile)
+    values = [situation.bytes_per_token, *(getattr(one, name.name) for one in tables for name in fields(one))]
+    random = situation.volatile.shuffled_tools or kind_of(situation) in ("random", "wild")
+    return random or any(varies(one) for one in values if not isinstance(one, str | tuple))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +70,12 @@ def shows_all(situation: Situation) -> bool:
     )  # fmt: skip
     times = situation.times
     pauses = [times.tool, times.user, *([times.slow] if times.slow_every else [])]
-    return not any(changes) and not gaps_vary(situation) and all(float(one) < shortest for one in pauses)  # type: ignore[arg-type]
+    short = all(isinstance(one, int | float) and one < shortest for one in pauses)
+    return not any(changes) and short and not varies(times.reply)
 
 
 def allowance(situation: Situation, length: int, prompt: float) -> Allowance:
-    """For a first session of `length` turns whose longest prompt has so many tokens; of a fan-out, all first prompts."""
+    """For a first session of `length` turns with a longest prompt of so many tokens; of a fan-out, all first prompts."""
     write = situation.facts().ttls[0].write
     if gaps_vary(situation):
         mean = write * prompt * (1 if length <= FEW_TURNS else 2)

@@ -55,7 +55,7 @@ class Floor(NamedTuple):
 
 
 def floor(situation: Situation, written: Sequence[Sequence[Exchange]], chosen: range) -> Floor:
-    """The least that the conversations `chosen` of `written`, all requests of the situation, cost under its consents."""
+    """The least that the conversations `chosen` of `written`, which is all of them, cost under the consents."""
     sessions = [steps_of(situation, written[number]) for number in chosen]
     if situation.fan_out > 1:
         return _held(sessions)
@@ -63,8 +63,7 @@ def floor(situation: Situation, written: Sequence[Sequence[Exchange]], chosen: r
         return _least([step for steps in sessions for step in _with_pauses(situation, steps)])
     plain = requests(situation, asked_for(situation, moved=True))
     apart = [
-        _apart(situation, plain[number], written[number], steps)
-        for number, steps in zip(chosen, sessions, strict=True)
+        _apart(situation, plain[number], written[number], steps) for number, steps in zip(chosen, sessions, strict=True)
     ]
     steps = [step for one in apart for step in _with_pauses(situation, one.bare)]
     bound = best(steps, searches=False).bound + sum(one.moved for one in apart)

@@ -265,15 +265,8 @@ def _value(key: str, hint: object, value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise ValueError("must be a whole number of at least 0")
         return value
-    if hint is float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-            raise ValueError("must be a probability, from 0 to 1")
-        return float(value)
-    if hint == tuple[int, ...]:
-        whole = isinstance(value, list) and all(isinstance(one, int) and one > 0 for one in value)
-        if not isinstance(value, list) or not whole or len(set(value)) < len(value):
-            raise ValueError("must be a list of different whole numbers of at least 1")
-        return tuple(value)
+    if hint is float or hint == tuple[int, ...]:
+        return _figures(hint, value)
     if hint is str:
         if not isinstance(value, str) or (allowed and value not in allowed):
             raise ValueError(f"must be one of {names}" if allowed else "must be a string")
@@ -283,3 +276,15 @@ def _value(key: str, hint: object, value: object) -> object:
             raise ValueError(f"must be a list of different ones of {names}")
         return tuple(value)
     return read_amount(value)
+
+
+def _figures(hint: object, value: object) -> object:
+    """A probability, or whole numbers."""
+    if hint is float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise ValueError("must be a probability, from 0 to 1")
+        return float(value)
+    whole = isinstance(value, list) and all(isinstance(one, int) and one > 0 for one in value)
+    if not isinstance(value, list) or not whole or len(set(value)) < len(value):
+        raise ValueError("must be a list of different whole numbers of at least 1")
+    return tuple(value)

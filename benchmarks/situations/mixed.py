@@ -15,7 +15,9 @@ from collections.abc import Iterable, Sequence
 from agentaccel.replay.runs import Step
 
 
-def least_mixed(written: Sequence[Step], bare: Sequence[Step], arranging: Sequence[float], moved: Sequence[int]) -> float:
+def least_mixed(
+    written: Sequence[Step], bare: Sequence[Step], arranging: Sequence[float], moved: Sequence[int]
+) -> float:
     """The least that the requests cost, each `written` or arranged.
 
     `bare` are the same without what may be moved; `arranging` is what sending each arranged takes beside them, and

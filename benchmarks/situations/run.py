@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,8 +62,11 @@ class Row:
     @property
     def trivial(self) -> dict[str, float]:
         """The same for the policies that need no planner."""
-        names = self.cells[0].trivial
-        return {name: statistics.fmean(one.trivial[name] / one.after_floor.cost for one in self.cells) for name in names}
+        cells = self.cells
+        return {
+            name: statistics.fmean(one.trivial[name] / one.after_floor.cost for one in cells)
+            for name in cells[0].trivial
+        }
 
     @property
     def exact(self) -> float:
@@ -85,7 +88,8 @@ class Row:
         worst, mean = max(self.lost), statistics.fmean(self.lost) * allowed.tokens / allowed.mean
         for what, figure in (("", worst), (" in the mean", mean)):
             if figure > 1:
-                yield f"{self.name}: the first session loses {figure:.2f} times {allowed.what}{what}, beside {SHARE:.0%}"
+                lost = f"{figure:.2f} times {allowed.what}{what}"
+                yield f"{self.name}: the first session loses {lost}, beside {SHARE:.0%}"
                 break
         if any(one.hasty for one in self.cells):
             yield f"{self.name}: a request of our own before any long pause was seen to end"
@@ -130,9 +134,8 @@ def run(path: Path | None, seeds: int, only: tuple[str, ...], lengths: tuple[int
     )
 
 
-def measured(chosen: Sequence[Situation], seeds: int, wanted: object, quick: bool) -> list[Row]:
-    """Every row of `chosen`, in their order."""
-    assert callable(wanted)
+def measured(chosen: Sequence[Situation], seeds: int, wanted: Callable[[int], bool], quick: bool) -> list[Row]:
+    """Every row of `chosen`, in their order, of the lengths that are `wanted`."""
     keys = [
         (one, length, platform)
         for one in chosen
@@ -169,7 +172,8 @@ def _policies(rows: Sequence[Row]) -> list[tuple[str, float, float]]:
     found = []
     for name in names:
         there = [row for row in rows if name in row.trivial]
-        mine, other = (statistics.fmean(values) for values in zip(*((r.ratio, r.trivial[name]) for r in there)))
+        mine = statistics.fmean(row.ratio for row in there)
+        other = statistics.fmean(row.trivial[name] for row in there)
         found.append((name, mine, other))
     return found
 

@@ -54,7 +54,6 @@ def requests(situation: Situation, changes: Sequence[Change] | None = None) -> l
 
 def runs(situation: Situation, sessions: Sequence[Sequence[Exchange]] | None = None) -> tuple[Run, ...]:
     """The sessions as a replay reads them; those of `requests` unless others are given."""
-    ratio = bytes_per_token(situation)
     given = requests(situation) if sessions is None else sessions
     return tuple(
         Run(

@@ -104,7 +104,7 @@ def _system(body: Body) -> list[Body]:
 
 
 def added(when: Sequence[int], *, at_the_end: bool) -> Change:
-    """From each of these requests on there is one more tool: in the middle, as where names are sorted, or at the end."""
+    """From each of these requests on there is one more tool: in the middle, as of sorted names, or at the end."""
 
     def change(situation: Situation, exchanges: Sequence[Exchange], chance: random.Random) -> list[Exchange]:
         def add(number: int, one: Exchange) -> Body:
@@ -135,7 +135,7 @@ def removed(when: Sequence[int]) -> Change:
 
 
 def reconnected(how_often: float) -> Change:
-    """A server that has the second half of the tools drops out for one request, and lists them in another order then."""
+    """A server with the second half of the tools drops out for one request, and lists them in another order then."""
 
     def change(situation: Situation, exchanges: Sequence[Exchange], chance: random.Random) -> list[Exchange]:
         order: list[int] = []

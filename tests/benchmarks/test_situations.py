@@ -42,6 +42,11 @@ SMALL = Situation(name="small", sessions=2, turns=6)
         ("[[situation]]\nname = 'a'\nmodel = 'gpt'", "nothing is known about the model 'gpt'"),
         ("[[situation]]\nname = 'a'\nmarkers = { at = ['top', 'middle'] }", "different ones of 'tools', 'system'"),
         ("[[situation]]\nname = 'a'\nprompts = { shared = 1 }", "situation 'a': prompts: shared must be true or false"),
+        ("[[situation]]\nname = 'a'\nvolatile = { clock = 'noon' }", "clock must be one of '', 'start', 'middle'"),
+        ("[[situation]]\nname = 'a'\nvolatile = { edit_chance = 2 }", "edit_chance must be a probability, from 0 to 1"),
+        ("[[situation]]\nname = 'a'\nlengths = [0]", "lengths must be a list of different whole numbers of at least 1"),
+        ("[[situation]]\nname = 'a'\nconsents = ['all']", "consents must be a list of different ones of"),
+        ("[[situation]]\nname = 'a'\nturns = { mean = 0.5 }", "mean must be at least 1"),
         ("[[situation]]\nname = 'a'\n[[situation]]\nname = 'a'", "more than one situation is called 'a'"),
     ],
 )

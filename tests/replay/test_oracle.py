@@ -9,7 +9,7 @@ import pytest
 
 from agentaccel.cache.ledger import Mark
 from agentaccel.facts import CacheFacts, cache_facts
-from agentaccel.replay.oracle import Best, best
+from agentaccel.replay.oracle import Best, best, least
 from agentaccel.replay.oracle_bound import futures
 from agentaccel.replay.oracle_paths import compiled
 from agentaccel.replay.oracle_plan import planned
@@ -18,7 +18,7 @@ from agentaccel.replay.provider import Provider
 from agentaccel.replay.runs import Run, Step
 from agentaccel.replay.simulate import accelerate, cost_of, simulate
 from agentaccel.replay.synthetic import Piece, rendered
-from tests.replay.small import Ask, Block, Rules, brute_force, instance, steps_of
+from tests.replay.small import Ask, Block, Rules, brute_force, instance, instance_with_pauses, steps_of
 
 FAST, SOAKED, ALL = 160, 320, 2_400
 CHUNKS = 8
@@ -77,6 +77,22 @@ def test_the_oracle_finds_the_best_of_many_more_plans(chunk: int) -> None:
     assert not differences(range(FAST + chunk * size, FAST + (chunk + 1) * size), most=4)
     size = ALL // CHUNKS
     assert not differences(range(10_000 + chunk * size, 10_000 + (chunk + 1) * size), most=5)
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_the_oracle_finds_the_best_of_all_plans_with_requests_that_may_be_left_out(chunk: int) -> None:
+    """Pauses in which entries can be kept: each such request made with any markers that write nothing, or left out."""
+    made = 0
+    for seed in range(chunk * 40, (chunk + 1) * 40):
+        asks, rules = instance_with_pauses(seed)
+        least_, steps = brute_force(asks, rules), steps_of(asks, rules)
+        got = best(steps)
+        assert (got.exact, got.cost) == (True, pytest.approx(least_)), seed
+        assert max(got.bound, least(steps), best(steps, searches=False).bound) <= least_ + 1e-6, seed
+        sent = [(step, marks) for step, marks, usage in zip(steps, got.marks, got.usages, strict=True) if usage.input]
+        assert billed([step for step, _ in sent], [marks for _, marks in sent]) == pytest.approx(got.cost), seed
+        made += sum(step.optional for step, _ in sent)
+    assert made > 2  # some of them pay
 
 
 def test_the_plan_before_the_search_is_not_always_the_best() -> None:
