@@ -75,7 +75,7 @@ def shows_all(situation: Situation) -> bool:
 
 
 def allowance(situation: Situation, length: int, prompt: float) -> Allowance:
-    """For a first session of `length` turns with a longest prompt of so many tokens; of a fan-out, all first prompts."""
+    """For a first session of `length` turns, whose longest prompt has so many tokens; of a fan-out, all first ones."""
     write = situation.facts().ttls[0].write
     if gaps_vary(situation):
         mean = write * prompt * (1 if length <= FEW_TURNS else 2)
