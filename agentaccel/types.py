@@ -96,6 +96,9 @@ class Prompt:
     arranged: frozenset[str] = frozenset()
     """Names of the places whose text was moved or put in another order, with the user's consent."""
 
+    edited: int = 0
+    """Segments up to the end of what we have edited of the history, with the user's consent; 0 where nothing is."""
+
     @property
     def lasting(self) -> tuple[Segment, ...]:
         """The segments that the next request of the conversation is expected to begin with."""

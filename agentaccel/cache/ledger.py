@@ -236,6 +236,8 @@ def _bounded(entries: dict[bytes, Entry], prefix: Prefixes) -> dict[bytes, Entry
     if len(entries) <= _MOST_ENTRIES:
         return entries
     static = set(prefix.hashes[: prefix.starts[2]])
+    if prefix.prompt.edited:
+        static.add(prefix.hashes[prefix.prompt.edited - 1])
     middle = sorted((hash_ for hash_ in entries if hash_ not in static), key=lambda h: entries[h].visible)
     for hash_ in middle[: len(entries) - _MOST_ENTRIES]:
         del entries[hash_]

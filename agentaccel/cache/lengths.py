@@ -3,8 +3,8 @@
 What is learned are odds, as for pauses: of the sessions that came to so many requests, how many came to the next step.
 Steps grow with the length. Before anything was seen, a session that has made n requests makes x or more of them in all
 with probability n/x: whoever looks at it looks at no special moment of its life (Gott, 1993), which is what Lindy's
-rule says, too. That has no mean, so no more is counted on than as many requests again, or than any session of the
-workload has come to: n·ln 2, or 0.69 n, while nothing is known.
+rule says, too. That has no mean, so no more is counted on than any session of the workload has come to, or than as many
+requests again where this is the longest: n·ln 2, or 0.69 n, while nothing is known.
 
 >>> [round(coming(Beliefs(), n), 1) for n in (4, 12, 60, 300)]
 [2.8, 8.3, 41.6, 207.9]
@@ -12,7 +12,7 @@ workload has come to: n·ln 2, or 0.69 n, while nothing is known.
 >>> for _ in range(5):
 ...     sixty = sixty.learned([one for n in range(1, 61) for one in length_seen(n)])
 >>> [round(coming(sixty, n)) for n in (4, 12, 30, 50)]
-[39, 37, 23, 11]
+[42, 41, 28, 9]
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from bisect import bisect_right
 from agentaccel.cache.beliefs import Beliefs, Observation
 from agentaccel.facts import priors
 
-STEPS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
-"""Requests at which the steps begin: twice as many every two steps."""
+STEPS = (2, 3, *[quarter << octave for octave in range(9) for quarter in (4, 5, 6, 7)])
+"""Requests at which the steps begin: four of them until there are twice as many."""
 
 _PREFIX = "lasts/"
 _TOPICS = {step: f"{_PREFIX}{step}" for step in STEPS}
@@ -43,7 +43,8 @@ def length_seen(requests: int) -> tuple[Observation, ...]:
 def coming(beliefs: Beliefs, requests: int) -> float:
     """Requests that are expected to come after the one with which a session has made so many."""
     now = float(max(requests, 1))
-    horizon = max(2.0 * now, _longest(beliefs))
+    longest = _longest(beliefs)
+    horizon = longest if longest > now else 2.0 * now
     expected, share, at = 0.0, 1.0, now
     while at < horizon and share > 0.0:
         step = bisect_right(STEPS, at)

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agentaccel.cache.beliefs import is_history
 from agentaccel.cache.ledger import Bill, in_steps
 from agentaccel.cache.observe import broken_place
 from agentaccel.cache.places import PARAMETERS, TAIL
-from agentaccel.cache.prefix import Prefixes
+from agentaccel.cache.prefix import EDITED, Prefixes
 from agentaccel.cache.scale import Scale
 from agentaccel.cache.sent import Held, Sent
 from agentaccel.cache.state import Head, State, shared_length
@@ -91,9 +92,21 @@ def _changed(head: Head, prefix: Prefixes, usage: Usage, reusable: int) -> list[
         return [Miss(cause=Cause.MODEL, tokens=lost, detail="caches are kept per model")]
     if broken.startswith(PARAMETERS):
         return [Miss(cause=Cause.PARAMETER, tokens=lost, detail=broken[len(PARAMETERS) :])]
+    if _edits(head.arranged) != _edits(prefix.prompt.arranged):
+        return [Miss(cause=Cause.COMPACTED, tokens=lost, detail="edited with consent, as this request's plan says")]
     if broken == TAIL and prefix.prompt.messages < head.messages:
         return [Miss(cause=Cause.CHANGED, tokens=lost, detail="edited history")]
+    if is_history(broken):
+        last = prefix.prompt.opening + prefix.prompt.messages - 1
+        at = prefix.prompt.segments[shared].path[1:2] if shared < len(prefix.prompt.segments) else (last,)
+        what = "rewound to" if at == (last,) else "edited history:"
+        return [Miss(cause=Cause.CHANGED, tokens=lost, detail=f"{what} {broken}")]
     return [Miss(cause=Cause.CHANGED, tokens=lost, detail=broken)]
+
+
+def _edits(arranged: frozenset[str]) -> frozenset[str]:
+    """What tells our own edits of a history apart."""
+    return frozenset(name for name in arranged if name.startswith(EDITED))
 
 
 def _geometry(state: State, head: Head | None, sent: Sent, predicted: Bill, tokens: Scale) -> tuple[Cause, str]:

@@ -164,6 +164,8 @@ def _candidates(scene: Scene, wanted: Ttl) -> list[Candidate]:
     # Free, because all behind the edit is written anyway; and only now, because what is read cannot be marked later.
     ends.append((scene.view.edited, "where an edit of the history ended: the next one is likely to begin here"))
     ends.append((previous, "previous tail: the last request wrote here, so a lookback limit cannot lose it"))
+    if prompt.edited and prompt.edited - 1 not in scene.warm:
+        ends.append((prompt.edited - 1, "end of what was edited: the next edit begins behind it"))
     ends.append((scene.static, "end of system: every request with these instructions shares it"))
     ends.append((scene.tools, "end of tools: survives a change of the system prompt"))
     ends.extend((start - 1, "last place before text that keeps changing") for start in reversed(breaks))

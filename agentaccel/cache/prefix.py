@@ -92,6 +92,9 @@ _CONVERSATION = frozenset({"messages", "input"})
 ARRANGED = " (arranged)"
 """Behind the name of a place whose text was moved or put in another order."""
 
+EDITED = "history "
+"""How a name in `Prompt.arranged` begins that tells a history which we have edited from itself before that edit."""
+
 
 class Before(Protocol):
     """A past prompt whose hashes the next one may go on from."""

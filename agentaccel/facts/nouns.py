@@ -162,6 +162,7 @@ class Priors:
     memory: float
     pace_memory: float
     length_weight: float
+    edit_margin: float
     moves: Mapping[str, float]
     first_byte: float
     first_byte_per_1k: float

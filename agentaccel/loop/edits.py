@@ -70,6 +70,8 @@ class Terms(NamedTuple):
     write: float
     coming: float
     """Requests that are expected to come after this one."""
+    margin: float = 1.0
+    """So many times what it costs an edit must be expected to save."""
     anywhere: bool = False
     """Whether the provider reads a held prefix up to any place in it."""
 
@@ -99,7 +101,7 @@ class Weighed(NamedTuple):
     paid: float
     """What reading the blocks has cost since they could have been shorter, this request included."""
     worth: float
-    """What it is expected to save, less what it costs."""
+    """What it is expected to save, less what it costs, the margin included."""
 
     @property
     def pays(self) -> bool:
@@ -128,9 +130,10 @@ def _weighed(blocks: Sequence[Block], terms: Terms, first: int, sums: tuple[floa
     hit, read = terms.hit, terms.before(begin)
     plain = terms.read * hit + terms.write * (terms.total - hit)
     now = terms.read * read + terms.write * (terms.total - gone - read) - plain
+    price = now * terms.margin if now > 0 else now
     outside = max(min(begin, hit) - read, 0.0) + max(hit - end, 0.0)
     again = (terms.write - terms.read) * outside
-    return Weighed(first, gone, now, max(again, 0.0), paid, terms.read * gone * terms.coming - now)
+    return Weighed(first, gone, now, max(again, 0.0), paid, terms.read * gone * terms.coming - price)
 
 
 def batch(again: float, tokens: float, read: float) -> float:

@@ -5,7 +5,7 @@ Nothing is decided here. What is not of the expected form is not offered, so it 
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -236,3 +236,8 @@ def first_of(prompt: Prompt, message: int) -> int:
     """The first segment of the message with this index in its list."""
     root = prompt.segments[-1].path[0]
     return bisect_left(prompt.segments, (root, message), lo=prompt.starts[2], key=path_of)
+
+
+def end_of(prompt: Prompt, path: Path) -> int:
+    """Segments up to the end of the one that stands at `path` or holds what does."""
+    return bisect_right(prompt.segments, path, lo=prompt.starts[2], key=path_of)

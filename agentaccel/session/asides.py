@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from agentaccel.session.forms import Summary
+
 log = logging.getLogger("agentaccel")
 
 T = TypeVar("T")
@@ -35,6 +37,8 @@ class Want(NamedTuple):
     """The function's name, for the log."""
     function: Callable[[Any], str | Awaitable[str]]
     given: Any
+    summary: Summary | None = None
+    """Where it is to be one: what for."""
 
 
 @dataclass(slots=True)
@@ -42,6 +46,8 @@ class Asides:
     """What was asked for in one session. Mutable; its conversation's lock guards it."""
 
     _asked: dict[bytes, Future[str]] = field(default_factory=dict)
+    pending: Summary | None = None
+    """The summary that was asked for last."""
     _seen: tuple[object, Mapping[bytes, str | None]] = (None, {})
     """What was there when the last request was first planned: planned again, it is planned alike."""
 
@@ -55,6 +61,8 @@ class Asides:
             return
         while len(self._asked) >= _MOST:
             self._asked.pop(next(iter(self._asked))).cancel()
+        if want.summary is not None:
+            self.pending = want.summary
         self._asked[want.name] = runs.submit(owner, partial(_called, want))
 
     def ready(self, request: object) -> Mapping[bytes, str | None]:

@@ -17,7 +17,7 @@ from agentaccel.locks import Lock
 from agentaccel.prompt.arrange import Memory
 from agentaccel.prompt.drift import Print
 from agentaccel.session.asides import Asides
-from agentaccel.session.editing import Edits
+from agentaccel.session.forms import Edits
 from agentaccel.trace.record import SessionRow, dump_json, dump_state, load_beliefs, load_state
 from agentaccel.trace.store import Store
 from agentaccel.types import Prompt, Segment

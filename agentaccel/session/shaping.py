@@ -1,4 +1,4 @@
-"""What is made of a request before it is planned, with consent: its history edited, its beginning arranged."""
+"""What is made of a request before it is planned, with consent: its beginning arranged, its history edited."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import NamedTuple
 from agentaccel.cache.beliefs import Observation
 from agentaccel.facts import CacheFacts
 from agentaccel.policy import Policy
-from agentaccel.session import arranging, editing
+from agentaccel.session import arranging, editing, weighing
 from agentaccel.session.arranging import Arranged
 from agentaccel.session.asides import Runs
 from agentaccel.session.conversation import Conversation
-from agentaccel.session.editing import Edited, Edits
+from agentaccel.session.deferring import what_it_costs
+from agentaccel.session.editing import Edited
+from agentaccel.session.forms import Edits
 from agentaccel.session.hinting import Hints
 from agentaccel.types import CachePlan, Endpoint, Prompt, Request
 
@@ -71,16 +73,19 @@ class Shaping:
         if facts is None:
             return Shaped(request, prompt)
         reasons, consents = list[str](), list[str]()
-        edited = self._edited(conversation, asked, now, read)
-        if edited is not None:
-            request, prompt = edited.request, edited.prompt
-            reasons += edited.reasons
-            consents += edited.consents
-        arranged = self._arranged(conversation, asked._replace(request=request, prompt=prompt), now, read)
+        if "context_management" in request:
+            reasons += what_it_costs(request, prompt, facts, asked.endpoint.wire)
+        arranged = self._arranged(conversation, asked, now, read)
         if arranged is not None:
             request, prompt = arranged.request, arranged.prompt
             reasons += arranged.reasons
             consents += arranged.consents
+        # After that, because what is held begins as it was arranged.
+        edited = self._edited(conversation, asked._replace(request=request, prompt=prompt), now, read)
+        if edited is not None:
+            request, prompt = edited.request, edited.prompt
+            reasons = [*edited.reasons, *reasons]
+            consents += edited.consents
         return Shaped(request, prompt, edited, arranged, tuple(reasons), tuple(consents))
 
     def _arranged(
@@ -109,7 +114,7 @@ class Shaping:
         if facts is None or not policy.consents:
             return None
         state, last = conversation.state, asked.prompt.segments[-1:]
-        knowing = editing.Knowing(
+        knowing = weighing.Knowing(
             policy=policy,
             facts=facts,
             wire=asked.endpoint.wire,
@@ -117,12 +122,16 @@ class Shaping:
             head=conversation.head,
             beliefs=conversation.snapshot.joined(state.seen),
             edits=conversation.edits or Edits(),
+            pending=conversation.asides.pending,
             ready=conversation.asides.ready((state.turns, len(asked.prompt.segments), last)),
             now=now,
             ttl=self.policy.cache.ttl,
             read=read,
         )
-        return editing.edit(asked.request, asked.prompt, knowing)
+        edited = editing.edit(asked.request, asked.prompt, knowing)
+        if edited.prompt.illegal:  # it was legal as written
+            return Edited(asked.request, asked.prompt, state.cleared, knowing.edits)
+        return edited
 
 
 def said(chosen: CachePlan, shaped: Shaped, hinted: Hints) -> CachePlan:
