@@ -72,6 +72,7 @@ bench-check: $(STAMP)  ## what benchmarks promise: the oracle is the cheapest, n
 	$(BIN)/python -m benchmarks advice
 	$(BIN)/python -m benchmarks advice --mode on
 	$(BIN)/python -m benchmarks fanout
+	$(BIN)/python -m benchmarks edits
 
 ci-all: check legs soak traces wheel bench-check  ## everything
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
         TraceError,
         UnknownModel,
     )
-    from agentaccel.policy import CachePolicy, Policy, StorePolicy
+    from agentaccel.policy import CachePolicy, HistoryPolicy, Policy, StorePolicy
+    from agentaccel.prompt.filtered import filtered
     from agentaccel.records import ToolRecord, TurnRecord
     from agentaccel.session import Session
     from agentaccel.turn import Turn
@@ -30,7 +31,8 @@ _HOMES = {
     "accel": ("Accel", "apply"),
     "clock": ("Clock", "ManualClock", "SystemClock"),
     "errors": ("AgentAccelError", "ConfigError", "MissingExtra", "SessionClosed", "TraceError", "UnknownModel"),
-    "policy": ("CachePolicy", "Policy", "StorePolicy"),
+    "policy": ("CachePolicy", "HistoryPolicy", "Policy", "StorePolicy"),
+    "prompt.filtered": ("filtered",),
     "records": ("ToolRecord", "TurnRecord"),
     "session": ("Session",),
     "turn": ("Turn",),
@@ -58,6 +60,7 @@ __all__ = [  # noqa: RUF022 - sorted within themselves; the version last
     "Drift",
     "Effect",
     "Expected",
+    "HistoryPolicy",
     "ManualClock",
     "Marker",
     "Miss",
@@ -75,6 +78,7 @@ __all__ = [  # noqa: RUF022 - sorted within themselves; the version last
     "UnknownModel",
     "Usage",
     "apply",
+    "filtered",
     "__version__",
 ]
 

@@ -142,9 +142,10 @@ class CachePlan:
     reasons: tuple[str, ...] = ()
     """Why these, and why not more; one sentence each."""
     consents: tuple[str, ...] = ()
-    """Consents of the policy that were used to change content: "move_volatile", "freeze_tools"."""
+    """Consents of the policy that were used to change content: "move_volatile", "freeze_tools", "clear_results",
+    "distil", "summarise"."""
     arranged: Request | None = field(default=None, repr=False, compare=False)
-    """The request with what the consents have moved, in which the markers stand; None where it is as it was written."""
+    """The request with what the consents have moved or edited, in which the markers stand; None where it is as it was written."""
     expected: Expected | None = None
     """The expected bill of this request with the plan; None without facts."""
     expected_cost: float | None = None

@@ -52,6 +52,8 @@ MEANINGS = {
     "prior_weight": "occasions that a stated prior is worth against what was seen",
     "memory": "what each new occasion multiplies the weight of those before it by",
     "pace_memory": "the same for the pauses of one session",
+    "length_weight": "occasions that Lindy's rule is worth against what was seen of the lengths of sessions",
+    "edit_margin": "how many times its cost an edit of the history must be expected to save",
     "keep_alive_margin": "how many times its cost a keep-alive request must be expected to save",
     "keep_alive_at": "share of the lifetime after which it is sent",
     "moves": "text of such a shape in front of the conversation is another one in the next request, before it was seen",

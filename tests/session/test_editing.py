@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ def test_never_two_edits_where_one_pays(tmp_path: Path) -> None:
     talk(one, 60, 600)
     anew = edits(one)
     assert len(anew) >= 3
-    assert all(later - earlier >= 5 for earlier, later in zip(anew, anew[1:], strict=False))
+    assert all(later - earlier >= 5 for earlier, later in pairwise(anew))
 
 
 def test_a_session_of_a_workload_that_ends_soon_is_not_edited_near_its_end(tmp_path: Path) -> None:
