@@ -145,7 +145,7 @@ class CachePlan:
     """Consents of the policy that were used to change content: "move_volatile", "freeze_tools", "clear_results",
     "distil", "summarise"."""
     arranged: Request | None = field(default=None, repr=False, compare=False)
-    """The request with what the consents have moved or edited, in which the markers stand; None where it is as it was written."""
+    """The request as moved and edited with those consents, in which the markers stand; None where it is as written."""
     expected: Expected | None = None
     """The expected bill of this request with the plan; None without facts."""
     expected_cost: float | None = None

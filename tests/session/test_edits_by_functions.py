@@ -172,7 +172,7 @@ def test_the_function_is_given_what_the_provider_holds(tmp_path: Path) -> None:
 
 
 def test_between_two_summaries_what_is_sent_only_grows_and_is_read(tmp_path: Path) -> None:
-    one, asked = summed(tmp_path, 40)
+    one, _ = summed(tmp_path, 40)
     summaries = [
         i
         for i, record in enumerate(one.records)

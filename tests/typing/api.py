@@ -32,6 +32,7 @@ from agentaccel import (
     TurnRecord,
     UnknownModel,
     Usage,
+    filtered,
 )
 from agentaccel.listening import Listener, Told
 from agentaccel.otel import export
