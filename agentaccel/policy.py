@@ -17,6 +17,7 @@ from agentaccel.errors import ConfigError, UnknownModel
 from agentaccel.facts import known_model, lifetimes
 
 Mode = Literal["on", "observe", "off"]
+Retention = Literal["24h", "in_memory"]
 
 ENV_DISABLE = "AGENTACCEL_DISABLE"
 """Set to 1 to remove agentaccel: `Accel` then hands back clients and tools as they were given."""
@@ -35,6 +36,11 @@ class CachePolicy:
     ttl: str = "auto"
     """Lifetime to mark with: a label of the provider ("5m", "1h"), or "auto" for the one that is expected to cost
     least, marker by marker."""
+    isolate_tenants: bool = True
+    """Whether the prefixes of each tenant that a session names are kept apart from those of others, where a provider
+    or server has a field for that. It costs a write for each tenant of what all begin with; False lets them share."""
+    retention: Retention | None = None
+    """`prompt_cache_retention`, sent to models before gpt-5.6 that are known to take it; None sends nothing."""
     diagnostics: bool = False
     """Consent to send the provider's own diagnostics field, which asks it why a prefix was missed."""
     move_volatile: bool = False
@@ -59,6 +65,9 @@ class CachePolicy:
         if self.ttl != "auto" and self.ttl not in lifetimes():
             known = ", ".join(map(repr, ("auto", *lifetimes())))
             raise ConfigError(f"CachePolicy.ttl is {self.ttl!r}; give one of {known}")
+        if self.retention not in (None, *get_args(Retention)):
+            known = ", ".join(map(repr, (None, *get_args(Retention))))
+            raise ConfigError(f"CachePolicy.retention is {self.retention!r}; give one of {known}")
         for name in ("keep_alive_budget", "hold_at_most", "second_costs"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ConfigError(f"CachePolicy.{name} is {getattr(self, name)}; give 0 or more")

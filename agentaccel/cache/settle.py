@@ -71,6 +71,7 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
             awaits=sent.awaits,
             born=state.born if state.turns else prefix.prompt.messages,
             cleared=state.cleared,
+            route=state.route,
         ),
         expected=predicted.expected,
         as_written=as_written if usage.input is not None else None,

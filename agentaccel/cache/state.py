@@ -81,6 +81,8 @@ class State:
     """Messages in the session's first request."""
     cleared: tuple[bytes, ...] = ()
     """Results of tools in whose place a note is sent, with consent: hashes of them as written, oldest first."""
+    route: str = ""
+    """Which of the machines that its beginning goes to is its own, for as long as it lives; empty while not chosen."""
 
 
 def head_of(prefix: Prefixes, *, started: float, tokens: int | None, message_id: str | None) -> Head:

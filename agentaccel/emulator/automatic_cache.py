@@ -160,12 +160,14 @@ class Router:
     """Which machine a request goes to. Mutable: it remembers the last minute.
 
     A prefix and key have one machine until they are sent too often; what is beyond the rate goes to further machines,
-    which have not seen them.
+    which have not seen them. Each request goes to the first that has had fewer than the rate in the last minute
+    (invented: the vendor says that some "overflow and get routed to additional machines").
     """
 
     rate: int
     """Requests a minute that one prefix and key stand; 0 is without limit."""
-    _seen: dict[bytes, deque[float]] = field(default_factory=dict)
+    _seen: dict[bytes, list[deque[float]]] = field(default_factory=dict)
+    """By prefix and key: what each of its machines was sent in the last minute."""
 
     def machine(self, root: bytes, pieces: Iterable[Piece], key: str, tokenizer: Tokenizer, now: float) -> bytes:
         """The machine for a request of `pieces` that starts at `now`; `root` is what may not be shared."""
@@ -180,9 +182,12 @@ class Router:
         digest = route.digest()
         if not self.rate:
             return digest
-        seen = self._seen.setdefault(digest, deque())
-        while seen and seen[0] <= now - _MINUTE:
-            seen.popleft()
-        seen.append(now)
-        number = (len(seen) - 1) // self.rate
+        machines = self._seen.setdefault(digest, [])
+        for seen in machines:
+            while seen and seen[0] <= now - _MINUTE:
+                seen.popleft()
+        number = next((n for n, seen in enumerate(machines) if len(seen) < self.rate), len(machines))
+        if number == len(machines):
+            machines.append(deque())
+        machines[number].append(now)
         return digest if not number else blake2b(digest + b"%d" % number, digest_size=16).digest()

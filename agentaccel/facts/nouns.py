@@ -70,8 +70,17 @@ class CacheFacts:
     conversation on one server."""
     key_field: str
     """The field of the request that holds it; empty where there is none."""
+    key_rate: int
+    """Requests a minute that the machine chosen by one beginning and key stands; beyond, some go to others, which have
+    not seen them. 0 where there is no such rate."""
+    key_front: int
+    """Tokens at the front of a prompt by which, with the key, the machine is chosen."""
     session_field: str
     """The field of the request that names the conversation, for sticky routing; empty where there is none."""
+    salt_field: str
+    """The field of the request that keeps a tenant's prefixes apart from others'; empty where there is none."""
+    retentions: tuple[str, ...]
+    """Values of `prompt_cache_retention` that the model is known to take."""
     step: int
     """Prefixes are kept in multiples of so many tokens."""
     report_step: int
@@ -164,6 +173,7 @@ class Priors:
     length_weight: float
     edit_margin: float
     moves: Mapping[str, float]
+    requests_a_minute: int
     first_byte: float
     first_byte_per_1k: float
     whole_reply: float

@@ -21,21 +21,19 @@ from agentaccel.facts import cache_facts
 from agentaccel.listening import Began, Listeners, Told
 from agentaccel.locks import Lock
 from agentaccel.loop.fanout import Fanout, Flight
+from agentaccel.loop.routing import Traffic
 from agentaccel.policy import Policy
 from agentaccel.providers import PartMemory, dialect
 from agentaccel.session.asides import Runs
-from agentaccel.session.conversation import (
-    Conversation,
-    refresh,
-    workload_of,
-)
+from agentaccel.session.conversation import Conversation, refresh, workload_of
 from agentaccel.session.fanning import Fanning
-from agentaccel.session.fields import Asked, with_diagnosis, with_fields
+from agentaccel.session.fields import asking_usage, with_diagnosis
 from agentaccel.session.handle import Scope, current
 from agentaccel.session.hinting import Hints, Seen, hints
 from agentaccel.session.keeping import Keeper
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
+from agentaccel.session.routing import Asked, Routing
 from agentaccel.session.settlement import Going, Settlement, TurnMode
 from agentaccel.session.shaping import CONSENTED, Reading, Shaped, Shaping, said
 from agentaccel.trace.recorder import Recorder
@@ -43,7 +41,6 @@ from agentaccel.turn import Ended, Turn
 from agentaccel.types import CachePlan, Endpoint, Prompt, Request
 
 log = logging.getLogger("agentaccel")
-
 
 _CLAUDE = Endpoint()
 
@@ -62,6 +59,7 @@ class Composer:
     """Keeps entries alive, where the policy allows it."""
     runs: Runs | None = None
     """Does in the background what the user's functions are asked for; without it they are not."""
+    traffic: Traffic = field(default_factory=Traffic)
     _parts: PartMemory = field(default_factory=PartMemory)
     _said: set[str] = field(default_factory=set)
 
@@ -72,6 +70,10 @@ class Composer:
     @property
     def _fanning(self) -> Fanning:
         return Fanning(self.policy, self.clock, self.fanout)
+
+    @property
+    def _routing(self) -> Routing:
+        return Routing(self.policy.cache, self.recorder, self.traffic)
 
     def begin(self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "", attempt: int = 0) -> Turn:
         """The turn that `request` makes; planning the same request again before it ends gives the same plan.
@@ -98,6 +100,8 @@ class Composer:
             if going.edited is not None and self.runs is not None:
                 for want in going.edited.wants:
                     conversation.asides.ask(conversation.id, want, self.runs)
+            if going.mode == "on":
+                self._routing.sent(conversation, going.started)
         applied = going.plan if going.mode == "on" else CachePlan()
         flight = self._fanning.flight(going, endpoint)
         return Turn(
@@ -190,6 +194,7 @@ class Composer:
         if chosen.wire != wire:
             chosen = replace(chosen, wire=wire)
         chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
+        chosen = self._routing.routed(chosen, (request, prompt, facts), conversation, now, on=mode == "on")
         hinted = Hints()
         if facts is not None and observed is not None:
             hinted = hints(Seen(request, prompt, facts, observed, conversation.print, now), self.policy.cache)
@@ -247,11 +252,12 @@ class Composer:
         return decide(state, observed, prefix, snapshot, now=now, ttl=self.policy.cache.ttl, keeps=keeps)
 
     def _with_fields(self, chosen: CachePlan, asked: Asked, conversation: Conversation) -> CachePlan:
-        """The plan with what else goes into the request."""
-        chosen = with_fields(chosen, asked, conversation, self.recorder.shared_key)
+        """The plan with what asks for counts and causes."""
+        request, prompt, facts = asked
+        if chosen.wire == "chat":
+            chosen = asking_usage(chosen, request, prompt)
         if not self.policy.cache.diagnostics:
             return chosen
-        request, _, facts = asked
         with_it = with_diagnosis(chosen, request, facts, conversation)
         if with_it is not chosen:
             message = "asking the provider for its cache diagnostics, as the policy allows"

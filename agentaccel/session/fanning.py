@@ -65,7 +65,7 @@ class Fanning:
             return None
         if expected.total - expected.read < facts.min_tokens or not prefix.size:
             return None
-        writes = _writes(going, prefix, facts, endpoint.account)
+        writes = _writes(going, prefix, facts, endpoint.account + going.apart)
         if not writes:
             return None
         policy, streamed = self.policy.cache, going.prompt.stream
@@ -87,7 +87,7 @@ class Fanning:
         self.fanout.came_to(going.conversation.id, ended.waited or 0.0, nothing=ended.outcome == "failed")
         lent = _NONE
         if going.prefix is not None:
-            lent = self._lent(going.conversation.state, going.prefix, account, ended.started)
+            lent = self._lent(going.conversation.state, going.prefix, account + going.apart, ended.started)
         if not lent and ended.waited is None:
             return going
         later = ended.started - ended.asked
@@ -109,7 +109,7 @@ class Fanning:
             for hash_, one in known.items()
             if one.expires > going.started
         }
-        self.fanout.settled(flight, account, entries, counted=facts.physics != "automatic")
+        self.fanout.settled(flight, account + going.apart, entries, counted=facts.physics != "automatic")
 
     def _price(self, going: Going, labels: tuple[str, ...]) -> float | None:
         """USD that reading a token saves over writing it, by the cheapest lifetime; None where it is not known."""

@@ -1,11 +1,10 @@
-"""Fields that a plan adds beside markers: they ask for what was counted, or name who belongs together.
+"""Fields that a plan adds beside markers and ask for what was counted.
 
 Each is one that the data files list for the provider, and each is left out where the sender has set it.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,19 +12,6 @@ from typing import Any
 from agentaccel.facts import CacheFacts, usage_asked
 from agentaccel.session.conversation import Conversation
 from agentaccel.types import CachePlan, Prompt, Request
-
-Asked = tuple[Request, Prompt, CacheFacts | None]
-"""A request, as it reads, and what is known of its model."""
-
-
-def with_fields(plan: CachePlan, asked: Asked, conversation: Conversation, key: bytes) -> CachePlan:
-    """The plan with what else goes into the request: fields that ask for its usage, name it or route it."""
-    request, prompt, facts = asked
-    if plan.wire == "chat":
-        plan = asking_usage(plan, request, prompt)
-    if facts is None or plan.expected is None or not (facts.key or facts.session_field):
-        return plan
-    return routed(plan, request, facts, conversation, key)
 
 
 def with_diagnosis(
@@ -70,38 +56,9 @@ def asking_why(plan: CachePlan, request: Request, previous: str | None) -> Cache
     return _with(plan, "prompt_cache_options", options, reason)
 
 
-def routed(plan: CachePlan, request: Request, facts: CacheFacts, conversation: Conversation, key: bytes) -> CachePlan:
-    """Names the conversation to a gateway that routes by it, and gives a key where a provider caches by key alone."""
-    if facts.session_field and facts.session_field not in request and not _pinned(request):
-        name = _keyed(key, "session", conversation.id)
-        plan = _with(plan, facts.session_field, name, "keeps the conversation on one upstream")
-    if facts.key_field in request:
-        return plan
-    match facts.key:
-        case "opts_in":
-            name = _keyed(key, "workload", conversation.workload, conversation.tenant or "")
-            return _with(plan, facts.key_field, name, "the provider caches by key alone")
-        case "sticks":
-            name = _keyed(key, "session", conversation.id)
-            return _with(plan, facts.key_field, name, "keeps the conversation on one server")
-    return plan
-
-
 def _with(plan: CachePlan, name: str, value: Any, reason: str) -> CachePlan:
     return replace(plan, options={**plan.options, name: value}, reasons=(*plan.reasons, reason))
 
 
-def _pinned(request: Request) -> bool:
-    """Whether the sender chose the upstream, which switches sticky routing off."""
-    provider = request.get("provider")
-    return isinstance(provider, Mapping) and "order" in provider
-
-
 def _object_or_none(value: Any) -> bool:
     return value is None or isinstance(value, Mapping)
-
-
-def _keyed(key: bytes, *parts: str) -> str:
-    """A name that tells nobody what it is made of, the same in every process that shares the store."""
-    data = "\x00".join(parts).encode("utf-8", "replace")
-    return hashlib.blake2b(data, digest_size=16, key=key).hexdigest()

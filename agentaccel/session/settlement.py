@@ -19,7 +19,7 @@ from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.sent import Sent
 from agentaccel.cache.settle import Settled, settle
 from agentaccel.cache.state import Head, head_of
-from agentaccel.canonical import wire_bytes
+from agentaccel.canonical import digest, link, wire_bytes
 from agentaccel.facts import CacheFacts
 from agentaccel.prompt.drift import Print, drift, imprint, value_at
 from agentaccel.prompt.volatile import TOPIC
@@ -30,6 +30,7 @@ from agentaccel.session.editing import Edited
 from agentaccel.session.lending import with_lent, without_unread
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
+from agentaccel.session.routing import apart
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.store import TurnWrite
 from agentaccel.turn import Ended
@@ -70,6 +71,11 @@ class Going(NamedTuple):
 
     drift: Drift | None = None
     """Where it leaves the prompt before, where that was found out already."""
+
+    @property
+    def apart(self) -> str:
+        """What it goes out with that keeps its prefixes apart from those of other sessions."""
+        return apart(self.plan, self.facts) if self.facts is not None and self.mode == "on" else ""
 
     @property
     def as_written(self) -> Prompt:
@@ -213,6 +219,9 @@ class Settlement:
             lineage = Lineage(going.as_written, conversation.tenant).written(settled.state.born)
             self.registry.waits_at(conversation.id, lineage, going.as_written.messages)
             beginnings = beginnings_of(prefix)
+            if going.apart:  # what others begin with elsewhere is of no use here
+                there = digest(going.apart.encode())
+                beginnings = {topic: link(hash_, there) for topic, hash_ in beginnings.items()}
             learned = (*settled.learned, *self._shared(going, settled, beginnings, ended.usage))
         keep = self.keep_content
         head = conversation.head

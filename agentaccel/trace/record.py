@@ -157,6 +157,7 @@ def dump_state(state: State) -> str:
             "awaits": state.awaits,
             "born": state.born,
             **({"cleared": [one.hex() for one in state.cleared]} if state.cleared else {}),
+            **({"route": state.route} if state.route else {}),
         }
     )
 
@@ -183,6 +184,7 @@ def load_state(data: bytes | str) -> State:
         awaits=raw.get("awaits", ""),
         born=raw["born"],
         cleared=tuple(bytes.fromhex(one) for one in raw.get("cleared", ())),
+        route=raw.get("route", ""),
     )
 
 

@@ -103,6 +103,18 @@ class Store:
         with self._database.using() as connection:
             return _beliefs(connection, text(workload))
 
+    def routes(self, since: float, most: int) -> list[tuple[str, int, float]]:
+        """Of the latest requests since then: the routes of their sessions, how many of each, and when these began."""
+        with self._database.using() as connection:
+            rows = connection.execute(
+                "SELECT CASE WHEN json_valid(s.state) THEN json_extract(s.state, '$.route') END, t.n, s.created"
+                " FROM (SELECT session, count(*) AS n FROM"
+                " (SELECT session FROM turns WHERE started > ? ORDER BY started DESC LIMIT ?) GROUP BY session) t"
+                " JOIN sessions s ON s.id = t.session",
+                (since, most),
+            ).fetchall()
+        return [(str(route), int(requests), float(created)) for route, requests, created in rows if route]
+
     def beginning_last_used(self, hash_: bytes) -> float | None:
         """When a session that begins so was last answered."""
         with self._database.using() as connection:

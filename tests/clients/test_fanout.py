@@ -119,10 +119,10 @@ def _in_threads(client: anthropic.Anthropic, server: Any, arrive: int = 1) -> li
     return failed
 
 
-@pytest.mark.parametrize(("model", "cold"), [("gpt-6.1-sol", 1), ("gpt-5.2", 6)], ids=["breakpoints", "automatic"])
+@pytest.mark.parametrize(("model", "cold"), [("gpt-6.1-sol", 1), ("gpt-5.2", 4)], ids=["breakpoints", "automatic"])
 def test_branches_of_the_openai_sdk_wait_too(model: str, cold: int) -> None:
-    """With breakpoints, and where the provider keeps every prefix by itself: of twenty requests a minute it sends what
-    is beyond fifteen to further machines, which have nothing."""
+    """With breakpoints, and where the provider keeps every prefix by itself: a machine of its stands fifteen requests a
+    minute, so the twenty are put on four, and on each they wait for the first."""
 
     async def ask(branches: Branches) -> None:
         async with branches.gpt() as client:

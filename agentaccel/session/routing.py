@@ -1,0 +1,188 @@
+"""Fields that say whose request it is: which machine or upstream it goes to, and who may read what it writes.
+
+What separates caches separates tenants, and nothing else does; what routes keeps a conversation together. A
+conversation has the same values for life, in every process, and each is a keyed hash: it tells nobody a name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from agentaccel.cache.beliefs import Beliefs, goes_on_topic
+from agentaccel.canonical import keyed
+from agentaccel.facts import CacheFacts, priors
+from agentaccel.loop.routing import Traffic, shard_of
+from agentaccel.policy import CachePolicy
+from agentaccel.prompt.drift import text_of, value_at
+from agentaccel.session.conversation import Conversation
+from agentaccel.trace.recorder import Recorder
+from agentaccel.types import CachePlan, Prompt, Request
+
+Asked = tuple[Request, Prompt, CacheFacts | None]
+"""A request, as it reads, and what is known of its model."""
+
+_FULL = 0.8
+"""Share of a machine's rate that conversations are put on: the rate is given as "approximately"."""
+_OTHERS = 1000
+"""Most of the latest requests of other processes that are looked at."""
+
+
+class Field(NamedTuple):
+    """A field that goes into the request, and why."""
+
+    name: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """Composes these fields for one `Accel`. Thread-safe."""
+
+    policy: CachePolicy
+    recorder: Recorder
+    traffic: Traffic
+
+    def routed(self, plan: CachePlan, asked: Asked, conversation: Conversation, now: float, *, on: bool) -> CachePlan:
+        """The plan with what routes the request and keeps tenants apart; the sender's own fields stay.
+
+        A request whose history the provider holds gets what the conversation has had from its beginning, because
+        another key is another cache or machine. `on` says that the plan goes out: then a route is chosen for good.
+        """
+        request, prompt, facts = asked
+        if facts is None or (plan.expected is None and not prompt.held):
+            return plan
+        if on and not conversation.state.route and facts.key == "routes" and facts.controls:
+            conversation.state = replace(conversation.state, route=self._route(asked, facts, conversation, now))
+        found = [one for one in self._fields(prompt, request, facts, conversation) if one.name not in request]
+        if not found:
+            return plan
+        options = {**plan.options, **{one.name: one.value for one in found}}
+        return replace(plan, options=options, reasons=(*plan.reasons, *(one.reason for one in found)))
+
+    def sent(self, conversation: Conversation, now: float) -> None:
+        """A request of the conversation goes out, where its plan says."""
+        if conversation.state.route:
+            shard, _, front = conversation.state.route.partition(" ")
+            self.traffic.sent(front, int(shard), conversation.id, now)
+
+    # --- what goes into the request -----------------------------------------------------------------------------------
+
+    def _fields(
+        self, prompt: Prompt, request: Request, facts: CacheFacts, conversation: Conversation
+    ) -> Iterator[Field]:
+        tenant = (conversation.tenant or "") if self.policy.isolate_tenants else ""
+        if tenant and facts.salt_field:
+            yield Field(facts.salt_field, self._named("tenant", tenant), "keeps the tenant's prefixes apart")
+        if facts.controls:
+            if tenant and facts.key == "partitions":
+                yield Field(facts.key_field, self._named("tenant", tenant), "keeps the tenant's prefixes apart")
+            shard = conversation.state.route.partition(" ")[0]
+            if facts.key == "routes" and shard not in ("", "0"):
+                reason = "keeps the conversation on a machine of its own: others that begin alike fill the first"
+                yield Field(facts.key_field, self._named("route", conversation.state.route), reason)
+        if prompt.held:
+            return
+        yield from self._sticky(request, facts, conversation, tenant)
+        if facts.controls and facts.physics == "automatic" and self.policy.retention in facts.retentions:
+            yield Field("prompt_cache_retention", str(self.policy.retention), "as CachePolicy.retention says")
+
+    def _sticky(self, request: Request, facts: CacheFacts, conversation: Conversation, tenant: str) -> Iterator[Field]:
+        """Names the conversation to who routes by it, and gives a key where a provider caches by key alone."""
+        if facts.session_field and not _pinned(request):
+            name = self._named("session", conversation.id)
+            yield Field(facts.session_field, name, "keeps the conversation on one upstream")
+        if facts.key == "opts_in":
+            name = self._named("workload", conversation.workload, tenant)
+            yield Field(facts.key_field, name, "the provider caches by key alone")
+        elif facts.key == "sticks":
+            name = self._named("session", conversation.id)
+            yield Field(facts.key_field, name, "keeps the conversation on one server")
+
+    def _named(self, *parts: str) -> str:
+        """A name that tells nobody what it is made of, the same in every process that shares the store."""
+        data = "\x00".join(parts).encode("utf-8", "replace")
+        return hashlib.blake2b(data, digest_size=16, key=self.recorder.shared_key).hexdigest()
+
+    # --- which machine ------------------------------------------------------------------------------------------------
+
+    def _route(self, asked: Asked, facts: CacheFacts, conversation: Conversation, now: float) -> str:
+        """The shard of a conversation, and what its machine is chosen by beside that; empty where it cannot be told.
+
+        The first shard is the one without a key, where the conversation is anyhow: one that has been answered stays.
+        """
+        request, prompt, _ = asked
+        if prompt.held or not facts.key_rate:
+            return ""
+        front = front_of(request, prompt, facts, self.recorder.shared_key)
+        if conversation.state.turns:
+            return f"0 {front}"
+        beliefs = _settled(conversation.snapshot, self.traffic.open(front, now))
+        expected = _expected(beliefs, tools=prompt.starts[1] > 0)
+        loads = self.traffic.loads(front, now, expected)
+        for shard, load in self._others(front, now, expected).items():
+            loads[shard] = max(load, loads.get(shard, 0.0))
+        return f"{shard_of(conversation.id, loads, adds=expected, most=facts.key_rate * _FULL)} {front}"
+
+    def _others(self, front: str, now: float, expected: float) -> dict[int, float]:
+        """What all processes that share the store have been answered in the last minute, as loads by shard."""
+        none = list[tuple[str, int, float]]()
+        rows = self.recorder.read(lambda store: store.routes(now - 60.0, _OTHERS), none)
+        loads: dict[int, float] = {}
+        for route, requests, born in rows:
+            shard, _, its_front = route.partition(" ")
+            if its_front == front:
+                young = expected if born > now - 60.0 else 0.0
+                loads[int(shard)] = loads.get(int(shard), 0.0) + max(float(requests), young)
+        return loads
+
+
+def front_of(request: Request, prompt: Prompt, facts: CacheFacts, key: bytes) -> str:
+    """A name for what a machine is chosen by: the model and the first tokens of the prompt."""
+    left = round(facts.key_front * facts.bytes_per_token)
+    hashed = keyed(key).copy()
+    hashed.update(prompt.model.encode("utf-8", "surrogatepass"))
+    for segment in prompt.segments:
+        if left <= 0:
+            break
+        data = text_of(value_at(request, segment.path))[:left]
+        hashed.update(b"\x00" + segment.kind.encode() + b"\x00" + data)
+        left -= len(data)
+    return hashed.digest().hex()[:32]
+
+
+def apart(plan: CachePlan, facts: CacheFacts) -> str:
+    """What of the plan keeps the request's prefixes apart from those of other sessions; empty where nothing does."""
+    names = (facts.salt_field, facts.key_field if facts.key in ("routes", "partitions") else "")
+    return " ".join(str(plan.options[name]) for name in names if name in plan.options)
+
+
+def _settled(beliefs: Beliefs, open_: list[int]) -> Beliefs:
+    """`beliefs` without the last requests of conversations that may yet go on: they count as not followed until then.
+
+    Many that begin at once would else be taken for many that ended.
+    """
+    counts = dict(beliefs.counts)
+    for requests in open_:
+        topic = goes_on_topic(requests - 1)
+        yes, n = counts.get(topic, (0.0, 0.0))
+        counts[topic] = (yes, max(yes, n - 1.0))
+    return Beliefs(counts)
+
+
+def _expected(beliefs: Beliefs, *, tools: bool) -> float:
+    """Requests that a new conversation is expected to make in its first minute."""
+    total = goes_on = 1.0
+    for turn in range(priors().requests_a_minute - 1):
+        goes_on *= beliefs.followed(turn, tools=tools)
+        total += goes_on
+    return total
+
+
+def _pinned(request: Request) -> bool:
+    """Whether the sender chose the upstream, which switches sticky routing off."""
+    provider = request.get("provider")
+    return isinstance(provider, Mapping) and "order" in provider
