@@ -58,8 +58,6 @@ class _Talk:
 
     shard: int
     since: float
-    requests: int = 0
-    """So many since then."""
     times: deque[float] = field(default_factory=lambda: deque(maxlen=_MOST_TIMES))
 
 
@@ -78,7 +76,6 @@ class Traffic:
             if talk is None or talk.shard != shard or talk.times[-1] <= now - _MINUTE:
                 talk = talks[name] = _Talk(shard, now)
             talk.times.append(now)
-            talk.requests += 1
             self._fronts.move_to_end(front)
             while len(self._fronts) > _MOST_FRONTS:
                 self._fronts.popitem(last=False)
@@ -97,9 +94,3 @@ class Traffic:
                 count = float(len(talk.times))
                 loads[talk.shard] = loads.get(talk.shard, 0.0) + (max(count, expected) if young else count)
         return loads
-
-    def open(self, front: str, now: float) -> list[int]:
-        """Of each conversation that was heard of in the last minute, the requests so far: more may follow."""
-        with self._lock:
-            talks = self._fronts.get(front, {})
-            return [talk.requests for talk in talks.values() if talk.times[-1] > now - _MINUTE]

@@ -18,6 +18,7 @@ from agentaccel.loop.routing import Traffic, shard_of
 from agentaccel.policy import CachePolicy
 from agentaccel.prompt.drift import text_of, value_at
 from agentaccel.session.conversation import Conversation
+from agentaccel.trace.record import Routed
 from agentaccel.trace.recorder import Recorder
 from agentaccel.types import CachePlan, Prompt, Request
 
@@ -26,8 +27,9 @@ Asked = tuple[Request, Prompt, CacheFacts | None]
 
 _FULL = 0.8
 """Share of a machine's rate that conversations are put on: the rate is given as "approximately"."""
+_MINUTE = 60.0
 _OTHERS = 1000
-"""Most of the latest requests of other processes that are looked at."""
+"""Most of the latest requests of all processes that are looked at."""
 
 
 class Field(NamedTuple):
@@ -120,24 +122,21 @@ class Routing:
         front = front_of(request, prompt, facts, self.recorder.shared_key)
         if conversation.state.turns:
             return f"0 {front}"
-        beliefs = _settled(conversation.snapshot, self.traffic.open(front, now))
-        expected = _expected(beliefs, tools=prompt.starts[1] > 0)
+        others = self._others(front, now)
+        expected = _expected(_settled(conversation.snapshot, others), tools=prompt.starts[1] > 0)
         loads = self.traffic.loads(front, now, expected)
-        for shard, load in self._others(front, now, expected).items():
-            loads[shard] = max(load, loads.get(shard, 0.0))
+        answered: dict[int, float] = {}
+        for one in others:
+            shard = int(one.route.partition(" ")[0])
+            young = expected if one.created > now - _MINUTE else 0.0
+            answered[shard] = answered.get(shard, 0.0) + max(float(one.requests), young)
+        loads = {shard: max(load.get(shard, 0.0) for load in (loads, answered)) for shard in {*loads, *answered}}
         return f"{shard_of(conversation.id, loads, adds=expected, most=facts.key_rate * _FULL)} {front}"
 
-    def _others(self, front: str, now: float, expected: float) -> dict[int, float]:
-        """What all processes that share the store have been answered in the last minute, as loads by shard."""
-        none = list[tuple[str, int, float]]()
-        rows = self.recorder.read(lambda store: store.routes(now - 60.0, _OTHERS), none)
-        loads: dict[int, float] = {}
-        for route, requests, born in rows:
-            shard, _, its_front = route.partition(" ")
-            if its_front == front:
-                young = expected if born > now - 60.0 else 0.0
-                loads[int(shard)] = loads.get(int(shard), 0.0) + max(float(requests), young)
-        return loads
+    def _others(self, front: str, now: float) -> list[Routed]:
+        """The sessions that begin so and were answered in the last minute, by any process that shares the store."""
+        rows = self.recorder.read(lambda store: store.routes(now - _MINUTE, _OTHERS), list[Routed]())
+        return [row for row in rows if row.route.partition(" ")[2] == front]
 
 
 def front_of(request: Request, prompt: Prompt, facts: CacheFacts, key: bytes) -> str:
@@ -160,14 +159,14 @@ def apart(plan: CachePlan, facts: CacheFacts) -> str:
     return " ".join(str(plan.options[name]) for name in names if name in plan.options)
 
 
-def _settled(beliefs: Beliefs, open_: list[int]) -> Beliefs:
-    """`beliefs` without the last requests of conversations that may yet go on: they count as not followed until then.
+def _settled(beliefs: Beliefs, others: list[Routed]) -> Beliefs:
+    """`beliefs` without the last requests of sessions that may yet go on: they count as not followed until then.
 
     Many that begin at once would else be taken for many that ended.
     """
     counts = dict(beliefs.counts)
-    for requests in open_:
-        topic = goes_on_topic(requests - 1)
+    for one in others:
+        topic = goes_on_topic(one.turns - 1)
         yes, n = counts.get(topic, (0.0, 0.0))
         counts[topic] = (yes, max(yes, n - 1.0))
     return Beliefs(counts)

@@ -36,6 +36,17 @@ class SessionRow(NamedTuple):
     head: str | None
 
 
+class Routed(NamedTuple):
+    """A session that was heard of lately, and the route that its requests take."""
+
+    route: str
+    requests: int
+    """So many lately."""
+    turns: int
+    """So many in all."""
+    created: float
+
+
 class TurnWrite(NamedTuple):
     """Everything that one turn adds, written in one transaction."""
 

@@ -18,7 +18,7 @@ from agentaccel.errors import TraceError
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.chains import Chains, Ends
 from agentaccel.trace.database import Database, store_path
-from agentaccel.trace.record import SessionRow, dump_tool, dump_turn, load_tool, load_turn, text
+from agentaccel.trace.record import Routed, SessionRow, dump_tool, dump_turn, load_tool, load_turn, text
 from agentaccel.trace.record import TurnWrite as TurnWrite
 from agentaccel.trace.room import remove_before, remove_oldest, used_bytes
 from agentaccel.types import Segment
@@ -103,17 +103,17 @@ class Store:
         with self._database.using() as connection:
             return _beliefs(connection, text(workload))
 
-    def routes(self, since: float, most: int) -> list[tuple[str, int, float]]:
-        """Of the latest requests since then: the routes of their sessions, how many of each, and when these began."""
+    def routes(self, since: float, most: int) -> list[Routed]:
+        """The sessions of the latest requests since then, of those that have a route."""
         with self._database.using() as connection:
             rows = connection.execute(
-                "SELECT CASE WHEN json_valid(s.state) THEN json_extract(s.state, '$.route') END, t.n, s.created"
-                " FROM (SELECT session, count(*) AS n FROM"
+                "SELECT CASE WHEN json_valid(s.state) THEN json_extract(s.state, '$.route') END,"
+                " t.n, s.turns, s.created FROM (SELECT session, count(*) AS n FROM"
                 " (SELECT session FROM turns WHERE started > ? ORDER BY started DESC LIMIT ?) GROUP BY session) t"
                 " JOIN sessions s ON s.id = t.session",
                 (since, most),
             ).fetchall()
-        return [(str(route), int(requests), float(created)) for route, requests, created in rows if route]
+        return [Routed(str(row[0]), *row[1:]) for row in rows if row[0]]
 
     def beginning_last_used(self, hash_: bytes) -> float | None:
         """When a session that begins so was last answered."""

@@ -7,6 +7,7 @@ import pytest
 from tests.fuzz.learned import overruled, share
 from tests.fuzz.wires import PLACES, run
 
+OURS = ("a prompt_cache_key of ours", "a prompt_cache_retention of ours")
 AT_EACH = pytest.mark.parametrize("name", PLACES)
 
 
@@ -40,8 +41,9 @@ def test_no_legal_request_is_rejected_in_six_thousand_conversations(name: str, s
     ("name", "wanted"),
     [
         ("bedrock", {"the sender's markers", "a marker of the request"}),
-        ("chat", {"the sender's markers", "the sender's options", "an automatic model", "empty text", "audio"}),
-        ("responses", {"the sender's markers", "the sender's options", "history held", "empty text", "audio"}),
+        ("chat", {"the sender's markers", "the sender's options", "an automatic model", "empty text", "audio", *OURS}),
+        ("responses", {"the sender's markers", "the sender's options", "history held", "empty text", "audio", *OURS}),
+        ("vllm", {"a cache_salt of ours"}),
         ("openrouter", {"the sender's markers", "a marker of the request", "empty text", "refusals"}),
     ],
 )

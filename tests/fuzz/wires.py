@@ -12,6 +12,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -22,7 +23,8 @@ from agentaccel.emulator.gateway_translation import messages_request
 from agentaccel.facts import Wire, cache_facts
 from agentaccel.policy import CachePolicy, Policy, StorePolicy
 from agentaccel.providers import dialect
-from agentaccel.session import Composer
+from agentaccel.session import Composer, Session, current
+from agentaccel.session.handle import Scope
 from agentaccel.session.registry import Registry
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Finished, Reported, Send, Started
@@ -75,9 +77,11 @@ ON_BEDROCK = (
     "global.anthropic.claude-sonnet-5",
 )
 ON_VERTEX = ("claude-sonnet-4-5@20250929", "claude-opus-5", "claude-haiku-4-5@20251001")
-AT_OPENAI = ("gpt-6-sol", "gpt-6.1-terra", "gpt-5.6-luna", "gpt-6-astra", "gpt-4o", "gpt-5.5", "o3")
+AT_OPENAI = ("gpt-6-sol", "gpt-6.1-terra", "gpt-5.6-luna", "gpt-6-astra", "gpt-4o", "gpt-5.5", "gpt-4.1")
 AT_THE_GATEWAY = ("anthropic/claude-sonnet-5", "anthropic/claude-haiku-4-5", "openai/gpt-6-sol", "openai/gpt-4o")
-OPENAI = frozenset({"prompt_cache_breakpoint", "prompt_cache_options", "mode", "ttl"})
+OPENAI = frozenset(
+    {"prompt_cache_breakpoint", "prompt_cache_options", "mode", "ttl", "prompt_cache_key", "prompt_cache_retention"}
+)
 CLAUDE = frozenset({"cache_control"})
 USAGE = frozenset({"stream_options", "include_usage"})
 
@@ -107,7 +111,7 @@ PLACES: dict[str, Place] = {
     "openrouter": _openai(
         "compatible", "openrouter", "/api/v1/chat/completions", _GATEWAY, CLAUDE | {"session_id"}, "repeats"
     ),
-    "vllm": _openai("compatible", "vllm", "/v1/chat/completions", _LOCAL, USAGE, ""),
+    "vllm": _openai("compatible", "vllm", "/v1/chat/completions", _LOCAL, USAGE | {"cache_salt"}, ""),
     "mistral": _openai("compatible", "mistral", "/v1/chat/completions", _LOCAL, frozenset({"prompt_cache_key"}), ""),
     "xai": _openai("compatible", "xai", "/v1/chat/completions", _LOCAL, USAGE | {"prompt_cache_key"}, ""),
     "server": _openai("compatible", "server", "/v1/chat/completions", _LOCAL, frozenset(), ""),
@@ -139,7 +143,11 @@ def run(name: str, conversations: int, seed: int) -> Tally:
     tally = Tally()
     for number in range(conversations):
         rng = random.Random(f"{name}/{seed}/{number}")
-        asked = CachePolicy(ttl=rng.choice(("auto",) * 8 + ("5m", "1h", "12h")), diagnostics=rng.random() < 0.2)
+        asked = CachePolicy(
+            ttl=rng.choice(("auto",) * 8 + ("5m", "1h", "12h")),
+            diagnostics=rng.random() < 0.2,
+            retention=rng.choice((None, None, "24h", "in_memory")),
+        )
         One(PLACES[name], tally, asked).run(rng)
     return tally
 
@@ -157,9 +165,17 @@ class One:
         self.before: Reach | None = None
 
     def run(self, rng: random.Random) -> None:
+        tenant, crowd = rng.choice((None, None, "acme")), rng.choice((0, 0, 0, 16))
+        talk = self.composer.registry.named("talk")
+        talk.tenant = tenant
         for gap, body in self.place.talks(rng):
             self.clock.advance(gap)
+            while crowd:  # others that begin so, and fill what the provider would choose
+                self.composer.begin(body, self.place.endpoint)
+                crowd -= 1
+            token = current.set(Scope(session=Session(talk, lambda call: nullcontext())) if tenant else Scope())
             self.turn(body)
+            current.reset(token)
 
     def turn(self, body: Json) -> None:
         place, tally, clock = self.place, self.tally, self.clock
@@ -172,6 +188,8 @@ class One:
         sent: Any = send.request
         reply = self.ours.handle(place.request(sent), clock.now)
         tally.overstepped += self.overstepped(body, sent)
+        for name in ("prompt_cache_key", "prompt_cache_retention", "cache_salt"):
+            tally.limits[f"a {name} of ours"] += name in sent and name not in body
         if not legal:
             tally.illegal_as_written += 1
             if self.bare.log[-1].error == NO_TOP:  # which a plan can mend
@@ -192,7 +210,8 @@ class One:
         self.weigh(body, sent)
 
     def overstepped(self, body: Json, sent: Any) -> Iterator[str]:
-        if any(body.get(name) is not None for name in ("previous_response_id", "conversation")) and sent is not body:
+        held = any(body.get(name) is not None for name in ("previous_response_id", "conversation"))
+        if held and not added(body, sent) <= {"prompt_cache_key"}:
             yield "a request whose history is held was changed"
         if "prompt_cache_key" in body and sent["prompt_cache_key"] != body["prompt_cache_key"]:
             yield "the sender's own key was changed"
