@@ -56,6 +56,7 @@ MEANINGS = {
     "edit_margin": "how many times its cost an edit of the history must be expected to save",
     "keep_alive_margin": "how many times its cost a keep-alive request must be expected to save",
     "keep_alive_at": "share of the lifetime after which it is sent",
+    "requests_a_minute": "requests that a conversation which goes on makes in a minute, until it is a minute old",
     "moves": "text of such a shape in front of the conversation is another one in the next request, before it was seen",
 }
 
@@ -179,7 +180,8 @@ def _openai(data: Mapping[str, Any]) -> Iterable[str]:
         kept = "breakpoints" if generation["physics"] == "breakpoints" else "every prefix"
         inferred = " (inferred)" if raw.get("inferred") else ""
         step = raw.get("step", generation["step"])
-        return (shown, kept, f"{raw['read']:g}", f"{step:,}", f"{raw['source']}{inferred}")
+        taken = _named(raw.get("retentions", ())) or "none is sent"
+        return (shown, kept, f"{raw['read']:g}", f"{step:,}", taken, f"{raw['source']}{inferred}")
 
     models = [row(", ".join(f"`{one}`" for one in raw["match"]), raw) for raw in data["models"]]
     models += [row(f"any other `{raw['prefix']}…`", raw) for raw in data["families"]]
@@ -195,6 +197,17 @@ def _openai(data: Mapping[str, Any]) -> Iterable[str]:
     rules += [
         ("shortest cached prefix, tokens", f"{data['rules']['min_tokens']:,}", data["rules"]["source"]),
         ("breakpoints written by one request", data["rules"]["max_markers"], data["rules"]["source"]),
+        (
+            "before gpt-5.6: requests a minute that a machine stands of one beginning and `prompt_cache_key`",
+            data["generations"]["automatic"]["key_rate"],
+            data["generations"]["automatic"]["source"],
+        ),
+        (
+            "before gpt-5.6: tokens that choose the machine, with the key",
+            data["generations"]["automatic"]["key_front"],
+            data["generations"]["automatic"]["source"],
+        ),
+        ("from gpt-5.6 on: `prompt_cache_key`", "keeps caches apart", data["generations"]["breakpoints"]["source"]),
         ("message endings looked up beside breakpoints", data["rules"]["lookback"], data["rules"]["source"]),
         ("breakpoints, Chat Completions", _named(data["wires"]["chat"]["blocks"]), data["wires"]["chat"]["source"]),
         ("breakpoints, Responses", _named(data["wires"]["responses"]["blocks"]), data["wires"]["responses"]["source"]),
@@ -203,7 +216,7 @@ def _openai(data: Mapping[str, Any]) -> Iterable[str]:
         "# OpenAI\n\n*Breakpoints*: the provider writes at the end of the latest message unless it is told not to, and "
         "where a request has a breakpoint.\n"
         "*Every prefix*: it keeps everything, at no charge, and counts reads in steps.\n\n"
-        + grid(("model", "kept", "read price, times input", "step, tokens", "source"), models)
+        + grid(("model", "kept", "read price, times input", "step, tokens", "retentions (O3)", "source"), models)
     )
     yield _no_family(data)
     yield grid(("rule", "figure", "source"), rules)
@@ -225,7 +238,7 @@ def _compatible(data: Mapping[str, Any]) -> Iterable[str]:
     rows = []
     for name, raw in data["platforms"].items():
         known = raw.get("known", True)
-        added = [raw[field] for field in ("session_field", "key_field") if field in raw]
+        added = [raw[field] for field in ("session_field", "key_field", "salt_field") if field in raw]
         added += ["cache_control"] if raw.get("upstream") else []
         least = f"{raw.get('min_tokens', data['rules']['min_tokens']):,}" if known else "n/a"
         step = f"{raw.get('step', data['rules']['step'])}" if known else "n/a"
