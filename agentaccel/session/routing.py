@@ -28,7 +28,7 @@ Asked = tuple[Request, Prompt, CacheFacts | None]
 _FULL = 0.8
 """Share of a machine's rate that conversations are put on: the rate is given as "approximately"."""
 _MINUTE = 60.0
-_OTHERS = 1000
+_OTHERS = 500
 """Most of the latest requests of all processes that are looked at."""
 
 
@@ -117,7 +117,7 @@ class Routing:
         The first shard is the one without a key, where the conversation is anyhow: one that has been answered stays.
         """
         request, prompt, _ = asked
-        if prompt.held or not facts.key_rate:
+        if prompt.held or not facts.key_rate or facts.key_field in request:
             return ""
         front = front_of(request, prompt, facts, self.recorder.shared_key)
         if conversation.state.turns:

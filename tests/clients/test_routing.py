@@ -196,8 +196,11 @@ def test_a_conversation_that_began_without_a_key_stays_without(provider: Provide
 
 def test_the_senders_own_key_stays(provider: Provider, tmp_path: Path) -> None:
     """Contract line 1."""
-    crowd(provider, [provider.wrapped(tmp_path)], turns=2, **{KEY: "mine"})
+    accel, client = provider.wrapped(tmp_path)
+    crowd(provider, [(accel, client)], turns=2, **{KEY: "mine"})
     assert {body[KEY] for body in provider.bodies} == {"mine"}
+    client.chat.completions.create(model=OLD, messages=[RULES, user("somebody else's")], tools=TOOLS)
+    assert KEY not in provider.bodies[-1], "those with a key of their own are on another machine"
 
 
 @pytest.mark.parametrize("how", ["observe", "holdout", "bypass"])
