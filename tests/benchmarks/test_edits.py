@@ -1,0 +1,30 @@
+"""The benchmark of history edits, in small: its bar holds in first sessions, and would not without the rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentaccel.loop.edits import Weighed
+from benchmarks.edits import FORMS, MODELS, Loop, cost, measure, measured
+
+
+def test_edits_are_never_dearer_than_the_better_of_the_two_by_more_than_two_percent() -> None:
+    """Must show 6 for loops of 60 requests; the whole table is `python -m benchmarks edits`."""
+    result = measure(turns=(60,), results=(500,), models=MODELS)
+    assert result.broken == ()
+    assert len(result.tables[0].rows) == len(MODELS) * len(FORMS)
+
+
+def test_without_the_wait_the_bar_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: an edit in every request in which one could be made."""
+    monkeypatch.setattr(Weighed, "pays", property(lambda self: self.saved > 0))
+    result = measure(turns=(30,), results=(500,), models=MODELS[1:])
+    assert result.broken
+
+
+def test_tokens_and_cost_are_those_that_the_emulator_bills() -> None:
+    found = measured(Loop(model=MODELS[0], turns=4, result=300))
+    tokens, price = found["never"]
+    assert found["first session"] == (tokens, price), "four requests are too few to edit"
+    assert price < tokens
+    assert cost([], MODELS[0]) == 0.0
