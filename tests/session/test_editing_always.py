@@ -34,7 +34,7 @@ def reply(number: int, results: list[tuple[int, str, bool]]) -> list[Json]:
 def test_only_old_results_change_calls_keep_their_results_and_what_is_sent_grows(
     turns: list[tuple[list[tuple[int, str, bool]], int]], keep: int, model: int
 ) -> None:
-    """Contract lines 1 and 2 under consent: errors, pinned tools and the last results stay, a plan made twice is one."""
+    """Contract lines 1 and 2 under consent: errors, pinned tools, the last results stay; a plan made twice is one."""
     clock, messages, before = ManualClock(now=START), [user(prose(60))], None
     history = HistoryPolicy(clear_results=True, keep_results=keep, pinned_tools=("read",))
     policy = Policy(strict=True, store=StorePolicy(enabled=False), history=history)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 
 import agentaccel
 from agentaccel import Accel, HistoryPolicy, ManualClock, Policy, StorePolicy
+from agentaccel.emulator import Emulator, HttpRequest
+from agentaccel.providers.openai.usage import usage_of
 from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
 from agentaccel.types import Usage
 from tests.driver import Driver, Json, assistant, body, prose, user
@@ -114,6 +117,25 @@ def test_an_asynchronous_function_is_awaited(tmp_path: Path) -> None:
         one.ask(request(history(turn)))
         later.all()
     assert one.records[-1].consents == ("distil",)
+
+
+def test_an_accel_runs_functions_in_threads_of_its_own(tmp_path: Path) -> None:
+    """Without a stand-in: the thread that asks is not the one that makes."""
+    threads: set[int] = set()
+
+    def noted(text: str) -> str:
+        threads.add(threading.get_ident())
+        return short(text)
+
+    one = driver(tmp_path, Policy(strict=True, history=HistoryPolicy(distil=noted, distil_from=500)))
+    with one.accel.session("s") as session:
+        for turn in range(14):
+            one.ask(request(history(turn)))
+            for future in list(session.conversation.asides._asked.values()):
+                future.result(timeout=30)
+    assert one.records[-1].consents == ("distil",)
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 def test_filtered_keeps_what_is_looked_for_again() -> None:
@@ -253,11 +275,48 @@ def responses(turns: int) -> Json:
     return {"model": "gpt-5.2", "instructions": SYSTEM, "input": items}
 
 
+def billed(emulator: Emulator, sent: Json, now: float) -> Usage:
+    """What the emulator bills; it must take the request."""
+    path = "/v1/chat/completions" if "messages" in sent else "/v1/responses"
+    headers = {"authorization": "Bearer k", "content-type": "application/json"}
+    reply = emulator.handle(HttpRequest(method="POST", path=path, headers=headers, body=json.dumps(sent).encode()), now)
+    assert reply.status == 200, reply.body
+    return usage_of(json.loads(reply.body)["usage"])
+
+
+@pytest.mark.parametrize("made", [chat, responses])
+def test_a_summary_is_legal_on_both_wires_of_openai(tmp_path: Path, made: Callable[[int], Json]) -> None:
+    """One message of the user's: the first words, and the summary behind them."""
+    clock, later = ManualClock(now=START), Later()
+    emulator = Emulator(clock=clock)
+    history = HistoryPolicy(summarise=lambda given: "It was about lamps.", summarise_from=4_000)
+    policy = Policy(strict=True, store=StorePolicy(path=tmp_path / "t.db"), history=history)
+    sent: Json = {}
+    with Accel(policy, clock=clock, environ={}) as accel, accel.session("s"):
+        accel._composer.runs = later
+        for turn in range(30):
+            clock.advance(5)
+            going = accel.turn(made(turn), provider="openai")
+            send = going.handle(Started(clock.monotonic()))[-1]
+            assert isinstance(send, Send)
+            sent = dict(send.request)
+            going.handle(FirstByte(clock.monotonic()))
+            going.handle(Reported(usage=billed(emulator, sent, clock.now)))
+            going.handle(Finished(clock.monotonic()))
+            later.all()
+    name = "messages" if made is chat else "input"
+    first = next(one for one in sent[name] if one.get("role") == "user")
+    assert str(first["content"]).startswith(prose(100))
+    assert "It was about lamps." in str(first["content"])
+    assert len(sent[name]) < len(made(29)[name])
+
+
 @pytest.mark.parametrize("made", [chat, responses])
 def test_results_are_cleared_on_both_wires_of_openai_and_nothing_else_changes(
     tmp_path: Path, made: Callable[[int], Json]
 ) -> None:
     clock = ManualClock(now=START)
+    emulator = Emulator(clock=clock)
     policy = Policy(strict=True, store=StorePolicy(path=tmp_path / "t.db"), history=HistoryPolicy(clear_results=True))
     sent: list[Json] = []
     with Accel(policy, clock=clock, environ={}) as accel, accel.session("s"):
@@ -267,9 +326,8 @@ def test_results_are_cleared_on_both_wires_of_openai_and_nothing_else_changes(
             send = going.handle(Started(clock.monotonic()))[-1]
             assert isinstance(send, Send)
             sent.append(dict(send.request))
-            total = len(json.dumps(sent[-1])) // 4
             going.handle(FirstByte(clock.monotonic()))
-            going.handle(Reported(usage=Usage(input=total, read=total * 9 // 10, write={})))
+            going.handle(Reported(usage=billed(emulator, sent[-1], clock.now)))
             going.handle(Finished(clock.monotonic()))
     name = "messages" if made is chat else "input"
     results = [one for one in sent[-1][name] if "tool_call_id" in one or "output" in one]
