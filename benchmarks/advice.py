@@ -59,7 +59,7 @@ class Found:
     @property
     def mended_by_us(self) -> bool:
         """Whether agentaccel plans, and nothing is left of the fault."""
-        return self.mode == "on" and self.workload.fault is not None and abs(self.saved) < LEAST_SHARE * self.whole
+        return self.mode == "on" and self.workload.fault is not None and self.saved < LEAST_SHARE * self.whole
 
     def wrong(self) -> list[str]:
         """What should hold and does not."""

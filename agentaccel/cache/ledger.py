@@ -207,6 +207,12 @@ def after(
         ):
             label = held[done.hit].ttl  # what stands before it goes first, and with it all that stands behind
         entries[hash_] = Entry(label, started + seconds.get(label, 0.0), visible, None, mark.at, mark.own)
+    if done.hit >= 0:
+        there = ledger.entries.get(prefix.hashes[done.hit])
+        if there is None or not there.live(started):
+            # Read, and not of our own: another session holds it, for as long as the shortest lifetime at least.
+            lent = facts.ttls[0]
+            entries[prefix.hashes[done.hit]] = Entry(lent.label, started + lent.seconds, started, None, done.hit)
     for i, count in exact.items():
         old = entries.get(prefix.hashes[i])
         if old is not None:

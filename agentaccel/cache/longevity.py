@@ -76,9 +76,11 @@ def longevities(
         if lives and beliefs.has_seen(SHARED_LATER):
             begins += (1.0 - begins) * beliefs.shared_later()
         own, added = max(now - here, 0.0), max(later - usual, 0.0) if known else 0.0
+        lent = max(gain * begins - shared, 0.0)
         if lives:
             own += (_turns(facts, prospect, added, ttl.write - lives[-1].ttl.write) - 1.0) * added
-        lives.append(Longevity(ttl, own, gain * begins - shared))
+            lent /= 1.0 - min(begins, _MOST_CERTAIN)  # each session that begins in time re-arms it for the next
+        lives.append(Longevity(ttl, own, lent))
         here, usual, shared = max(now, here), max(later, usual), gain * begins
     return tuple(lives)
 
