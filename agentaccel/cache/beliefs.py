@@ -15,6 +15,7 @@ Everything learned is a pair (yes, n) under a topic: *n* occasions, *yes* of the
 - `moves/system[0]/…`: a piece of this text was another one than in the request before; named by hashes of what stands
   around it (`prompt.volatile`)
 - `lasts/12`: a session that came to 12 requests came to the next step; see `lengths`
+- `grows`: tokens by which a prompt was longer than the one before; a mean, not a probability
 - `bytes/MODEL`: bytes sent and tokens counted; a ratio, not a probability
 """
 
@@ -27,6 +28,7 @@ from typing import NamedTuple
 from agentaccel.facts import Priors, priors
 
 SHARED, SHARED_LATER, REPEATED, ALIVE = "shared", "shared_later", "repeated", "alive"
+GROWS = "grows"
 MANY_TURNS = 3
 """From this request on, all are one topic: by then it matters that a session is long, not how long."""
 
@@ -160,6 +162,11 @@ class Beliefs:
         """That another session begins with the whole of this first prompt in time: samples, retries, evaluations."""
         stated = priors()
         return self.probability(REPEATED, stated.prompt_repeated, 1.0)
+
+    def grows(self) -> float:
+        """Tokens by which the next prompt is expected to be longer; 0 before any was."""
+        tokens, n = self.counts.get(GROWS, (0.0, 0.0))
+        return tokens / n if n > 0 else 0.0
 
     def stable(self, place: str) -> float:
         """That `place` comes back, unchanged or as a variant that is still warm.

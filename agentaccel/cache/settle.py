@@ -53,7 +53,7 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
     shadow, as_written = ledger, usage
     if ours:
         shadow, as_written = _unaided(state, sent, actual.hit, tokens)
-    taught = teach(state, sent, observed, predicted)
+    taught = teach(state, sent, observed, predicted, None if head is None else head.tokens)
     reusable = reusable_of(held, head, prefix, tokens)
     return Settled(
         state=State(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from agentaccel.cache.beliefs import (
     ALIVE,
+    GROWS,
     SHARED,
     Beliefs,
     Observation,
@@ -36,16 +37,20 @@ class Taught(NamedTuple):
     """What the workload's statistics gain by it."""
 
 
-def teach(state: State, sent: Sent, observed: Observed, predicted: Bill) -> Taught:
-    """What the reply to `sent` teaches a session in `state`; `predicted` is the bill that was expected."""
+def teach(state: State, sent: Sent, observed: Observed, predicted: Bill, before: int | None = None) -> Taught:
+    """What the reply to `sent` teaches a session in `state`; `predicted` is the bill that was expected, `before` the
+    tokens of the prompt before it.
+    """
     usage = sent.usage
+    grows = _grows(observed, usage, before)
     size, pace, alive = _size(sent.prefix, usage), _pace(observed, usage, predicted), _alive(predicted, usage)
     return Taught(
-        _seen(state, observed, pace).after([*size, *alive]),
+        _seen(state, observed, pace).after([*size, *alive, *grows]),
         (
             *_lasting(observed),
             *size,
             *alive,
+            *grows,
             *_going_on(state, sent, observed, pace),
             *_after(state, sent, observed),
             *_rhythm(state, sent, observed),
@@ -57,6 +62,13 @@ def _size(prefix: Prefixes, usage: Usage) -> tuple[Observation, ...]:
     if not usage.input:
         return ()
     return (Observation(f"bytes/{prefix.prompt.model}", float(prefix.size), float(usage.input)),)
+
+
+def _grows(observed: Observed, usage: Usage, before: int | None) -> tuple[Observation, ...]:
+    """By how many tokens the prompt has grown; one that became smaller was edited, and says nothing of that."""
+    if observed.in_time is None or before is None or usage.input is None or usage.input < before:
+        return ()
+    return (Observation(GROWS, float(usage.input - before)),)
 
 
 def _lasting(observed: Observed) -> tuple[Observation, ...]:

@@ -7,7 +7,9 @@ process, find it again without any content having been kept.
 
 With q the probability that it is another one in the next request, T the tokens behind it, v its own, and w and r the
 prices of a written and a read token, a piece that stays costs q·T·(w - r) a request, and one that is moved v·(1 - r)
-and the few words around it.
+and the few words around it. What stays can be moved only where it next changes, since to move it breaks the prefix; by
+then the prompt has grown. With f the probability that another request follows and g the tokens by which each is longer,
+T counts as it will be then, T + g·(1/(1 - f·(1 - q)) - 1).
 """
 
 from __future__ import annotations
@@ -40,6 +42,9 @@ _STAYS_MOVED = 3.0
 _REFERENCE_TOKENS, _LINE_TOKENS = 14.0, 8.0
 """What a moved piece leaves in its place, read in every request, and adds at the end."""
 
+_LONGEST = 50.0
+"""Requests until a change that are looked ahead to, at most."""
+
 _MOST_HOLES = 8
 """Pieces of one text that are told apart."""
 
@@ -60,6 +65,8 @@ class Terms:
     """Tokens of the prompt from the beginning of each segment on."""
     worth: float
     """That what is kept is read again: by the next request, or by another session."""
+    grows: float
+    """Tokens by which the prompt grows from request to request."""
     compares: bool
     """Whether this request goes on from the one before: a repeated one tells nothing."""
 
@@ -204,7 +211,9 @@ def _moves(piece: Piece, before: Known | None, terms: Terms) -> bool:
     moved = before is not None and piece.topic in before.moved
     if not piece.fresh:
         return moved
-    stays = piece.chance * piece.behind * (terms.write - terms.read) * terms.worth
+    quiet = 1 / max(1 - terms.worth * (1 - piece.chance), 1 / _LONGEST)
+    behind = piece.behind + terms.grows * (quiet - 1)
+    stays = piece.chance * behind * (terms.write - terms.read) * terms.worth
     goes = piece.tokens * (1 - terms.read) + _LINE_TOKENS + _REFERENCE_TOKENS * terms.read
     return stays > goes / _STAYS_MOVED if moved else stays > goes
 

@@ -176,6 +176,7 @@ def _moved(listing: _Listing, facts: CacheFacts, knowing: Knowing, memory: Memor
         bytes_per_token=ratio,
         behind=[total - end / ratio for end in (0, *ends[:-1])],
         worth=max(_goes_on(prompt, knowing.beliefs), knowing.beliefs.shared()),
+        grows=knowing.beliefs.grows(),
         compares=knowing.head is not None and memory.last != (len(prompt.segments), last),
     )
     order = [tool.key for tool in tools] != [tool.key for tool in memory.tools]

@@ -153,10 +153,16 @@ def test_sub_agents_wait_for_the_first_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "length", "most"),
-    [("every tool slow, keep-alive", 12, 1.05), ("edits on schedule", 40, 1.10), ("fan-out, patient", 1, 1.05)],
+    [
+        ("every tool slow, keep-alive", 12, 1.05),
+        ("edits on schedule", 40, 1.10),
+        ("fan-out, patient", 1, 1.05),
+        ("memory every 5 turns", 8, 1.05),
+    ],
 )
 def test_what_was_mended_stays_so(name: str, length: int, most: float) -> None:
-    """A long life for each tail where all pauses are long; an anchor where an edit ended; shared though one-shot."""
+    """A long life for each tail where all pauses are long; an anchor where an edit ended; shared though one-shot; what
+    changes rarely weighed until it does."""
     one = next(one for one in grid() if one.name == name)
     found = cell(one, length, "api", 0)
     assert found.after <= most * found.after_floor.cost
