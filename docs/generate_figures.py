@@ -39,7 +39,7 @@ FORMS = {
     "clock in system": "a clock with seconds in the system prompt",
     "shuffled tools": "a new random tool order every turn",
     "30 pairs a turn": "30 text and tool-call pairs a turn",
-    "7-minute pause": "one pause longer than an entry lives",
+    "7-minute pause": "one pause longer than an entry lives, as in the session the day before",
 }
 
 UNITS = {
