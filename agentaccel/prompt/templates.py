@@ -8,6 +8,7 @@ make another hole of it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import chain, pairwise
@@ -18,6 +19,10 @@ LONGEST = 240
 
 MOST_UNITS = 1500
 """Units of a text that is compared with another one; of longer texts nothing is told."""
+
+_MOST_PAIRS = 10_000
+"""Pairs of equal units, one of either text, between their first difference and their last: what comparing them takes
+grows with these and with the differences. With more, all in between is taken for one."""
 
 _LEAST_ISLAND = 12
 """Characters of stable text between two holes, blanks apart, from which it does not belong to them: lines that hold no
@@ -127,11 +132,25 @@ def merged(template: Template, units: Units) -> Template:
         at += len(run)
         borders.add(at)
     pieces: list[tuple[int, int, int]] = []
-    for block in SequenceMatcher(None, flat, units, autojunk=False).get_matching_blocks():
-        begin, end = block.a, block.a + block.size
+    for begin, at, size in _common(flat, units):
+        end = begin + size
         cuts = sorted({begin, end, *(border for border in borders if begin < border < end)})
-        pieces.extend((one, block.b + one - begin, other - one) for one, other in pairwise(cuts))
+        pieces.extend((one, at + one - begin, other - one) for one, other in pairwise(cuts))
     return _assembled(template, flat, units, pieces)
+
+
+def _common(one: Units, other: Units) -> Iterator[tuple[int, int, int]]:
+    """What two texts have in common, in order: where it begins in each, and how many units."""
+    most = min(len(one), len(other))
+    start = next((i for i in range(most) if one[i] != other[i]), most)
+    end = next((i for i in range(most - start) if one[-1 - i] != other[-1 - i]), most - start)
+    a, b = one[start : len(one) - end], other[start : len(other) - end]
+    there = Counter(b)
+    yield 0, 0, start
+    if sum(there[unit] for unit in a) <= _MOST_PAIRS:
+        for block in SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks():
+            yield block.a + start, block.b + start, block.size
+    yield len(one) - end, len(other) - end, end
 
 
 def _assembled(template: Template, flat: Units, units: Units, pieces: Sequence[tuple[int, int, int]]) -> Template:
