@@ -12,12 +12,14 @@ import concurrent.futures
 import heapq
 import logging
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import Any, Protocol, TypeVar, runtime_checkable
+from weakref import WeakSet
 
 from agentaccel.clock import Clock
 from agentaccel.locks import Lock, forks
@@ -47,6 +49,9 @@ class Background:
         """Set when something has become due sooner than the thread knows."""
         self._order = count()
         self._due: list[tuple[float, int, _Later]] = []
+        self._laters: WeakSet[_Later] = WeakSet()
+        """All that is due, whoever keeps its time."""
+        self._closed = False
         self._running: dict[str, list[_Running]] = {}
         self._thread: threading.Thread | None = None
         self._forks = forks()
@@ -55,6 +60,11 @@ class Background:
         """Do `work` in `seconds`, unless `owner` is gone by then or what is returned was cancelled."""
         self._after_fork()
         later = _Later(owner, work)
+        with self._lock:
+            if self._closed:
+                later.cancel()
+                return later
+            self._laters.add(later)
         if isinstance(self._clock, Alarm):
             self._clock.call_later(max(seconds, 0.0), later.run)
             return later
@@ -110,7 +120,7 @@ class Background:
 
             _call(loop, now, over)
 
-        self._own(owner, _Running(over, cancel))
+        self._own(owner, _Running(over, cancel, loop))
         _call(loop, start, over)
         return over
 
@@ -118,30 +128,31 @@ class Background:
         """Take back all that is due or under way for `owner`; returns what has not ended yet."""
         self._after_fork()
         with self._lock:
-            for _, _, later in self._due:
-                if later.owner == owner:
-                    later.cancel()
+            due = [later for later in self._laters if later.owner == owner]
             running = list(self._running.get(owner, ()))
+        for later in due:
+            later.cancel()
         for one in running:
             one.cancel()
-        return [one.over for one in running if not one.over.done()]
+        return [one.over for one in running if one.goes_on()]
 
     def leave(self, owner: str) -> None:
-        """The same, and wait for what blocks a thread; tasks end by themselves as soon as their loop goes on."""
-        waiting = self.left(owner)
-        if waiting and not _in_a_loop():
-            concurrent.futures.wait(waiting, timeout=_MOST_SECONDS)
+        """The same, and wait for what ends by itself; tasks of a loop that stands still end when it goes on."""
+        until = time.monotonic() + _MOST_SECONDS
+        while (waiting := self.left(owner)) and not in_a_loop() and (left := until - time.monotonic()) > 0:
+            concurrent.futures.wait(waiting, timeout=left)
 
     async def leave_async(self, owner: str) -> None:
         """The same on an event loop; tasks have ended when this returns."""
-        waiting = self.left(owner)
-        if waiting:
-            await asyncio.wait([asyncio.wrap_future(future) for future in waiting], timeout=_MOST_SECONDS)
+        until = time.monotonic() + _MOST_SECONDS
+        while (waiting := self.left(owner)) and (left := until - time.monotonic()) > 0:
+            await asyncio.wait([asyncio.wrap_future(future) for future in waiting], timeout=left)
 
     def close(self) -> None:
-        """Take back everything."""
+        """Take back everything; what comes later is never due."""
         with self._lock:
-            owners = {later.owner for _, _, later in self._due} | set(self._running)
+            self._closed = True
+            owners = {later.owner for later in self._laters} | set(self._running)
         for owner in owners:
             self.leave(owner)
 
@@ -163,11 +174,15 @@ class Background:
         while True:
             self._sooner.clear()
             with self._lock:
-                now = self._clock.monotonic()
-                later = heapq.heappop(self._due)[2] if self._due and self._due[0][0] <= now else None
-                until = self._due[0][0] - now if self._due else None
+                while self._due and not self._due[0][2].work:
+                    heapq.heappop(self._due)
+                if not self._due:
+                    self._thread = None
+                    return
+                until = self._due[0][0] - self._clock.monotonic()
+                later = heapq.heappop(self._due)[2] if until <= 0 else None
             if later is not None:
-                later.run()
+                self.submit(later.owner, later.run)  # a request that blocks would keep those of other sessions waiting
             else:
                 self._sooner.wait(until)
 
@@ -176,7 +191,7 @@ class Background:
         if self._forks != forks():
             self._forks = forks()
             self._lock, self._sooner = Lock(), threading.Event()
-            self._due, self._running, self._thread = [], {}, None
+            self._due, self._running, self._thread, self._laters = [], {}, None, WeakSet()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,6 +200,12 @@ class _Running:
 
     over: Future[Any]
     cancel: Callable[[], object]
+    loop: asyncio.AbstractEventLoop | None = None
+    """The loop that it is a task of; None for a thread."""
+
+    def goes_on(self) -> bool:
+        """Whether it has not ended, and will without anybody's help."""
+        return not self.over.done() and (self.loop is None or self.loop.is_running())
 
 
 def _call(loop: asyncio.AbstractEventLoop, work: Callable[[], None], over: Future[Any]) -> None:
@@ -204,7 +225,8 @@ def _hand_over(over: Future[T | None], task: asyncio.Task[T]) -> None:
         over.set_result(task.result())
 
 
-def _in_a_loop() -> bool:
+def in_a_loop() -> bool:
+    """Whether this thread runs an event loop, and so must not wait."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -218,7 +240,7 @@ class Later(Protocol):
     def cancel(self) -> None: ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class _Later:
     owner: str
     work: Callable[[], None] | None

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from agentaccel.background import in_a_loop
 from agentaccel.clients.hiding import hiding_usage
 from agentaccel.clients.refusal import RefusalWatch
 from agentaccel.clients.watch import ReplyWatch, watched
@@ -65,8 +66,8 @@ class Attempt:
         self._turn.resend = Resend(send, asyncio.get_running_loop())
 
     def wait(self) -> None:
-        """Do what has to be done before sending, in a thread."""
-        command = self._next(lambda now: Started(now, can_wait=True))
+        """Do what has to be done before sending, in a thread; on an event loop what is waited for might not go on."""
+        command = self._next(lambda now: Started(now, can_wait=not in_a_loop()))
         while command is not None:
             wait(command)
             command = self._next(Waited)

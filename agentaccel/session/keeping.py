@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
+from weakref import WeakValueDictionary
 
 from agentaccel.background import Background, Later
 from agentaccel.cache.price import PriceCard, input_cost, price_card
@@ -31,8 +32,11 @@ from agentaccel.types import Endpoint, Request, Usage
 
 log = logging.getLogger("agentaccel")
 
+_REFUSALS = (400, 404, 405, 413, 422)
+"""Statuses that say that no such request is taken; others are of the moment, such as credentials that have run out."""
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class _Pause:
     """One pause of a session, from its last request on."""
 
@@ -46,6 +50,8 @@ class _Pause:
     later: Later | None = None
     count: int = 0
     """Requests sent in it."""
+    expires: float = 0.0
+    """Until when there is something to keep."""
 
 
 @dataclass(slots=True)
@@ -56,8 +62,8 @@ class Keeper:
     clock: Clock
     recorder: Recorder
     background: Background
-    _pauses: dict[str, _Pause] = field(default_factory=dict)
-    """The pause of each session, by its id."""
+    _pauses: WeakValueDictionary[str, _Pause] = field(default_factory=WeakValueDictionary)
+    """The pause of each session, by its id; held by what is due or under way, so it is gone with the session."""
     _refused: set[tuple[str, str]] = field(default_factory=set)
     """Platforms and models that would not take such a request."""
     _said: set[str] = field(default_factory=set)
@@ -96,6 +102,7 @@ class Keeper:
         due = pause.warming.due(last_used, pause.count)
         if due is None:
             return
+        pause.expires = last_used + pause.warming.seconds
         conversation = pause.going.conversation
         pause.later = self.background.later(conversation.id, due - self.clock.wall(), partial(self._send, pause))
 
@@ -103,15 +110,19 @@ class Keeper:
         conversation = pause.going.conversation
         return self._pauses.get(conversation.id) is not pause or not conversation.open
 
+    def _is_due(self, pause: _Pause) -> bool:
+        """Whether there is still something to keep: after a sleep of the machine, say, it would all be written anew."""
+        return not self._is_over(pause) and self.clock.wall() < pause.expires
+
     def _send(self, pause: _Pause) -> None:
-        if self._is_over(pause) or not self._affords(pause):
+        if not self._is_due(pause) or not self._affords(pause):
             return
         self._say("keep_alive", "keeping cache entries alive during pauses, as the policy allows", logging.INFO)
         started, owner, resend = self.clock.wall(), pause.going.conversation.id, pause.resend
         if resend.loop is None:
             self._send_here(pause, started)
             return
-        future = self.background.on_loop(owner, resend.loop, lambda: cast(Awaitable[Answer], resend.send(pause.body)))
+        future = self.background.on_loop(owner, resend.loop, partial(self._send_there, pause))
         future.add_done_callback(partial(self._done, pause, started))
 
     def _send_here(self, pause: _Pause, started: float) -> None:
@@ -122,6 +133,10 @@ class Keeper:
         else:
             self._answered(pause, started, answer)
 
+    async def _send_there(self, pause: _Pause) -> Answer | None:
+        """On the client's event loop, which may have been busy until now."""
+        return await cast(Awaitable[Answer], pause.resend.send(pause.body)) if self._is_due(pause) else None
+
     def _done(self, pause: _Pause, started: float, future: Future[Answer | None]) -> None:
         error = future.exception()
         if error is not None:
@@ -129,7 +144,7 @@ class Keeper:
             return
         answer = future.result()
         if answer is None:
-            return  # the session was left, and with it the request
+            return  # the session was left or has gone on, and with it the request
         try:
             self._answered(pause, started, answer)
         except Exception:
@@ -157,7 +172,7 @@ class Keeper:
 
     def _answered(self, pause: _Pause, started: float, answer: Answer) -> None:
         if answer.status != 200:
-            if answer.status < 500 and answer.status != 429:
+            if answer.status in _REFUSALS:
                 self._refused.add((pause.facts.platform, pause.model))
                 self._say(f"refused {pause.model}", f"a keep-alive request was refused with {answer.status}; no more")
             self._record(pause, started, Usage(), answer.status)

@@ -260,17 +260,19 @@ def _follow(going: Going) -> tuple[Observation, ...]:
 
 
 def _bounded(learned: Sequence[Observation], snapshot: Beliefs) -> tuple[Observation, ...]:
-    """`learned` without pieces of text that nobody knows yet, where a workload has too many of them already.
+    """`learned` without what nobody knows yet of pieces of text, or of tools, where a workload has too many already.
 
-    Where what stands around a piece differs from session to session, each would add pieces of its own for good.
+    Where what stands around a piece, or the name of a tool, differs from session to session, each would add some of its
+    own for good.
     """
-    if sum(topic.startswith(TOPIC) for topic in snapshot.counts) < _MOST_PIECES:
-        return tuple(learned)
-    return tuple(one for one in learned if not one.topic.startswith(TOPIC) or one.topic in snapshot.counts)
+    for start, most in _MOST.items():
+        if sum(topic.startswith(start) for topic in snapshot.counts) >= most:
+            learned = [one for one in learned if not one.topic.startswith(start) or one.topic in snapshot.counts]
+    return tuple(learned)
 
 
-_MOST_PIECES = 64
-"""Pieces of text that are known of a workload."""
+_MOST = {TOPIC: 64, f"pause/{TOOL}:": 640}
+"""The most topics of a kind that are known of a workload: pieces of text, and ten steps of a pause for each tool."""
 
 
 def _untouched(going: Going, ended: Ended) -> Usage | None:

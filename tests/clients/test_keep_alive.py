@@ -6,6 +6,7 @@ The real SDKs against the emulator, in virtual time.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 from collections.abc import Iterator
@@ -234,6 +235,43 @@ def test_the_report_counts_them_apart(clerk: Desk) -> None:
     assert "keeping alive" in render_text(made)
 
 
+def test_what_is_late_is_not_sent(clerk: Desk) -> None:
+    """A machine that slept finds nothing left to keep: its request would write it all, for nobody."""
+    before = clerk.learn()
+    with clerk.accel.session("friday", agent="clerk"):
+        clerk.ask([user(prose(50))])
+        clerk.clock.now += 3000.0
+        clerk.clock.advance(1.0)
+    assert len(clerk.kept) == before
+
+
+def test_a_session_that_was_left_holds_nothing(clerk: Desk) -> None:
+    """Not even the request that would have been sent; a new one of the same name begins without."""
+    before = clerk.learn()
+    clerk.talk("friday", [5.0])
+    gc.collect()
+    keeper = clerk.accel._composer.keeper
+    assert keeper is not None
+    assert dict(keeper._pauses) == {}
+    with clerk.accel.session("friday", agent="clerk"):
+        clerk.clock.advance(TEA)
+    assert len(clerk.kept) == before
+
+
+def test_nothing_is_sent_once_it_is_closed(clerk: Desk) -> None:
+    """Clients go on working, unrecorded; requests that nobody could see are not made."""
+    clerk.learn()
+    with clerk.accel.session("friday", agent="clerk"):
+        clerk.ask([user(prose(50))])
+        clerk.accel.close()
+        sent = clerk.server.counters.total.requests
+        clerk.clock.advance(TEA)
+        assert clerk.server.counters.total.requests == sent
+        clerk.ask([user(prose(50))])
+        clerk.clock.advance(TEA)
+    assert clerk.server.counters.total.requests == sent + 1
+
+
 # --- other clients ----------------------------------------------------------------------------------------------------
 
 
@@ -255,15 +293,18 @@ def test_an_asynchronous_client_keeps_on_its_own_loop(tmp_path: Path) -> None:
 
     with desk(tmp_path) as clerk:
         asyncio.run(main(clerk))
-        assert len([record for record in clerk.kept if record.outcome == "ok"]) >= 2
+        assert len([record for record in clerk.kept if record.usage.read]) >= 2
+        assert not any(record.usage.written for record in clerk.kept)
 
 
 async def passing(clerk: Desk, seconds: float, *, settle: bool = True) -> None:
     """Let time go by in steps, and what becomes due be done."""
     left = seconds
     while left > 0:
-        clerk.clock.advance(min(left, 60.0))
-        left -= 60.0
+        clerk.clock.advance(min(left, 5.0))
+        left -= 5.0
+        if settle:
+            await asyncio.sleep(0)  # what is due becomes a task
         others = asyncio.all_tasks() - {asyncio.current_task()}
         if settle and others:
             await asyncio.wait(others)

@@ -1,0 +1,78 @@
+"""Work beside the agent's own: nobody waits for what is not theirs, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+
+from agentaccel.background import Background
+from agentaccel.clock import SystemClock
+
+AT_MOST = 10.0
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for another thread, in the real time that this module is about."""
+    end = time.monotonic() + AT_MOST
+    while not condition() and time.monotonic() < end:
+        threading.Event().wait(0.005)
+    assert condition()
+
+
+def test_work_that_blocks_keeps_nobody_else_waiting() -> None:
+    background, goes_on, done = Background(SystemClock()), threading.Event(), threading.Event()
+
+    def blocks() -> None:
+        goes_on.wait(3 * AT_MOST)
+
+    background.later("one", 0.0, blocks)
+    background.later("other", 0.01, done.set)
+    assert done.wait(AT_MOST)
+    goes_on.set()
+
+
+def test_leaving_waits_for_a_thread_in_the_middle_of_its_work() -> None:
+    background, begun, goes_on = Background(SystemClock()), threading.Event(), threading.Event()
+    ended: list[bool] = []
+
+    def work() -> None:
+        begun.set()
+        goes_on.wait(AT_MOST)
+        ended.append(True)
+
+    background.later("one", 0.0, work)
+    assert begun.wait(AT_MOST)
+    threading.Timer(0.02, goes_on.set).start()
+    background.leave("one")
+    assert ended
+
+
+def test_leaving_does_not_wait_for_a_loop_that_stands_still() -> None:
+    """Its owner left it before what was due on it could begin, and then nothing of it begins."""
+    background, loop = Background(SystemClock()), asyncio.new_event_loop()
+    begun: list[bool] = []
+
+    async def work() -> None:
+        begun.append(True)
+
+    background.on_loop("one", loop, work)
+    start = time.monotonic()
+    background.leave("one")
+    assert time.monotonic() - start < 5.0
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    assert not begun
+
+
+def test_its_thread_ends_when_nothing_is_due() -> None:
+    background, done = Background(SystemClock()), threading.Event()
+    background.later("one", 0.0, done.set)
+    assert done.wait(AT_MOST)
+    until(lambda: background._thread is None)
+    done.clear()
+    background.later("one", 0.0, done.set)
+    assert done.wait(AT_MOST)
+    background.close()
