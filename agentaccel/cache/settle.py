@@ -183,7 +183,8 @@ def _hit_of(held: Held, predicted: Bill, sent: Sent, read: int, tokens: Scale) -
     counted = [i for i in live if held[i].tokens == read]
     if counted:
         return counted[-1]
-    near = live or range(len(sent.prefix.hashes))
+    # Others may hold what this session marked and did not hold any more.
+    near = sorted({*live, *(mark.at for mark in sent.marks)}) if live else range(len(sent.prefix.hashes))
     facts = sent.prefix.facts
     return min(near, key=lambda i: (abs(in_steps(facts, tokens(i)) - read), i != predicted.hit, -i), default=-1)
 
