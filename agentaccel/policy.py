@@ -54,7 +54,8 @@ class CachePolicy:
     keep_alive: bool = False
     """Consent to requests of our own that keep entries from expiring during a pause of an open session."""
     keep_alive_budget: float = 1.0
-    """The most that such requests of one session may cost, in USD; where prices are not known there are none."""
+    """The most that such requests of one session may cost, in USD; where prices are not known there are none. One that
+    finds its entry evicted early costs more than was expected, and is the last of its pause."""
     hold_at_most: float = 10.0
     """The most seconds for which a request waits for another one to write the prefix that both begin with; 0 for never.
     Taken only where what it saves is worth the wait."""

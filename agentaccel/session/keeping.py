@@ -83,7 +83,12 @@ class Keeper:
         conversation, prefix, facts = going.conversation, going.prefix, going.facts
         if ended.resend is None or ended.outcome != "ok" or going.mode != "on" or prefix is None or facts is None:
             return
-        if not conversation.open or not facts.keeps or (facts.platform, going.prompt.model) in self._refused:
+        if (
+            going.prompt.held
+            or not conversation.open
+            or not facts.keeps
+            or (facts.platform, going.prompt.model) in self._refused
+        ):
             return
         body = dialect(endpoint.wire).warmed(ended.request)
         if body is None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from agentaccel.errors import TraceError
 from agentaccel.facts import CacheFacts
-from agentaccel.records import TurnRecord
+from agentaccel.records import KEEP_ALIVE, TurnRecord
 from agentaccel.trace.record import load_turn
 from agentaccel.trace.store import Store
 from agentaccel.types import Marker, Path, Prompt, Segment
@@ -57,7 +57,8 @@ class Kept:
 
 
 def kept_turns(store: Store) -> Iterator[Kept]:
-    """Every turn of `store`, oldest first; rows that cannot be read are left out and counted in `store.skipped`.
+    """Every turn of an agent in `store`, oldest first; rows that cannot be read are left out and counted in
+    `store.skipped`. Requests of our own, which only kept entries alive, are no turns of anybody's.
 
     Raises TraceError where the file cannot be read.
     """
@@ -72,6 +73,8 @@ def kept_turns(store: Store) -> Iterator[Kept]:
                 turn = load_turn(record)
             except (ValueError, TypeError, KeyError, AttributeError):
                 store.skipped += 1
+                continue
+            if turn.mode == KEEP_ALIVE:
                 continue
             segments = _placed([one for end in ends if end for one in store.chain_to(end)])
             sent = _markers(turn.markers, segments)

@@ -23,7 +23,9 @@ from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, Tur
 from agentaccel.cache.price import price_card
 from agentaccel.emulator import Behaviour, RunningServer, Tokenizer, serve
 from agentaccel.records import KEEP_ALIVE
+from agentaccel.replay.read_store import runs_of_store
 from agentaccel.report import render_text, report
+from agentaccel.report.advise.reading import talks_of_store
 from agentaccel.trace.store import open_reader
 from tests.driver import Json, assistant, prose, tool, user
 
@@ -270,6 +272,16 @@ def test_nothing_is_sent_once_it_is_closed(clerk: Desk) -> None:
         clerk.ask([user(prose(50))])
         clerk.clock.advance(TEA)
     assert clerk.server.counters.total.requests == sent + 1
+
+
+def test_replay_and_advice_do_not_take_them_for_the_agents(clerk: Desk) -> None:
+    """They are no turns of anybody's: a replay has as many requests as the agent made."""
+    clerk.learn()
+    clerk.accel.close()
+    assert clerk.kept
+    with open_reader(clerk.path) as store:
+        assert sum(len(run.steps) for run in runs_of_store(store)) == 16
+        assert sum(len(talk.requests) for talk in talks_of_store(store)) == 16
 
 
 # --- other clients ----------------------------------------------------------------------------------------------------
