@@ -89,13 +89,17 @@ class _Term(NamedTuple):
     """One lifetime, and what goes with it."""
 
     read: float
+    """What reading a token costs, in uncached ones."""
     gain: float
+    """What a token read saves over writing it."""
     seconds: float
+    """The lifetime."""
     keeps: bool
     """Whether it is kept alive beyond them."""
     lost: float
     """Share of the tokens that would be lost without that, until the longest lifetime has passed."""
     longest: float
+    """Seconds of the longest lifetime."""
 
 
 def _saved(term: _Term, followed: float, pauses: Pauses) -> float:

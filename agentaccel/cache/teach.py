@@ -110,6 +110,7 @@ def _alive(predicted: Bill, usage: Usage) -> tuple[Observation, ...]:
 
 
 _NEARLY = 0.9
+"""Share of the expected read from which on it was what was expected."""
 
 
 def _rhythm(state: State, sent: Sent, observed: Observed) -> Sequence[Observation]:
