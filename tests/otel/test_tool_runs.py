@@ -120,14 +120,14 @@ def test_a_framework_that_has_a_span_for_the_tool_keeps_the_only_one(tmp_path: P
 def test_nothing_of_an_agents_run_is_content(tmp_path: Path, telemetry: Telemetry) -> None:
     """Neither prompts nor replies, neither arguments nor results, in spans or metrics."""
     with (
-        serve(script=[call("look", {"order": "argument 4711"}), "reply 4711"]) as server,
+        serve(script=[call("look", {"order": "argument ZX4711"}), "reply ZX4711"]) as server,
         watched(tmp_path, server, telemetry) as accel,
         accel.wrap(claude(server)) as client,
         accel.session("ticket 7"),
     ):
         look = accel.tools({"look": lambda order: f"result of {order}"})["look"]
         tools: Any = [{"name": "look", "input_schema": {"type": "object"}}]
-        messages: list[Any] = [{"role": "user", "content": "prompt 4711"}]
+        messages: list[Any] = [{"role": "user", "content": "prompt ZX4711"}]
         for _ in range(2):
             reply = client.messages.create(model=MODEL, max_tokens=99, messages=messages, tools=tools)
             for block in reply.content:
@@ -137,4 +137,4 @@ def test_nothing_of_an_agents_run_is_content(tmp_path: Path, telemetry: Telemetr
     assert [span.name.partition(" ")[0] for span in telemetry.spans] == ["chat", "execute_tool", "chat"]
     data = telemetry.reader.get_metrics_data()
     assert data is not None
-    assert "4711" not in "".join(span.to_json() for span in telemetry.spans) + data.to_json()
+    assert "ZX4711" not in "".join(span.to_json() for span in telemetry.spans) + data.to_json()
