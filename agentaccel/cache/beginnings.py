@@ -28,7 +28,7 @@ def read_beginning(prefix: Prefixes, usage: Usage) -> bool:
     static = prefix.starts[2]
     if not static or not usage.read or not usage.input:
         return False
-    return usage.read >= _NEARLY * usage.input * prefix.sizes[static - 1] / prefix.size
+    return usage.read * prefix.size >= _NEARLY * usage.input * prefix.sizes[static - 1]
 
 
 _NEARLY = 0.9

@@ -110,16 +110,18 @@ class Attempt:
                 return None
             self._turn.handle(Responded(self._composer.clock.monotonic(), http.status_code))
             if http.is_success:
-                return self._watch_body(http)
-            self._watch_refusal(http)
+                self._watch_body(http)
+            else:
+                self._watch_refusal(http)
         except Exception:
             if self._composer.policy.strict:
                 raise
             log.exception("agentaccel: could not watch a reply; it goes on, and its usage is not known")
             self._end(Finished)
-        return http
+        # Also where it could not be watched: what we asked for is not the caller's.
+        return hiding_usage(http) if http.is_success and self._turn.hides_usage else http
 
-    def _watch_body(self, http: Any) -> Any:
+    def _watch_body(self, http: Any) -> None:
         read = http.is_stream_consumed or http.is_closed
         headers = _Plain(http.headers) if read else http.headers
         watch = ReplyWatch(self._turn, self._composer.clock, headers, strict=self._composer.policy.strict)
@@ -128,7 +130,6 @@ class Attempt:
             watch.end("read")
         else:
             http.stream = watched(http.stream, watch)
-        return hiding_usage(http) if self._turn.hides_usage else http
 
     def _watch_refusal(self, http: Any) -> None:
         watch = RefusalWatch(self._turn, self._composer.clock, http, strict=self._composer.policy.strict)

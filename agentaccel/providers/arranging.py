@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from agentaccel.providers.values import changed_at, is_object, items
 from agentaccel.types import MARKS, Path, Prompt, Request, Segment, Text, show_path
 
-_TEXTS = frozenset({"text", "input_text"})
+_TEXTS = ("text", "input_text")  # no set: what is looked up may be of any type
 """Types of block that hold the operator's text."""
 
 

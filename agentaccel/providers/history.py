@@ -17,7 +17,7 @@ from agentaccel.providers.openai.responses import role_of
 from agentaccel.providers.values import changed_at, is_object, items, text_or_none
 from agentaccel.types import MARKS, Path, Prompt, Request, path_of
 
-_TEXTS = frozenset({"text", "input_text"})
+_TEXTS = ("text", "input_text")  # no set: what is looked up may be of any type
 _PLAIN = frozenset({"type", "text"})
 
 

@@ -90,9 +90,9 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "openrouter",
         Mutant(
             guard="another name for a session that the sender named",
-            file=FIELDS,
-            old="if facts.session_field and facts.session_field not in request and not _pinned(request):",
-            new="if facts.session_field:",
+            file="session/routing.py",
+            old="for one in self._fields(prompt, request, facts, conversation) if one.name not in request]",
+            new="for one in self._fields(prompt, request, facts, conversation)]",
         ),
     ),
     (
