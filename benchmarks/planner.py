@@ -85,7 +85,7 @@ def measured(turns: int, rounds: int) -> dict[str, float]:
         plain = again.conversation
         try:
             planned = _times(lambda: request, rounds, {"same": Action(run=again.plan, prepare=lambda: request)})
-            planned |= _times(plain.fresh, rounds, {"fresh": Action(run=again.plan, prepare=plain.fresh)})
+            planned |= _times(plain.fresh, rounds, {"fresh": Action(run=again.plan, prepare=again.again)})
             grown = _times(
                 plain.fresh,
                 rounds,
@@ -132,6 +132,11 @@ class Live:
             answer(self.turn, self.clock, self.conversation.tokens)
             finish(self.turn, self.clock)
         self.conversation.grow()
+        return self.again()
+
+    def again(self) -> Any:
+        """The request of this turn once more, in objects of its own."""
+        self.turn = None  # holds its request, which would else be freed, block by block, while the next one is planned
         return self.conversation.fresh()
 
     def plan(self, body: Any) -> None:
