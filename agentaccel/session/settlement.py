@@ -265,9 +265,12 @@ def _bounded(learned: Sequence[Observation], snapshot: Beliefs) -> tuple[Observa
     Where what stands around a piece, or the name of a tool, differs from session to session, each would add some of its
     own for good.
     """
+    known = snapshot.counts
+    news = {one.topic for one in learned if one.topic not in known}
     for start, most in _MOST.items():
-        if sum(topic.startswith(start) for topic in snapshot.counts) >= most:
-            learned = [one for one in learned if not one.topic.startswith(start) or one.topic in snapshot.counts]
+        of_it = {topic for topic in news if topic.startswith(start)}
+        if of_it and sum(topic.startswith(start) for topic in known) >= most:
+            learned = [one for one in learned if one.topic not in of_it]
     return tuple(learned)
 
 

@@ -8,7 +8,7 @@ transaction, so a killed process loses at most the row being written. Failures n
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -175,10 +175,11 @@ class Store:
             " ON CONFLICT (hash, session) DO UPDATE SET at = excluded.at, passed = 0, messages = excluded.messages",
             [(hash_, name, at, write.messages) for hash_ in write.lineage],
         )
-        known = _beliefs(connection, workload).learned(write.learned).counts
+        topics = {one.topic for one in write.learned}
+        known = _beliefs_on(connection, workload, topics).learned(write.learned).counts
         connection.executemany(
             "INSERT OR REPLACE INTO beliefs (workload, topic, yes, n) VALUES (?, ?, ?, ?)",
-            [(workload, topic, *known[topic]) for topic in {one.topic for one in write.learned}],
+            [(workload, topic, *known[topic]) for topic in topics],
         )
         # An entry can be read from the first byte on, so that is when the prefix was last of use to others.
         seen = write.record.first_byte or write.record.finished or at
@@ -254,6 +255,15 @@ class Store:
 
 def _beliefs(connection: sqlite3.Connection, workload: str) -> Beliefs:
     rows = connection.execute("SELECT topic, yes, n FROM beliefs WHERE workload = ?", (workload,))
+    return Beliefs({topic: (yes, n) for topic, yes, n in rows})
+
+
+def _beliefs_on(connection: sqlite3.Connection, workload: str, topics: Collection[str]) -> Beliefs:
+    """Those about `topics` alone: a turn teaches about a few of what may be hundreds."""
+    rows = connection.execute(
+        f"SELECT topic, yes, n FROM beliefs WHERE workload = ? AND topic IN ({','.join('?' * len(topics))})",
+        (workload, *topics),
+    )
     return Beliefs({topic: (yes, n) for topic, yes, n in rows})
 
 
