@@ -15,6 +15,7 @@ the life-table estimate of survival analysis (Kaplan and Meier, 1958), with a st
 
 from __future__ import annotations
 
+import functools
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
@@ -30,12 +31,11 @@ _MOST_TURNS = 48
 EDGES = (60, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400)
 """Seconds at which the steps end, exclusive. The lifetimes of entries are among them."""
 
-_PREFIX = "pause/"
-_PLAIN = {kind: tuple(f"{_PREFIX}{kind}/{edge}" for edge in EDGES) for kind in (ANY, TOOL, USER)}
 
-
+@functools.lru_cache(maxsize=1024)
 def _topics(kind: str) -> tuple[str, ...]:
-    return _PLAIN.get(kind) or tuple(f"{_PREFIX}{kind}/{edge}" for edge in EDGES)
+    """The topics of a kind, one for each step."""
+    return tuple(f"pause/{kind}/{edge}" for edge in EDGES)
 
 
 def after_request(number: int) -> str:
@@ -92,6 +92,7 @@ class Pauses(NamedTuple):
 def pauses(beliefs: Beliefs, kind: str) -> Pauses:
     """What is believed of pauses of `kind`: what was seen of them, and of all pauses where little was."""
     stated, counts = priors(), beliefs.counts
+    of_kind = stated.pause_turn_weight if kind.startswith("turn:") else stated.pause_kind_weight
     kinds = [_topics(one) for one in kinds_of(kind)]
     left, share = list[float](), 1.0
     for step, odds in enumerate(stated.pause_ends):
@@ -100,7 +101,7 @@ def pauses(beliefs: Beliefs, kind: str) -> Pauses:
             seen = counts.get(topics[step])
             if seen is not None:
                 odds = (odds * weight + seen[0]) / (weight + seen[1])
-            weight = stated.pause_turn_weight if kind.startswith("turn:") else stated.pause_kind_weight
+            weight = of_kind
         share *= 1.0 - odds
         left.append(share)
     return Pauses(tuple(left))
@@ -115,6 +116,6 @@ def has_ended_after(beliefs: Beliefs, seconds: float) -> bool:
     """Whether a pause longer than `seconds` has been seen to end: without one nobody knows that any does."""
     return any(
         beliefs.counts.get(topic, (0.0,))[0] > 0
-        for topic, edge in zip(_PLAIN[ANY], EDGES, strict=True)
+        for topic, edge in zip(_topics(ANY), EDGES, strict=True)
         if edge > seconds
     )

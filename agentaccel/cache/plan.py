@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from agentaccel.cache.ledger import Mark
 from agentaccel.cache.marks import before_last_reply, marks_of, new_tail
-from agentaccel.cache.pauses import after_request, pauses
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scene import Candidate, Scene, View, reaches_minimum, scene_of, without_own
 from agentaccel.cache.weigh import expected_bill, expected_cost
@@ -65,7 +64,7 @@ def plan(prefix: Prefixes, view: View) -> CachePlan:
 def _marker(scene: Scene, one: Candidate) -> Marker:
     reason = one.reason
     if one.mark.ttl != scene.ttl.label and scene.view.ttl == "auto" and not scene.existing:
-        share = pauses(scene.view.beliefs, after_request(scene.view.state.turns)).longer(scene.ttl.seconds)
+        share = scene.pauses.longer(scene.ttl.seconds)
         reason += f"; for {one.mark.ttl}, because a pause is longer than {scene.ttl.label} with probability {share:.2g}"
     return Marker(path=_path(scene.prefix, one.at), ttl=one.mark.ttl, reason=reason, ours=True)
 

@@ -10,7 +10,7 @@ from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.ledger import Entry, Mark, found
 from agentaccel.cache.longevity import Longevity, Prospect, longevities
 from agentaccel.cache.marks import marks_of, turn_of
-from agentaccel.cache.pauses import ANY, after_request, is_known, pauses
+from agentaccel.cache.pauses import ANY, Pauses, after_request, is_known, pauses
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scale import Scale, scale
 from agentaccel.cache.state import State
@@ -78,6 +78,8 @@ class Scene(NamedTuple):
     """For each of `lives`, those of them that are held for as long; for the first, all."""
     unseen: frozenset[int]
     """Those of them that the provider wrote by itself, and that a request which switches that off does not find."""
+    pauses: Pauses
+    """What is believed of the pause that comes next."""
     alive: float
     """That what is believed to be held is."""
     going_on: float
@@ -145,8 +147,9 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
         warm=warm,
         held=held,
         unseen=frozenset([i for i in warm if entries[i].own]) if facts.physics == "breakpoints" else _NONE,
+        pauses=coming,
         alive=beliefs.alive(),
-        going_on=followed * (1.0 - prospect.pauses.longer(ttls[0].seconds)),
+        going_on=followed * (1.0 - coming.longer(ttls[0].seconds)),
         repeated=repeated,
         gain=ttls[0].write - facts.read,
         last=last,
