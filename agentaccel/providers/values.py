@@ -95,6 +95,8 @@ def changed_at(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
         return change(value)
     head, rest = path[0], path[1:]
     child = changed_at(value[head], rest, change)
-    if isinstance(value, Mapping):
+    if is_object(value):
         return {**value, head: child}
-    return [*value[:head], child, *value[int(head) + 1 :]]
+    made = list(value)
+    made[int(head)] = child
+    return made

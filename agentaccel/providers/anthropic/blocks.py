@@ -31,6 +31,7 @@ _HOLDS_BLOCKS = frozenset({"content", "source", "tool_references"})
 _PLAIN = b"\x00"
 """Between what a message adds and a block's bytes."""
 
+_dumps = orjson.dumps
 _segment = tuple.__new__
 """Makes a `Segment` in half the time that its own constructor takes."""
 
@@ -84,26 +85,24 @@ class Reader(Gathering):
             if not blocks:
                 # No content to speak of, and yet a part of the prompt: its role and its other fields count.
                 self._block("messages", ("messages", index), message, plain, role, "opaque")
-            self._content(blocks, index, role, head, plain)
+            for place, block in enumerate(blocks):
+                self._content(block, ("messages", index, "content", place), head, role)
+                head = plain
 
-    def _content(self, blocks: Sequence[Any], index: int, role: str, head: bytes, plain: bytes) -> None:
-        """The blocks of message `index`: most of every prompt, so what is common is read without detours."""
-        markable = self.facts.markable_blocks if self.facts is not None else frozenset[str]()
-        keyed, append, dumps = self.keyed.copy, self.segments.append, orjson.dumps
-        for place, block in enumerate(blocks):
-            path = ("messages", index, "content", place)
-            kind = _common(block)
-            if kind is None or kind not in markable:
-                self._block("messages", path, block, head, role)
-            else:
-                try:
-                    data = dumps(block)
-                except (TypeError, ValueError):
-                    data = wire_bytes(block)
-                hash_ = keyed()
-                hash_.update(head + data)
-                append(_segment(Segment, ("messages", path, intern(kind), role, "", hash_.digest(), len(data), True)))
-            head = plain
+    def _content(self, block: Any, path: Path, head: bytes, role: str) -> None:
+        """A block of a message: most of every prompt, so what is common is read without detours."""
+        kind = _common(block)
+        if kind is None or self.facts is None or kind not in self.facts.markable_blocks:
+            self._block("messages", path, block, head, role)
+            return
+        try:
+            data = _dumps(block)
+        except (TypeError, ValueError):
+            data = wire_bytes(block)
+        hash_ = self.keyed.copy()
+        hash_.update(head + data)
+        one = ("messages", path, intern(kind), role, "", hash_.digest(), len(data), True)
+        self.segments.append(_segment(Segment, one))
 
     def _block(
         self, level: Level, path: Path, block: Any, head: bytes, role: str = "", kind: str = "", name: str = ""
