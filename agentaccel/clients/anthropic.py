@@ -90,20 +90,19 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint) -> Any:
 def _with_body(request: Any, body: Any) -> Any:
     """The SDK's request with another body.
 
-    Its own `copy` makes a deep copy of the body that is about to be replaced, a third of what a long request costs; so
-    the copy is made of a request whose body is small.
+    Its own `copy` makes a deep copy of the body that is about to be replaced, a third of what a long request costs.
     """
-    bare = copy.copy(request)
-    bare.options = request.options.model_copy(update={"json_data": None})
-    return bare.copy(body=body)
+    made = copy.copy(request)
+    made.options = request.options.model_copy(update={"json_data": body})
+    return made
 
 
 def _warming(request: Any, body: Any) -> Any:
     """The same for a request of our own, which is another one and not streamed."""
-    bare = copy.copy(request)
-    bare.options = request.options.model_copy(update={"json_data": None, "idempotency_key": None})
-    bare.stream, bare.stream_cls, bare.cast_to = False, None, object
-    return bare.copy(body=body)
+    made = copy.copy(request)
+    made.options = request.options.model_copy(update={"json_data": body, "idempotency_key": None})
+    made.stream, made.stream_cls, made.cast_to = False, None, object
+    return made
 
 
 def _answer(response: Any) -> Answer:
