@@ -68,7 +68,7 @@ def drift(before: Print, prompt: Prompt, request: Request, facts: CacheFacts) ->
             level="parameters", where="model", likely="model switch", detail=f"{before.model} → {prompt.model}"
         )
     i = _first_difference(before, prompt)
-    for level in LEVELS:
+    for level in LEVELS if before.parameters != prompt.parameters else ():
         if i is not None and i < len(before.segments) and LEVELS.index(level) > LEVELS.index(before.segments[i].level):
             break
         name = _changed_parameter(before, prompt, facts, level)
