@@ -8,7 +8,7 @@ from typing import Any
 
 from agentaccel.facts import CacheFacts
 from agentaccel.providers.parts import Parts
-from agentaccel.types import Marker, Segment, show_path
+from agentaccel.types import Marker, show_path
 
 
 def illegal(
@@ -33,8 +33,7 @@ def illegal(
         return ("this model knows no cache options",) if options is not None and facts.key == "routes" else ()
     reasons = [*misplaced, *_lifetimes(facts, [*markers, own] if own is not None else markers)]
     if facts.physics == "markers":
-        segments = [segment for part in parts for segment in part.segments]
-        reasons += _placed(facts, [*markers, own] if own is not None else markers, own, segments)
+        reasons += _placed(facts, [*markers, own] if own is not None else markers, own, parts)
     if top is not None and not facts.top_level_marker:
         reasons.append("a top-level marker is not known on this platform")
     return tuple(reasons)
@@ -46,9 +45,7 @@ def _lifetimes(facts: CacheFacts, markers: Sequence[Marker]) -> Iterator[str]:
             yield f"{show_path(marker.path) or 'the request'} asks for an unknown lifetime {marker.ttl!r}"
 
 
-def _placed(
-    facts: CacheFacts, markers: Sequence[Marker], top: Marker | None, segments: Sequence[Segment]
-) -> Iterator[str]:
+def _placed(facts: CacheFacts, markers: Sequence[Marker], top: Marker | None, parts: Parts) -> Iterator[str]:
     """The rules of Claude models: how many, in which order of lifetimes, and beside a top-level one."""
     if len(markers) > facts.max_markers:
         yield f"{len(markers)} markers, and at most {facts.max_markers} are allowed"
@@ -56,7 +53,8 @@ def _placed(
     if any(later > earlier for earlier, later in pairwise(known)):
         yield "a longer lifetime comes after a shorter one"
     if top is not None:
-        last = next((segment.path for segment in reversed(segments) if segment.markable), None)
+        backwards = (segment for part in reversed([*parts]) for segment in reversed(part.segments))
+        last = next((segment.path for segment in backwards if segment.markable), None)
         if not facts.top_level_marker and last is None:
             yield "a top-level marker is not known on this platform, and no block can carry it"
         if any(marker.path == last and marker.ttl != top.ttl for marker in markers[:-1]):
