@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import operator
-import struct
 from zlib import crc32
 
 PIECE = 64
 """Bytes per checksum."""
 CHECK = 2
 """Bytes kept of a checksum: one change in 65,536 is placed behind where it is."""
-_KEPT = 0xFFFF
-"""The bits of a checksum in those bytes."""
 APART = 256
 """Bytes between two changes of one text from which both count by themselves."""
 _LAST_PIECES = 8
@@ -23,8 +20,7 @@ _MOST_PIECES = 256
 def pieces_of(text: bytes) -> bytes:
     """One check for each piece of `text`, as far as they are kept."""
     size = min(len(text), PIECE * _MOST_PIECES)
-    checks = [crc32(text[i : i + PIECE]) & _KEPT for i in range(0, size, PIECE)]
-    return struct.pack(f"<{len(checks)}H", *checks)  # as many times `check_of`, at two thirds of its time
+    return b"".join([crc32(text[i : i + PIECE]).to_bytes(4, "little")[:CHECK] for i in range(0, size, PIECE)])
 
 
 def check_of(data: bytes) -> bytes:
