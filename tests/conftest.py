@@ -2,26 +2,51 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("fast", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("fast")
+ANY_SEED = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("soak", ANY_SEED)
+# Whether a change may land is not for luck to decide: in `fast` the examples are those of every other run. The search
+# for new ones is what `soak` is for.
+settings.register_profile("fast", ANY_SEED, derandomize=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the profile, before any test module makes settings of its own from it."""
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("soak" if config.getoption("-m") == "soak" else "fast")
+
+
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Names of folders, a new one for each test; what nobody writes to is never made."""
+    parent = tmp_path_factory.mktemp("homes")
+    return (parent / str(number) for number in itertools.count())
+
+
+@pytest.fixture(scope="session")
+def _no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder: reading the system's takes every new client 25 ms, and no test talks TLS to anybody."""
+    return tmp_path_factory.mktemp("certificates")
 
 
 @pytest.fixture(autouse=True)
-def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _own_environment(monkeypatch: pytest.MonkeyPatch, _homes: Iterator[Path], _no_certificates: Path) -> None:
     """No test reads the user's settings, writes the user's store or goes through the user's proxy."""
     for name in [name for name in os.environ if name.startswith("AGENTACCEL_") and name != "AGENTACCEL_TRACES"]:
         monkeypatch.delenv(name)
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(next(_homes) / "data"))
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(_no_certificates))
 
 
 @pytest.hookimpl(tryfirst=True)
