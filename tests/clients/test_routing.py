@@ -20,6 +20,7 @@ import pytest
 
 from agentaccel import Accel, CachePolicy, ConfigError, ManualClock, Policy, StorePolicy
 from agentaccel.emulator import Emulator, HttpRequest
+from agentaccel.emulator.script import say
 from agentaccel.turn import Send, Started
 from tests.driver import Json, assistant, prose, user
 
@@ -28,6 +29,7 @@ HOST = "http://provider.example/v1"
 RULES = {"role": "developer", "content": prose(2600)}
 TOOLS = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
 KEY = "prompt_cache_key"
+REPLIES = [say("ok " * 60)] * 2000
 
 
 @dataclass
@@ -41,7 +43,7 @@ class Provider:
     stack: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
-        self.emulator = Emulator(clock=self.clock, platform=self.platform, script=["ok " * 60] * 2000)
+        self.emulator = Emulator(clock=self.clock, platform=self.platform, script=REPLIES)
 
     def client(self) -> openai.OpenAI:
         """A client that nobody has wrapped."""
@@ -230,7 +232,7 @@ def asked_by(provider: Provider, folder: Path, tenants: str, **policy: Any) -> l
     model = APART.get(provider.platform, ("m", ""))[0]
     accel, client = provider.wrapped(folder, **policy)
     for number, tenant in enumerate(tenants):
-        with accel.session(f"talk {number}", tenant=None if tenant == "-" else tenant):
+        with accel.session(f"talk {number}", tenant=None if tenant == "-" else f"tenant {tenant}"):
             client.chat.completions.create(model=model, messages=[RULES, user("What is a lamp?")])
         provider.clock.advance(20)
     return [int(read > 0) for read in provider.reads]
@@ -246,7 +248,7 @@ def test_tenants_share_with_themselves_and_with_nobody_else(tmp_path: Path, plat
         sent = [body.get(name) for body in provider.bodies]
         assert sent[0] == sent[1] == sent[4] != sent[2] == sent[3]
         assert sent[5:] == [None, None]
-        assert "aabb" not in json.dumps(sent)
+        assert "tenant" not in json.dumps(sent)
 
 
 @pytest.mark.parametrize("platform", APART)
