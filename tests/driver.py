@@ -6,6 +6,7 @@ import functools
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ Json = dict[str, Any]
 
 
 @functools.lru_cache(maxsize=256)
+@cache
 def prose(words: int, seed: int = 0) -> str:
     """Text of so many words, different for each seed."""
     return " ".join(WORDS[(i * 7 + seed) % len(WORDS)] for i in range(words))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -63,17 +65,40 @@ def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
-def imported(path: Path) -> set[str]:
-    """Absolute names of every module that `path` imports, relative imports resolved."""
+class Read(NamedTuple):
+    """What the tests below ask of a module, which is parsed once for all of them."""
+
+    imported: frozenset[str]
+    """Absolute names of every module that it imports, relative imports resolved."""
+    tasks: tuple[int, ...]
+    """Lines that create a task."""
+    too_long: tuple[str, ...]
+    """Functions of more than 50 lines without their docstring, or with more than 8 parameters."""
+    models: tuple[int, ...]
+    """Lines that compare with the name of a model."""
+
+
+@cache
+def read(path: Path) -> Read:
     package = path.relative_to(ROOT).with_suffix("").parts[:-1]
-    found: set[str] = set()
+    found, tasks, too_long, models = set[str](), list[int](), list[str](), list[int]()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else ()
             found.add(".".join((*base, *(node.module or "").split("."))).strip("."))
-    return found
+        elif isinstance(node, ast.Attribute) and node.attr in ("create_task", "ensure_future"):
+            tasks.append(node.lineno)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            doc = node.body[0].end_lineno - node.body[0].lineno + 1 if ast.get_docstring(node) else 0  # type: ignore[operator]
+            arguments = [one for one in (*node.args.args, *node.args.kwonlyargs) if one.arg not in ("self", "cls")]
+            if node.end_lineno - node.lineno + 1 - doc > 50 or len(arguments) > 8:  # type: ignore[operator]
+                too_long.append(node.name)
+        elif isinstance(node, ast.Compare):
+            sides = [side.value for side in (node.left, *node.comparators) if isinstance(side, ast.Constant)]
+            models += [node.lineno for value in sides if isinstance(value, str) and "claude" in value]
+    return Read(frozenset(found), tuple(tasks), tuple(too_long), tuple(models))
 
 
 def part_of(module: str) -> str | None:
@@ -92,7 +117,7 @@ def test_a_module_imports_only_what_stands_below_it(path: Path) -> None:
     own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     if own in ("__init__", "__main__"):
         return
-    for module in imported(path):
+    for module in read(path).imported:
         other = part_of(module)
         if other is None or other == own:
             continue
@@ -110,18 +135,15 @@ def test_only_listed_modules_touch_the_world(path: Path) -> None:
     name = str(path.relative_to(PACKAGE))
     if name in MAY_TOUCH_THE_WORLD or name.startswith(("emulator/", "trace/importers/")):
         return
-    touched = {module.partition(".")[0] for module in imported(path)} & WORLD
+    touched = {module.partition(".")[0] for module in read(path).imported} & WORLD
     assert not touched, f"{name} imports {sorted(touched)}"
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_module_creates_tasks(path: Path) -> None:
     """Only `background.py` may: what it creates, a session owns."""
-    if path.name == "background.py":
-        return
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Attribute):
-            assert node.attr not in ("create_task", "ensure_future"), f"{path.name}:{node.lineno}"
+    if path.name != "background.py":
+        assert not read(path).tasks
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -129,19 +151,10 @@ def test_files_functions_and_parameter_lists_stay_short(path: Path) -> None:
     """300 lines a file, 50 a function without its docstring, 8 parameters: reaching one means a noun is missing."""
     text = path.read_text(encoding="utf-8")
     assert text.count("\n") <= 300, f"{path.name} has {text.count(chr(10))} lines"
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            doc = node.body[0].end_lineno - node.body[0].lineno + 1 if ast.get_docstring(node) else 0  # type: ignore[operator]
-            assert node.end_lineno - node.lineno + 1 - doc <= 50, f"{path.name}: {node.name}"  # type: ignore[operator]
-            arguments = [*node.args.args, *node.args.kwonlyargs]
-            assert len([one for one in arguments if one.arg not in ("self", "cls")]) <= 8, f"{path.name}: {node.name}"
+    assert not read(path).too_long
 
 
 def test_no_module_names_a_model_in_a_branch() -> None:
     """Facts are data: no `if "claude" in model` anywhere."""
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Compare):
-                for side in (node.left, *node.comparators):
-                    literal = isinstance(side, ast.Constant) and isinstance(side.value, str)
-                    assert not (literal and "claude" in side.value), f"{path.name}:{node.lineno}"  # type: ignore[union-attr,operator]
+        assert not read(path).models, path.name
