@@ -22,18 +22,18 @@ demo: $(STAMP)  ## a support desk in five forms, side by side
 	$(BIN)/agentaccel demo
 
 test: $(STAMP)  ## the fast suite
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(STAMP)  ## format, lint, types, tests, docs: what main always passes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 	$(BIN)/mkdocs build --strict -q -d $(VENV)/site
 
-soak: $(STAMP)  ## long fuzzing: legality, mutants, processes
-	$(BIN)/python -m pytest -n auto -m soak
+soak: $(STAMP)  ## long fuzzing: legality, mutants, processes; SEED=0 draws what was drawn before
+	$(BIN)/python -m pytest -n auto -m soak $(SEED:%=--hypothesis-seed=%)
 
 traces: $(STAMP)  ## what runs on real traces; needs AGENTACCEL_TRACES
 	$(BIN)/python -m pytest -n auto -m traces

@@ -9,19 +9,24 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
-ANY_SEED = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+ANY_SEED = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("soak", ANY_SEED)
 # Whether a change may land is not for luck to decide: in `fast` the examples are those of every other run. The search
 # for new ones is what `soak` is for.
-settings.register_profile("fast", ANY_SEED, derandomize=True)
+settings.register_profile("fast", ANY_SEED, max_examples=20, derandomize=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Load the profile, before any test module makes settings of its own from it."""
     if not config.getoption("--hypothesis-profile"):
-        settings.load_profile("soak" if config.getoption("-m") == "soak" else "fast")
+        settings.load_profile("soak" if searches(config) else "fast")
+
+
+def searches(config: pytest.Config) -> bool:
+    """Whether this is the soak."""
+    return bool(config.getoption("-m") == "soak")
 
 
 @pytest.fixture(scope="session")
@@ -50,9 +55,14 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, _homes: Iterator[Path], _n
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
-    """Of tests marked `many(n)` one in n is fast, always the same ones; the others are soak."""
+def pytest_collection_modifyitems(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
+    """Of tests marked `many(n)` one in n is fast, always the same ones; the others are soak.
+
+    What the fast tests draw at random is never new, so the soak draws for them, too.
+    """
     for item in items:
         mark = item.get_closest_marker("many")
         if mark is not None and zlib.crc32(item.nodeid.encode()) % mark.args[0]:
+            item.add_marker(pytest.mark.soak)
+        if searches(config) and is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.soak)

@@ -82,7 +82,7 @@ def test_the_body_that_is_mutated_is_legal():
     assert ask(emulator(), WHOLE).status == 200
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples)
 @given(st.data())
 def test_no_body_makes_the_emulator_raise(data):
     """Ours: any value anywhere is answered or refused, never a crash."""
@@ -148,7 +148,7 @@ class Plain:
         return (a, c - b, b - a, 100 * len(items) - max(a, c))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(turns, st.sampled_from([100, 500]))
 def test_every_bill_is_the_one_that_the_reference_page_gives(sequence, minimum):
     """Mandated: a second, literal implementation agrees on every token of every request."""
@@ -175,7 +175,6 @@ def test_every_bill_is_the_one_that_the_reference_page_gives(sequence, minimum):
 grown = st.lists(st.tuples(st.integers(1, 25), st.booleans(), st.floats(0, 400)), min_size=1, max_size=6)
 
 
-@settings(max_examples=100, deadline=None)
 @given(grown)
 def test_the_parts_of_every_bill_add_up_to_the_count_of_tokens(sequence):
     """Mandated: total prompt = input + creation + read, and count_tokens says the same."""
@@ -192,7 +191,6 @@ def test_the_parts_of_every_bill_add_up_to_the_count_of_tokens(sequence):
 run_lengths = st.lists(st.tuples(st.integers(1, 12), st.booleans()), min_size=1, max_size=5)
 
 
-@settings(max_examples=100, deadline=None)
 @given(run_lengths)
 def test_the_reading_by_runs_reads_at_least_what_the_reading_by_blocks_reads(sequence):
     """Chosen, so that planning by the stricter reading is never too hopeful."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openai_talk import MODEL, OLD, ask, chat, emulator, marked, message, part
 from test_emulator_fuzz import json_values, places, replaced
@@ -82,7 +82,6 @@ def test_the_bodies_that_are_mutated_are_legal(place):
 
 
 @pytest.mark.parametrize("place", PLACES)
-@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_no_body_makes_the_emulator_raise(place, data):
     """Ours: any value anywhere is answered or refused, never a crash."""
@@ -149,7 +148,6 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(steps)
 def test_every_bill_is_the_one_that_the_reference_page_gives(sequence):
     """Mandated: a second, literal implementation agrees on every token of every request."""
@@ -165,7 +163,6 @@ def test_every_bill_is_the_one_that_the_reference_page_gives(sequence):
         assert bill == plain.request([str(text) for text in texts], where, explicit_mode, now)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.text("ab", min_size=1, max_size=12), st.integers(0, 400)), min_size=1, max_size=8))
 def test_an_automatic_cache_reads_the_longest_stretch_that_is_shared(sequence):
     """Mandated: whole steps of the longest common prefix with anything that was sent in the last ten minutes."""

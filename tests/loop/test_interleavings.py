@@ -123,4 +123,4 @@ class Interleavings(RuleBasedStateMachine):
 
 
 TestInterleavings = Interleavings.TestCase
-TestInterleavings.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestInterleavings.settings = settings(stateful_step_count=40)

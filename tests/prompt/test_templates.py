@@ -18,7 +18,7 @@ def test_units_make_up_their_text(text: str, words: bool) -> None:
     assert "".join(units_of(text, words=words)) == text
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings.default.max_examples)
 @given(st.lists(LINES, min_size=1, max_size=4))
 def test_what_stays_is_found_in_the_last_version_and_never_grows(versions: list[list[str]]) -> None:
     """Each version takes something away from what stays, or nothing."""

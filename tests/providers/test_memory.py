@@ -22,7 +22,7 @@ from tests.providers.bodies import mangled, requests
 
 FACTS = cache_facts("claude-sonnet-4-5")  # drops earlier thinking, so that a prompt may change from behind
 KEY = b"k" * 32
-quick = settings(max_examples=25, deadline=None)
+quick = settings(max_examples=settings.default.max_examples // 2)
 Json = dict[str, Any]
 
 

@@ -16,7 +16,7 @@ from agentaccel.types import STRETCH
 from tests.providers.openai_bodies import MARK, WIRES, Json, mangled, requests
 from tests.providers.test_openai_prompts import body_of, conversation, decode, history, parts_of
 
-quick = settings(max_examples=25, deadline=None)
+quick = settings(max_examples=settings.default.max_examples // 2)
 wires = st.sampled_from(WIRES)
 
 

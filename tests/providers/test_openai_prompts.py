@@ -15,7 +15,7 @@ from agentaccel.types import Prompt
 from tests.providers.openai_bodies import FACTS, MARK, WIRES, Json
 
 KEY = b"k" * 32
-quick = settings(max_examples=25, deadline=None)
+quick = settings(max_examples=settings.default.max_examples // 2)
 wires = st.sampled_from(WIRES)
 TEXT = {"chat": "text", "responses": "input_text"}
 

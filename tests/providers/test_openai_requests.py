@@ -21,7 +21,7 @@ from tests.providers.openai_bodies import FACTS, JSON, MARK, WIRES, Json, lossle
 
 Encode = Callable[[Request, CachePlan], Request]
 
-quick = settings(max_examples=25, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=settings.default.max_examples // 2, suppress_health_check=list(HealthCheck))
 long = settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
 wires = st.sampled_from(WIRES)
 

@@ -19,7 +19,7 @@ from agentaccel.types import Request
 from tests.providers.bodies import JSON, Json, blocks, mangled, requests, typed_dict, unmarked
 
 FACTS = cache_facts("claude-sonnet-5")
-quick = settings(max_examples=25, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=settings.default.max_examples // 2, suppress_health_check=list(HealthCheck))
 long = settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
 
 Encode = Callable[[Request, CachePlan], Request]

@@ -52,7 +52,7 @@ def sound(body: Any) -> bool:
     return isinstance(body.get("messages", []), list | None)
 
 
-@settings(max_examples=12, phases=NO_SHRINK, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, phases=NO_SHRINK, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.one_of(requests(), mangled()).filter(sound), min_size=1, max_size=3), NAMES, st.booleans())
 def test_any_request_is_planned_settled_and_recorded(bodies: list[Json], words: str, keep: bool) -> None:
     """Chosen by us: whatever an agent sends and whatever it gets, recording it never fails."""
