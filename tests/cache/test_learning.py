@@ -142,19 +142,27 @@ def test_requests_side_by_side_are_no_sign_that_a_conversation_goes_on(driver: D
     assert costs[-1] == pytest.approx(1.0)
 
 
-def test_a_workload_that_changes_its_ways_is_learned_anew(driver: Driver) -> None:
-    """Two hundred one-shot sessions, then conversations: what was learned fades."""
-    for number in range(200):
+@pytest.mark.parametrize(("before", "after"), [(60, 12), pytest.param(200, 30, marks=pytest.mark.soak)])
+def test_a_workload_that_changes_its_ways_is_learned_anew(driver: Driver, before: int, after: int) -> None:
+    """Up to two hundred one-shot sessions, then conversations: what was learned fades."""
+    for number in range(before):
         driver.ask(body(user(prose(1500, number)), system=SYSTEM, tools=TOOLS), gap=400)
-    costs = [chat(driver, 8, seed=number) for number in range(30)]
+    costs = [chat(driver, 8, seed=number) for number in range(after)]
     assert costs[-1] < 0.3
 
 
 @pytest.mark.parametrize(
-    ("turns", "gap", "lifetime"), [(2, 5.0, "5m"), (1, 5.0, "5m"), (20, 5.0, "5m"), (2, 480.0, "1h")]
+    ("sessions", "turns", "gap", "lifetime"),
+    [
+        (12, 2, 5.0, "5m"),
+        (12, 1, 5.0, "5m"),
+        (3, 20, 5.0, "5m"),
+        pytest.param(12, 20, 5.0, "5m", marks=pytest.mark.soak),
+        (12, 2, 480.0, "1h"),
+    ],
 )
 def test_the_bill_as_written_is_what_the_request_as_written_would_have_cost(
-    turns: int, gap: float, lifetime: str, tmp_path: Path
+    sessions: int, turns: int, gap: float, lifetime: str, tmp_path: Path
 ) -> None:
     """Contract line 8, over sessions that share what the user marked: against a second provider that gets the user's
     requests untouched."""
@@ -165,7 +173,7 @@ def test_the_bill_as_written_is_what_the_request_as_written_would_have_cost(
     mark = {"type": "ephemeral"} if lifetime == "5m" else {"type": "ephemeral", "ttl": lifetime}
     system = [{"type": "text", "text": SYSTEM, "cache_control": mark}]
     really = []
-    for session in range(12):
+    for session in range(sessions):
         messages: list[Json] = [user(f"{session} {prose(300, session)}")]
         for turn in range(turns):
             request = body(*messages, system=system, tools=TOOLS)

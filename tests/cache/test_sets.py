@@ -48,7 +48,7 @@ def beliefs_of(chance: random.Random) -> Beliefs:
     return Beliefs(counts)
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", [0, *(pytest.param(block, marks=pytest.mark.soak) for block in range(1, 4))])
 def test_no_set_of_candidates_is_cheaper_than_the_one_that_is_chosen(block: int) -> None:
     """All sets are looked at here; a hundredth is what the short cut may cost where reading something hides it."""
     assert FACTS is not None

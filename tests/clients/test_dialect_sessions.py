@@ -133,6 +133,7 @@ def test_every_attempt_is_sent_with_one_plan(tmp_path: Path, name: str, kind: An
     assert [one.usage.input is None for one in found] == [True, True, False]
 
 
+@pytest.mark.many(9)
 @EACH
 def test_a_chat_of_two_hundred_thousand_tokens_is_planned_like_any_other(tmp_path: Path, name: str) -> None:
     """Chosen by us: a long history costs no promise; each turn is sent with nothing but listed fields."""

@@ -15,6 +15,9 @@ from tests.docs.pages import ELSEWHERE, PAGES, ROOT, Block, blocks, commands, ge
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
+MANY_REQUESTS = "openai_routing.py"
+"""Shown in small by `tests/clients/test_routing.py`."""
+
 RUN_EXAMPLES = """
 import json, runpy, sys, traceback
 failed = {}
@@ -29,15 +32,22 @@ sys.stderr.write(json.dumps(failed))
 PROSE = [*PAGES, "CHANGELOG.md"]
 
 
-SLOW = {"docs/how-to/act-on-the-advice.md", "docs/how-to/read-the-report.md", "docs/how-to/test-your-agent.md"}
-"""Pages that run the demo, or other people's suites."""
+SLOW = {
+    "docs/explanation/when-it-wont-help.md",
+    "docs/how-to/act-on-the-advice.md",
+    "docs/how-to/long-histories.md",
+    "docs/how-to/pauses.md",
+    "docs/how-to/read-the-report.md",
+    "docs/how-to/test-your-agent.md",
+    "docs/reference/situations.md",
+}
+"""Pages that run the demo, long sessions, or other people's suites."""
 
 
 @pytest.mark.parametrize(
     "pages",
     [
-        pytest.param([page for page in PAGES if page not in SLOW][0::2], id="some"),
-        pytest.param([page for page in PAGES if page not in SLOW][1::2], id="others"),
+        pytest.param([page for page in PAGES if page not in SLOW], id="quick"),
         pytest.param([page for page in PAGES if page in SLOW], id="slow", marks=pytest.mark.soak),
     ],
 )
@@ -67,9 +77,16 @@ def test_a_block_that_does_not_hold_fails(kind: str, text: str) -> None:
         use(Block(kind, "", text, 1), {}, "a page")
 
 
-def test_every_example_runs_offline() -> None:
+@pytest.mark.parametrize(
+    "examples",
+    [
+        pytest.param([path for path in EXAMPLES if path.name != MANY_REQUESTS], id="quick"),
+        pytest.param([path for path in EXAMPLES if path.name == MANY_REQUESTS], id="slow", marks=pytest.mark.soak),
+    ],
+)
+def test_every_example_runs_offline(examples: list[Path]) -> None:
     """Each asserts what it shows; all of them share one process."""
-    command = [sys.executable, "-W", "error", "-c", RUN_EXAMPLES, *map(str, EXAMPLES)]
+    command = [sys.executable, "-W", "error", "-c", RUN_EXAMPLES, *map(str, examples)]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_")}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100)
     failed = json.loads(done.stderr)

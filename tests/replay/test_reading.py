@@ -266,6 +266,7 @@ def test_prefix_traces_become_segments_that_part_where_their_blocks_do(tmp_path:
     assert (third.started, third.recorded) == (20.0, None)
 
 
+@pytest.mark.many(3)
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_store_gives_back_the_prompts_that_were_sent(script: str, tmp_path: Path) -> None:
     """Where prompts part, how many tokens they had, and the user's own markers, without any content."""

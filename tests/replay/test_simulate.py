@@ -34,6 +34,7 @@ def test_accelerated_runs_are_billed_as_the_live_product_is(script: str, tmp_pat
     assert any(usage.read for of in usages.values() for usage in of) or script == "one_shots"
 
 
+@pytest.mark.many(6)
 @pytest.mark.parametrize("policy", PLACEMENTS)
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_fixed_policies_are_billed_as_by_the_emulator(script: str, policy: str, tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ def test_healthy_workloads_stay_silent(workload: Workload, seed: int, tmp_path: 
 LONG = [0.0, 200.0, 500.0, 1_500.0, Even(low=300, high=1_500)]
 
 
+@pytest.mark.many(5)
 @pytest.mark.parametrize("mode", [pytest.param("observe", marks=pytest.mark.soak), "on"])
 @pytest.mark.parametrize("place", ["system", "first"])
 @pytest.mark.parametrize("tokens", LONG, ids=str)

@@ -79,8 +79,15 @@ def edits(one: Driver) -> list[int]:
 # --- what it saves ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("model", "read"), [("claude-sonnet-5", 0.1), ("claude-fable-5-2", 0.025)])
-@pytest.mark.parametrize("words", [350, 1200])
+@pytest.mark.parametrize(
+    ("model", "read", "words"),
+    [
+        ("claude-sonnet-5", 0.1, 1200),
+        pytest.param("claude-fable-5-2", 0.025, 350, marks=pytest.mark.soak),
+        pytest.param("claude-sonnet-5", 0.1, 350, marks=pytest.mark.soak),
+        pytest.param("claude-fable-5-2", 0.025, 1200, marks=pytest.mark.soak),
+    ],
+)
 def test_edits_cost_less_than_clearing_every_turn_and_less_than_never(
     tmp_path: Path, model: str, read: float, words: int
 ) -> None:
