@@ -41,7 +41,7 @@ MEANINGS = {
     "pause_weight": "occasions that this is worth",
     "pause_kind_weight": "occasions that what is known of all pauses is worth against those of one kind or tool",
     "prefix_shared": "another session begins with the same tools and system in time",
-    "pause_turn_weight": "the same against those after one request of a session, by its place in it",
+    "place_strengths": "occasions that what is known of all places of a session may be worth at one, and their odds",
     "prefix_shared_later": "where none does, one begins within the longest lifetime",
     "prompt_repeated": "another session begins with the whole of a first prompt in time; worth one occasion",
     "entry_alive": "an entry that should be alive still is",

@@ -4,6 +4,7 @@ Everything learned is a pair (yes, n) under a topic: *n* occasions, *yes* of the
 
 - `goes_on/2`: after the third request of a session another one followed; `goes_on/3` is every later request's
 - `went_on/3`: in this very session, a request with that index was followed; not kept for others
+- `followed/7`: the eighth request of a session, whatever its prompt held, was followed; see `rhythm`
 - `alive`: a prefix that was to be held was read
 - `after/tool`: a reply that asked for a tool was followed by another request
 - `pause/tool/300`: a pause for a tool that had lasted until the step before 300 seconds ended in it; see `pauses`
@@ -33,14 +34,30 @@ MANY_TURNS = 3
 """From this request on, all are one topic: by then it matters that a session is long, not how long."""
 
 
+MOST_PLACES = 48
+"""Requests of a session that are told apart by their place in it."""
+BY_PLACE, PAUSES_BY_PLACE = "followed", "pauses by place"
+"""What is known of all places of a session, as occasions that it is worth at one of them; in snapshots (`rhythm`)."""
+
+
 def goes_on_topic(turn: int) -> str:
     """The topic under which it is counted that the request with index `turn` was followed."""
     return f"goes_on/{min(turn, MANY_TURNS)}"
 
 
-def went_on(turn: int) -> Observation:
-    """That in this session the request with index `turn` was followed."""
-    return Observation(f"went_on/{min(turn, MANY_TURNS)}", 1.0)
+def went_on(turn: int, awaits: str = "") -> list[Observation]:
+    """That a request of this session was followed: by the replies that it held, and by what its own asked for."""
+    return [Observation(_went_on_topic(turn), 1.0), *([Observation(after_topic(awaits), 1.0)] if awaits else [])]
+
+
+def _went_on_topic(turn: int) -> str:
+    return f"went_on/{min(turn, MANY_TURNS)}"
+
+
+def followed_at_topic(place: int) -> str | None:
+    """The topic under which it is counted that a session's request with index `place` was followed; None behind the
+    last one that is told apart."""
+    return f"followed/{place}" if place < MOST_PLACES else None
 
 
 def after_topic(awaits: str) -> str:
@@ -122,20 +139,37 @@ class Beliefs:
         return self.counts.get(topic, (0.0, 0.0))[0] > 0
 
     def followed(self, turn: int, *, tools: bool) -> float:
-        """That another request follows the one with index `turn` (0 for a session's first), be it soon or late.
+        """That another request follows the one whose prompt holds `turn` replies, be it soon or late.
 
         A session that has gone on from a request with that index before is a long one, whatever others of its workload
         were: what they showed is then worth as little as a stated prior.
 
         >>> short = Beliefs({"goes_on/3": (0.0, 40.0)})
-        >>> round(short.followed(3, tools=True), 2), round(short.after([went_on(3)]).followed(3, tools=True), 2)
+        >>> round(short.followed(3, tools=True), 2), round(short.after(went_on(3)).followed(3, tools=True), 2)
         (0.03, 0.42)
         """
         stated = priors()
         by_turn = stated.goes_on_with_tools if tools else stated.goes_on_without_tools
         followed = self.probability(goes_on_topic(turn), by_turn[min(turn, len(by_turn) - 1)], stated.prior_weight)
-        _, here = self.counts.get(went_on(turn).topic, (0.0, 0.0))
+        _, here = self.counts.get(_went_on_topic(turn), (0.0, 0.0))
         return (followed * stated.prior_weight + here) / (stated.prior_weight + here)
+
+    def in_place(self, followed: float, place: int) -> float:
+        """`followed` after a session's request with index `place`, once places are known to differ.
+
+        Its odds times those seen there over those seen anywhere.
+
+        >>> ends = Beliefs({BY_PLACE: (0.7, 0.8), "followed/7": (0.0, 5.0), "followed/6": (5.0, 5.0)})
+        >>> [round(ends.in_place(0.95, place), 2) for place in (6, 7, 20)]
+        [0.99, 0.27, 0.95]
+        """
+        worth_yes, worth = self.counts.get(BY_PLACE, (0.0, 0.0))
+        here = self.counts.get(followed_at_topic(place) or "")
+        if here is None or not 0.0 < worth_yes < worth or followed >= 1.0:
+            return followed
+        there = (worth_yes + here[0]) / (worth + here[1] - worth_yes - here[0])
+        odds = followed / (1.0 - followed) * there * (worth - worth_yes) / worth_yes
+        return odds / (1.0 + odds)
 
     def followed_after(self, awaits: str) -> float:
         """That another request follows a reply, by what it asked for: "user", or "tool:NAME"."""
@@ -199,6 +233,7 @@ _STRONGEST_SNAPSHOT = {
     "stable/": 6.0,
     "goes_on/": 40.0,
     "after/": 100.0,
+    "followed/": 40.0,
     "pause/": 8.0,
     "lasts/": 40.0,
     "alive": 100.0,

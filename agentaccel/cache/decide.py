@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from agentaccel.cache.beliefs import Beliefs, went_on
 from agentaccel.cache.observe import Observed
+from agentaccel.cache.pauses import ANY, is_known
 from agentaccel.cache.plan import plan
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scene import View
@@ -33,7 +34,16 @@ def decide(
     seen = state.seen.after(observed.stability, priors().memory)
     if observed.in_time is not None:
         seen = seen.after(observed.pause, priors().pace_memory)
-        seen = seen.after([went_on(state.last_turn)])
+        seen = seen.after(went_on(state.last_turn, state.awaits))
     beliefs = snapshot.joined(seen)
-    view = View(state=state, beliefs=beliefs, now=now, cut=observed.cut, ttl=ttl, keeps=keeps, edited=observed.edited)
+    view = View(
+        state=state,
+        beliefs=beliefs,
+        now=now,
+        cut=observed.cut,
+        ttl=ttl,
+        keeps=keeps,
+        alone=not is_known(snapshot, ANY),
+        edited=observed.edited,
+    )
     return plan(prefix, view)

@@ -221,11 +221,12 @@ def after(
 
 
 def rearmed(ledger: Ledger, prefix: Prefixes, hit: int, now: float) -> Ledger:
-    """The ledger once a request of our own, sent `now`, has read the prefix up to `hit` and written nothing."""
+    """The ledger once a request of our own, sent `now`, was answered: the prefix up to `hit` is held, be it read, or
+    written again because its lifetime was over."""
     seconds = {ttl.label: ttl.seconds for ttl in prefix.facts.ttls}
     entries = dict(ledger.entries)
     for i, entry in ledger.on(prefix).items():
-        if i <= hit and entry.live(now):
+        if i == hit or (i < hit and entry.live(now)):
             entries[prefix.hashes[i]] = entry._replace(expires=now + seconds.get(entry.ttl, 0.0), at=i)
     return Ledger(entries)
 

@@ -11,6 +11,10 @@ pays where what it adds over n/2 turns, or over those that are expected to come,
 order quantity (Harris, 1913). Where each block lives as long as it was written for, what it adds counts for all turns
 that are expected to come, and only behind blocks that live as long.
 
+In the first session of a workload the odds are not known, and a few long pauses in a row may cost a write each. Then
+what was lost so far decides, as for whoever rents skis and may buy them (Karlin, Manasse, Rudolph and Sleator, 1988):
+once two pauses among shorter ones have cost their entries, the longer life is bought, be the odds what they may.
+
 A longer lifetime is an insurance, and needs a reason: before a pause that outlasts the shorter one has been seen to
 end, in this session or another of the workload, it adds nothing.
 """
@@ -22,8 +26,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from agentaccel.cache.beliefs import SHARED_LATER, Beliefs
-from agentaccel.cache.keep import keeping
-from agentaccel.cache.pauses import Pauses, has_ended_after
+from agentaccel.cache.keep import Kept, keeping
+from agentaccel.cache.pauses import Pauses, has_ended_after, outlasted
 from agentaccel.facts import CacheFacts, Ttl
 
 
@@ -50,6 +54,8 @@ class Prospect(NamedTuple):
     """Of those after it; the very same where nothing tells them apart."""
     keeps: bool
     """As in `View`."""
+    alone: bool
+    """Whether no other session of the workload has taught anything of pauses."""
     lasting: float
     """Share of the prompt's tokens that is held for the longest lifetime already: it needs no keeping, and what keeps
     the rest reads it, too."""
@@ -63,62 +69,59 @@ def longevities(
     `repeated` is the probability that another session begins with the whole prompt in time.
     """
     gain = _usual(facts, ttls, prospect).write - facts.read
+    first = ttls[0].write - facts.read  # a session that begins writes for the shortest life
+    savings = _Savings(beliefs, prospect, facts.read, gain, ttls[-1])
     lives: list[Longevity] = []
     here = usual = shared = 0.0
     for ttl in ttls:
-        keeps = prospect.keeps and has_ended_after(beliefs, ttl.seconds)
         known = not lives or has_ended_after(beliefs, lives[-1].ttl.seconds)
-        lost = 1.0 if ttl is ttls[-1] else 1.0 - prospect.lasting
-        term = _Term(facts.read, gain, ttl.seconds, keeps and lost > 0.0, lost, ttls[-1].seconds)
-        now = _saved(term, prospect.followed, prospect.pauses) if known else here
-        later = now if prospect.pauses is prospect.usual else _saved(term, prospect.followed, prospect.usual)
+        if known:
+            now = savings.by(ttl, prospect.pauses)
+            same = prospect.pauses is prospect.usual
+            later = now if same else savings.by(ttl, prospect.usual)
+        else:
+            now, later = here, usual
         begins = max(beliefs.shared(), repeated)
         if lives and beliefs.has_seen(SHARED_LATER):
             begins += (1.0 - begins) * beliefs.shared_later()
-        own, added = max(now - here, 0.0), max(later - usual, 0.0) if known else 0.0
-        lent = max(gain * begins - shared, 0.0)
+        own, added = max(now - here, 0.0), max(later - usual, 0.0)
+        lent = max(first * begins - shared, 0.0)
         if lives:
-            own += (_turns(facts, prospect, added, ttl.write - lives[-1].ttl.write) - 1.0) * added
+            premium = ttl.write - lives[-1].ttl.write
+            own += (_turns(facts, prospect, added, premium) - 1.0) * added
+            if prospect.alone and _dear(beliefs, lives[-1].ttl.seconds):
+                own = max(own, _ENOUGH * premium)
             lent /= 1.0 - min(begins, _MOST_CERTAIN)  # each session that begins in time re-arms it for the next
         lives.append(Longevity(ttl, own, lent))
-        here, usual, shared = max(now, here), max(later, usual), gain * begins
+        here, usual, shared = max(now, here), max(later, usual), first * begins
     return tuple(lives)
 
 
-class _Term(NamedTuple):
-    """One lifetime, and what goes with it."""
+class _Savings(NamedTuple):
+    """What goes into how much a token saves in the next request."""
 
+    beliefs: Beliefs
+    prospect: Prospect
     read: float
     """What reading a token costs, in uncached ones."""
     gain: float
     """What a token read saves over writing it."""
-    seconds: float
-    """The lifetime."""
-    keeps: bool
-    """Whether it is kept alive beyond them."""
-    lost: float
-    """Share of the tokens that would be lost without that, until the longest lifetime has passed."""
-    longest: float
-    """Seconds of the longest lifetime."""
+    longest: Ttl
 
+    def by(self, ttl: Ttl, pauses: Pauses) -> float:
+        """What is expected to be saved per token held for `ttl`, beside what is held for the longest lifetime."""
+        followed, lasting = self.prospect.followed, self.prospect.lasting if ttl is not self.longest else 0.0
+        if not self.prospect.keeps or lasting >= 1.0:
+            return followed * (1.0 - pauses.longer(ttl.seconds)) * self.gain
+        base = self._kept(self.longest, lasting)
+        worth = self._worth(pauses, self._kept(ttl, 1.0), *([base] if lasting else []))
+        return (worth - self._worth(pauses, base)) / (1.0 - lasting) if lasting else worth
 
-def _saved(term: _Term, followed: float, pauses: Pauses) -> float:
-    """What a token is expected to save in the next request by being held so long."""
-    within = followed * (1.0 - pauses.longer(term.seconds))
-    saved = within * term.gain
-    if term.keeps:
-        until = term.longest if term.longest > term.seconds else 0.0
-        kept = keeping(
-            pauses,
-            followed,
-            seconds=term.seconds,
-            read=term.read,
-            gain=term.gain,
-            lost=term.lost,
-            until=until,
-        )
-        saved += (1.0 - within) * kept.worth / term.lost
-    return saved
+    def _kept(self, ttl: Ttl, tokens: float) -> Kept:
+        return Kept(tokens, ttl, has_ended_after(self.beliefs, ttl.seconds))
+
+    def _worth(self, pauses: Pauses, *held: Kept) -> float:
+        return keeping(pauses, self.prospect.followed, held, read=self.read, gain=self.gain).worth
 
 
 def _usual(facts: CacheFacts, ttls: Sequence[Ttl], prospect: Prospect) -> Ttl:
@@ -141,3 +144,17 @@ def _turns(facts: CacheFacts, prospect: Prospect, added: float, premium: float) 
 
 _MOST_CERTAIN = 0.98
 """Nothing is expected to come back for more than fifty turns."""
+
+
+def _dear(beliefs: Beliefs, seconds: float) -> bool:
+    """Whether two pauses of late have cost the session its entries, and others have not: then the odds, which a few
+    pauses tell, may be far off. Of a session that only knows long pauses they are not."""
+    long = outlasted(beliefs, seconds)
+    return long > _TWO and outlasted(beliefs, 0.0) - long > _TWO - 1.0
+
+
+_TWO = 1.7
+"""Two pauses, the one before the latest being worth a little less."""
+
+_ENOUGH = 1.01
+"""A little more than its premium."""

@@ -19,14 +19,11 @@ import functools
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
-from agentaccel.cache.beliefs import Beliefs, Observation
+from agentaccel.cache.beliefs import MOST_PLACES, PAUSES_BY_PLACE, Beliefs, Observation
 from agentaccel.facts import priors
 
 ANY, TOOL, USER = "any", "tool", "user"
 """What a pause was for: a tool that ran, a person who wrote, either; `tool:NAME` is one tool."""
-
-_MOST_TURNS = 48
-"""Requests of a session after which pauses are told apart by their place in it."""
 
 EDGES = (60, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400)
 """Seconds at which the steps end, exclusive. The lifetimes of entries are among them."""
@@ -39,36 +36,39 @@ def _topics(kind: str) -> tuple[str, ...]:
 
 
 def after_request(number: int) -> str:
-    """The kind of the pause that follows the session's request with this index: workloads may have their rhythm."""
-    return f"turn:{number}" if number < _MOST_TURNS else ANY
+    """The place of the pause that follows the session's request with this index: workloads may have their rhythm."""
+    return f"turn:{number}" if number < MOST_PLACES else ANY
 
 
 def kinds_of(kind: str) -> tuple[str, ...]:
     """`kind` and what it is one of, the widest first.
 
-    >>> kinds_of("tool:search"), kinds_of("any"), kinds_of(after_request(3))
-    (('any', 'tool', 'tool:search'), ('any',), ('any', 'turn:3'))
+    >>> kinds_of("tool:search"), kinds_of("any")
+    (('any', 'tool', 'tool:search'), ('any',))
     """
-    group = kind.partition(":")[0]
-    if group == "turn":
-        return ANY, kind
-    return tuple(dict.fromkeys((ANY, group, kind)))
+    return tuple(dict.fromkeys((ANY, kind.partition(":")[0], kind)))
 
 
 def pause_seen(kind: str, seconds: float) -> list[Observation]:
     """What a pause of `seconds` shows: it outlasted every step before the one in which it ended."""
-    ended = bisect_right(EDGES, seconds)
-    return [
-        Observation(topic, float(step == ended))
-        for one in kinds_of(kind)
-        for step, topic in enumerate(_topics(one)[: ended + 1])
-    ]
+    return [one for group in kinds_of(kind) for one in _ended(group, seconds)]
 
 
 def rhythm_seen(number: int, seconds: float) -> list[Observation]:
     """What a pause of `seconds` after the session's request with this index shows of that place alone."""
-    kind = after_request(number)
-    return [one for one in pause_seen(kind, seconds) if kind in one.topic] if kind != ANY else []
+    place = after_request(number)
+    return _ended(place, seconds) if place != ANY else []
+
+
+def _ended(group: str, seconds: float) -> list[Observation]:
+    ended = bisect_right(EDGES, seconds)
+    return [Observation(topic, float(step == ended)) for step, topic in enumerate(_topics(group)[: ended + 1])]
+
+
+def topics_by_place() -> list[list[str]]:
+    """For each step of time, the topics of all places of a session."""
+    places = [_topics(after_request(number)) for number in range(MOST_PLACES)]
+    return [[topics[step] for topics in places] for step in range(len(EDGES))]
 
 
 class Pauses(NamedTuple):
@@ -89,19 +89,22 @@ class Pauses(NamedTuple):
         return before * (self.left[i] / before) ** share if before else 0.0
 
 
-def pauses(beliefs: Beliefs, kind: str) -> Pauses:
-    """What is believed of pauses of `kind`: what was seen of them, and of all pauses where little was."""
+def pauses(beliefs: Beliefs, kind: str, place: str = ANY) -> Pauses:
+    """What is believed of pauses of `kind` at `place` (`after_request`): what was seen of them, and of all pauses where
+    little was.
+    """
     stated, counts = priors(), beliefs.counts
-    of_kind = stated.pause_turn_weight if kind.startswith("turn:") else stated.pause_kind_weight
-    kinds = [_topics(one) for one in kinds_of(kind)]
+    found = [(one, stated.pause_weight if one == ANY else stated.pause_kind_weight) for one in kinds_of(kind)]
+    if place != ANY:
+        worth = counts.get(PAUSES_BY_PLACE)
+        found.append((place, worth[1] if worth is not None else stated.place_strength))
+    kinds = [(_topics(one), weight) for one, weight in found]
     left, share = list[float](), 1.0
     for step, odds in enumerate(stated.pause_ends):
-        weight = stated.pause_weight
-        for topics in kinds:
+        for topics, weight in kinds:
             seen = counts.get(topics[step])
             if seen is not None:
                 odds = (odds * weight + seen[0]) / (weight + seen[1])
-            weight = of_kind
         share *= 1.0 - odds
         left.append(share)
     return Pauses(tuple(left))
@@ -119,3 +122,9 @@ def has_ended_after(beliefs: Beliefs, seconds: float) -> bool:
         for topic, edge in zip(_topics(ANY), EDGES, strict=True)
         if edge > seconds
     )
+
+
+def outlasted(beliefs: Beliefs, seconds: float) -> float:
+    """How many pauses were longer than `seconds`, one of `EDGES`; those long ago count for less."""
+    step = bisect_right(EDGES, seconds)
+    return beliefs.counts.get(_topics(ANY)[step], (0.0, 0.0))[1] if step < len(EDGES) else 0.0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from agentaccel.cache.beliefs import Beliefs
+from agentaccel.cache.beliefs import MANY_TURNS, Beliefs
 from agentaccel.cache.ledger import Entry, Mark, found
 from agentaccel.cache.longevity import Longevity, Prospect, longevities
 from agentaccel.cache.marks import marks_of, turn_of
@@ -35,6 +35,8 @@ class View(NamedTuple):
     """The user's choice of lifetime, or "auto" for whichever is expected to cost least."""
     keeps: bool = False
     """Whether requests of our own keep entries alive during a pause, as long as that pays."""
+    alone: bool = False
+    """Whether no other session of the workload has taught anything of pauses."""
     edited: int = -1
     """Where an edit of the history has just ended; -1 for nowhere."""
 
@@ -124,14 +126,17 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     # A lifetime that the request asks for all its markers is that of ours, too.
     chosen = facts.ttl(prompt.ttl) or facts.ttl(view.ttl)
     ttls = facts.ttls if chosen is None else (chosen,)
-    followed, stays = beliefs.followed(turn, tools=system > 0), survives(steps, last)
+    stays = survives(steps, last)
+    followed = beliefs.followed(turn, tools=system > 0)
+    if turn >= MANY_TURNS:  # those before are told apart anyway
+        followed = beliefs.in_place(followed, view.state.turns)
     tokens = _Remembered(measure).__getitem__
     held = tuple([_held(warm, entries, ttl, ttls[0]) for ttl in ttls])
     lasting = tokens(held[-1][-1]) / max(tokens(last), 1.0) if len(held) > 1 and held[-1] else 0.0
     usual = pauses(beliefs, ANY)
     here = after_request(view.state.turns)
-    coming = pauses(beliefs, here) if is_known(beliefs, here) else usual
-    prospect = Prospect(followed, stays, coming, usual, view.keeps, lasting)
+    coming = pauses(beliefs, ANY, here) if is_known(beliefs, here) else usual
+    prospect = Prospect(followed, stays, coming, usual, view.keeps, view.alone, lasting)
     return Scene(
         prefix=prefix,
         view=view,

@@ -12,6 +12,7 @@ from agentaccel.cache.beliefs import (
     Beliefs,
     Observation,
     after_topic,
+    followed_at_topic,
     goes_on_topic,
     is_history,
     went_on,
@@ -81,17 +82,25 @@ def _seen(state: State, observed: Observed, pace: Sequence[Observation]) -> Beli
     """The session's own observations after this request; a gap is remembered longer than a change."""
     seen = state.seen.after(observed.stability, priors().memory).after(pace, priors().pace_memory)
     seen = seen.after(observed.moves)
-    return seen if observed.in_time is None else seen.after([went_on(state.last_turn)])
+    return seen if observed.in_time is None else seen.after(went_on(state.last_turn, state.awaits))
 
 
 def _going_on(state: State, sent: Sent, observed: Observed, pace: Sequence[Observation]) -> tuple[Observation, ...]:
     """That this request was made, that the one before was followed by it, what the gap between them showed, and how
     long the session has become."""
-    made = Observation(goes_on_topic(turn_of(sent.prefix.prompt)), 0.0, 1.0)
+    made = [Observation(topic, 0.0, 1.0) for topic in _places(turn_of(sent.prefix.prompt), state.turns)]
     length = length_seen(state.turns + 1)
     if observed.in_time is None:
-        return made, *length
-    return made, Observation(goes_on_topic(state.last_turn), 1.0, 0.0), *pace, *length
+        return *made, *length
+    before = [Observation(topic, 1.0, 0.0) for topic in _places(state.last_turn, state.turns - 1)]
+    return *made, *before, *pace, *length
+
+
+def _places(turn: int, place: int) -> Iterator[str]:
+    yield goes_on_topic(turn)
+    topic = followed_at_topic(place)
+    if topic is not None:
+        yield topic
 
 
 def _after(state: State, sent: Sent, observed: Observed) -> Iterator[Observation]:

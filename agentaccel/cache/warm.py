@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Beliefs
-from agentaccel.cache.keep import Keeping, keeping
+from agentaccel.cache.keep import Kept, keeping
 from agentaccel.cache.ledger import Entry, rearmed
-from agentaccel.cache.pauses import ANY, has_ended_after, pauses
+from agentaccel.cache.pauses import ANY, after_request, has_ended_after, pauses
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import State
+from agentaccel.types import Usage
 
 
 class Warming(NamedTuple):
     """What is to be done about the pause that has begun."""
 
-    keeping: Keeping
+    waits: tuple[float, ...]
+    """Seconds from each use of the entries to the next request; at least one."""
     at: int
     """The segment that ends the prefix which is kept."""
-    tokens: float
-    """Tokens of it: what each request reads."""
-    seconds: float
-    """How long it lives from each use."""
+    held: tuple[Kept, ...]
+    """That prefix and, where a shorter one lives longer, that one."""
 
     def due(self, last_used: float, sent: int) -> float | None:
         """When the next request is due, once `sent` of them were, the last use being at `last_used`; None for never."""
-        if sent >= len(self.keeping.sends) or not self.keeping.sends[sent]:
-            return None
-        return last_used + self.keeping.step
+        return last_used + self.waits[sent] if sent < len(self.waits) else None
+
+    def expires(self, last_used: float, sent: int) -> float:
+        """Until when that request finds what it is to keep."""
+        return last_used + self._found(sent).ttl.seconds
+
+    def expected(self, sent: int) -> Usage:
+        """What that request is expected to be billed for."""
+        whole, found = round(self.held[0].tokens), round(self._found(sent).tokens)
+        return Usage(input=whole, read=found, write={self.held[0].ttl.label: whole - found} if whole > found else {})
+
+    def _found(self, sent: int) -> Kept:
+        """What is still held when that request is sent."""
+        return next(one for one in self.held if self.waits[sent] < one.ttl.seconds)
 
 
 def warming(state: State, prefix: Prefixes, beliefs: Beliefs) -> Warming | None:
@@ -39,24 +51,20 @@ def warming(state: State, prefix: Prefixes, beliefs: Beliefs) -> Warming | None:
     facts, now = prefix.facts, state.last_started
     if now is None or facts.physics == "automatic":
         return None
-    held = {i: entry for i, entry in state.ledger.on(prefix).items() if now < entry.expires}
-    if not held:
+    entries = {i: entry for i, entry in state.ledger.on(prefix).items() if now < entry.expires}
+    if not entries:
         return None
-    at = max(held)
-    ttl = facts.ttl(held[at].ttl)
-    if ttl is None or not has_ended_after(beliefs, ttl.seconds):
-        return None
-    tokens, (below, until) = _tokens(held, prefix, at), _outliving(held, prefix, at, ttl.seconds)
+    at = max(entries)
+    held = _held(entries, prefix, beliefs)
+    followed = beliefs.followed_after(state.awaits) if state.awaits else beliefs.followed(state.last_turn, tools=True)
     planned = keeping(
-        pauses(beliefs, state.awaits or ANY),
-        beliefs.followed_after(state.awaits) if state.awaits else beliefs.followed(state.last_turn, tools=True),
-        seconds=ttl.seconds,
+        pauses(beliefs, state.awaits or ANY, after_request(state.turns - 1)),
+        beliefs.in_place(followed, state.turns - 1),
+        held,
         read=facts.read,
         gain=facts.ttls[0].write - facts.read,
-        lost=1.0 - below / tokens if tokens else 1.0,
-        until=until,
     )
-    return Warming(planned, at, tokens, ttl.seconds) if planned.sends and planned.sends[0] else None
+    return Warming(planned.waits, at, held) if planned.waits else None
 
 
 def kept(state: State, prefix: Prefixes, warming: Warming, *, now: float, read: bool) -> State:
@@ -70,20 +78,18 @@ def kept(state: State, prefix: Prefixes, warming: Warming, *, now: float, read: 
     return replace(
         state,
         ledger=rearmed(state.ledger, prefix, warming.at, now),
-        last_lifetime=now + warming.seconds - state.last_started,
+        last_lifetime=now + warming.held[0].ttl.seconds - state.last_started,
     )
 
 
-def _tokens(held: dict[int, Entry], prefix: Prefixes, at: int) -> float:
-    counted = held[at].tokens
-    return float(counted) if counted is not None else prefix.sizes[at] / prefix.facts.bytes_per_token
-
-
-def _outliving(held: dict[int, Entry], prefix: Prefixes, at: int, seconds: float) -> tuple[float, float]:
-    """Tokens of the longest prefix that lives longer than `seconds` without us, and for how long."""
-    facts = prefix.facts
-    lives = {i: ttl.seconds for i, entry in held.items() if (ttl := facts.ttl(entry.ttl)) is not None}
-    longer = [i for i in lives if i < at and lives[i] > seconds]
-    if not longer:
-        return 0.0, 0.0
-    return _tokens(held, prefix, max(longer)), lives[max(longer)]
+def _held(entries: Mapping[int, Entry], prefix: Prefixes, beliefs: Beliefs) -> tuple[Kept, ...]:
+    """The longest prefix that is held and, where a shorter one lives longer by itself, that one."""
+    facts, held = prefix.facts, list[Kept]()
+    for i in sorted(entries, reverse=True):
+        ttl = facts.ttl(entries[i].ttl)
+        if ttl is None or (held and ttl.seconds <= held[-1].ttl.seconds):
+            continue
+        counted = entries[i].tokens
+        tokens = float(counted) if counted is not None else prefix.sizes[i] / facts.bytes_per_token
+        held.append(Kept(tokens, ttl, renewable=has_ended_after(beliefs, ttl.seconds)))
+    return tuple(held[:2])

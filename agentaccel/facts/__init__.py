@@ -233,4 +233,5 @@ def priors() -> Priors:
     """The planner's stated priors."""
     data: dict[str, Any] = {key: value for key, value in table("priors").items() if key != "date"}
     fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+    fields["place_strengths"] = tuple((strength, odds) for strength, odds in data["place_strengths"])
     return Priors(**fields)

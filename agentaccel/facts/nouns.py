@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -158,7 +159,7 @@ class Priors:
     pause_ends: tuple[float, ...]
     pause_weight: float
     pause_kind_weight: float
-    pause_turn_weight: float
+    place_strengths: tuple[tuple[float, float], ...]
     prefix_shared: float
     prefix_shared_later: float
     prompt_repeated: float
@@ -179,3 +180,10 @@ class Priors:
     whole_reply: float
     keep_alive_margin: float
     keep_alive_at: float
+
+    @property
+    def place_strength(self) -> float:
+        """The mean of `place_strengths`, on a logarithmic scale: before anything was seen."""
+        return math.exp(
+            sum(odds * math.log(k) for k, odds in self.place_strengths) / sum(odds for _, odds in self.place_strengths)
+        )

@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentaccel.cache.beginnings import beginnings_of, begun, read_beginning
-from agentaccel.cache.beliefs import Beliefs, snapshot_of
+from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.decide import decide
 from agentaccel.cache.ledger import Mark
 from agentaccel.cache.marks import awaited, marks_of
 from agentaccel.cache.observe import Observed, observe
+from agentaccel.cache.pauses import USER
+from agentaccel.cache.rhythm import snapshot
 from agentaccel.cache.sent import Sent
 from agentaccel.cache.settle import settle
 from agentaccel.cache.state import Head, State, head_of
@@ -134,7 +136,7 @@ class _Session:
     def send(self, step: Step, provider: Provider, learning: _Learning, *, plans: bool) -> Sent:
         prefix, now, allowed = step.prefix, step.started, learning.allowed
         if self.snapshot is None:
-            self.snapshot = snapshot_of(learning.beliefs(self.run.workload))
+            self.snapshot = snapshot(learning.beliefs(self.run.workload))
         self.requests += 1
         observed = observe(self.state, self.head, prefix, now)
         plan = (
@@ -164,8 +166,8 @@ class _Session:
 
 
 def _awaits(steps: Sequence[Step], number: int) -> str:
-    """What the reply before step `number` asked for, as that step shows; empty behind the last one."""
-    return awaited(steps[number].prefix.prompt) if number < len(steps) else ""
+    """What the reply before step `number` asked for, as that step shows; the last one was an answer, as most are."""
+    return awaited(steps[number].prefix.prompt) if number < len(steps) else USER
 
 
 @dataclass(frozen=True, slots=True)

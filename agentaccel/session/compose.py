@@ -11,11 +11,12 @@ import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from agentaccel.cache.beliefs import Beliefs, snapshot_of
+from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.decide import decide
 from agentaccel.cache.observe import Observed, observe
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import expected_cost, price_card
+from agentaccel.cache.rhythm import snapshot
 from agentaccel.clock import Clock
 from agentaccel.facts import cache_facts
 from agentaccel.listening import Began, Listeners, Told
@@ -232,7 +233,7 @@ class Composer:
         conversation.workload = workload_of(prompt, conversation.agent)
         conversation.created = now
         learned = self.recorder.read(lambda store: store.beliefs(conversation.workload), Beliefs())
-        conversation.snapshot = snapshot_of(learned)
+        conversation.snapshot = snapshot(learned)
 
     def _choose(
         self,

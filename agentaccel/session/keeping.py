@@ -107,7 +107,7 @@ class Keeper:
         due = pause.warming.due(last_used, pause.count)
         if due is None:
             return
-        pause.expires = last_used + pause.warming.seconds
+        pause.expires = pause.warming.expires(last_used, pause.count)
         conversation = pause.going.conversation
         pause.later = self.background.later(conversation.id, due - self.clock.wall(), partial(self._send, pause))
 
@@ -157,12 +157,13 @@ class Keeper:
 
     def _affords(self, pause: _Pause) -> bool:
         """Whether the budget has room for one more."""
-        card = self._card(pause, round(pause.warming.tokens))
-        if card is None or card.read is None:
+        expected = pause.warming.expected(pause.count)
+        card = self._card(pause, expected.input or 0)
+        cost = input_cost(card, expected) if card is not None else None
+        if cost is None:
             self._say(pause.model, f"no price is known for {pause.model!r}: its entries are not kept alive")
             return False
-        cost = pause.going.conversation.keeping_cost + pause.warming.tokens * card.read
-        return cost <= self.policy.cache.keep_alive_budget
+        return pause.going.conversation.keeping_cost + cost <= self.policy.cache.keep_alive_budget
 
     def _card(self, pause: _Pause, tokens: int) -> PriceCard | None:
         prompt, policy = pause.going.prompt, self.policy

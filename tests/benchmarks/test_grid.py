@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from agentaccel.cache import warm
+from agentaccel.cache import keep, warm
 from agentaccel.emulator import Emulator, HttpRequest
 from agentaccel.replay.oracle import best
 from agentaccel.replay.runs import Step
@@ -216,7 +216,7 @@ def test_a_request_of_our_own_before_any_long_pause_is_found_out(monkeypatch: py
     one = next(one for one in grid() if one.name == "every tool slow, keep-alive")
     assert not cell(one, 3, "api", 0).hasty
     monkeypatch.setattr(warm, "has_ended_after", lambda beliefs, seconds: True)
-    monkeypatch.setattr(warm, "keeping", lambda *given, **more: warm.Keeping(280.0, (True, False), 1.0))
+    monkeypatch.setattr(warm, "keeping", lambda *given, **more: keep.Keeping((280.0,), 1.0))
     assert cell(one, 3, "api", 0).hasty
 
 

@@ -1,0 +1,83 @@
+"""How much the places of a session differ: whether its third request, say, is like any other of the workload.
+
+A workload may have a rhythm, such as a slow tool in every third request or an end after the eighth, or none. What was
+counted at one place is then evidence for itself, or for all of them. With p the odds over all places, the odds at one
+are taken to be drawn from a beta distribution with mean p and strength k: what was counted there, y of n, weighs
+against p as n against k,
+
+    (k·p + y) / (k + n)
+
+and k is learned: how likely the counts of all places are for each of some strengths (the beta-binomial distribution;
+empirical Bayes: Efron and Morris, 1973), times the odds that are stated for it.
+
+>>> eight = [(5.0, 5.0)] * 7 + [(0.0, 5.0)]  # five sessions of eight requests each: which were followed
+>>> round(strength([eight]), 1)
+0.6
+>>> any_ = [(4.0, 5.0), (5.0, 5.0), (5.0, 5.0), (3.0, 4.0), (3.0, 3.0), (4.0, 5.0)]
+>>> strength([any_]) > 10
+True
+>>> strength([]) == strength([[(1.0, 1.0)]])  # one session says nothing of it
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from agentaccel.cache.beliefs import (
+    BY_PLACE,
+    MOST_PLACES,
+    PAUSES_BY_PLACE,
+    Beliefs,
+    followed_at_topic,
+    snapshot_of,
+)
+from agentaccel.cache.pauses import topics_by_place
+from agentaccel.facts import priors
+
+Counted = Sequence[tuple[float, float]]
+"""One question at several places: yes, of so many occasions."""
+
+
+def strength(questions: Iterable[Counted]) -> float:
+    """What the odds over all places are worth at one of them, in occasions."""
+    stated = priors().place_strengths
+    likely = [math.log(odds) for _, odds in stated]
+    for places in questions:
+        occasions = sum(n for _, n in places)
+        mean = sum(yes for yes, _ in places) / occasions if occasions else 0.0
+        if not 0.0 < mean < 1.0:
+            continue
+        for yes, n in places:
+            if n > 1.0:
+                for at, (k, _) in enumerate(stated):
+                    likely[at] += _log_beta(k * mean + yes, k * (1.0 - mean) + n - yes) - _log_beta(
+                        k * mean, k * (1.0 - mean)
+                    )
+    most = max(likely)
+    weights = [math.exp(one - most) for one in likely]
+    logs = sum(weight * math.log(k) for weight, (k, _) in zip(weights, stated, strict=True))
+    return math.exp(logs / sum(weights))
+
+
+def _log_beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def snapshot(learned: Beliefs) -> Beliefs:
+    """What a session that begins believes: `snapshot_of`, and how much the places of a session differ."""
+    counts = learned.counts
+    if followed_at_topic(0) not in counts:
+        return snapshot_of(learned)
+
+    def counted(topics: Iterable[str | None]) -> Counted:
+        return [counts[topic] for topic in topics if topic is not None and topic in counts]
+
+    ends = counted(map(followed_at_topic, range(MOST_PLACES)))
+    worth = strength([ends])
+    by_place = {
+        BY_PLACE: (worth * sum(yes for yes, _ in ends) / max(sum(n for _, n in ends), 1.0), worth),
+        PAUSES_BY_PLACE: (0.0, strength(map(counted, topics_by_place()))),
+    }
+    return Beliefs({**snapshot_of(learned).counts, **by_place})

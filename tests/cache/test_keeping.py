@@ -1,0 +1,70 @@
+"""Pauses that outlast every lifetime, of sessions that have seen such pauses end: what is kept, and what it costs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+import pytest
+
+from agentaccel.cache import warm
+from agentaccel.replay.runs import Run
+from agentaccel.replay.simulate import Allowed, Simulated, accelerate, cost_of
+from benchmarks.situations import Situation, runs
+from benchmarks.situations.form import Prompts, Turns, grid
+from benchmarks.situations.grid import cell
+
+TALK = Situation(
+    name="talk", sessions=7, turns=9, turn=Turns(calls=0, text=300, user=80), prompts=Prompts(shared=False)
+)
+LUNCH = 5_000.0
+
+
+def timed(run: Run, pauses: Sequence[float]) -> Run:
+    """`run` with such pauses between its requests, from start to start."""
+    begin = run.steps[0].started
+    steps = [
+        replace(step, started=at, visible=at + 1, finished=at + 2)
+        for step, at in zip(run.steps, accumulate(pauses, initial=begin), strict=False)
+    ]
+    return replace(run, steps=tuple(steps))
+
+
+def week() -> list[Run]:
+    """Seven days: short pauses mostly, some of minutes, one of 80: anywhere, and at last in the middle."""
+    chance, day = random.Random(4), [20.0, 40.0, 15.0, 700.0, LUNCH, 900.0, 30.0, 25.0]
+    days = [*(chance.sample(day, len(day)) for _ in range(6)), day]
+    begins = accumulate((100_000.0 for _ in days[1:]), initial=0.0)
+    return [
+        timed(replace(run, steps=tuple(replace(step, started=begin) for step in run.steps)), day)
+        for run, day, begin in zip(runs(TALK), days, begins, strict=True)
+    ]
+
+
+def paid(run: Run, done: Simulated) -> float:
+    facts = run.steps[0].prefix.facts
+    return sum(cost_of(one, facts) for one in (*done.usages[0], *done.kept[0]))
+
+
+def last_day(allowed: Allowed) -> tuple[Run, Simulated]:
+    *before, last = week()
+    learned = accelerate(before, allowed).learned[last.workload]
+    return last, accelerate([last], allowed, learned=learned)
+
+
+def test_a_pause_beyond_every_lifetime_is_kept_over_by_few_requests() -> None:
+    """All of the prompt is read after lunch, for a request of our own an hour and fewer than the minutes would take."""
+    run, done = last_day(Allowed(keep_alive=True))
+    assert all(one.read for one in done.usages[0][1:])
+    assert 1 <= len(done.kept[0]) <= 4
+    assert paid(run, done) < 0.75 * paid(run, last_day(Allowed())[1])
+
+
+def test_the_longer_lived_beginning_is_what_makes_it_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: where only the whole prompt may be kept, a long pause behind a short-lived tail loses all of it."""
+    people = next(one for one in grid() if one.name == "human pauses")
+    cost, held = cell(people, 8, "api", 7).after, warm._held
+    monkeypatch.setattr(warm, "_held", lambda *given: held(*given)[:1])
+    assert cell(people, 8, "api", 7).after > 1.2 * cost
