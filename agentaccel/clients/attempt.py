@@ -104,10 +104,10 @@ class Attempt:
 
         None stands for an answer that somebody else made up. Returns the response for the caller to see.
         """
+        if http is None:
+            self._end(lambda now: Failed(at=now, error="answered without a response"))
+            return None
         try:
-            if http is None:
-                self._end(lambda now: Failed(at=now, error="answered without a response"))
-                return None
             self._turn.handle(Responded(self._composer.clock.monotonic(), http.status_code))
             if http.is_success:
                 self._watch_body(http)
