@@ -167,7 +167,8 @@ class Beliefs:
         here = self.counts.get(followed_at_topic(place) or "")
         if here is None or not 0.0 < worth_yes < worth or followed >= 1.0:
             return followed
-        there = (worth_yes + here[0]) / (worth + here[1] - worth_yes - here[0])
+        yes = min(here)  # what is forgotten meanwhile may leave more yes than occasions
+        there = (worth_yes + yes) / (worth - worth_yes + here[1] - yes)
         odds = followed / (1.0 - followed) * there * (worth - worth_yes) / worth_yes
         return odds / (1.0 + odds)
 

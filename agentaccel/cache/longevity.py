@@ -150,11 +150,11 @@ def _dear(beliefs: Beliefs, seconds: float) -> bool:
     """Whether two pauses of late have cost the session its entries, and others have not: then the odds, which a few
     pauses tell, may be far off. Of a session that only knows long pauses they are not."""
     long = outlasted(beliefs, seconds)
-    return long > _TWO and outlasted(beliefs, 0.0) - long > _TWO - 1.0
+    return long > _TWO and outlasted(beliefs, 0.0) - long > _ONE
 
 
-_TWO = 1.7
-"""Two pauses, the one before the latest being worth a little less."""
+_TWO, _ONE = 1.7, 0.7
+"""Pauses, of which the latest is worth one and each before it a little less."""
 
 _ENOUGH = 1.01
 """A little more than its premium."""

@@ -49,12 +49,11 @@ def strength(questions: Iterable[Counted]) -> float:
         mean = sum(yes for yes, _ in places) / occasions if occasions else 0.0
         if not 0.0 < mean < 1.0:
             continue
-        for yes, n in places:
-            if n > 1.0:
-                for at, (k, _) in enumerate(stated):
-                    likely[at] += _log_beta(k * mean + yes, k * (1.0 - mean) + n - yes) - _log_beta(
-                        k * mean, k * (1.0 - mean)
-                    )
+        telling = [one for one in places if one[1] > 1.0]
+        for at, (k, _) in enumerate(stated):
+            here, not_here = k * mean, k * (1.0 - mean)
+            likely[at] += sum(_log_beta(here + yes, not_here + n - yes) for yes, n in telling)
+            likely[at] -= len(telling) * _log_beta(here, not_here)
     most = max(likely)
     weights = [math.exp(one - most) for one in likely]
     logs = sum(weight * math.log(k) for weight, (k, _) in zip(weights, stated, strict=True))
@@ -72,7 +71,8 @@ def snapshot(learned: Beliefs) -> Beliefs:
         return snapshot_of(learned)
 
     def counted(topics: Iterable[str | None]) -> Counted:
-        return [counts[topic] for topic in topics if topic is not None and topic in counts]
+        there = [counts[topic] for topic in topics if topic is not None and topic in counts]
+        return [(min(yes, n), n) for yes, n in there]  # what is forgotten meanwhile may leave more yes than occasions
 
     ends = counted(map(followed_at_topic, range(MOST_PLACES)))
     worth = strength([ends])
