@@ -32,8 +32,8 @@ check: $(STAMP)  ## format, lint, types, tests, docs: what main always passes
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	$(BIN)/mkdocs build --strict -q -d $(VENV)/site
 
-soak: $(STAMP)  ## long fuzzing: legality, mutants, processes; SEED=0 draws what was drawn before
-	$(BIN)/python -m pytest -n auto -m soak $(SEED:%=--hypothesis-seed=%)
+soak: $(STAMP)  ## long fuzzing: legality, mutants, processes; SEED=0 draws what was drawn before, SHARE=4 runs a quarter
+	$(BIN)/python -m pytest -n auto -m soak $(SEED:%=--hypothesis-seed=%) $(SHARE:%=--soak-share=%)
 
 traces: $(STAMP)  ## what runs on real traces; needs AGENTACCEL_TRACES
 	$(BIN)/python -m pytest -n auto -m traces

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,12 @@ settings.register_profile("soak", ANY_SEED)
 # Whether a change may land is not for luck to decide: in `fast` the examples are those of every other run. The search
 # for new ones is what `soak` is for.
 settings.register_profile("fast", ANY_SEED, max_examples=20, derandomize=True)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--soak-share", type=int, default=1, metavar="N", help="of the soak, one in N, always the same ones"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -55,7 +61,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, _homes: Iterator[Path], _n
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of tests marked `many(n)` one in n is fast, always the same ones; the others are soak.
 
     What the fast tests draw at random is never new, so the soak draws for them, too.
@@ -66,3 +72,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: Iterable[pytest.
             item.add_marker(pytest.mark.soak)
         if searches(config) and is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.soak)
+    share = config.getoption("--soak-share")
+    if searches(config) and share > 1:  # by the other end of the digits: the soak of `many` is chosen by this one
+        items[:] = [item for item in items if zlib.crc32(item.nodeid[::-1].encode()) % share == 0]
