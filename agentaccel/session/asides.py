@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -45,7 +45,7 @@ class Want(NamedTuple):
 class Asides:
     """What was asked for in one session. Mutable; its conversation's lock guards it."""
 
-    _asked: dict[bytes, Future[str]] = field(default_factory=dict)
+    _asked: dict[bytes, Future[str | None]] = field(default_factory=dict)
     pending: Summary | None = None
     """The summary that was asked for last."""
     _seen: tuple[object, Mapping[bytes, str | None]] = (None, {})
@@ -76,25 +76,36 @@ _MOST = 512
 """Texts of one session that are kept or waited for."""
 
 
-def _text(done: Future[str]) -> str | None:
+def _text(done: Future[str | None]) -> str | None:
+    return None if done.cancelled() or done.exception() is not None else done.result()
+
+
+def _called(want: Want) -> str | None:
+    """What the function makes; None and a log line where that is no text. An asynchronous one has a loop of its own."""
     try:
-        made = done.result()
-    except (Exception, CancelledError):  # noqa: BLE001 - the user's function may raise anything; it was logged
+        made: object = want.function(want.given)
+        if inspect.isawaitable(made):
+            made = asyncio.run(_awaited(made))
+    except BaseException:  # a cancellation or an exit, too, is that of our thread, which ends here
+        log.warning("agentaccel: %s failed; %s", want.what, _GOES_ON, exc_info=True)
         return None
-    return made if isinstance(made, str) and made.strip() else None
+    if isinstance(made, str) and made.strip() and _encodes(made):
+        return made
+    log.warning("agentaccel: %s gave no text that can be sent; %s", want.what, _GOES_ON)
+    return None
 
 
-def _called(want: Want) -> str:
-    """What the function makes. An asynchronous one has an event loop of its own."""
+def _encodes(text: str) -> bool:
+    """Whether it is UTF-8 once it is sent; half a surrogate pair is not."""
     try:
-        made = want.function(want.given)
-        return asyncio.run(_awaited(made)) if inspect.isawaitable(made) else made
-    except Exception:
-        log.warning(
-            "agentaccel: %s failed; the history is sent without what it would have given", want.what, exc_info=True
-        )
-        raise
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
-async def _awaited(made: Awaitable[str]) -> str:
+_GOES_ON = "the history is sent without what it would have given"
+
+
+async def _awaited(made: Awaitable[object]) -> object:
     return await made

@@ -37,7 +37,7 @@ class Later:
         def run() -> None:
             try:
                 future.set_result(work())
-            except Exception as error:  # noqa: BLE001 - as a thread would hand it over
+            except BaseException as error:  # noqa: BLE001 - as a thread would hand it over
                 future.set_exception(error)
 
         self.waiting.append(run)
@@ -104,6 +104,44 @@ def test_a_function_that_fails_is_a_miss_and_a_log_line(tmp_path: Path, caplog: 
         assert bool(notes(one.sent)) == clears
         assert not any(str(content).startswith("In short") for content in contents(one.sent))
     assert any("distil failed" in line.message for line in caplog.records)
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3), KeyboardInterrupt()])
+def test_a_function_that_is_cancelled_or_exits_ends_its_own_thread_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    """Contract line 6: no request of the caller's raises it."""
+
+    def leaves(text: str) -> str:
+        raise error
+
+    later = Later()
+    one = started(tmp_path, later, distil=leaves, distil_from=500)
+    with caplog.at_level(logging.WARNING, logger="agentaccel"):
+        for turn in range(4):
+            one.ask(request(history(turn)))
+            later.all()
+    assert [line.message.partition(";")[0] for line in caplog.records] == ["agentaccel: distil failed"] * 3
+
+
+@pytest.mark.parametrize("made", ["", " \n", 42, None, ["short"], b"short", "half of \ud83d"])
+def test_what_is_no_text_that_can_be_sent_is_a_failure_with_a_log_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, made: Any
+) -> None:
+    """Of a summary, too, which is not asked for again."""
+    for name in ("distil", "summarise"):
+        later = Later()
+        asked: Any = {name: lambda given: made, f"{name}_from": 500}
+        one = started(tmp_path / name, later, keep_results=1, **asked)
+        with caplog.at_level(logging.WARNING, logger="agentaccel"):
+            for turn in range(16):
+                one.ask(request(history(turn)))
+                later.all()
+        said = [line.message.partition(";")[0] for line in caplog.records]
+        assert set(said) == {f"agentaccel: {name} gave no text that can be sent"}
+        assert name != "summarise" or len(said) == 1
+        assert not one.records[-1].consents
+        caplog.clear()
 
 
 def test_an_asynchronous_function_is_awaited(tmp_path: Path) -> None:
