@@ -41,6 +41,11 @@ class Result(NamedTuple):
     text: str | None
     """Its text; None where it holds anything else, reports an error, or carries a marker."""
 
+    @property
+    def message(self) -> int:
+        """The message or item that it is, or stands in."""
+        return next(one for one in self.path if isinstance(one, int))
+
 
 def results_of(request: Request, prompt: Prompt, wire: Wire) -> tuple[Result, ...]:
     """The results of the user's own tools in `request`, in order; none of calls that are not there, or there twice."""
@@ -171,8 +176,8 @@ def field_of(wire: Wire) -> str:
 def cuts_of(request: Request, prompt: Prompt, wire: Wire) -> tuple[int, ...]:
     """Messages before which the history can be cut, ascending: the first of a reply, or what a user says after one.
 
-    No call is parted from its result there. None behind a message of the operator's, which is nobody's to replace, and
-    none where the conversation does not begin with a user's words.
+    No call is parted from its result there, wherever that stands. None behind a message of the operator's, which is
+    nobody's to replace, and none where the conversation does not begin with a user's words.
     """
     messages = items(request.get(field_of(wire)))
     roles = [_role(message, wire) for message in messages]
@@ -180,12 +185,42 @@ def cuts_of(request: Request, prompt: Prompt, wire: Wire) -> tuple[int, ...]:
     if len(roles) <= start or roles[start] != "user" or _words(messages[start]) is None:
         return ()
     end = next((i for i in range(start, len(roles)) if roles[i] not in ("user", "assistant", "tool")), len(roles))
-    pairs = [(i, roles[i - 1], roles[i]) for i in range(start + 1, end)]
+    answered = list(_answered(messages[:end], wire))
+    pairs = [(i, roles[i - 1], roles[i]) for i in range(start + 1, end) if answered[i]]
     return tuple(
         i
         for i, before, role in pairs
         if role != before and (role == "assistant" or (before == "assistant" and role == "user"))
     )
+
+
+def _answered(messages: Sequence[Any], wire: Wire) -> Iterator[bool]:
+    """For each message, whether all calls in front of it have their results there."""
+    waiting = set[str]()
+    for message in messages:
+        yield not waiting
+        for call, answers in _ids(message, wire):
+            if answers:
+                waiting.discard(call)
+            else:
+                waiting.add(call)
+
+
+def _ids(message: Any, wire: Wire) -> Iterator[tuple[str, bool]]:
+    """The ids of calls, and of those that are answered, in a message."""
+    if not is_object(message):
+        return
+    if wire == "responses":  # of tools of every kind
+        if call := text_or_none(message.get("call_id")):
+            yield call, role_of(message) == "tool"
+        return
+    if wire == "chat" and message.get("role") == "tool":
+        yield text_or_none(message.get("tool_call_id")) or "", True
+    for block in items(message.get("content")):
+        if is_object(block) and block.get("type") == "tool_result":
+            yield text_or_none(block.get("tool_use_id")) or "", True
+    for call, _ in _calls({"messages": [message]}, wire):
+        yield call, False
 
 
 def _role(message: Any, wire: Wire) -> str:
