@@ -6,12 +6,15 @@ conversation begins, which stay, and in front of the first message that is kept.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from agentaccel.canonical import digest
+from agentaccel.facts import Wire
 from agentaccel.loop.edits import Block, Weighed, weigh
 from agentaccel.policy import HistoryPolicy
-from agentaccel.providers.history import begun_with, cuts_of, first_of, replies_before, summed_up
+from agentaccel.providers.history import begun_with, cuts_of, first_of, replies_before, results_of, summed_up
 from agentaccel.session.asides import Want
 from agentaccel.session.forms import Form, Shape, Summary, Written
 from agentaccel.types import Prompt, Request
@@ -59,6 +62,21 @@ def still_there(summary: Summary | None, prompt: Prompt) -> bool:
     return there and summary is not None and identity_of(prompt, summary.cut) == summary.identity
 
 
+def not_too_young(summary: Summary | None, prompt: Prompt, policy: HistoryPolicy) -> Summary | None:
+    """None where the summary stands for what is never touched, because the history was rewound to where that begins.
+
+    It is thought of anew, as one that was asked for is.
+    """
+    young = summary is not None and still_there(summary, prompt) and not _kept([summary.cut], prompt, policy)
+    return None if young else summary
+
+
+def _kept(cuts: Iterable[int], prompt: Prompt, policy: HistoryPolicy) -> list[int]:
+    """Those of the `cuts` that as many replies begin at, or behind, as are never touched."""
+    turns = replies_before(prompt)
+    return [cut for cut in cuts if turns[-1] - turns[first_of(prompt, cut)] >= policy.keep_results]
+
+
 def with_summary(whole: Form, summary: Summary, written: Written) -> Request:
     """`whole` with the summary in its place."""
     return summed_up(whole.request, whole.prompt, summary.cut, HEADER + summary.text, written.wire)
@@ -80,6 +98,8 @@ def compact(policy: HistoryPolicy, written: Written, whole: Form, form: Form, sh
         cut = pending.cut - shift
         if text is None or cut <= form.prompt.opening + 1:
             return Compacted()  # not yet, or used already
+        if not _kept([pending.cut], written.prompt, policy):
+            return Compacted()  # rewound
         summary = pending._replace(text=text)
         region = _region(policy, written, form, shape, cut)
         added = len(HEADER + text) / shape.tokens.bytes_per_token
@@ -88,9 +108,7 @@ def compact(policy: HistoryPolicy, written: Written, whole: Form, form: Form, sh
         if not weighed.pays:
             return Compacted(reason=_price(f"{what} waits", weighed, shape))
         return Compacted(with_summary(whole, summary, written), summary, reason=_price(what, weighed, shape))
-    turns = replies_before(form.prompt)
-    cuts = cuts_of(form.request, form.prompt, written.wire)
-    able = [cut for cut in cuts if turns[-1] - turns[first_of(form.prompt, cut)] >= policy.keep_results]
+    able = _cuts(policy, form, written.wire)
     if not able or able[-1] < form.prompt.opening + 3:
         return Compacted()
     region = _region(policy, written, form, shape, able[-1])
@@ -108,6 +126,14 @@ def compact(policy: HistoryPolicy, written: Written, whole: Form, form: Form, sh
         want=Want(identity, "summarise", function, given, Summary(cut, identity, "")),
         reason=f"asks for a summary of {region.messages} messages, {region.tokens:,.0f} tokens, for later requests",
     )
+
+
+def _cuts(policy: HistoryPolicy, form: Form, wire: Wire) -> list[int]:
+    """Messages before which a summary may end: so many replies are kept, and all results of pinned tools."""
+    results = results_of(form.request, form.prompt, wire) if policy.pinned_tools else ()
+    pinned = next((one.message for one in results if one.tool in policy.pinned_tools), math.inf)
+    cuts = cuts_of(form.request, form.prompt, wire)
+    return _kept([cut for cut in cuts if cut <= pinned], form.prompt, policy)
 
 
 def _region(policy: HistoryPolicy, written: Written, form: Form, shape: Shape, cut: int) -> _Region:

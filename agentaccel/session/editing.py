@@ -13,12 +13,12 @@ from typing import NamedTuple
 from agentaccel.cache.prefix import EDITED
 from agentaccel.canonical import digest
 from agentaccel.loop.edits import Terms, Weighed, best
-from agentaccel.providers.history import Result, end_of, field_of, first_of, results_of, with_results
+from agentaccel.providers.history import Result, end_of, field_of, first_of, replies_before, results_of, with_results
 from agentaccel.session.asides import Want
-from agentaccel.session.compacting import compact, still_there, with_summary
+from agentaccel.session.compacting import compact, not_too_young, still_there, with_summary
 from agentaccel.session.deferring import left_alone
 from agentaccel.session.forms import Edits, Form, Shape, Summary, Written
-from agentaccel.session.weighing import Knowing, Shorter, able_of, note_on, shape_of, wanted
+from agentaccel.session.weighing import Knowing, Shorter, able_of, note_on, of_age, shape_of, wanted
 from agentaccel.types import Path, Prompt, Request
 
 MOST_CLEARED = 4096
@@ -43,32 +43,36 @@ class Edited(NamedTuple):
 
 def edit(request: Request, prompt: Prompt, knowing: Knowing) -> Edited:
     """`request` with its history as in earlier requests, and with more of it shorter where that pays now."""
-    state, edits = knowing.state, knowing.edits
     why = left_alone(request, prompt, knowing.facts)
     if why is not None:
-        return Edited(request, prompt, state.cleared, edits, (why,) if why else ())
+        return Edited(request, prompt, knowing.state.cleared, knowing.edits, (why,) if why else ())
     results = results_of(request, prompt, knowing.wire)
-    before = _as_before(results, knowing)
+    old = [result for result, _ in of_age(results, replies_before(prompt)[-1], knowing.policy.keep_results)]
+    cleared, edits = _without(results[len(old) :], old, knowing)
+    before = _as_before(old, knowing)
     known = {result.identity for result, _ in before}
+    edits = edits._replace(summary=not_too_young(edits.summary, prompt, knowing.policy))
     summary = edits.summary if still_there(edits.summary, prompt) and knowing.policy.summarise is not None else None
     written = Written(prompt, knowing.wire, summary, knowing.pending, knowing.ready)
     whole, form = _as_it_was(Form(request, prompt), before, written, knowing)
     shape = shape_of(form.prompt, knowing)
-    reasons, consents = _said_before(before, summary, knowing)
-    old = Edited(*form, state.cleared, edits, reasons, consents, wanted(results, known, knowing))
+    reasons, consents = _said_before(_behind(before, summary), summary, knowing)
+    made = Edited(*form, cleared, edits, reasons, consents, wanted(results, known, knowing))
     compacted = compact(knowing.policy, written, whole, form, shape)
-    if compacted.reason:
-        old = old._replace(reasons=(compacted.reason, *reasons))
     if compacted.want is not None:
-        old = old._replace(wants=(*old.wants, compacted.want))
+        made = made._replace(wants=(*made.wants, compacted.want))
     if compacted.request is not None and compacted.summary is not None:
-        return old._replace(
+        reasons, consents = _said_before(_behind(before, compacted.summary), None, knowing)
+        return made._replace(
             request=compacted.request,
             prompt=_summed(knowing.read(compacted.request), whole, known | {compacted.summary.identity}, knowing),
             edits=edits._replace(summary=compacted.summary),
-            consents=tuple(dict.fromkeys((*consents, "summarise"))),
+            reasons=(compacted.reason, *reasons),
+            consents=(*consents, "summarise"),
         )
-    return _shorter(old, _again(results, form, knowing), known, shape, knowing)
+    if compacted.reason:
+        made = made._replace(reasons=(compacted.reason, *reasons))
+    return _shorter(made, _again(results, form, knowing), known, shape, knowing)
 
 
 def _as_it_was(
@@ -153,6 +157,20 @@ def _summed(prompt: Prompt, given: Form, known: set[bytes], knowing: Knowing) ->
     )
 
 
+def _without(young: Sequence[Result], old: Sequence[Result], knowing: Knowing) -> tuple[tuple[bytes, ...], Edits]:
+    """What is edited in this session, without results that are young again because the history was rewound.
+
+    They are whole again, and wait for an edit like all others.
+    """
+    cleared, edits = knowing.state.cleared, knowing.edits
+    again = {one.identity for one in young}.difference(one.identity for one in old)
+    if not again.isdisjoint(cleared):
+        cleared = tuple(one for one in cleared if one not in again)
+    if not again.isdisjoint(edits.distilled):
+        edits = edits._replace(distilled={name: text for name, text in edits.distilled.items() if name not in again})
+    return cleared, edits
+
+
 def _as_before(results: Sequence[Result], knowing: Knowing) -> list[tuple[Result, str]]:
     """The results that were edited in earlier requests, and what stands in their place."""
     cleared, found = set(knowing.state.cleared), []
@@ -167,6 +185,11 @@ def _as_before(results: Sequence[Result], knowing: Knowing) -> list[tuple[Result
 
 
 # --- what is said -----------------------------------------------------------------------------------------------------
+
+
+def _behind(before: Sequence[tuple[Result, str]], summary: Summary | None) -> list[tuple[Result, str]]:
+    """Those that are sent: no summary stands in their place."""
+    return [one for one in before if summary is None or one[0].message >= summary.cut]
 
 
 def _said_before(

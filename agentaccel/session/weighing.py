@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Beliefs
@@ -84,16 +84,23 @@ def shape_of(prompt: Prompt, knowing: Knowing) -> Shape:
     return Shape(prefix, tokens, terms)
 
 
+def of_age(results: Sequence[Result], turns: int, keep: int) -> Iterator[tuple[Result, int]]:
+    """The results that may be shorter after so many replies, and after how many each of them could be for the first
+    time: not the last `keep`, and what the model has not seen stays."""
+    for result, later in zip(results, results[keep:], strict=False):
+        since = max(later.turn, result.turn + 1)
+        if since > turns:
+            break
+        yield result, since
+
+
 def able_of(results: Sequence[Result], known: set[bytes], shape: Shape, knowing: Knowing) -> list[Shorter]:
     """The results that could be shorter now, in order."""
     policy, found = knowing.policy, []
     turns = replies_before(shape.prefix.prompt)[-1]
-    for result, later in zip(results, results[policy.keep_results :], strict=False):
+    for result, since in of_age(results, turns, policy.keep_results):
         if result.text is None or result.identity in known or result.tool in policy.pinned_tools:
             continue
-        since = max(later.turn, result.turn + 1)  # what the model has not seen stays
-        if since > turns:
-            break
         size = shape.prefix.sizes[result.last] - (shape.prefix.sizes[result.first - 1] if result.first else 0)
         before = shape.tokens(result.first - 1)
         tokens = shape.tokens(result.last) - before

@@ -331,7 +331,7 @@ def test_after_a_rewind_only_what_is_still_there_is_cleared(tmp_path: Path) -> N
     assert notes(one.sent) == cleared == list(range(7))
     assert (usage.read or 0) > 0.95 * (usage.input or 0)
     usage = one.ask(request([*history(4), assistant("Stop."), user("Or yet another.")]))
-    assert notes(one.sent) == list(range(4))
+    assert notes(one.sent) == [0], "three are among the last again"
     assert len({record.session for record in one.records}) == 1
     assert not any(miss.cause is Cause.UNKNOWN for record in one.records for miss in record.misses)
 
