@@ -1,0 +1,158 @@
+"""The fuzz of edited histories bites: without any single guard it fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import Mutant, survives
+
+HISTORY, WEIGHING, EDITING = "providers/history.py", "session/weighing.py", "session/editing.py"
+COMPACTING, ASIDES, DEFERRING = "session/compacting.py", "session/asides.py", "session/deferring.py"
+
+GUARDS: tuple[tuple[str, Mutant], ...] = (
+    (
+        "api",
+        Mutant(
+            guard="an edit of the last results",
+            file=WEIGHING,
+            old="zip(results, results[keep:], strict=False)",
+            new="zip(results, results, strict=True)",
+        ),
+    ),
+    (
+        "chat",
+        Mutant(
+            guard="an edit of what the model has not seen",
+            file=WEIGHING,
+            old="since = max(later.turn, result.turn + 1)",
+            new="since = later.turn",
+        ),
+    ),
+    (
+        "responses",
+        Mutant(
+            guard="an edit of a pinned tool's results",
+            file=WEIGHING,
+            old="or result.identity in known or result.tool in policy.pinned_tools:",
+            new="or result.identity in known:",
+        ),
+    ),
+    (
+        "vertex",
+        Mutant(
+            guard="a summary of a pinned tool's results",
+            file=COMPACTING,
+            old="[cut for cut in cuts if cut <= pinned]",
+            new="cuts",
+        ),
+    ),
+    (
+        "responses",
+        Mutant(
+            guard="a call that is parted from its result",
+            file=HISTORY,
+            old="for i in range(start + 1, end) if answered[i]]",
+            new="for i in range(start + 1, end)]",
+        ),
+    ),
+    (
+        "foundry",
+        Mutant(
+            guard="an edit of an error",
+            file=HISTORY,
+            old="""plain = MARKS.isdisjoint(block) and not block.get("is_error")""",
+            new="plain = MARKS.isdisjoint(block)",
+        ),
+    ),
+    (
+        "api",
+        Mutant(
+            guard="an edit of what the user has marked",
+            file=HISTORY,
+            old="""plain = MARKS.isdisjoint(block) and not block.get("is_error")""",
+            new="""plain = not block.get("is_error")""",
+        ),
+    ),
+    (
+        "azure chat",
+        Mutant(
+            guard="a summary of the last replies",
+            file=COMPACTING,
+            old="if turns[-1] - turns[first_of(prompt, cut)] >= policy.keep_results]",
+            new="if turns]",
+        ),
+    ),
+    (
+        "bedrock",
+        Mutant(
+            guard="an edit of results that are young again",
+            file=EDITING,
+            old="before = _as_before(old, knowing)",
+            new="before = _as_before(results, knowing)",
+        ),
+    ),
+    (
+        "mistral",
+        Mutant(
+            guard="an edit that is taken back",
+            file=EDITING,
+            old="elif knowing.policy.clear_results and result.identity in cleared:",
+            new="elif False:",
+        ),
+    ),
+    (
+        "responses",
+        Mutant(
+            guard="an edit beside the provider's",
+            file=DEFERRING,
+            old="""the request has the provider edit it ({own})" if own else None""",
+            new="""the request has the provider edit it ({own})" if False else None""",
+        ),
+    ),
+    (
+        "openrouter",
+        Mutant(
+            guard="an edit where nothing is known",
+            file=DEFERRING,
+            old="if not facts.assured:",
+            new="if False:",
+        ),
+    ),
+    (
+        "xai",
+        Mutant(
+            guard="a cancellation that nobody is told of",
+            file=ASIDES,
+            old="except BaseException:",
+            new="except Exception:",
+        ),
+    ),
+    (
+        "api",
+        Mutant(
+            guard="a text that cannot be sent",
+            file=ASIDES,
+            old="if isinstance(made, str) and made.strip() and _encodes(made):",
+            new="if isinstance(made, str):",
+        ),
+    ),
+    (
+        "vllm",
+        Mutant(
+            guard="doing nothing",
+            file="loop/edits.py",
+            old="return self.worth > 0.0 and self.paid >= self.again",
+            new="return False",
+        ),
+    ),
+)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("place", "mutant"), GUARDS, ids=lambda one: getattr(one, "guard", one))
+def test_the_fuzz_fails_without_the_guard(place: str, mutant: Mutant, tmp_path: Path) -> None:
+    """Each guard deleted in a copy of the package: 300 loops must notice."""
+    output = survives(mutant, tmp_path, ["-m", "tests.fuzz.edited", place, "300", "3"])
+    assert output is None, f"nothing noticed {mutant.guard}: {output}"
