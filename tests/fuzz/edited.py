@@ -45,7 +45,7 @@ MODELS = {
     "responses": AT_OPENAI,
     "azure chat": AT_OPENAI,
     "azure responses": AT_OPENAI,
-    "openrouter": AT_THE_GATEWAY,
+    "openrouter": (*AT_THE_GATEWAY, "deepseek/deepseek-v4"),
 }
 """Names of models by place; one that is not known elsewhere."""
 

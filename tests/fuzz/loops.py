@@ -100,8 +100,8 @@ class Loop:
         count = max(self.rng.choice((0, 1, 1, 1, 2, 4)), at_least)
         return [(f"call_{self.made}_{i}", self.rng.choice(NAMES)) for i in range(count)]
 
-    def goes_on(self, last: bool = False) -> None:
-        """A reply, and what came of it; the `last` of a request has something to answer."""
+    def goes_on(self) -> None:
+        """A reply, and what came of it."""
         rng, calls = self.rng, self.calls()
         blocks: list[Json] = []
         if self.thinks:
@@ -149,7 +149,7 @@ class Loop:
 
     def rewinds(self) -> None:
         """Back a few turns, or another result in the place of an old one."""
-        if self.rng.random() < 0.7:
+        if self.rng.random() < 0.5:
             del self.turns[max(len(self.turns) - self.rng.choice((1, 2, 5)), 1) :]
             return
         for one in self.rng.choice(self.turns):
@@ -180,7 +180,7 @@ class Chat(Loop):
         size = self.rng.choice(SIZES)
         return self.rng.choice((self.words(size), [self.part(size // 2), self.part(size // 2)], self.words(size), ""))
 
-    def goes_on(self, last: bool = False) -> None:
+    def goes_on(self) -> None:
         rng, calls = self.rng, self.calls()
         made = [
             {"id": one, "type": "function", "function": {"name": name, "arguments": '{"q": 1}'}} for one, name in calls
@@ -215,7 +215,7 @@ class Responses(Loop):
         tools = [{"type": "function", "name": name, "parameters": SCHEMA} for name in NAMES]
         return {"instructions": self.words(self.rng.choice((30, 9000))), "tools": tools}
 
-    def goes_on(self, last: bool = False) -> None:
+    def goes_on(self) -> None:
         rng, calls = self.rng, self.calls()
         turn: list[Json] = []
         if self.thinks:
@@ -227,7 +227,7 @@ class Responses(Loop):
         outputs = [{"type": "function_call_output", "call_id": one, "output": self.content()} for one, _ in calls]
         rng.shuffle(outputs)
         turn += outputs
-        if outputs and not last and rng.random() < 0.1:  # one comes later, when another reply or a word was said
+        if outputs and rng.random() < 0.4:  # one comes later, when another reply or a word was said
             late = turn.pop()
             between = [self.user(), {"type": "reasoning", "id": f"rs_{self.made}b", "summary": []}]
             extra = [
@@ -250,14 +250,14 @@ def loops(rng: random.Random, wire: str, models: tuple[str, ...]) -> Iterator[tu
     loop = FORMS[wire](rng, models)
     for _ in range(rng.choice((0, 4, 8, 14, 20))):
         loop.goes_on()
-    for number in range(rng.choice((2, 3, 4, 6))):
-        loop.goes_on(last=True)
+    for number in range(rng.choice((2, 3, 4, 6, 8))):
+        loop.goes_on()
         body = loop.body()
         if wire == "responses" and number and rng.random() < 0.06:
             # The emulator names its replies by their number, and each loop has one of its own.
             body |= {"previous_response_id": f"resp_emulated{number:012d}", "input": [loop.user()]}
-        yield rng.choice((1.0, 20.0, 20.0, 400.0, 4000.0)), body
-        if rng.random() < 0.15:
+        yield rng.choice((1.0, 20.0, 20.0, 400.0, 4000.0, 4000.0)), body
+        if rng.random() < 0.2:
             loop.rewinds()
 
 

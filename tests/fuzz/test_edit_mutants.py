@@ -94,12 +94,12 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         ),
     ),
     (
-        "mistral",
+        "responses",
         Mutant(
-            guard="an edit that is taken back",
-            file=EDITING,
-            old="elif knowing.policy.clear_results and result.identity in cleared:",
-            new="elif False:",
+            guard="a summary of other messages than there are",
+            file=COMPACTING,
+            old="return there and summary is not None and identity_of(prompt, summary.cut) == summary.identity",
+            new="return there",
         ),
     ),
     (
