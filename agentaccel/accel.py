@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar, overload
 
-from agentaccel.background import Background
+from agentaccel.background import Background, in_a_loop
 from agentaccel.clock import Clock, SystemClock
 from agentaccel.errors import ConfigError
 from agentaccel.facts import PROVIDERS, client_platform, platforms
@@ -17,6 +18,7 @@ from agentaccel.policy import ENV_LOG, Policy, from_environment
 from agentaccel.providers import dialect, wire_of
 from agentaccel.session import Composer, Session, bypassed, current
 from agentaccel.session.keeping import Keeper
+from agentaccel.session.prewarming import Prewarmer
 from agentaccel.session.registry import Registry
 from agentaccel.tooling import Toolbox
 from agentaccel.trace.recorder import Recorder
@@ -68,6 +70,12 @@ class Accel:
             keeper=keeper,
             runs=self._background,
         )
+        composer = self._composer
+        self._prewarmer = None
+        if self.policy.cache.prewarm and not off:
+            self._prewarmer = Prewarmer(
+                self.policy, self._clock, self._background, composer, composer.fanning, composer.settlement
+            )
         self._toolbox = Toolbox(self._clock, self._recorder, self._registry, self._listeners)
 
     # --- touch point 1: the model call --------------------------------------------------------------------------------
@@ -182,10 +190,34 @@ class Accel:
             conversation.agent = agent or conversation.agent
             conversation.tenant = tenant or conversation.tenant
             conversation.parent = parent or conversation.parent or (outer.id if outer and outer.id != id else None)
-        return Session(conversation, self._watch, self._background)
+        return Session(conversation, self._watch, self._background, self._announce)
 
     def _watch(self, call: ToolCall) -> AbstractContextManager[object]:
         return self._toolbox.watch(call)
+
+    def _announce(self, session: Session, create: Callable[..., object], request: dict[str, Any]) -> None:
+        """What `Session.prewarm` was given; nothing of ours is raised there."""
+        prewarmer = self._prewarmer
+        if prewarmer is None:
+            return
+        try:
+            from agentaccel.clients.announcing import call_of
+
+            made = call_of(create, request, self._composer)
+            if made is None:
+                prewarmer.say(
+                    "prewarm takes messages.create or responses.create of a client that this Accel has wrapped"
+                )
+            elif not made[1]:
+                prewarmer.here(session, made[0])
+            elif in_a_loop():
+                prewarmer.there(session, made[0], asyncio.get_running_loop())
+            else:
+                prewarmer.say("prewarm of an asynchronous client is called where its event loop runs")
+        except Exception:
+            if self.policy.strict:
+                raise
+            log.exception("agentaccel: could not take an announcement")
 
     @contextmanager
     def bypass(self) -> Iterator[None]:

@@ -54,13 +54,17 @@ class CachePolicy:
     keep_alive: bool = False
     """Consent to requests of our own that keep entries from expiring during a pause of an open session."""
     keep_alive_budget: float = 1.0
-    """The most that such requests of one session may cost, in USD; where prices are not known there are none. One that
-    finds its entry evicted early costs more than was expected, and is the last of its pause."""
+    """The most that these requests, and those that pre-warm, may cost in one session, in USD; where prices are not
+    known there are none. One that finds its entry evicted early costs more than was expected, and is the last of its
+    pause."""
+    prewarm: bool = False
+    """Consent to requests of our own that write what the next request begins with, where the agent announces that one
+    by `Session.prewarm` and the seconds won are worth what it costs."""
     hold_at_most: float = 10.0
     """The most seconds for which a request waits for another one to write the prefix that both begin with; 0 for never.
     Taken only where what it saves is worth the wait."""
     second_costs: float = 0.01
-    """What a second of such waiting costs you, in USD."""
+    """What a second of waiting costs you, in USD: such waiting, and that for a prefix which is not cached."""
 
     def __post_init__(self) -> None:
         if self.ttl != "auto" and self.ttl not in lifetimes():

@@ -13,6 +13,10 @@ Outcome = Literal["ok", "failed", "abandoned", "cancelled"]
 
 KEEP_ALIVE = "keep-alive"
 """The mode of a request of our own, which only keeps entries alive."""
+PREWARM = "prewarm"
+"""The mode of a request of our own, which has a prefix written before the request that needs it."""
+OURS = frozenset({KEEP_ALIVE, PREWARM})
+"""The modes of requests that nobody but agentaccel has made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +50,7 @@ class TurnRecord:
     """Name of the error, where one ended the request; never its text."""
     mode: str = "on"
     """"on", "observe", "holdout" (mode on, left as written for comparison), "bypass", "log" for imported ones,
-    or `KEEP_ALIVE`."""
+    or one of `OURS`."""
     streamed: bool = False
     usage: Usage = field(default_factory=Usage)
     stop: str | None = None

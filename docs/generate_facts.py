@@ -54,6 +54,8 @@ MEANINGS = {
     "pace_memory": "the same for the pauses of one session",
     "length_weight": "occasions that Lindy's rule is worth against what was seen of the lengths of sessions",
     "edit_margin": "how many times its cost an edit of the history must be expected to save",
+    "announced": "a request that the agent announces comes in time, and begins as announced",
+    "announced_weight": "occasions that this is worth",
     "keep_alive_margin": "how many times its cost a keep-alive request must be expected to save",
     "keep_alive_at": "share of the lifetime after which it is sent",
     "requests_a_minute": "requests that a conversation which goes on makes in a minute, until it is a minute old",

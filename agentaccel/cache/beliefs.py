@@ -16,6 +16,7 @@ Everything learned is a pair (yes, n) under a topic: *n* occasions, *yes* of the
 - `moves/system[0]/…`: a piece of this text was another one than in the request before; named by hashes of what stands
   around it (`prompt.volatile`)
 - `lasts/12`: a session that came to 12 requests came to the next step; see `lengths`
+- `announced`: what was written ahead of a request that the agent had announced was read by it
 - `grows`: tokens by which a prompt was longer than the one before; a mean, not a probability
 - `bytes/MODEL`: bytes sent and tokens counted; a ratio, not a probability
 """

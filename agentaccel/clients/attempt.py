@@ -16,9 +16,9 @@ from agentaccel.background import in_a_loop
 from agentaccel.clients.hiding import hiding_usage
 from agentaccel.clients.refusal import RefusalWatch
 from agentaccel.clients.watch import ReplyWatch, watched
-from agentaccel.session import Composer
+from agentaccel.session import Announced, Composer, current
 from agentaccel.turn import Answer, Failed, Finished, Resend, Responded, Started, Turn, Wait, Waited
-from agentaccel.types import Endpoint, Request
+from agentaccel.types import CachePlan, Endpoint, Request
 
 log = logging.getLogger("agentaccel")
 
@@ -39,6 +39,9 @@ class Attempt:
 
         `model` stands in for the body's own field where the path names it; `retries` counts the attempts before.
         """
+        scope = current.get()
+        if scope.announces:
+            return _Announcement(composer, body, endpoint, model, signed=scope.bypass)
         try:
             return cls(composer, composer.begin(body, endpoint, model=model, attempt=retries))
         except Exception:
@@ -147,6 +150,27 @@ class Attempt:
             if self._composer.policy.strict:
                 raise
             log.exception("agentaccel: could not record a request")
+
+
+class _Announcement(Attempt):
+    """One that is not sent: as soon as it is known how it would be, whoever announces it is told."""
+
+    def __init__(self, composer: Composer, body: Request, endpoint: Endpoint, model: str, *, signed: bool) -> None:
+        super().__init__(composer, Turn(request=body, plan=CachePlan(), on_end=lambda ended: None))
+        self._endpoint, self._model, self._signed = endpoint, model, signed
+
+    @property
+    def keeps(self) -> bool:
+        return True
+
+    def can_resend(self, send: Callable[[Request], Answer]) -> None:
+        self._stop(Resend(send))
+
+    def can_resend_async(self, send: Callable[[Request], Awaitable[Answer]]) -> None:
+        self._stop(Resend(send, asyncio.get_running_loop()))
+
+    def _stop(self, resend: Resend) -> None:
+        raise Announced(self.body, self._endpoint, self._model, None if self._signed else resend)
 
 
 def wait(command: Wait) -> None:

@@ -178,6 +178,8 @@ class Priors:
     first_byte: float
     first_byte_per_1k: float
     whole_reply: float
+    announced: float
+    announced_weight: float
     keep_alive_margin: float
     keep_alive_at: float
 

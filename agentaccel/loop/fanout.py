@@ -183,6 +183,10 @@ class Fanout:
         live = [one.tokens for one in flight.writes if (held := self._held.get(one.key)) is not None and held.live(now)]
         return max(live, default=flight.read)
 
+    def takes(self, kind: str, tokens: float, *, streamed: bool) -> float:
+        """Seconds to the first byte of a reply of that kind, where so many tokens of the prompt are not cached."""
+        return self._pace.expected(kind, stated_seconds(tokens, streamed=streamed))
+
     def _lead(self, flight: Flight, now: float) -> None:
         leader = ref(flight, partial(_dropped, ref(self), tuple(write.key for write in flight.writes)))
         flight.stated = stated_seconds(flight.total - self._there(flight, now), streamed=flight.streamed)

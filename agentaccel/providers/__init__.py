@@ -100,6 +100,16 @@ class Warmed(Protocol):
     def __call__(self, request: Request) -> Request | None: ...
 
 
+class WithStub(Protocol):
+    """Puts a word of the user's at the end of a request where one has to stand there; the very object elsewhere."""
+
+    def __call__(self, request: Request) -> Request: ...
+
+
+def _as_it_is(request: Request) -> Request:
+    return request
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """One wire: requests and replies of one form."""
@@ -111,6 +121,7 @@ class Dialect:
     with_note: WithNote
     only_tools: OnlyTools
     warmed: Warmed
+    with_stub: WithStub
     tap: type[anthropic.ReplyTap] | type[chat_reply.ChatTap] | type[responses_reply.ResponsesTap]
 
     def reply_tap(self, streamed: bool, ttl: str = "") -> ReplyTap:
@@ -133,6 +144,7 @@ _DIALECTS: Mapping[Wire, Dialect] = {
         anthropic.with_note,
         anthropic.only_tools,
         anthropic.warmed,
+        anthropic.with_stub,
         anthropic.ReplyTap,
     ),
     "chat": Dialect(
@@ -143,6 +155,7 @@ _DIALECTS: Mapping[Wire, Dialect] = {
         arrange.note_in_chat,
         arrange.only_in_chat,
         edit.warmed,
+        _as_it_is,
         chat_reply.ChatTap,
     ),
     "responses": Dialect(
@@ -153,6 +166,7 @@ _DIALECTS: Mapping[Wire, Dialect] = {
         arrange.note_in_responses,
         arrange.only_in_responses,
         edit.warmed,
+        _as_it_is,
         responses_reply.ResponsesTap,
     ),
 }

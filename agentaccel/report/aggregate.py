@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from agentaccel.cache.price import Override, PriceCard, price_card
 from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, table
-from agentaccel.records import KEEP_ALIVE, ToolRecord, TurnRecord
+from agentaccel.records import OURS, ToolRecord, TurnRecord
 from agentaccel.report.bill import billed
 from agentaccel.report.figures import By, Example, Report
 from agentaccel.report.fold import Sums
@@ -66,7 +66,7 @@ class _Fold:
 
     def turn(self, turn: TurnRecord) -> None:
         total, started, needed = turn.usage.input, turn.started, 0
-        if total is not None and turn.mode != KEEP_ALIVE:
+        if total is not None and turn.mode not in OURS:
             before = self._largest.get(turn.session, 0)
             # A forked session begins with a prompt that another session has already sent.
             needed = max(0, total - max(before, turn.reusable or 0))

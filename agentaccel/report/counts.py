@@ -95,7 +95,7 @@ class Counts:
 
 @dataclass(slots=True)
 class KeptSum:
-    """Requests of our own that kept entries alive."""
+    """Requests of our own, of one kind."""
 
     counts: Counts = field(default_factory=Counts)
     write: dict[str, int] = field(default_factory=dict)

@@ -134,7 +134,7 @@ class Holds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """Requests of our own that kept entries alive. Part of what was paid, and of no other figure."""
+    """Requests of our own, of one kind. Part of what was paid, and of no other figure."""
 
     requests: int
     tokens: Tokens
@@ -230,6 +230,9 @@ class Group:
     """Of requests that read nothing."""
     holds: Holds
     kept: Kept
+    """Those that kept entries alive."""
+    prewarmed: Kept
+    """Those that had a prefix written ahead of its request."""
     tools: ToolTime
     limits: Limits
     modes: tuple[ModeRow, ...]

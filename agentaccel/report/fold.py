@@ -7,7 +7,7 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 
-from agentaccel.records import KEEP_ALIVE, ToolRecord, TurnRecord
+from agentaccel.records import OURS, PREWARM, ToolRecord, TurnRecord
 from agentaccel.report.bill import Billed, Money
 from agentaccel.report.control import Spent, control
 from agentaccel.report.counts import Counts, KeptSum, Minutes
@@ -62,6 +62,7 @@ class Sums:
         "_minutes",
         "_modes",
         "_money",
+        "_prewarmed",
         "_spans",
         "_spent",
         "_warm",
@@ -71,7 +72,7 @@ class Sums:
     def __init__(self, *, peaks: bool) -> None:
         self._spans: dict[str, Span] = {}
         self._counts = Counts()
-        self._kept = KeptSum()
+        self._kept, self._prewarmed = KeptSum(), KeptSum()
         self._attempts: Counter[str] = Counter()
         self._write: dict[str, int] = {}
         self._money = Money()
@@ -84,7 +85,7 @@ class Sums:
     def turn(self, billed: Billed) -> None:
         """One request."""
         turn, usage = billed.turn, billed.turn.usage
-        if turn.mode == KEEP_ALIVE:
+        if turn.mode in OURS:
             self._keep(billed)
             return
         span = self._spans.get(turn.session)
@@ -116,7 +117,7 @@ class Sums:
         if usage.input is None:
             self._attempts[billed.turn.outcome] += 1
             return
-        self._kept.add(billed)
+        (self._prewarmed if billed.turn.mode == PREWARM else self._kept).add(billed)
         self._mode(billed)
         self._limit(billed, usage.input)
         if bill is None:
@@ -202,6 +203,7 @@ class Sums:
             cold=latency(self._cold),
             holds=Holds(count=counts.held, seconds=counts.waited),
             kept=self._kept.kept(),
+            prewarmed=self._prewarmed.kept(),
             tools=ToolTime(
                 calls=counts.calls,
                 failed=counts.failed,

@@ -81,9 +81,10 @@ def _cost(group: Group) -> Block:
         ("without cache", usd(costs.without), _against(costs.paid, costs.without)),
         ("perfect cache", usd(costs.perfect), _against(costs.paid, costs.perfect)),
     ]
-    if group.kept.requests:
-        what = f"{plural(group.kept.requests, 'request')} of our own, in what was paid and in no other figure"
-        rows.insert(1, ("  keeping alive", usd(group.kept.usd), what))
+    for name, ours in (("  pre-warming", group.prewarmed), ("  keeping alive", group.kept)):
+        if ours.requests:
+            what = f"{plural(ours.requests, 'request')} of our own, in what was paid and in no other figure"
+            rows.insert(1, (name, usd(ours.usd), what))
     if costs.output is not None:
         rows.append(("output, apart", usd(costs.output), ""))
     return Block(title="Cost of input (USD)", rows=tuple(rows), after=_how_known(group))

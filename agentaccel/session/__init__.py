@@ -6,6 +6,6 @@ turn becomes a record.
 
 from agentaccel.session.compose import Composer
 from agentaccel.session.conversation import Conversation
-from agentaccel.session.handle import Scope, Session, bypassed, current
+from agentaccel.session.handle import Announced, Scope, Session, bypassed, current
 
-__all__ = ["Composer", "Conversation", "Scope", "Session", "bypassed", "current"]
+__all__ = ["Announced", "Composer", "Conversation", "Scope", "Session", "bypassed", "current"]

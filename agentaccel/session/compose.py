@@ -29,10 +29,11 @@ from agentaccel.session.asides import Runs
 from agentaccel.session.conversation import Conversation, refresh, workload_of
 from agentaccel.session.fanning import Fanning
 from agentaccel.session.fields import asking_usage, with_diagnosis
-from agentaccel.session.handle import Scope, current
+from agentaccel.session.handle import Announced, Scope, Session, current
 from agentaccel.session.hinting import Hints, Seen, hints
 from agentaccel.session.keeping import Keeper
 from agentaccel.session.lineage import Lineage
+from agentaccel.session.prewarming import came
 from agentaccel.session.registry import Registry
 from agentaccel.session.routing import Asked, Routing
 from agentaccel.session.settlement import Going, Settlement, TurnMode
@@ -65,11 +66,11 @@ class Composer:
     _said: set[str] = field(default_factory=set)
 
     @property
-    def _settlement(self) -> Settlement:
+    def settlement(self) -> Settlement:
         return Settlement(self.recorder, self.registry, keep_content=self.policy.store.content)
 
     @property
-    def _fanning(self) -> Fanning:
+    def fanning(self) -> Fanning:
         return Fanning(self.policy, self.clock, self.fanout)
 
     @property
@@ -104,7 +105,7 @@ class Composer:
             if going.mode == "on":
                 self._routing.sent(conversation, going.started)
         applied = going.plan if going.mode == "on" else CachePlan()
-        flight = self._fanning.flight(going, endpoint)
+        flight = self.fanning.flight(going, endpoint)
         return Turn(
             request=dialect(endpoint.wire).encode(going.request, applied),
             plan=going.plan,
@@ -117,9 +118,10 @@ class Composer:
 
     def _end(self, going: Going, endpoint: Endpoint, flight: Flight | None, began: Began | None, ended: Ended) -> None:
         try:
-            fanning = self._fanning
+            fanning = self.fanning
             going = fanning.ended(going, endpoint.account, ended)
-            record = self._settlement.settle(going, ended)
+            going = came(going, ended.usage)
+            record = self.settlement.settle(going, ended)
             fanning.settled(going, endpoint.account, flight, ended)
             if self.keeper is not None:
                 self.keeper.paused(going, endpoint, ended)
@@ -152,6 +154,20 @@ class Composer:
             override=self.policy.prices,
         )
         return replace(going.plan, expected_cost=expected_cost(card, expected))
+
+    def announced(self, session: Session, announced: Announced) -> Going | None:
+        """How a request that is only announced would be planned, with a stub in the place of what is not known yet.
+
+        None where it cannot be told what will stand before that.
+        """
+        endpoint, conversation = announced.endpoint, session.conversation
+        request = dialect(endpoint.wire).with_stub(announced.request)
+        asked = self._read(request, endpoint, announced.model)
+        if request is not announced.request:
+            asked = asked._replace(prompt=replace(asked.prompt, ephemeral=1))
+        with conversation.lock:
+            going = self._plan(conversation, Scope(session=session), asked, 0)
+        return going if going.prompt is asked.prompt or request is announced.request else None
 
     # --- before -------------------------------------------------------------------------------------------------------
 

@@ -46,6 +46,8 @@ class Conversation:
     """Handles of it that are open in this process."""
     keeping_cost: float = 0.0
     """USD that requests of our own have cost it in this process."""
+    ahead: int | None = None
+    """Tokens that were written ahead for its next request; None where nothing was."""
     edits: Edits | None = None
     """What stands in the place of parts of its history; only in the process that put it there, with consent."""
     asides: Asides = field(default_factory=Asides)

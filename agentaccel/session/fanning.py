@@ -33,7 +33,7 @@ class Fanning:
     clock: Clock
     fanout: Fanout
 
-    def _lent(self, state: State, prefix: Prefixes, account: str, at: float) -> Lent:
+    def lent(self, state: State, prefix: Prefixes, account: str, at: float) -> Lent:
         """Of what `prefix` begins with, what others have kept longer than this session knows, at `at` (monotonic)."""
         facts = prefix.facts
         if not _shares(facts):
@@ -73,7 +73,7 @@ class Fanning:
         return Flight(
             fanout=self.fanout,
             writes=writes,
-            kind=f"{endpoint.provider} {going.prompt.model} {'streamed' if streamed else 'whole'}",
+            kind=kind_of(going, endpoint),
             total=expected.total,
             read=expected.read,
             streamed=streamed,
@@ -87,7 +87,7 @@ class Fanning:
         self.fanout.came_to(going.conversation.id, ended.waited or 0.0, nothing=ended.outcome == "failed")
         lent = _NONE
         if going.prefix is not None:
-            lent = self._lent(going.conversation.state, going.prefix, account + going.apart, ended.started)
+            lent = self.lent(going.conversation.state, going.prefix, account + going.apart, ended.started)
         if not lent and ended.waited is None:
             return going
         later = ended.started - ended.asked
@@ -129,6 +129,11 @@ class Fanning:
         writes = [card.input if label in free else card.write.get(label) for label in labels]
         known = [write for write in writes if write is not None]
         return min(known) - card.read if len(known) == len(writes) else None
+
+
+def kind_of(going: Going, endpoint: Endpoint) -> str:
+    """What the first byte of such a request is learned under."""
+    return f"{endpoint.provider} {going.prompt.model} {'streamed' if going.prompt.stream else 'whole'}"
 
 
 def _shares(facts: CacheFacts) -> bool:

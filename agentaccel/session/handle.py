@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 from agentaccel.background import Background
 from agentaccel.errors import SessionClosed
 from agentaccel.session.conversation import Conversation
-from agentaccel.types import ToolCall
+from agentaccel.turn import Resend
+from agentaccel.types import Endpoint, Request, ToolCall
 
 T = TypeVar("T")
 
@@ -23,10 +24,31 @@ class Scope:
 
     session: Session | None = None
     bypass: bool = False
+    announces: bool = False
+    """Whether what is called in it is not to be sent, but only announced."""
+
+
+class Announced(BaseException):
+    """Stops a request that is only announced, in the place of sending it; it says how it would have been sent.
+
+    It is no error, and nothing that catches errors on the way is to see it.
+    """
+
+    def __init__(self, request: Request, endpoint: Endpoint, model: str, resend: Resend | None) -> None:
+        super().__init__("announced")
+        self.request, self.endpoint, self.model = request, endpoint, model
+        self.resend = resend
+        """None where it cannot be changed, as one that was signed."""
 
 
 current: ContextVar[Scope] = ContextVar("agentaccel.scope", default=Scope())  # noqa: B039 - Scope is immutable
 """The one context variable: it crosses code that is not ours."""
+
+
+class Announce(Protocol):
+    """Takes the announcement of a session's next request."""
+
+    def __call__(self, session: Session, create: Callable[..., object], request: dict[str, Any]) -> None: ...
 
 
 class Session:
@@ -44,10 +66,12 @@ class Session:
         conversation: Conversation,
         watch: Callable[[ToolCall], AbstractContextManager[object]],
         background: Background | None = None,
+        announce: Announce | None = None,
     ) -> None:
         self._conversation = conversation
         self._watch = watch
         self._background = background
+        self._announce = announce
         self._tokens: list[Token[Scope]] = []
         self.closed = False
 
@@ -81,6 +105,18 @@ class Session:
             return await execute()
         with self._watch(call):
             return await execute()
+
+    def prewarm(self, create: Callable[..., object], /, **request: Any) -> None:
+        """Announce that the next request of this session begins so: the method of a wrapped client that will send it,
+        and all that is known of it already.
+
+            session.prewarm(client.messages.create, model=MODEL, system=RULES, tools=TOOLS)
+
+        Returns at once and raises nothing. With consent (`CachePolicy.prewarm`), and where the seconds won are worth
+        what it costs, a request of our own writes that in the background, until the session is left.
+        """
+        if self._announce is not None and self._tokens and not current.get().bypass:
+            self._announce(self, create, request)
 
     def __enter__(self) -> Session:
         if self.closed:
@@ -129,7 +165,7 @@ def _reset(token: Token[Scope]) -> None:
 @contextmanager
 def bypassed() -> Iterator[None]:
     """Model and tool calls made inside go out as written, and are recorded as bypassed."""
-    token = current.set(Scope(session=current.get().session, bypass=True))
+    token = current.set(replace(current.get(), bypass=True))
     try:
         yield
     finally:

@@ -71,6 +71,8 @@ class Going(NamedTuple):
 
     drift: Drift | None = None
     """Where it leaves the prompt before, where that was found out already."""
+    came: tuple[Observation, ...] = ()
+    """That it had been announced, and read what was written ahead."""
 
     @property
     def apart(self) -> str:
@@ -115,9 +117,9 @@ class Settlement:
                 self.registry.replied(id_, conversation.id)
         with conversation.lock:
             settled = self._fold(going, ended)
-            record = self._record(going, ended, settled)
+            record = self.record(going, ended, settled)
             followed = _follow(going) if going.prompt.held else ()
-            self.recorder.write(self._write(going, ended, settled, record, followed))
+            self.recorder.write(self.row(going, ended, settled, record, followed))
         return record
 
     def _fold(self, going: Going, ended: Ended) -> Settled | None:
@@ -160,7 +162,7 @@ class Settlement:
         conversation.stored_turns += 1
         return settled
 
-    def _record(self, going: Going, ended: Ended, settled: Settled | None) -> TurnRecord:
+    def record(self, going: Going, ended: Ended, settled: Settled | None) -> TurnRecord:
         conversation, prompt = going.conversation, going.prompt
         moved = None
         if going.print is not None and going.facts is not None and settled is not None:
@@ -203,7 +205,7 @@ class Settlement:
             waited=going.waited,
         )
 
-    def _write(
+    def row(
         self,
         going: Going,
         ended: Ended,
@@ -222,7 +224,7 @@ class Settlement:
             if going.apart:  # what others begin with elsewhere is of no use here
                 there = digest(going.apart.encode())
                 beginnings = {topic: link(hash_, there) for topic, hash_ in beginnings.items()}
-            learned = (*settled.learned, *self._shared(going, settled, beginnings, ended.usage))
+            learned = (*settled.learned, *self._shared(going, settled, beginnings, ended.usage), *going.came)
         keep = self.keep_content
         head = conversation.head
         return TurnWrite(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from agentaccel.errors import TraceError
 from agentaccel.facts import CacheFacts
-from agentaccel.records import KEEP_ALIVE, TurnRecord
+from agentaccel.records import OURS, TurnRecord
 from agentaccel.trace.record import load_turn
 from agentaccel.trace.store import Store
 from agentaccel.types import Marker, Path, Prompt, Segment
@@ -74,7 +74,7 @@ def kept_turns(store: Store) -> Iterator[Kept]:
             except (ValueError, TypeError, KeyError, AttributeError):
                 store.skipped += 1
                 continue
-            if turn.mode == KEEP_ALIVE:
+            if turn.mode in OURS:
                 continue
             segments = _placed([one for end in ends if end for one in store.chain_to(end)])
             sent = _markers(turn.markers, segments)

@@ -90,5 +90,20 @@ def warmed(request: Request) -> Request | None:
     return {name: 0 if name == "max_tokens" else value for name, value in request.items() if name != "stream"}
 
 
+def with_stub(request: Request) -> Request:
+    """`request` with a word of the user's at its end, where the API wants one there; the very object elsewhere.
+
+    A marker at the top level would stand on that word, so it goes.
+
+    >>> with_stub({"system": "Be brief.", "cache_control": {"type": "ephemeral"}})
+    {'system': 'Be brief.', 'messages': [{'role': 'user', 'content': '.'}]}
+    """
+    messages = request.get("messages") or ()
+    if messages and isinstance(messages[-1], Mapping) and messages[-1].get("role") != "assistant":
+        return request
+    kept = {name: value for name, value in request.items() if name != MARK}
+    return {**kept, "messages": [*messages, {"role": "user", "content": "."}]}
+
+
 def _kind(value: Any) -> Any:
     return value.get("type") if isinstance(value, Mapping) else None
