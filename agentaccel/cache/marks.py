@@ -104,7 +104,7 @@ def new_tail(prompt: Prompt) -> int:
     """The end of the prompt, or of what stands before a prefilled answer, which the next request will have replaced."""
     segments = prompt.segments
     end = len(segments) - 1 - prompt.ephemeral
-    if end >= 0 and segments[end].role == "assistant" and segments[end].kind in _TEXT:
+    if not prompt.ephemeral and end >= 0 and segments[end].role == "assistant" and segments[end].kind in _TEXT:
         while end >= 0 and segments[end].role == "assistant":
             end -= 1
     return end

@@ -101,13 +101,13 @@ class Warmed(Protocol):
 
 
 class WithStub(Protocol):
-    """Puts a word of the user's at the end of a request where one has to stand there; the very object elsewhere."""
+    """What is known of a request as one that the provider takes, and whether its last message stands for the rest."""
 
-    def __call__(self, request: Request) -> Request: ...
+    def __call__(self, request: Request) -> tuple[Request, bool]: ...
 
 
-def _as_it_is(request: Request) -> Request:
-    return request
+def _without_stub(request: Request) -> tuple[Request, bool]:
+    return request, False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ _DIALECTS: Mapping[Wire, Dialect] = {
         arrange.note_in_chat,
         arrange.only_in_chat,
         edit.warmed,
-        _as_it_is,
+        _without_stub,
         chat_reply.ChatTap,
     ),
     "responses": Dialect(
@@ -166,7 +166,7 @@ _DIALECTS: Mapping[Wire, Dialect] = {
         arrange.note_in_responses,
         arrange.only_in_responses,
         edit.warmed,
-        _as_it_is,
+        edit.with_stub,
         responses_reply.ResponsesTap,
     ),
 }

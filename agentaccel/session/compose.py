@@ -161,13 +161,13 @@ class Composer:
         None where it cannot be told what will stand before that.
         """
         endpoint, conversation = announced.endpoint, session.conversation
-        request = dialect(endpoint.wire).with_stub(announced.request)
+        request, stubbed = dialect(endpoint.wire).with_stub(announced.request)
         asked = self._read(request, endpoint, announced.model)
-        if request is not announced.request:
+        if stubbed:
             asked = asked._replace(prompt=replace(asked.prompt, ephemeral=1))
         with conversation.lock:
             going = self._plan(conversation, Scope(session=session), asked, 0)
-        return going if going.prompt is asked.prompt or request is announced.request else None
+        return None if stubbed and going.prompt is not asked.prompt else going
 
     # --- before -------------------------------------------------------------------------------------------------------
 

@@ -90,20 +90,35 @@ def warmed(request: Request) -> Request | None:
     return {name: 0 if name == "max_tokens" else value for name, value in request.items() if name != "stream"}
 
 
-def with_stub(request: Request) -> Request:
-    """`request` with a word of the user's at its end, where the API wants one there; the very object elsewhere.
+def with_stub(request: Request) -> tuple[Request, bool]:
+    """What is known of `request`, as one that the API takes, and whether a word stands in it for the rest.
 
-    A marker at the top level would stand on that word, so it goes.
+    A call whose result is still to come goes, because nothing else may follow it; and so does a marker at the top
+    level, which would stand on that word.
 
     >>> with_stub({"system": "Be brief.", "cache_control": {"type": "ephemeral"}})
-    {'system': 'Be brief.', 'messages': [{'role': 'user', 'content': '.'}]}
+    ({'system': 'Be brief.', 'messages': [{'role': 'user', 'content': '.'}]}, True)
+    >>> call = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "look", "input": {}}]}
+    >>> with_stub({"messages": [{"role": "user", "content": "Look."}, call]})
+    ({'messages': [{'role': 'user', 'content': 'Look.'}]}, False)
     """
-    messages = request.get("messages") or ()
-    if messages and isinstance(messages[-1], Mapping) and messages[-1].get("role") != "assistant":
-        return request
+    given = request.get("messages") or ()
+    messages = list(given)
+    while messages and _kind(messages[-1], "role") == "assistant" and not _is_said(messages[-1]["content"]):
+        messages.pop()
+    if messages and _kind(messages[-1], "role") != "assistant":
+        return (request if len(messages) == len(given) else {**request, "messages": messages}), False
     kept = {name: value for name, value in request.items() if name != MARK}
-    return {**kept, "messages": [*messages, {"role": "user", "content": "."}]}
+    return {**kept, "messages": [*messages, {"role": "user", "content": "."}]}, True
 
 
-def _kind(value: Any) -> Any:
-    return value.get("type") if isinstance(value, Mapping) else None
+def _is_said(content: Any) -> bool:
+    """Whether a reply holds nothing that something else than the user's next words has to follow."""
+    return isinstance(content, str) or all(_kind(block) in _SAID for block in content)
+
+
+_SAID = frozenset({"text", "thinking", "redacted_thinking"})
+
+
+def _kind(value: Any, name: str = "type") -> Any:
+    return value.get(name) if isinstance(value, Mapping) else None

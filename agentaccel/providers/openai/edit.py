@@ -96,3 +96,33 @@ def warmed(request: Request) -> Request | None:
         return None
     kept = {name: value for name, value in request.items() if name not in ("stream", "stream_options", "background")}
     return {**kept, "prompt_cache_options": {**(options or {}), "prewarm": True}}
+
+
+def with_stub(request: Request) -> tuple[Request, bool]:
+    """What is known of a request of the Responses API, as one that it takes, and whether a word stands for the rest.
+
+    Behind the last message that is not the model's, nothing is kept for others to read, and a call without its result
+    is refused.
+
+    >>> with_stub({"input": [{"role": "developer", "content": "Be brief."}]})[0]["input"][1:]
+    [{'role': 'user', 'content': '.'}]
+    >>> with_stub({"input": [{"role": "user", "content": "Look."}, {"type": "function_call"}]})
+    ({'input': [{'role': 'user', 'content': 'Look.'}]}, False)
+    """
+    given = request.get("input")
+    if not isinstance(given, list | tuple):
+        return request, False
+    items = list(given)
+    while items and not (_is_told(items[-1]) or _is_result(items[-1])):
+        items.pop()
+    if any(_is_result(item) or item.get("role") == "user" for item in items if is_object(item)):
+        return (request if len(items) == len(given) else {**request, "input": items}), False
+    return {**request, "input": [*items, {"role": "user", "content": "."}]}, True
+
+
+def _is_told(item: Any) -> bool:
+    return is_object(item) and item.get("role") in ("user", "developer", "system")
+
+
+def _is_result(item: Any) -> bool:
+    return is_object(item) and str(item.get("type", "")).endswith("_output")
