@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from agentaccel.trace.store import open_reader
 from benchmarks.virtual import EmulatedTransport, run
 from tests.clients.branches import EXACT
 from tests.driver import Json, assistant, prose, tool, user
+from tests.session.test_arranging import clocked
 
 RULES: Json = {"model": "claude-sonnet-5", "system": prose(30_200), "tools": [tool("search", 600)]}
 """About 50,000 tokens."""
@@ -140,6 +140,42 @@ def test_a_stub_stands_in_the_place_of_what_is_not_known(tmp_path: Path) -> None
     assert first["system"][-1]["cache_control"] == {"type": "ephemeral"}
     assert room.emulator.log[1].usage is not None
     assert room.emulator.log[1].usage.read > 49_000
+
+
+def test_while_a_tool_runs_what_stands_before_its_call_is_written(tmp_path: Path) -> None:
+    """A call without its result is refused by the API, so what is sent ends before it; the rest is new anyway."""
+    call = {"type": "tool_use", "id": "toolu_1", "name": "search", "input": {}}
+    history = [user("Where is order 7?"), assistant([call])]
+
+    async def main(room: Room) -> None:
+        async with room.accel.session("s", agent="clerk") as session:
+            room.announce(session, messages=history)
+            await asyncio.sleep(30)
+            result = user([{"type": "tool_result", "tool_use_id": "toolu_1", "content": prose(100)}])
+            assert await room.ask(*history, result) < 0.4
+
+    room = Room(tmp_path)
+    ours, asked = room.run(main)
+    assert (ours.outcome, ours.usage.written) == ("ok", asked.usage.read)
+    assert [message["role"] for message in room.sent[0]["messages"]] == ["user"]
+
+
+def test_what_consents_move_is_written_as_it_will_be_sent(tmp_path: Path) -> None:
+    """Where the end is known, the arrangement is that of the request; with a stub nobody can tell, and none is sent."""
+    tools, said = [tool("search", 30_200)], user(prose(2_000))
+
+    async def main(room: Room) -> None:
+        async with room.accel.session("s", agent="clerk") as session:
+            room.announce(session, system=clocked(0, room.clock.now), tools=tools)
+            await asyncio.sleep(30)
+            assert room.sent == []
+            room.announce(session, system=clocked(0, room.clock.now), tools=tools, messages=[said])
+            await asyncio.sleep(30)
+            assert await room.ask(said, system=clocked(0, room.clock.now), tools=tools) < 0.4
+
+    room = Room(tmp_path, cache={**CONSENT, "move_volatile": True})
+    room.run(main)
+    assert room.ahead == 1
 
 
 def test_a_history_that_has_expired_is_written_ahead(tmp_path: Path) -> None:
@@ -287,6 +323,22 @@ def test_what_would_send_a_request_is_not_called(tmp_path: Path, caplog: pytest.
         room.run(main)
     assert room.sent == []
     assert sum("prewarm takes" in line for line in caplog.messages) == 1
+
+
+def test_a_request_that_was_signed_is_not_sent(tmp_path: Path) -> None:
+    """Another body under the same signature would be a forged one."""
+
+    async def main(room: Room) -> None:
+        async with room.accel.session("s") as session:
+            signed = {"authorization": "AWS4-HMAC-SHA256 Credential=x"}
+            session.prewarm(
+                room.gpt.responses.create, model="gpt-6.1-sol", input=[user(prose(30_200))], extra_headers=signed
+            )
+            await asyncio.sleep(1)
+
+    room = Room(tmp_path)
+    room.run(main)
+    assert room.sent == []
 
 
 def test_arguments_that_the_client_refuses_raise_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -468,7 +520,7 @@ def test_responses_of_openai_are_written_ahead_by_its_own_field(tmp_path: Path) 
             assert reply.usage is not None
             assert reply.usage.input_tokens_details.cached_tokens > 40_000
 
-    room = Room(tmp_path, cache={**CONSENT, "second_costs": 0.05})
+    room = Room(tmp_path)
     ours, _ = room.run(main)
     assert ours.mode == PREWARM
     assert room.ahead == 1
@@ -492,18 +544,17 @@ def test_where_openai_takes_none_nothing_is_sent(tmp_path: Path, model: str) -> 
 
 
 def test_a_synchronous_client_is_written_ahead_in_a_thread(tmp_path: Path) -> None:
-    """Over sockets: the call returns at once, and leaving the session waits for the thread."""
+    """Over sockets: the call returns at once, and the request that follows waits for what is being written."""
     with serve(clock=ManualClock(), behaviour=EXACT) as server:
         policy = Policy(strict=True, store=StorePolicy(path=tmp_path / "t.db"), cache=CachePolicy(prewarm=True))
         with (
             Accel(policy, clock=server.clock) as accel,
             accel.wrap(anthropic.Anthropic(base_url=server.url, api_key="k", max_retries=0)) as client,
+            accel.session("s", agent="clerk") as session,
         ):
-            with accel.session("s", agent="clerk") as session:
-                session.prewarm(client.messages.create, **RULES)
-                wait([one.over for one in accel._background._running.get("s", ())], timeout=30)
-            with accel.session("s", agent="clerk"):
-                reply = client.messages.create(max_tokens=99, messages=[user("Where is order 7?")], **RULES)  # type: ignore[call-overload]
+            session.prewarm(client.messages.create, **RULES)
+            server.wait_for_calls(1)
+            reply = client.messages.create(max_tokens=99, messages=[user("Where is order 7?")], **RULES)  # type: ignore[call-overload]
     assert reply.usage.cache_read_input_tokens > 49_000
 
 
