@@ -94,8 +94,10 @@ class Prewarmer:
             announced = stopped
         turn = self._begun(session, announced)
         if turn is not None and turn.resend is not None:
+            answer = None
             with self._sending(turn):
-                self._answered(turn, cast(Answer, turn.resend.send(turn.request)))
+                answer = cast(Answer, turn.resend.send(turn.request))
+            self._answered(turn, answer)
 
     async def _there(self, session: Session, call: Callable[[], Awaitable[object]]) -> None:
         announced = None
@@ -106,8 +108,10 @@ class Prewarmer:
             announced = stopped
         turn = self._begun(session, announced)
         if turn is not None and turn.resend is not None:
+            answer = None
             with self._sending(turn):
-                self._answered(turn, await cast(Awaitable[Answer], turn.resend.send(turn.request)))
+                answer = await cast(Awaitable[Answer], turn.resend.send(turn.request))
+            self._answered(turn, answer)
 
     @contextmanager
     def _sending(self, turn: Turn) -> Iterator[None]:
@@ -131,7 +135,7 @@ class Prewarmer:
             return None
         known = dialect(endpoint.wire)
         body = known.warmed(known.encode(going.request, going.plan))
-        if body is None or (going.facts.platform, going.prompt.model) in self._refused:
+        if body is None or (going.prompt.platform, going.prompt.model) in self._refused:
             return None
         worth = self._worth(going, endpoint)
         if worth is None:
@@ -202,7 +206,9 @@ class Prewarmer:
 
     # --- after --------------------------------------------------------------------------------------------------------
 
-    def _answered(self, turn: Turn, answer: Answer) -> None:
+    def _answered(self, turn: Turn, answer: Answer | None) -> None:
+        if answer is None:
+            return
         now = self.clock.monotonic()
         turn.handle(Responded(now, answer.status))
         if answer.status != 200:
@@ -267,7 +273,7 @@ def _take_in(going: Going, prefix: Prefixes, ended: Ended) -> None:
         ours=True,  # from here on, what the user's own markers would have done is another thing
     )
     conversation.state = without_unread(state, going.lent)
-    conversation.ahead = (usage.read or 0) + (usage.written or 0)
+    conversation.ahead = ((usage.read or 0) + (usage.written or 0)) or None
 
 
 def came(going: Going, usage: Usage) -> Going:
@@ -276,8 +282,8 @@ def came(going: Going, usage: Usage) -> Going:
     if conversation.ahead is None or usage.read is None:
         return going
     with conversation.lock:
-        tokens, conversation.ahead = conversation.ahead or 0, None
-        if usage.read < tokens * _READ:
+        tokens, conversation.ahead = conversation.ahead, None
+        if tokens is None or usage.read < tokens * _READ:
             return going
         conversation.state = replace(conversation.state, seen=conversation.state.seen.after((CAME,)))
     return going._replace(came=(CAME,))

@@ -84,6 +84,9 @@ async def sessions(accel: Accel) -> None:
     with accel.session("one", agent="a", tenant="t", parent="p") as session:
         assert_type(session, Session)
         assert_type((session.id, session.agent), tuple[str, str | None])
+        assert_type(
+            session.prewarm(AsyncAnthropic().messages.create, model="claude-sonnet-5", system="Be brief."), None
+        )
     async with accel.session("two") as session:
         assert_type(await session.tool(ToolCall(name="book", arguments={"seat": 1}), lambda: book(1)), bool)
     with accel.bypass():
