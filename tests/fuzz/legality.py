@@ -11,6 +11,7 @@ import json
 import random
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,10 +20,11 @@ from agentaccel.emulator import Emulator, HttpRequest
 from agentaccel.policy import CachePolicy, Policy, StorePolicy
 from agentaccel.providers import dialect
 from agentaccel.providers.anthropic import usage_of
-from agentaccel.session import Composer
+from agentaccel.session import Announced, Composer, Conversation, Session
 from agentaccel.session.registry import Registry
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Finished, Reported, Send, Started
+from agentaccel.types import Endpoint
 from tests.fuzz.conversations import Json, conversation
 from tests.fuzz.useful import Reach, reach_of
 
@@ -99,6 +101,8 @@ def _one(rng: random.Random, tally: Tally) -> None:
         if any(marker.ours and marker.ttl == "1h" for marker in turn.plan.markers) and ttl == "auto":
             tally.limits["an hour chosen"] += 1
         _keep_alive(sent, clock.now, tally)
+        if tally.requests % 4 == 0:
+            _written_ahead(composer, body, clock.now, tally)
         turn.handle(Reported(usage=usage_of(answer_ours["usage"]), message_id=answer_ours["id"]))
         clock.advance(2.0)
         turn.handle(Finished(clock.monotonic()))
@@ -120,6 +124,22 @@ def _keep_alive(sent: Json, now: float, tally: Tally) -> None:
     status, answer = post(Emulator(), json.loads(json.dumps(warmed)), now)
     if status != 200:
         tally.rejected_by_us.append(f"keep-alive: {answer['error']['message']}")
+
+
+def _written_ahead(composer: Composer, body: Json, now: float, tally: Tally) -> None:
+    """What would write it ahead has to be legal, too: all of it, and where its last message is not known yet."""
+    for known in (body["messages"], body["messages"][:-1]):
+        announced = Announced({**body, "messages": known}, Endpoint(), "", None)
+        going = composer.announced(Session(Conversation(id="-"), lambda call: nullcontext()), announced)
+        if going is None or going.plan.expected is None:
+            continue
+        warmed = dialect("messages").warmed(dialect("messages").encode(going.request, going.plan))
+        if warmed is None:
+            continue
+        tally.limits["written ahead"] += 1
+        status, answer = post(Emulator(), json.loads(json.dumps(warmed)), now)
+        if status != 200:
+            tally.rejected_by_us.append(f"written ahead: {answer['error']['message']}")
 
 
 def _count_limits(body: Json, limits: Counter[str]) -> None:

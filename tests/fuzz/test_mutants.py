@@ -67,6 +67,12 @@ LEGALITY = (
         new="",
     ),
     Mutant(
+        guard="no call without its result in what is written ahead",
+        file="providers/anthropic/edit.py",
+        old="""and not _is_said(messages[-1]["content"])""",
+        new="""and not messages""",
+    ),
+    Mutant(
         guard="doing nothing",
         file=PLAN,
         old="chosen, cost = _choose(scene, candidates, room, expected_cost(scene, ()) if bare is None else bare)",
