@@ -255,8 +255,9 @@ def test_what_is_held_is_not_written_again(tmp_path: Path, other: str) -> None:
     assert len(room.sent) == 1
 
 
-def test_announced_twice_it_is_written_once(tmp_path: Path) -> None:
-    """Whether the first one is still on its way or has been answered."""
+@pytest.mark.parametrize("second_costs", [0.01, 0.1])
+def test_announced_twice_it_is_written_once(tmp_path: Path, second_costs: float) -> None:
+    """Whether the first one is still on its way or has been answered, and however dear waiting is."""
 
     async def main(room: Room) -> None:
         async with room.accel.session("s") as session:
@@ -265,7 +266,7 @@ def test_announced_twice_it_is_written_once(tmp_path: Path) -> None:
                 await asyncio.sleep(seconds)
             room.announce(session)
 
-    room = Room(tmp_path)
+    room = Room(tmp_path, cache={**CONSENT, "second_costs": second_costs})
     room.run(main)
     assert room.ahead == len(room.sent) == 1
 
@@ -361,6 +362,20 @@ def test_announcements_that_do_not_come_true_are_believed_less(tmp_path: Path) -
     async def main(room: Room) -> None:
         for number in range(6):
             async with room.accel.session(f"s{number}", agent="clerk") as session:
+                room.announce(session)
+                await asyncio.sleep(900)
+
+    room = Room(tmp_path)
+    room.run(main)
+    assert 1 <= len(room.sent) <= 3
+
+
+def test_a_session_learns_of_its_own_announcements(tmp_path: Path) -> None:
+    """The same within one session."""
+
+    async def main(room: Room) -> None:
+        async with room.accel.session("s", agent="clerk") as session:
+            for _ in range(6):
                 room.announce(session)
                 await asyncio.sleep(900)
 
@@ -524,6 +539,20 @@ def test_responses_of_openai_are_written_ahead_by_its_own_field(tmp_path: Path) 
     ours, _ = room.run(main)
     assert ours.mode == PREWARM
     assert room.ahead == 1
+
+
+def test_a_platform_that_is_not_known_to_take_it_is_not_asked(tmp_path: Path) -> None:
+    """Azure has the same API, and nobody has documented the field there."""
+
+    async def main(room: Room) -> None:
+        azure = room.gpt.with_options(base_url="http://lamps.openai.azure.com/openai/v1")
+        async with room.accel.session("s") as session:
+            session.prewarm(azure.responses.create, model="gpt-6.1-sol", input=[user(prose(30_200))])
+            await asyncio.sleep(1)
+
+    room = Room(tmp_path)
+    room.run(main)
+    assert room.sent == []
 
 
 @pytest.mark.parametrize("model", ["gpt-5.2", "gpt-6.1-sol"])
