@@ -20,6 +20,11 @@ _COMMANDS = {
         "explain_command",
         "The plan for one request, and where two requests differ.",
     ),
+    "effects": (
+        "agentaccel.cli.effects",
+        "effects_command",
+        "What a call would do, and whether it could ever be run early.",
+    ),
     "demo": ("agentaccel.cli.demo", "demo_command", "A support desk in five forms, side by side."),
     "emulate": ("agentaccel.emulator.command", "emulate", "A local provider with real cache physics."),
     "purge": ("agentaccel.cli.purge", "purge_command", "Remove old turns from the trace store."),

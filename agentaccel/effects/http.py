@@ -1,0 +1,133 @@
+"""HTTP requests: a safe method, plain headers, no body, a public host, and nothing in the address that asks for a deed.
+
+A read of what is far is never more than `asked`: a predicted one would tell others what the model has not asked.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from agentaccel.effects.tables import table
+from agentaccel.effects.verdict import Refused, Verdict, analysed
+from agentaccel.types import Effect
+
+MAX_LENGTH = 8_000
+"""Characters of an address that are looked at."""
+LONG_SEGMENT = 4
+"""Words from which on a path segment is taken for a title, not for a deed."""
+
+_URL = re.compile(r"https?://[A-Za-z0-9.-]+(?::\d{1,5})?(?:[/?#][\x21-\x5b\x5d-\x7e]*)?", re.IGNORECASE)
+_HOST = re.compile(r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]\.?")
+_TEXT = re.compile(r"[\x20-\x7e\t]*")
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+def judge_http(given: Mapping[str, Any]) -> Verdict:
+    """The verdict about a request of `method`, `url`, `headers` and `body`."""
+    try:
+        unknown = set(given) - {"method", "url", "headers", "body"}
+        if unknown:
+            raise Refused(f"it holds {sorted(map(str, unknown))[0]!r}, which is not known")
+        method = _method(given.get("method"))
+        _headers(given.get("headers"))
+        if given.get("body") not in (None, "", {}, []):
+            raise Refused("it has a body")
+        _address(given.get("url"))
+    except Refused as refusal:
+        return analysed(Effect.UNKNOWN, f"http: {refusal}")
+    return analysed(Effect.READ_REMOTE, f"http: {method} is a safe method, and nothing in the address asks for a deed")
+
+
+def _method(method: object) -> str:
+    if not isinstance(method, str) or not method.isascii() or method.upper() not in table("http")["methods"]:
+        raise Refused(f"the method {method!r} is not one of {', '.join(table('http')['methods'])}")
+    return method.upper()
+
+
+def _headers(headers: object) -> None:
+    if headers is None:
+        return
+    if not isinstance(headers, Mapping):
+        raise Refused("the headers are no object")
+    for name, value in headers.items():
+        if not isinstance(name, str) or name.lower() not in table("http")["headers"]:
+            raise Refused(f"the header {name!r} is not on the list")
+        if not isinstance(value, str) or not _TEXT.fullmatch(value):
+            raise Refused(f"the value of the header {name!r} is no plain line")
+        if len({one.lower() for one in headers}) != len(headers):
+            raise Refused("a header is given twice")
+
+
+def _address(url: object) -> None:
+    if not isinstance(url, str) or len(url) > MAX_LENGTH or not _URL.fullmatch(url):
+        raise Refused("the address is no plain http or https address without user, password, spaces and backslashes")
+    parts = urlsplit(url)
+    _host(parts)
+    if re.search(r"%25|%00|%0[ad]|%5c", url, re.IGNORECASE) or re.search(r"%(?![0-9a-f]{2})", url, re.IGNORECASE):
+        raise Refused("the address hides characters")
+    for segment in parts.path.split("/"):
+        for piece in re.split(r"[;:,=@!()*'+$&~|]", unquote(segment)):
+            _deed(piece, "path")
+    for name, value in _parameters(parts):
+        _parameter(name, value)
+
+
+def _host(parts: SplitResult) -> None:
+    host = (parts.hostname or "").rstrip(".")
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        raise Refused("the address has no possible port")
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        address = None
+    if address is not None:
+        if not address.is_global:
+            raise Refused("the address is one of a private network")
+        return
+    labels = host.split(".")
+    if not _HOST.fullmatch(host) or set(labels[-1:]) & set(table("http")["names"]):
+        raise Refused(f"{host!r} is no public name")
+    if any(re.match(rf"(?:{one})", host + parts.path) for one in table("http")["refused_hosts"]):
+        raise Refused(f"{host!r} takes messages")
+
+
+def _parameters(parts: SplitResult) -> Iterator[tuple[str, str]]:
+    for separated in re.split(r"[&;]", parts.query):
+        yield from parse_qsl(separated, keep_blank_values=True) or ([(unquote(separated), "")] if separated else [])
+
+
+def _parameter(name: str, value: str) -> None:
+    known = table("http")
+    plain = name.lower().strip()
+    if plain in known["refused_parameters"]:
+        raise Refused(f"the parameter {name!r} may change what the request does, or be used up by it")
+    for piece in re.split(r"[\[\].]", name):
+        _deed(piece, "parameter")
+    if plain in known["verbs_in"]:
+        _deed(value, "parameter")
+    if re.search(r"\bmutation\b\s*\w*\s*[({]|<script|__proto__", value) or value.lstrip().startswith(("mutation", "{", "[")):
+        raise Refused(f"the value of the parameter {name!r} is a program or a call")
+
+
+def _deed(text: str, where: str) -> None:
+    known = table("http")
+    words = [word.lower() for word in _WORDS.findall(text)]
+    if not words:
+        return
+    joined = "".join(words)
+    ends = {words[0], words[-1], joined} if len(words) < LONG_SEGMENT else set[str]()
+    found = (ends & set(known["writing"])) - set(known["harmless_words"])
+    if len(words) <= 2:
+        found |= {stem for stem in known["writing_stems"] if re.match(rf"{stem}(?![ds])\w{{0,8}}$", joined)}
+    if "." in text and words[-1] in ("php", "asp", "aspx", "cgi", "jsp", "do", "action") and len(words) >= 2:
+        found |= set(words[:-1]) & set(known["writing"]) | ({words[-1]} & {"cgi", "do", "action"})
+    if found:
+        raise Refused(f"{sorted(found)[0]!r} in its {where} may ask for a deed")

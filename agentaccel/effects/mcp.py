@@ -1,0 +1,161 @@
+"""Calls of MCP tools: the word of a server counts only where the user trusts it, and only as long as it says the same.
+
+Both spellings of the hints are read; two that disagree refuse. A hint is true only as JSON true. Silence is no read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agentaccel.effects.http import judge_http
+from agentaccel.effects.places import Surroundings
+from agentaccel.effects.shell import judge_shell
+from agentaccel.effects.sql import judge_sql, looks_like_sql
+from agentaccel.effects.tables import table
+from agentaccel.effects.verdict import Evidence, Refused, Verdict, analysed, weigh
+from agentaccel.types import Effect
+
+DEEPEST = 12
+"""Levels of arguments that are looked at."""
+
+
+def judge_mcp(given: Mapping[str, Any], there: Surroundings) -> Verdict:
+    """The verdict about a call of `tool` with `arguments` on `server`, beside what the server said of it earlier."""
+    try:
+        hint = declared(given.get("server"), given.get("tool"), given.get("earlier_listing"), "earlier_listing" in given)
+        arguments = given.get("arguments")
+        _fits(arguments, given["tool"])
+        said = [one for name, value in _leaves(arguments, 0) for one in _heard(name, value, there)]
+        said += _request(arguments)
+    except Refused as refusal:
+        return analysed(Effect.UNKNOWN, f"mcp: {refusal}")
+    return weigh([hint, *said])
+
+
+def declared(server: object, tool: object, earlier: object = None, listed_before: bool = False) -> Evidence:
+    """What the declaration of `tool` proves. Raises `Refused` where it proves nothing.
+
+    >>> read = {"name": "look", "inputSchema": {}, "annotations": {"readOnlyHint": True, "openWorldHint": False}}
+    >>> declared({"name": "desk", "trusted": True}, read).effect.value
+    'read_local'
+    """
+    if not isinstance(server, Mapping) or not isinstance(server.get("name"), str) or not server["name"]:
+        raise Refused("no server is named")
+    if server.get("trusted") is not True:
+        raise Refused(f"the server {server['name']!r} is not trusted, and its hints are no proof")
+    if not isinstance(tool, Mapping) or not isinstance(tool.get("name"), str) or not tool["name"]:
+        raise Refused("no tool is declared")
+    if listed_before and not _same(tool, earlier):
+        raise Refused("the server declares the tool differently than before")
+    _contradicts(tool)
+    hints = _hints(tool)
+    if hints.get("readonlyhint") is not True:
+        raise Refused("the server does not say readOnlyHint: true")
+    if hints.get("destructivehint") is True:
+        raise Refused("the server says that the tool reads only, and that it destroys")
+    if hints.get("openworldhint") is False:
+        return Evidence(source="annotation", effect=Effect.READ_LOCAL, why="mcp: a trusted server says that it only reads")
+    why = "mcp: a trusted server says that it only reads, from a world that is open"
+    return Evidence(source="annotation", effect=Effect.READ_REMOTE, why=why)
+
+
+def _same(one: object, other: object) -> bool:
+    """Equal as JSON: Python's 1 == True is not."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return one == other
+
+
+def _hints(tool: Mapping[str, Any]) -> dict[str, bool]:
+    annotations = tool.get("annotations")
+    if not isinstance(annotations, Mapping):
+        raise Refused("the server says nothing of what the tool does")
+    known = table("mcp")
+    hints = dict[str, bool]()
+    for name, value in annotations.items():
+        plain = str(name).replace("_", "").lower()
+        if plain not in known["hints"]:
+            if value is True and any(part in plain for part in known["asks_people"]):
+                raise Refused(f"{name!r} says that a person is asked")
+            continue
+        if name not in known["spellings"]:
+            raise Refused(f"the hint {name!r} is spelled in no known way")
+        if not isinstance(value, bool):
+            raise Refused(f"the hint {name!r} is neither true nor false")
+        if hints.setdefault(plain, value) is not value:
+            raise Refused(f"the hint {name!r} is given in two spellings that disagree")
+    return hints
+
+
+def _contradicts(tool: Mapping[str, Any]) -> None:
+    known = table("mcp")
+    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", tool["name"])]
+    if not re.fullmatch(r"[A-Za-z0-9_./:-]{1,128}", tool["name"]):
+        raise Refused("the name of the tool is no plain name")
+    found = set(words) & set(known["writing"]) if not set(words[:1]) & set(known["reading"]) else set[str]()
+    if found:
+        raise Refused(f"the tool is named {tool['name']!r}: {sorted(found)[0]!r} contradicts a read")
+    for place in (tool, tool.get("_meta"), tool.get("meta"), tool.get("execution")):
+        for name, value in place.items() if isinstance(place, Mapping) else ():
+            plain = str(name).replace("_", "").lower()
+            if value is True and any(part in plain for part in known["asks_people"]):
+                raise Refused(f"{name!r} says that a person is asked, or that state is kept")
+    for name in set(tool) & set(known["spellings"]):
+        if tool[name] is not (name.replace("_", "").lower() == "readonlyhint"):
+            raise Refused(f"{name!r} stands beside the annotations, and contradicts a read")
+
+
+def _fits(arguments: object, tool: Mapping[str, Any]) -> None:
+    if not isinstance(arguments, Mapping):
+        raise Refused("the arguments are no object")
+    schema = tool.get("inputSchema", tool.get("input_schema", {}))
+    if not isinstance(schema, Mapping):
+        raise Refused("the schema of the arguments is no object")
+    properties = schema.get("properties")
+    required = schema.get("required", [])
+    if not isinstance(required, list) or not all(name in arguments for name in required):
+        raise Refused("an argument is missing that the tool requires")
+    if isinstance(properties, Mapping) and not set(arguments) <= set(properties):
+        raise Refused("it has an argument that the tool does not declare")
+
+
+def _leaves(value: object, depth: int, name: str = "") -> Iterator[tuple[str, str | bool]]:
+    if depth > DEEPEST:
+        raise Refused("its arguments are nested too deep")
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _leaves(one, depth + 1, str(key).lower())
+    elif isinstance(value, list):
+        for one in value:
+            yield from _leaves(one, depth + 1, name)
+    elif isinstance(value, str | bool):
+        yield name, value
+
+
+def _heard(name: str, value: str | bool, there: Surroundings) -> Iterator[Evidence]:
+    """What the analysers say of one argument: they can only make a read worse."""
+    known = table("mcp")
+    plain = name.replace("-", "_")
+    if isinstance(value, bool):
+        if value and set(plain.split("_")) & set(known["switches"]):
+            raise Refused(f"the argument {name!r} asks to write")
+        return
+    if plain in known["commands"]:
+        yield from judge_shell(value, there).evidence
+    elif plain in known["statements"] or looks_like_sql(value):
+        if looks_like_sql(value) or plain in known["statements"][:2]:
+            yield from judge_sql(value, None).evidence
+    elif plain in known["deeds"] and set(re.findall(r"[a-z]+", value.lower())) & set(known["writing"]):
+        raise Refused(f"the argument {name!r} asks for a deed")
+
+
+def _request(arguments: object) -> Iterator[Evidence]:
+    if isinstance(arguments, Mapping) and "url" in arguments and isinstance(arguments.get("method"), str):
+        given = {key: arguments[key] for key in ("method", "url", "headers", "body") if key in arguments}
+        yield from judge_http(given).evidence

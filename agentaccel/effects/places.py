@@ -1,0 +1,86 @@
+"""Where a command would run, and what stands at the places that its operands name."""
+
+from __future__ import annotations
+
+import itertools
+import posixpath
+import re
+import stat
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agentaccel.effects.parse import Word
+from agentaccel.effects.verdict import Refused
+
+_DEVICES = re.compile(r"/+(?:dev|proc|sys|inet6?|inet4|net|run|\.\.)(?:/|$)")
+_PLAIN = re.compile(r"/dev/null|/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|stat)")
+MOST_MATCHES = 1_000
+"""Names that match one pattern and are looked at; more refuse."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """The folders that a command line runs in. What is not known is not looked at."""
+
+    cwd: Path | None = None
+    home: Path | None = None
+
+    def inside(self, folder: Word) -> Surroundings:
+        """After `cd folder`, or under `git -C folder`."""
+        if folder.home:
+            base = self.home
+            if base is None:
+                return replace(self, cwd=None)
+            return replace(self, cwd=base / folder.text[2:])
+        if folder.text.startswith("/"):
+            return replace(self, cwd=Path(folder.text))
+        return replace(self, cwd=None if self.cwd is None else self.cwd / folder.text)
+
+
+def plain(word: Word, there: Surroundings) -> None:
+    """Raises `Refused` where `word` names a device, a kernel file or, as far as can be seen, no plain file or folder.
+
+    Reading a pipe takes what it holds from its reader, and opening a device may do anything.
+    """
+    text = word.text
+    if "\0" in text or text.startswith("//"):
+        raise Refused(f"{text!r} is not a plain path")
+    whole = posixpath.normpath(text)
+    rooted = whole if whole.startswith("/") else "/" + re.sub(r"^(?:\.\./?)+", "", whole)
+    climbs = whole.startswith(("/", ".."))
+    if climbs and _DEVICES.match(rooted) and not _PLAIN.fullmatch(whole):
+        raise Refused(f"{text!r} lies among devices and files of the kernel")
+    for path in _named(word, there):
+        _look(path, text)
+
+
+def _named(word: Word, there: Surroundings) -> list[Path]:
+    if word.home:
+        base, rest = there.home, word.text[2:]
+    elif word.text.startswith("/"):
+        base, rest = Path("/"), word.text.lstrip("/")
+    else:
+        base, rest = there.cwd, word.text
+    if base is None or not rest or word.text == "-":
+        return []
+    if not word.glob:
+        return [base / rest]
+    try:
+        found = list(itertools.islice(base.glob(rest.rstrip("/")), MOST_MATCHES + 1))
+    except (ValueError, NotImplementedError, OSError):
+        raise Refused(f"{word.text!r} is no pattern that can be looked at") from None
+    if len(found) > MOST_MATCHES:
+        raise Refused(f"{word.text!r} may match more than {MOST_MATCHES} files")
+    return found
+
+
+def _look(path: Path, text: str) -> None:
+    try:
+        mode = path.stat().st_mode
+        real = path.resolve()
+    except (OSError, ValueError, RuntimeError):
+        return  # it is not there, or not to be read: the command says so
+    if _DEVICES.match(str(real)) and not _PLAIN.fullmatch(str(real)):
+        raise Refused(f"{text!r} leads to {str(real)!r}, among devices and files of the kernel")
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or str(real) == "/dev/null"):
+        raise Refused(f"{text!r} is no plain file or folder")

@@ -1,0 +1,137 @@
+"""What git would run by itself in a folder: its settings, and sub-modules, which have settings of their own.
+
+git starts programs that no word of the command line names: a file-system monitor, text conversion, filters, hooks. A
+repository is read by git only where every setting, its own and the user's, is known to start none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from agentaccel.effects.places import Surroundings
+from agentaccel.effects.tables import table
+from agentaccel.effects.verdict import Refused
+
+MAX_BYTES = 256 * 1024
+"""Of a settings file that is looked at; a longer one refuses."""
+MAX_INDEX = 64 * 1024 * 1024
+_GITLINK = b"\x00\x00\xe0\x00"
+"""The mode of a sub-module in an index. Times and sizes may hold these bytes by accident, which then refuses too."""
+_SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\\n]|\\["\\])*)")?\s*\]\s*')
+_ENTRY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?")
+_OFF = {"", "false", "no", "off", "0", "/dev/null"}
+
+
+def starts_nothing(there: Surroundings, reads_worktree: bool) -> str:
+    """What was found, in words. Raises `Refused` where git could start a program, or where that cannot be seen."""
+    if there.cwd is None:
+        raise Refused("git: the folder it would run in is not known, and its settings may start programs")
+    if there.home is None:
+        raise Refused("git: the home folder is not known, and its settings may start programs")
+    for name in (".gitconfig", ".config/git/config"):
+        _check(there.home / name, reads_worktree)
+    found = _repository(_real(there.cwd))
+    if found is None:
+        return "no repository is there"
+    shared = _shared(found)
+    for file in dict.fromkeys((shared / "config", found / "config.worktree", shared / "config.worktree")):
+        _check(file, reads_worktree)
+    if reads_worktree:
+        _no_submodules(found)
+    return "its settings start no program"
+
+
+def _real(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, ValueError, RuntimeError):
+        raise Refused("git: the folder it would run in cannot be looked at") from None
+
+
+def _repository(cwd: Path) -> Path | None:
+    """The git folder that git would find from `cwd`; a bare one refuses, for it may lie hidden in any download."""
+    for folder in (cwd, *cwd.parents):
+        dot = folder / ".git"
+        if dot.is_dir():
+            return dot
+        if dot.is_file():
+            text = _text(dot) or ""
+            match = re.fullmatch(r"gitdir: ([^\n\0]+)\n?", text)
+            if match is None or not (target := folder / match[1]).is_dir():
+                raise Refused("git: a .git file there cannot be followed")
+            return target
+        if dot.exists() or dot.is_symlink():
+            raise Refused("git: what stands at .git is no folder and no file")
+        if (folder / "HEAD").exists() and (folder / "objects").exists():
+            raise Refused("git: the folder looks like a bare repository")
+    return None
+
+
+def _shared(found: Path) -> Path:
+    text = _text(found / "commondir")
+    if text is None:
+        return found
+    return found / text.strip("\n")
+
+
+def _no_submodules(found: Path) -> None:
+    if next(found.glob("sharedindex.*"), None) is not None:
+        raise Refused("git: its index is split, and is not looked at")
+    index = found / "index"
+    if not index.exists():
+        return
+    try:
+        if index.stat().st_size > MAX_INDEX or _GITLINK in index.read_bytes():
+            raise Refused("git: it may have sub-modules, which have settings of their own")
+    except OSError:
+        raise Refused("git: its index cannot be read") from None
+
+
+def _text(file: Path) -> str | None:
+    """The text of a small plain file; None where there is none."""
+    try:
+        if not file.exists() and not file.is_symlink():
+            return None
+        if not file.is_file() or file.stat().st_size > MAX_BYTES:
+            raise Refused(f"git: {file.name} is no small plain file")
+        return file.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        raise Refused(f"git: {file.name} cannot be read") from None
+
+
+def _check(file: Path, reads_worktree: bool) -> None:
+    text = _text(file)
+    for name, value in _settings(text) if text else ():
+        if not _harmless(name, value, reads_worktree):
+            raise Refused(f"git: the setting {name} may start a program or lead elsewhere")
+
+
+def _harmless(name: str, value: str, reads_worktree: bool) -> bool:
+    rules = table("git")["settings"]
+
+    def listed(key: str) -> bool:
+        return any(re.fullmatch(pattern, name, re.DOTALL) for pattern in rules[key])
+
+    if listed("off"):
+        return value.strip().strip('"').lower() in _OFF
+    return listed("harmless") or (not reads_worktree and listed("objects_only"))
+
+
+def _settings(text: str) -> Iterator[tuple[str, str]]:
+    """Names as git spells them, with their values. A line that is not understood refuses."""
+    section = None
+    for line in text.removeprefix("\ufeff").split("\n"):
+        rest = line.strip()
+        if rest.endswith("\\"):
+            raise Refused("git: a setting goes on over a line's end")
+        if match := _SECTION.match(rest):
+            section = match[1].lower() + (f".{match[2]}" if match[2] is not None else "")
+            rest = rest[match.end() :]
+        if not rest or rest[0] in "#;":
+            continue
+        entry = _ENTRY.fullmatch(rest)
+        if section is None or entry is None:
+            raise Refused("git: a line of its settings is not understood")
+        yield f"{section}.{entry[1].lower()}", entry[2] if entry[2] is not None else "true"

@@ -1,0 +1,107 @@
+"""Programs whose arguments are a small language: each is read by a rule of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from agentaccel.effects.options import Options
+from agentaccel.effects.parse import Word
+from agentaccel.effects.tables import table
+from agentaccel.effects.verdict import Refused
+
+
+def find(words: Sequence[Word]) -> tuple[Word, ...]:
+    """The folders that `find` walks. Only tests and printing are listed: no -exec, no -delete, no -fprint."""
+    known = table("shell")["find"]
+    rest = list(words)
+    while rest and rest[0].text in known["leading"]:
+        rest.pop(0)
+    folders = list[Word]()
+    while rest and not rest[0].text.startswith("-") and rest[0].text not in ("!", "(", ")", ","):
+        folders.append(rest.pop(0))
+    while rest:
+        word = rest.pop(0)
+        if word.glob:
+            raise Refused(f"find: {word.text!r} would become the names of files that match")
+        if word.text in known["values"]:
+            if not rest or rest[0].glob:
+                raise Refused(f"find {word.text} has no fixed value")
+            rest.pop(0)
+        elif word.text not in known["tests"]:
+            raise Refused(f"find {word.text} is not on the list of tests that only read")
+    return tuple(folders)
+
+
+def echo(words: Sequence[Word]) -> tuple[Word, ...]:
+    """No files: every word is text."""
+    if any(word.glob or word.home for word in words):
+        raise Refused("echo would print the names of files that match")
+    return ()
+
+
+def sed(words: Sequence[Word]) -> tuple[Word, ...]:
+    """The files of `sed -n 5,10p` or `sed s/a/b/`."""
+    known = _row("sed")
+    rest = list(words)
+    flags = set[str]()
+    while rest and rest[0].text in ("-n", "-E", "-r"):
+        flags.add(rest.pop(0).text)
+    if not rest or rest[0].glob:
+        raise Refused("sed has no fixed script")
+    script = rest.pop(0).text
+    printing = "-n" in flags and any(re.fullmatch(one, script, re.ASCII) for one in known["scripts"])
+    if not printing and not re.fullmatch(known["substitution"], script, re.ASCII):
+        raise Refused("sed: the script is not one that only prints lines")
+    return _files("sed", rest)
+
+
+def awk(words: Sequence[Word]) -> tuple[Word, ...]:
+    """The files of an `awk` that prints fields."""
+    rest = list(words)
+    if rest and rest[0].text == "-F":
+        rest = rest[2:]
+    elif rest and re.fullmatch(r"-F[^-].*", rest[0].text):
+        rest = rest[1:]
+    if not rest or rest[0].glob:
+        raise Refused("awk has no fixed program")
+    program = rest.pop(0).text.strip(" ")
+    if not program or not any(re.fullmatch(one, program, re.ASCII) for one in _row("awk")["programs"]):
+        raise Refused("awk: the program is not one that only prints fields")
+    return _files("awk", rest)
+
+
+def _files(name: str, words: list[Word]) -> tuple[Word, ...]:
+    for word in words:
+        if (word.text.startswith("-") and word.text != "-") or word.glob:
+            raise Refused(f"{name}: {word.text!r} stands where a file should")
+    return tuple(words)
+
+
+def _row(name: str) -> Mapping[str, Any]:
+    row: Mapping[str, Any] = next(row for row in table("shell")["command"] if row["name"] == name)
+    return row
+
+
+RULES: Mapping[str, Callable[[Sequence[Word]], tuple[Word, ...]]] = {"find": find, "echo": echo, "sed": sed, "awk": awk}
+"""By program; each returns the operands that are files, or raises `Refused`."""
+
+
+def paths(kind: str, options: Options) -> tuple[Word, ...]:
+    """The operands that name files, as far as the form tells."""
+    if kind == "path":
+        return options.operands
+    if kind == "pattern":
+        given = options.given & {"-e", "-f", "--regexp", "--file", "--files", "--type-list"}
+        return options.operands if given else options.operands[1:]
+    return ()
+
+
+def whole_disk(name: str, options: Options, files: Sequence[Word]) -> None:
+    """Raises `Refused` where a program would read every file of the machine, those of the kernel included."""
+    reads = name == "rg" or (name in ("grep", "egrep", "fgrep") and options.given & {"-r", "-R", "--recursive"})
+    if (reads or (name == "diff" and options.given & {"-r", "--recursive"})) and any(
+        not word.text.strip("/.") and word.text.startswith("/") for word in files
+    ):
+        raise Refused(f"{name} would read the whole disk, devices and files of the kernel included")

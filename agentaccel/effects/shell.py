@@ -1,0 +1,83 @@
+"""Shell command lines: which of them only read, as our own executor would run them.
+
+That executor takes the words as read here and starts each program without a shell, from the folders of the system, with
+standard input empty, a scrubbed environment (`agentaccel.effects.early`), a time limit and a cap on output. So aliases,
+functions, variables and start-up files do not exist for it, and every other trick has to stand in the words.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+from agentaccel.effects import git, rules
+from agentaccel.effects.options import Form, form_of, taken_apart
+from agentaccel.effects.parse import Command, commands
+from agentaccel.effects.places import Surroundings, plain
+from agentaccel.effects.tables import table
+from agentaccel.effects.verdict import Refused, Verdict, analysed, worse
+from agentaccel.errors import MissingExtra
+from agentaccel.types import Effect
+
+
+@functools.cache
+def _forms() -> Mapping[str, tuple[Form, bool]]:
+    data = table("shell")
+    return {row["name"]: (form_of(row, data["groups"]), row.get("needs_option", False)) for row in data["command"]}
+
+
+def judge_shell(text: str, there: Surroundings) -> Verdict:
+    """The verdict about a command line that would run in `there`."""
+    try:
+        effect, why = Effect.PURE, list[str]()
+        found = commands(text)
+        chained = all(command.after in ("", "&&") for command in found)
+        places = [there]
+        for command in found:
+            if command.words[0].text == "cd":
+                moved = [_moved(command, place) for place in places]
+                places = moved if chained else [*places, *moved]  # elsewhere what follows may run though cd failed
+                continue
+            for place in places:
+                one, because = _judge(command, place)
+                effect = worse(effect, one)
+                why.append(because)
+        return analysed(effect, "shell: " + ("; ".join(dict.fromkeys(why)) or "it only changes the folder"))
+    except Refused as refusal:
+        return analysed(Effect.UNKNOWN, f"shell: {refusal}")
+    except MissingExtra as missing:
+        return analysed(Effect.UNKNOWN, f"shell: nothing was analysed: {missing}")
+
+
+def _judge(command: Command, there: Surroundings) -> tuple[Effect, str]:
+    head, words = command.words[0], command.words[1:]
+    name = head.text
+    if head.glob or head.home:
+        raise Refused("the program is named by a pattern")
+    if name == "git":
+        return Effect.READ_LOCAL, git.read_only(words, there)
+    if name not in _forms():
+        raise Refused(f"{name} is not on the list of programs that only read")
+    form, needs_option = _forms()[name]
+    if form.operands == "rule":
+        files = rules.RULES[name](words)
+    else:
+        options = taken_apart(form, words)
+        files = rules.paths(form.operands, options)
+        rules.whole_disk(name, options, files)
+        if needs_option and not options.given:
+            raise Refused(f"{name} without an option runs programs")
+    for word in files:
+        plain(word, there)
+    return Effect.PURE if form.pure else Effect.READ_LOCAL, f"{name} with these options only reads"
+
+
+def _moved(command: Command, there: Surroundings) -> Surroundings:
+    """Where the commands behind `cd FOLDER &&` run."""
+    if command.piped or command.after not in ("", "&&") or len(command.words) != 2:
+        raise Refused("cd is understood only as cd FOLDER, first or behind &&")
+    folder = command.words[1]
+    if folder.glob or not folder.text or folder.text.startswith("-") or folder.text == "~":
+        raise Refused("cd is understood only with a fixed folder")
+    plain(folder, there)
+    return there.inside(folder)

@@ -1,0 +1,98 @@
+"""The verdict about one call, and how evidence from several sources becomes one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from agentaccel.types import Effect
+
+Launch = Literal["predicted", "asked", "never"]
+"""When a call may be run early: on a prediction, once the model has asked for it, or not at all."""
+
+Source = Literal["observed", "policy", "declaration", "analyser", "annotation", "metadata"]
+"""Who says so, strongest first. Names of tools are no source: they never grant permission."""
+
+LATTICE = tuple(Effect)
+"""From harmless to unknown; the worse of two is the one that stands later."""
+
+_LAUNCH: dict[Effect, Launch] = {Effect.PURE: "predicted", Effect.READ_LOCAL: "predicted", Effect.READ_REMOTE: "asked"}
+
+
+def worse(one: Effect, other: Effect) -> Effect:
+    """The one of two effects that stands higher in the lattice.
+
+    >>> worse(Effect.READ_LOCAL, Effect.PURE).value
+    'read_local'
+    """
+    return max(one, other, key=LATTICE.index)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What one source says of a call."""
+
+    source: Source
+    effect: Effect
+    why: str
+    """In words, for people."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"source": self.source, "effect": self.effect.value, "why": self.why}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a call does, whether it may be run early, and who says so."""
+
+    effect: Effect
+    evidence: tuple[Evidence, ...]
+    """What decided first, then the rest that was heard."""
+
+    @property
+    def launchable(self) -> Launch:
+        """By the effect alone, under the default policy: a remote read waits until the model has asked."""
+        return _LAUNCH.get(self.effect, "never")
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "effect": self.effect.value,
+            "launchable": self.launchable,
+            "evidence": [one.as_json() for one in self.evidence],
+        }
+
+
+class Refused(Exception):
+    """Why an analyser does not vouch for a call; the message is the evidence. It never leaves this package."""
+
+
+def weigh(evidence: Iterable[Evidence]) -> Verdict:
+    """One verdict from everything that was heard.
+
+    What was observed to write stays demoted. Else the user's policy decides in either direction, then the declaration in
+    code; of the other sources the worst one counts. A source that is silent has no vote, and silence of all is UNKNOWN.
+
+    >>> read = Evidence(source="annotation", effect=Effect.READ_REMOTE, why="readOnlyHint")
+    >>> weigh([read]).launchable, weigh([]).launchable
+    ('asked', 'never')
+    """
+    heard = tuple(sorted(evidence, key=lambda one: get_args(Source).index(one.source)))
+    for source in ("observed", "policy", "declaration"):
+        said = [one for one in heard if one.source == source]
+        if said:
+            return _worst(said, heard)
+    return _worst(heard, heard) if heard else Verdict(effect=Effect.UNKNOWN, evidence=(_SILENCE,))
+
+
+_SILENCE = Evidence(source="analyser", effect=Effect.UNKNOWN, why="nothing is known of this call")
+
+
+def _worst(deciding: Iterable[Evidence], heard: tuple[Evidence, ...]) -> Verdict:
+    worst = max(deciding, key=lambda one: LATTICE.index(one.effect))
+    return Verdict(effect=worst.effect, evidence=(worst, *(one for one in heard if one is not worst)))
+
+
+def analysed(effect: Effect, why: str) -> Verdict:
+    """The verdict of an argument-level analyser alone."""
+    return weigh([Evidence(source="analyser", effect=effect, why=why)])
