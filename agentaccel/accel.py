@@ -11,6 +11,7 @@ from typing import Any, TypeVar, overload
 
 from agentaccel.background import Background, in_a_loop
 from agentaccel.clock import Clock, SystemClock
+from agentaccel.effects.tools import Declared
 from agentaccel.errors import ConfigError
 from agentaccel.facts import PROVIDERS, client_platform, platforms
 from agentaccel.listening import Listener, Listeners
@@ -147,16 +148,17 @@ class Accel:
     @overload
     def tool(self, function: F, /) -> F: ...
     @overload
-    def tool(self, /, *, name: str | None = None, effect: Effect | str = Effect.UNKNOWN) -> Callable[[F], F]: ...
+    def tool(self, /, *, name: str | None = None, effect: Declared = Effect.UNKNOWN) -> Callable[[F], F]: ...
     def tool(
-        self, function: F | None = None, /, *, name: str | None = None, effect: Effect | str = Effect.UNKNOWN
+        self, function: F | None = None, /, *, name: str | None = None, effect: Declared = Effect.UNKNOWN
     ) -> F | Callable[[F], F]:
         """Decorator for one tool, bare or with what its owner declares of it.
 
-        `effect` is a member of `Effect` or its value ("read_local"). Raises `ConfigError` for another one.
+        `effect` is a member of `Effect`, its value ("read_local"), or a function that takes the arguments of a call by
+        name and returns one of these. Raises `ConfigError` for another one.
         """
         try:
-            declared = Effect(effect)
+            declared = effect if callable(effect) else Effect(effect)
         except ValueError:
             known = ", ".join(repr(one.value) for one in Effect)
             raise ConfigError(f"effect is {effect!r}; declare one of {known}") from None
@@ -164,7 +166,7 @@ class Accel:
             return self._wrapped(function, name, declared)
         return lambda decorated: self._wrapped(decorated, name, declared)
 
-    def _wrapped(self, tool: F, name: str | None, effect: Effect) -> F:
+    def _wrapped(self, tool: F, name: str | None, effect: Declared) -> F:
         return tool if self.policy.mode == "off" else self._toolbox.wrap(tool, name, effect)
 
     # --- sessions -----------------------------------------------------------------------------------------------------

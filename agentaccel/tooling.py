@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from agentaccel.clock import Clock
+from agentaccel.effects.tools import Declared
 from agentaccel.errors import ConfigError
 from agentaccel.listening import Listeners, Told
 from agentaccel.records import Outcome, ToolRecord
@@ -26,7 +27,7 @@ from agentaccel.types import Effect, ToolCall
 F = TypeVar("F", bound=Callable[..., Any])
 
 EFFECT_ATTRIBUTE = "__agentaccel_effect__"
-"""Where a wrapped tool carries the effect that its owner declared."""
+"""Where a wrapped tool carries the effect that its owner declared, or the function that tells it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Toolbox:
     registry: Registry
     listeners: Listeners
 
-    def wrap(self, tool: F, name: str | None = None, effect: Effect = Effect.UNKNOWN) -> F:
+    def wrap(self, tool: F, name: str | None = None, effect: Declared = Effect.UNKNOWN) -> F:
         """`tool`, recording each of its runs under `name`. Raises `ConfigError` for what cannot be called."""
         if not callable(tool):
             raise ConfigError(f"a tool must be a function or another callable; got {type(tool).__name__}")

@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("types",),
     ("records",),
     ("policy", "listening"),
-    ("providers", "prompt", "cache", "speculate", "loop", "selfhost", "turn"),
+    ("providers", "prompt", "cache", "effects", "speculate", "loop", "selfhost", "turn"),
     ("trace",),
     ("background",),
     ("session",),

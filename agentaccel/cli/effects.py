@@ -10,12 +10,11 @@ from typing import Any
 
 import click
 
-from agentaccel.effects import Verdict, judge
-from agentaccel.effects.cases import read_case
+from agentaccel.effects.cases import judge, read_case
 from agentaccel.effects.mcp import declared
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.sql import looks_like_sql
-from agentaccel.effects.verdict import Refused, analysed, weigh
+from agentaccel.effects.verdict import Refused, Verdict, analysed, weigh
 from agentaccel.errors import ConfigError, TraceError
 from agentaccel.types import Effect
 
@@ -29,8 +28,8 @@ from agentaccel.types import Effect
 def effects_command(subject: str | None, jsonl: bool, dialect: str | None, trust: bool, as_json: bool) -> None:
     """Say what a call would do to the world, by which evidence, and whether it could ever be run early.
 
-    COMMAND is a shell command line, SQL one statement, TOOLS a JSON file of tools as an MCP server lists them. Nothing is
-    run; a repository's settings are read where git would read them.
+    COMMAND is a shell command line, SQL one statement, TOOLS a JSON file of tools as an MCP server lists them.
+    Nothing is run; a repository's settings are read where git would read them.
     """
     here = Surroundings(cwd=Path.cwd(), home=Path.home())
     if jsonl:

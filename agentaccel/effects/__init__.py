@@ -1,12 +1,5 @@
 """What running a call would do to the world, with the evidence, and whether it may ever be run before the model asks.
 
-Pure decisions over frozen values. Nothing here runs a tool; the only thing looked at outside the case is the disk, where
-what a command does depends on it: the settings of a git repository, and whether an operand is a plain file.
+Pure decisions over frozen values. Nothing here runs a tool; the only thing looked at outside the case is the disk,
+where what a command does depends on it: the settings of a git repository, and whether an operand is a plain file.
 """
-
-from __future__ import annotations
-
-from agentaccel.effects.cases import judge
-from agentaccel.effects.verdict import Evidence, Launch, Source, Verdict, weigh
-
-__all__ = ["Evidence", "Launch", "Source", "Verdict", "judge", "weigh"]

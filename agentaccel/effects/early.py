@@ -8,7 +8,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 """Where programs are looked for: folders of the system, never the current one."""
 
 GIT_SETTINGS = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "diff.autoRefreshIndex=false", "core.pager=cat")
-"""Given to git on its command line. `git diff` of 2.39 writes the index without the third, whatever the environment says."""
+"""Given to git on its command line. Without the third, `git diff` of 2.39 writes the index in any environment."""
 
 
 def environment(home: str) -> Mapping[str, str]:

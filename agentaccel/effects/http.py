@@ -113,7 +113,9 @@ def _parameter(name: str, value: str) -> None:
         _deed(piece, "parameter")
     if plain in known["verbs_in"]:
         _deed(value, "parameter")
-    if re.search(r"\bmutation\b\s*\w*\s*[({]|<script|__proto__", value) or value.lstrip().startswith(("mutation", "{", "[")):
+    if re.search(r"\bmutation\b\s*\w*\s*[({]|<script|__proto__", value) or value.lstrip().startswith(
+        ("mutation", "{", "[")
+    ):
         raise Refused(f"the value of the parameter {name!r} is a program or a call")
 
 

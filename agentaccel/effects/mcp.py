@@ -24,7 +24,9 @@ DEEPEST = 12
 def judge_mcp(given: Mapping[str, Any], there: Surroundings) -> Verdict:
     """The verdict about a call of `tool` with `arguments` on `server`, beside what the server said of it earlier."""
     try:
-        hint = declared(given.get("server"), given.get("tool"), given.get("earlier_listing"), "earlier_listing" in given)
+        hint = declared(
+            given.get("server"), given.get("tool"), given.get("earlier_listing"), "earlier_listing" in given
+        )
         arguments = given.get("arguments")
         _fits(arguments, given["tool"])
         said = [one for name, value in _leaves(arguments, 0) for one in _heard(name, value, there)]
@@ -56,7 +58,9 @@ def declared(server: object, tool: object, earlier: object = None, listed_before
     if hints.get("destructivehint") is True:
         raise Refused("the server says that the tool reads only, and that it destroys")
     if hints.get("openworldhint") is False:
-        return Evidence(source="annotation", effect=Effect.READ_LOCAL, why="mcp: a trusted server says that it only reads")
+        return Evidence(
+            source="annotation", effect=Effect.READ_LOCAL, why="mcp: a trusted server says that it only reads"
+        )
     why = "mcp: a trusted server says that it only reads, from a world that is open"
     return Evidence(source="annotation", effect=Effect.READ_REMOTE, why=why)
 

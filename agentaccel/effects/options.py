@@ -1,4 +1,4 @@
-"""Positive lists of options: a word that begins with a dash is one that is listed, in exactly this spelling, or refuses."""
+"""Positive lists of options: a word that begins with a dash is listed in exactly this spelling, or refuses."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A shell command line as words and pipes, or a refusal: the small part of the language that needs no shell to run.
 
 tree-sitter-bash reads the text; every word is then decoded here, and `shlex` must read the same words and operators.
-What stands in a node that is not listed (an expansion, a substitution, an assignment, a subshell, a here-document, a job in
-the background, a redirection to anything but /dev/null) refuses the whole text.
+What stands in a node that is not listed (an expansion, a substitution, an assignment, a subshell, a here-document, a
+job in the background, a redirection to anything but /dev/null) refuses the whole text.
 """
 
 from __future__ import annotations
@@ -188,4 +188,3 @@ def _decoded(piece: Any) -> str:
             raise Refused("a string in double quotes holds $, ` or a continued line")
         return _DOUBLE_ESCAPE.sub(r"\1", inner)
     raise Refused(f"it holds {_named(piece.type)}")
-

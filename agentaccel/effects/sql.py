@@ -1,7 +1,7 @@
 """SQL statements: exactly one, a query, of nodes and functions that are on the lists of its dialect.
 
-The verdict holds for a connection of its own, in a role that may only read, which the tool names. What a view, an operator
-or a function of the schema does behind a plain name is that role's affair: no reader of text can see it.
+The verdict holds for a connection of its own, in a role that may only read, which the tool names. What a view, an
+operator or a function of the schema does behind a plain name is that role's affair: no reader of text can see it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ UNNAMED = ("postgres", "mysql", "sqlite")
 _NAME = r"[A-Za-z_][\w$-]*"
 _SEQUENCES = {"nextval", "currval", "setval", "lastval"}
 _HIDES = re.compile(r"/\*|--|\\|\$\$|\$[A-Za-z_]\w*\$|[\x00-\x08\x0b-\x1f\x7f]")
-_STARTS = re.compile(r"\s*\(*\s*(?:select|with|values|insert|update|delete|merge|create|drop|alter|truncate|grant|exec"
-                     r"|call|copy|replace|set|begin|do|explain|show|pragma|describe|vacuum|attach)\b", re.IGNORECASE)
+_STARTS = re.compile(
+    r"\s*\(*\s*(?:select|with|values|insert|update|delete|merge|create|drop|alter|truncate|grant|exec"
+    r"|call|copy|replace|set|begin|do|explain|show|pragma|describe|vacuum|attach)\b",
+    re.IGNORECASE,
+)
 
 
 def looks_like_sql(text: str) -> bool:
@@ -65,7 +68,9 @@ def _judge(text: str, dialect: str) -> Verdict:
     if not _listing(plain, dialect):
         _query(_explained(plain, dialect, text), dialect)
     effect = Effect.READ_LOCAL if dialect in table("sql")["local"] else Effect.READ_REMOTE
-    return analysed(effect, f"sql: a query ({dialect}) of functions that only read; on a read-only connection of its own")
+    return analysed(
+        effect, f"sql: a query ({dialect}) of functions that only read; on a read-only connection of its own"
+    )
 
 
 def _sqlglot() -> Any:
@@ -124,14 +129,14 @@ def _tokens(tokens: list[Any], kinds: Any) -> None:
             continue
         if token.token_type in (kinds.PARAMETER, kinds.L_BRACE, kinds.BLOCK_START, kinds.COLON_EQ, kinds.HINT):
             raise Refused(f"it holds {token.text!r}")
-        if token.token_type != kinds.IDENTIFIER and token.token_type != kinds.STRING and token.text.lower() in verbs:
+        if token.token_type not in (kinds.IDENTIFIER, kinds.STRING) and token.text.lower() in verbs:
             raise Refused(f"it holds {token.text!r}, which may begin another statement")
         if not token.text.isprintable() and token.token_type not in (kinds.STRING,):
             raise Refused("a name in it holds characters that cannot be seen")
 
 
 def _calls(tokens: list[Any], dialect: str, kinds: Any, named: list[str]) -> None:
-    """Every word before a parenthesis is a listed function, a word of the grammar, or a name with its columns, once each."""
+    """Every word before a parenthesis is a listed function, of the grammar, or a name with its columns, once each."""
     lists = table("sql")
     known = {*lists["functions"]["common"], *lists["functions"].get(dialect, ()), *lists["words"]["structure"]}
     left = list(named)
@@ -164,7 +169,11 @@ def _columns(root: Any, exp: Any) -> None:
         if (column.table.lower(), column.name.lower()) in listed:
             continue
         of = column.table.lower()
-        if of and column.name.lower() not in table("sql")["words"]["outputs"] and (of not in sources or of in functions):
+        if (
+            of
+            and column.name.lower() not in table("sql")["words"]["outputs"]
+            and (of not in sources or of in functions)
+        ):
             raise Refused(f"{column.sql()!r} may call a function")
 
 
@@ -199,8 +208,7 @@ def _data_type(node: Any, exp: Any) -> None:
 
 
 def _select(node: Any, exp: Any) -> None:
-    listed = {"with_", "with", "kind", "expressions", "distinct", "limit", "from_", "from", "joins", "laterals", "where",
-              "group", "having", "qualify", "windows", "order", "offset", "sample"}  # fmt: skip
+    listed = table("sql")["nodes"]["clauses"]
     if not node.expressions:
         raise Refused("it selects nothing")
     for name, value in node.args.items():
@@ -209,4 +217,3 @@ def _select(node: Any, exp: Any) -> None:
 
 
 _CHECKS = {"Identifier": (_identifier,), "Table": (_table,), "DataType": (_data_type,), "Select": (_select,)}
-

@@ -70,8 +70,8 @@ class Refused(Exception):
 def weigh(evidence: Iterable[Evidence]) -> Verdict:
     """One verdict from everything that was heard.
 
-    What was observed to write stays demoted. Else the user's policy decides in either direction, then the declaration in
-    code; of the other sources the worst one counts. A source that is silent has no vote, and silence of all is UNKNOWN.
+    What was observed to write stays demoted. Else the user's policy decides in either direction, then the declaration
+    in code; of the other sources the worst one counts. A source that is silent has no vote, silence of all is UNKNOWN.
 
     >>> read = Evidence(source="annotation", effect=Effect.READ_REMOTE, why="readOnlyHint")
     >>> weigh([read]).launchable, weigh([]).launchable

@@ -1,4 +1,4 @@
-"""Both corpora as cases: what must never be run early, by trick, and ordinary reads. All of it was written for this suite."""
+"""Both corpora as cases: what must never be run early, by trick, and ordinary reads. All written for this suite."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def lines(name: str) -> Iterator[tuple[str, str]]:
 
 def unescaped(line: str) -> str:
     """Control characters and others that a text file would hide are written as escapes."""
-    return re.sub(r"\\u([0-9a-f]{4})", lambda match: chr(int(match[1], 16)), line.replace("\\n", "\n").replace("\\r", "\r"))
+    return re.sub(
+        r"\\u([0-9a-f]{4})", lambda match: chr(int(match[1], 16)), line.replace("\\n", "\n").replace("\\r", "\r")
+    )
 
 
 def shell(name: str, escapes: bool) -> Iterator[Case]:

@@ -1,0 +1,190 @@
+"""The corpora bite: without any single guard they fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import Mutant, survives
+
+GUARDS = (
+    Mutant(
+        guard="an option that is not listed",
+        file="effects/options.py",
+        old="        if letter not in form.short:\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="a long option that is not listed",
+        file="effects/options.py",
+        old="    elif equals or name not in form.long_optional:\n",
+        new="    elif False:\n",
+    ),
+    Mutant(
+        guard="an operand too many, which is written",
+        file="effects/options.py",
+        old="    if len(operands) < form.least or (form.most is not None and len(operands) > form.most):\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="a branch or tag that is made",
+        file="effects/options.py",
+        old="    if form.needs is not None and len(operands) > form.needs[1] and not form.needs[0] & given:\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="a redirection to a file",
+        file="effects/parse.py",
+        old="        if parts not in _SINKS:\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="an expansion in double quotes",
+        file="effects/parse.py",
+        old='        elif kind != "\\n":\n',
+        new="        elif False:\n",
+    ),
+    Mutant(
+        guard="a wildcard that becomes an option",
+        file="effects/parse.py",
+        old='    if glob and not (re.match(r"--[a-z-]+=|[A-Za-z0-9_./]|~/", first)):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="a brace expansion",
+        file="effects/parse.py",
+        old='    if "{" in bare and ("," in bare or ".." in bare):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="devices among operands",
+        file="effects/places.py",
+        old="    if climbs and _DEVICES.match(rooted) and not _PLAIN.fullmatch(whole):\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="pipes among operands",
+        file="effects/places.py",
+        old='    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or str(real) == "/dev/null"):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="settings that start a program",
+        file="effects/repository.py",
+        old="        if not _harmless(name, value, reads_worktree):\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="sub-modules",
+        file="effects/repository.py",
+        old="    if reads_worktree:\n        _no_submodules(found)\n",
+        new="",
+    ),
+    Mutant(
+        guard="options of git before the sub-command",
+        file="effects/git.py",
+        old='        elif option.text not in ("--no-pager", "-P"):\n',
+        new="        elif False:\n",
+    ),
+    Mutant(
+        guard="verbs of git's sub-commands",
+        file="effects/git.py",
+        old="    if verb not in verbs:\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="actions of find",
+        file="effects/rules.py",
+        old='        elif word.text not in known["tests"]:\n',
+        new="        elif False:\n",
+    ),
+    Mutant(
+        guard="functions of SQL that are not listed",
+        file="effects/sql.py",
+        old="        elif name not in known or token.token_type == kinds.STRING:\n",
+        new="        elif False:\n",
+    ),
+    Mutant(
+        guard="statements without a semicolon",
+        file="effects/sql.py",
+        old="        if token.token_type not in (kinds.IDENTIFIER, kinds.STRING) and token.text.lower() in verbs:\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="functions that are spelled as columns",
+        file="effects/sql.py",
+        old='    if dialect in table("sql")["words"]["functions_as_columns"]:\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="comments that servers run",
+        file="effects/sql.py",
+        old="    if match := _HIDES.search(text):\n",
+        new="    if False and (match := _HIDES.search(text)):\n",
+    ),
+    Mutant(
+        guard="deeds in an address",
+        file="effects/http.py",
+        old="    if found:\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="machines nearby",
+        file="effects/http.py",
+        old="        if not address.is_global:\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="servers that nobody trusts",
+        file="effects/mcp.py",
+        old='    if server.get("trusted") is not True:\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="a tool that was declared differently",
+        file="effects/mcp.py",
+        old="    if listed_before and not _same(tool, earlier):\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="two spellings that disagree",
+        file="effects/mcp.py",
+        old="        if hints.setdefault(plain, value) is not value:\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="what was seen to write",
+        file="effects/verdict.py",
+        old='    for source in ("observed", "policy", "declaration"):\n',
+        new='    for source in ("policy", "declaration", "observed"):\n',
+    ),
+    Mutant(
+        guard="the worst of several sources",
+        file="effects/verdict.py",
+        old="    worst = max(deciding, key",
+        new="    worst = min(deciding, key",
+    ),
+    Mutant(
+        guard="an index that git rewrites",
+        file="effects/early.py",
+        old='        "GIT_OPTIONAL_LOCKS": "0",\n',
+        new="",
+    ),
+    Mutant(
+        guard="an index that git diff rewrites",
+        file="effects/early.py",
+        old='"diff.autoRefreshIndex=false", ',
+        new="",
+    ),
+)
+
+FAST = ["test_corpora.py", "test_repository.py", "test_verdicts.py", "test_sandbox.py"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mutant", GUARDS, ids=lambda mutant: mutant.guard)
+def test_the_corpora_fail_without_the_guard(mutant: Mutant, tmp_path: Path) -> None:
+    """Chosen by us: a safety test that passes without what it tests is none."""
+    command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", "/dev/null", "-m", "not traces"]
+    assert survives(mutant, tmp_path, [*command, *(f"tests/effects/{name}" for name in FAST)]) is None

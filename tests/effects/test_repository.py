@@ -1,0 +1,152 @@
+"""git starts programs that no word of its command line names: where settings could do that, it is not run early."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agentaccel.effects.cases import judge
+from tests.effects.sandbox import git, made
+
+STARTS = (
+    "[core]\n\tfsmonitor = ./evil",
+    "[core]\n\tfsmonitor = true",
+    "[core]\n\tfsmonitor",
+    "[CORE]\n\tFSMonitor=./evil",
+    "[core] fsmonitor = ./evil",
+    '[core]\n\thooksPath = "./evil"',
+    "[core]\n\tworktree = /",
+    "[core]\n\talternateRefsCommand = ./evil",
+    "[diff]\n\texternal = ./evil",
+    '[diff "x"]\n\ttextconv = ./evil',
+    '[diff "x"]\n\tcommand = ./evil',
+    '[diff "a.b"]\n\ttextconv = ./evil',
+    "[diff.x]\n\ttextconv = ./evil",
+    "[diff]\n\tsubmodule = log",
+    '[filter "x"]\n\tclean = ./evil',
+    '[filter "x"]\n\tprocess = ./evil',
+    "[include]\n\tpath = evil",
+    '[includeIf "gitdir:/"]\n\tpath = evil',
+    '[merge "x"]\n\tdriver = ./evil',
+    "[log]\n\tdiffMerges = remerge",
+    "[submodule]\n\trecurse = true",
+    '[remote "x"]\n\tpromisor = true',
+    "[extensions]\n\tpartialClone = x",
+    "[extensions]\n\tworktreeConfig = true",
+    "[user]\n\tname = a \\\n[core]\n\tfsmonitor = x",
+    "[user\n\tname = x",
+    "[core]\n\t= x",
+    "[core]\n\tfsmonitor = ./evil\n\tfsmonitor = false",
+    "[some]\n\tthing = unheard of",
+)
+
+
+def verdict(command: str, cwd: Path, home: Path) -> str:
+    case = {"kind": "shell", "input": {"command": command}, "cwd": str(cwd), "home": str(home)}
+    return judge(case).launchable
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> tuple[Path, Path]:
+    return made(tmp_path)
+
+
+def test_git_reads_where_settings_start_nothing(place: tuple[Path, Path]) -> None:
+    """A usefulness floor for what follows."""
+    work, home = place
+    for command in ("git status", "git diff", "git log -p", "git show", "git blame README.md", "git -C src status"):
+        assert verdict(command, work, home) == "predicted", command
+    assert verdict("git status", work / "src", home) == "predicted"
+    assert verdict("git status", home, home) == "predicted"  # no repository: git says so and ends
+
+
+@pytest.mark.parametrize("settings", STARTS)
+def test_a_setting_that_may_start_a_program_refuses(place: tuple[Path, Path], settings: str) -> None:
+    """In the repository and in the user's own file alike; what is not understood refuses too."""
+    work, home = place
+    for file in (work / ".git/config", home / ".gitconfig", home / ".config/git/config"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        kept = file.read_text(encoding="utf-8") if file.exists() else ""
+        file.write_text(f"{kept}\n{settings}\n", encoding="utf-8")
+        for command in (
+            "git status",
+            "git diff",
+            "cd src && git diff",
+            "git -C src status",
+            "ls && git blame README.md",
+        ):
+            assert verdict(command, work, home) == "never", (command, file.name)
+        file.write_text(kept, encoding="utf-8")
+    assert verdict("git status", work, home) == "predicted"
+
+
+def test_a_filter_matters_only_where_files_are_read(place: tuple[Path, Path]) -> None:
+    """git-lfs stands in the settings of many users: history stays readable."""
+    work, home = place
+    (home / ".gitconfig").write_text('[filter "lfs"]\n\tclean = git-lfs clean -- %f\n')
+    assert verdict("git status", work, home) == verdict("git diff", work, home) == "never"
+    assert verdict("git log --oneline", work, home) == verdict("git branch -a", work, home) == "predicted"
+
+
+def test_settings_are_found_where_git_finds_them(place: tuple[Path, Path], tmp_path: Path) -> None:
+    """A linked work tree, a .git file, a bare repository that lies in a folder, and no folder known."""
+    work, home = place
+    git(work, "worktree", "add", "-q", str(tmp_path / "linked"), "feature")
+    assert verdict("git status", tmp_path / "linked", home) == "predicted"
+    (work / ".git/config").write_text("[core]\n\tfsmonitor = ./evil\n")
+    assert verdict("git status", tmp_path / "linked", home) == "never"
+    bare = tmp_path / "download"
+    (bare / "objects").mkdir(parents=True)
+    (bare / "HEAD").write_text("ref: refs/heads/main\n")
+    assert verdict("git status", bare, home) == "never"
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd/.git").write_text("gitdir: ../nowhere\n")
+    assert verdict("git status", tmp_path / "odd", home) == "never"
+    assert judge({"kind": "shell", "input": {"command": "git status"}}).launchable == "never"
+
+
+def test_a_submodule_refuses_what_looks_into_it(place: tuple[Path, Path]) -> None:
+    """It has settings of its own, and git status runs there too."""
+    work, home = place
+    inner = work / "inner"
+    inner.mkdir()
+    git(inner, "-c", "init.defaultBranch=main", "init", "-q")
+    (inner / "a").write_text("a")
+    for words in (("add", "a"), ("-c", "user.name=a", "-c", "user.email=a", "commit", "-qm", "a")):
+        subprocess.run(["git", *words], cwd=inner, env={**os.environ, "HOME": str(home)}, check=True, timeout=30)
+    git(work, "add", "inner")
+    assert verdict("git status", work, home) == verdict("git diff", work, home) == "never"
+    assert verdict("git log --oneline", work, home) == "predicted"
+
+
+def test_what_is_no_plain_file_is_not_read(place: tuple[Path, Path]) -> None:
+    """Reading a pipe takes from its reader; a link may lead to a device."""
+    work, home = place
+    os.mkfifo(work / "pipe")
+    (work / "link").symlink_to("/dev/zero")
+    (work / "folder").symlink_to("/dev")
+    for command in (
+        "cat pipe",
+        "head -n 1 ./pipe",
+        "cat p*",
+        "cat link",
+        "cat folder/tty",
+        "grep x pipe",
+        "cd src && wc ../pipe",
+    ):
+        assert verdict(command, work, home) == "never", command
+    assert verdict("cat README.md", work, home) == verdict("ls -la", work, home) == "predicted"
+
+
+def test_a_folder_that_cd_may_miss_is_judged_from_both(place: tuple[Path, Path], tmp_path: Path) -> None:
+    """Behind ; the rest runs also where cd has failed."""
+    work, home = place
+    (work / ".git/config").write_text("[core]\n\tfsmonitor = ./evil\n")
+    other = tmp_path / "other"
+    other.mkdir()
+    assert verdict(f"cd {other} && git status", work, home) == "predicted"
+    assert verdict(f"cd {other} && ls; git status", work, home) == "never"
+    assert verdict(f"cd {work} && git status", other, home) == "never"
