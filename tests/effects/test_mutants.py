@@ -40,10 +40,10 @@ GUARDS = (
         new="        if False:\n",
     ),
     Mutant(
-        guard="an expansion in double quotes",
+        guard="expansions and substitutions",
         file="effects/parse.py",
-        old='        elif kind != "\\n":\n',
-        new="        elif False:\n",
+        old='    raise Refused(f"it holds {_named(piece.type)}")\n',
+        new="    return text\n",
     ),
     Mutant(
         guard="a wildcard that becomes an option",

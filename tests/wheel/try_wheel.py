@@ -17,7 +17,12 @@ import venv
 import zipfile
 from pathlib import Path
 
-NEEDED = ("agentaccel/py.typed", "agentaccel/facts/anthropic.toml", "agentaccel/facts/priors.toml")
+NEEDED = (
+    "agentaccel/py.typed",
+    "agentaccel/facts/anthropic.toml",
+    "agentaccel/facts/priors.toml",
+    "agentaccel/effects/shell.toml",
+)
 """Files inside the wheel that are no Python."""
 
 
