@@ -12,7 +12,7 @@ from typing import Any
 from agentaccel.effects.http import judge_http
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.shell import judge_shell
-from agentaccel.effects.sql import judge_sql, looks_like_sql
+from agentaccel.effects.sql import judge_sql, surely_sql
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Evidence, Refused, Verdict, analysed, weigh
 from agentaccel.types import Effect
@@ -152,9 +152,8 @@ def _heard(name: str, value: str | bool, there: Surroundings) -> Iterator[Eviden
         return
     if plain in known["commands"]:
         yield from judge_shell(value, there).evidence
-    elif plain in known["statements"] or looks_like_sql(value):
-        if looks_like_sql(value) or plain in known["statements"][:2]:
-            yield from judge_sql(value, None).evidence
+    elif plain in known["statements"] or surely_sql(value):
+        yield from judge_sql(value, None).evidence
     elif plain in known["deeds"] and set(re.findall(r"[a-z]+", value.lower())) & set(known["writing"]):
         raise Refused(f"the argument {name!r} asks for a deed")
 

@@ -27,6 +27,8 @@ class Form:
     """Whole words without a value, two dashes (or one, as `find` has them) included."""
     long_values: frozenset[str] = frozenset()
     """Whole words with a value behind = or in the next word."""
+    file_values: frozenset[str] = frozenset()
+    """Options whose value is a file to read."""
     long_optional: frozenset[str] = frozenset()
     """Whole words with a value behind = or none."""
     number: bool = False
@@ -52,6 +54,8 @@ class Options:
     given: frozenset[str]
     """Options as spelled, without their values."""
     operands: tuple[Word, ...]
+    files: tuple[Word, ...] = ()
+    """Values of options that are files to read."""
 
 
 def form_of(row: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> Form:
@@ -71,6 +75,7 @@ def form_of(row: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> 
         long=union("long"),
         long_values=union("long_values"),
         long_optional=union("long_optional"),
+        file_values=union("file_values"),
         number=any(each.get("number", False) for each in rows),
         least=least,
         most=None if most < 0 else most,
@@ -84,7 +89,7 @@ def form_of(row: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> 
 
 def taken_apart(form: Form, words: Sequence[Word]) -> Options:
     """Options and operands of `words`. Raises `Refused` for an option, a value or a number of operands not listed."""
-    given, operands = set[str](), list[Word]()
+    given, operands, files = set[str](), list[Word](), list[Word]()
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -98,31 +103,31 @@ def taken_apart(form: Form, words: Sequence[Word]) -> Options:
         elif word.text in form.long:
             given.add(word.text)
         elif word.text.startswith("--") or word.text in form.long_values:
-            given.add(_long(form, word, rest))
+            given.add(_long(form, word, rest, files))
         else:
-            given |= _short(form, word, rest)
+            given |= _short(form, word, rest, files)
     _count(form, given, operands)
-    return Options(given=frozenset(given), operands=tuple(operands))
+    return Options(given=frozenset(given), operands=tuple(operands), files=tuple(files))
 
 
-def _long(form: Form, word: Word, rest: list[Word]) -> str:
+def _long(form: Form, word: Word, rest: list[Word], files: list[Word]) -> str:
     name, equals, value = word.text.partition("=")
     if equals and name in form.long_values | form.long_optional:
-        _value(form, name, value)
+        _value(form, name, value, files)
     elif not equals and name in form.long_values and (rest or name not in form.long_optional):
-        _value(form, name, _next(form, name, rest))
+        _value(form, name, _next(form, name, rest), files)
     elif equals or name not in form.long_optional:
         raise Refused(f"{form.name} {name} is not on the list of options that only read")
     return name
 
 
-def _short(form: Form, word: Word, rest: list[Word]) -> set[str]:
+def _short(form: Form, word: Word, rest: list[Word], files: list[Word]) -> set[str]:
     given = set[str]()
     for place, letter in enumerate(word.text[1:], start=1):
         name = f"-{letter}"
         if letter in form.short_values:
             value = word.text[place + 1 :]
-            _value(form, name, value or _next(form, name, rest))
+            _value(form, name, value or _next(form, name, rest), files)
             return {*given, name}
         if letter not in form.short:
             raise Refused(f"{form.name} {name} is not on the list of options that only read")
@@ -141,7 +146,9 @@ def _next(form: Form, name: str, rest: list[Word]) -> str:
     return value.text
 
 
-def _value(form: Form, name: str, value: str) -> None:
+def _value(form: Form, name: str, value: str, files: list[Word]) -> None:
+    if name in form.file_values:
+        files.append(Word(text=value, home=value.startswith("~/")))
     pattern = form.allowed.get(name)
     if pattern is not None and not re.fullmatch(pattern, value):
         raise Refused(f"{form.name} {name} has a value that is not known to be a read")

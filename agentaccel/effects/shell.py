@@ -63,7 +63,7 @@ def _judge(command: Command, there: Surroundings) -> tuple[Effect, str]:
         files = rules.RULES[name](words)
     else:
         options = taken_apart(form, words)
-        files = rules.paths(form.operands, options)
+        files = (*rules.paths(form.operands, options), *options.files)
         rules.whole_disk(name, options, files)
         if needs_option and not options.given:
             raise Refused(f"{name} without an option runs programs")

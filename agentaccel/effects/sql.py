@@ -31,6 +31,15 @@ _STARTS = re.compile(
 )
 
 
+def surely_sql(text: str) -> bool:
+    """It goes on as statements do, too: a sentence that begins with "delete" is none.
+
+    >>> surely_sql("DELETE FROM t"), surely_sql("delete a branch in git"), surely_sql("/* x */ select 1")
+    (True, False, True)
+    """
+    return re.match(table("sql")["words"]["statement"], text, re.IGNORECASE | re.DOTALL) is not None
+
+
 def looks_like_sql(text: str) -> bool:
     """It begins as statements do.
 
