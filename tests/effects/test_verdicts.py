@@ -14,6 +14,7 @@ from agentaccel import Accel, ConfigError, Policy
 from agentaccel.effects import parse
 from agentaccel.effects.cases import judge
 from agentaccel.effects.places import Surroundings
+from agentaccel.effects.sql import surely_sql
 from agentaccel.effects.tools import judge_tool
 from agentaccel.effects.verdict import Evidence, Source, weigh
 from agentaccel.tooling import EFFECT_ATTRIBUTE
@@ -111,11 +112,22 @@ def test_a_predicate_can_be_declared_on_a_tool() -> None:
         {"kind": "http", "input": {"method": "GET", "url": 5}},
         {"kind": "http", "input": {"method": ["GET"], "url": "https://example.com/"}},
         {"kind": "mcp", "input": {}},
+        {"kind": "shell", "input": {"command": " && ".join(["ls"] * 1_500) + " && rm x"}},
+        {"kind": "shell", "input": {"command": "sed " + "s/\\a" * 1_500}},
+        {"kind": "shell", "input": {"command": "awk '" + "NR==1 && " * 800 + "'"}},
+        {"kind": "http", "input": {"method": "GET", "url": "https://" + "a." * 3_900}},
     ],
 )
 def test_what_is_malformed_is_never(case: object) -> None:
     """And no exception, for any input."""
     assert judge(case).launchable == "never"
+
+
+def test_long_text_is_told_quickly() -> None:
+    """No pattern tries the ways to read a text one by one: this ends at all."""
+    assert not surely_sql("/**/" * 20_000 + "x")
+    assert surely_sql("/**/" * 20_000 + "DELETE FROM t")
+    assert not surely_sql("with " * 20_000)
 
 
 VALUES = st.recursive(
