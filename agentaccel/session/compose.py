@@ -15,7 +15,7 @@ from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.decide import decide
 from agentaccel.cache.observe import Observed, observe
 from agentaccel.cache.prefix import Prefixes, prefixes
-from agentaccel.cache.price import expected_cost, price_card
+from agentaccel.cache.price import expected_cost
 from agentaccel.cache.rhythm import snapshot
 from agentaccel.clock import Clock
 from agentaccel.facts import cache_facts
@@ -34,6 +34,7 @@ from agentaccel.session.hinting import Hints, Seen, hints
 from agentaccel.session.keeping import Keeper
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.prewarming import came
+from agentaccel.session.pricing import card_of
 from agentaccel.session.registry import Registry
 from agentaccel.session.routing import Asked, Routing
 from agentaccel.session.settlement import Going, Settlement, TurnMode
@@ -145,14 +146,7 @@ class Composer:
         expected = going.plan.expected
         if expected is None:
             return going.plan
-        card = price_card(
-            prompt.provider,
-            prompt.model,
-            input_tokens=round(expected.total),
-            platform=prompt.platform,
-            aliases=self.policy.aliases,
-            override=self.policy.prices,
-        )
+        card = card_of(prompt, self.policy, round(expected.total))
         return replace(going.plan, expected_cost=expected_cost(card, expected))
 
     def announced(self, session: Session, announced: Announced) -> Going | None:

@@ -11,13 +11,13 @@ from functools import partial
 from agentaccel.cache.ledger import Entry, Mark
 from agentaccel.cache.marks import before_last_reply, marks_of
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.cache.price import price_card
 from agentaccel.cache.state import State
 from agentaccel.clock import Clock
 from agentaccel.facts import CacheFacts
 from agentaccel.loop.fanout import Fanout, Flight, Held, Write
 from agentaccel.policy import Policy
 from agentaccel.session.lending import Lent
+from agentaccel.session.pricing import card_of
 from agentaccel.session.settlement import Going
 from agentaccel.turn import Ended
 from agentaccel.types import Endpoint
@@ -114,15 +114,8 @@ class Fanning:
     def _price(self, going: Going, labels: tuple[str, ...]) -> float | None:
         """USD that reading a token saves over writing it, by the cheapest lifetime; None where it is not known."""
         expected, prompt = going.plan.expected, going.prompt
-        card = price_card(
-            prompt.provider,
-            prompt.model,
-            input_tokens=round(expected.total) if expected is not None else 0,
-            platform=prompt.platform,
-            at=going.started,
-            aliases=self.policy.aliases,
-            override=self.policy.prices,
-        )
+        tokens = round(expected.total) if expected is not None else 0
+        card = card_of(prompt, self.policy, tokens, at=going.started)
         if card is None or card.read is None or going.facts is None:
             return None
         free = {ttl.label for ttl in going.facts.ttls if ttl.write == 1}

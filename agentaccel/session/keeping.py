@@ -16,7 +16,7 @@ from typing import cast
 from weakref import WeakValueDictionary
 
 from agentaccel.background import Background, Later
-from agentaccel.cache.price import PriceCard, input_cost, price_card
+from agentaccel.cache.price import input_cost
 from agentaccel.cache.warm import Warming, kept, warming
 from agentaccel.clock import Clock
 from agentaccel.facts import CacheFacts
@@ -24,6 +24,7 @@ from agentaccel.locks import Lock
 from agentaccel.policy import Policy
 from agentaccel.providers import dialect
 from agentaccel.records import KEEP_ALIVE, TurnRecord
+from agentaccel.session.pricing import card_of
 from agentaccel.session.settlement import Going
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.store import TurnWrite
@@ -158,23 +159,12 @@ class Keeper:
     def _affords(self, pause: _Pause) -> bool:
         """Whether the budget has room for one more."""
         expected = pause.warming.expected(pause.count)
-        card = self._card(pause, expected.input or 0)
+        card = card_of(pause.going.prompt, self.policy, expected.input or 0)
         cost = input_cost(card, expected) if card is not None else None
         if cost is None:
             self._say(pause.model, f"no price is known for {pause.model!r}: its entries are not kept alive")
             return False
         return pause.going.conversation.keeping_cost + cost <= self.policy.cache.keep_alive_budget
-
-    def _card(self, pause: _Pause, tokens: int) -> PriceCard | None:
-        prompt, policy = pause.going.prompt, self.policy
-        return price_card(
-            prompt.provider,
-            prompt.model,
-            input_tokens=tokens,
-            platform=prompt.platform,
-            aliases=policy.aliases,
-            override=policy.prices,
-        )
 
     def _answered(self, pause: _Pause, started: float, answer: Answer) -> None:
         if answer.status != 200:
@@ -187,7 +177,7 @@ class Keeper:
         for _ in (*tap.feed(answer.body), *tap.finish()):
             pass
         usage, conversation = tap.usage, pause.going.conversation
-        card = self._card(pause, usage.input or 0)
+        card = card_of(pause.going.prompt, self.policy, usage.input or 0)
         cost = input_cost(card, usage) if card is not None and usage.input is not None else None
         with conversation.lock:
             conversation.keeping_cost += cost or 0.0

@@ -20,7 +20,7 @@ from agentaccel.background import Background
 from agentaccel.cache.marks import marks_of
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.prewarm import CAME, SENT, Prewarming, comes_as_announced, prewarming, with_held
-from agentaccel.cache.price import PriceCard, input_cost, price_card
+from agentaccel.cache.price import input_cost
 from agentaccel.cache.sent import Sent
 from agentaccel.cache.settle import settle
 from agentaccel.clock import Clock
@@ -31,6 +31,7 @@ from agentaccel.records import PREWARM, TurnRecord
 from agentaccel.session.fanning import Fanning, kind_of
 from agentaccel.session.handle import Announced, Scope, Session, current
 from agentaccel.session.lending import with_lent, without_unread
+from agentaccel.session.pricing import card_of
 from agentaccel.session.settlement import Going, Settlement
 from agentaccel.turn import Answer, Ended, Failed, Finished, Reported, Responded, Started, Turn, Wait
 from agentaccel.types import Endpoint, Usage
@@ -164,7 +165,7 @@ class Prewarmer:
         expected, prefix, conversation = going.plan.expected, going.prefix, going.conversation
         if expected is None or prefix is None or not prefix.size:
             return None
-        card = self._card(going, round(expected.total))
+        card = card_of(going.prompt, self.policy, round(expected.total))
         if card is None or card.read is None:
             self.say(f"no price is known for {going.prompt.model!r}: nothing is written ahead")
             return None
@@ -193,17 +194,6 @@ class Prewarmer:
                 going.conversation.keeping_cost = spent
             return spent <= within
 
-    def _card(self, going: Going, tokens: int) -> PriceCard | None:
-        prompt, policy = going.prompt, self.policy
-        return price_card(
-            prompt.provider,
-            prompt.model,
-            input_tokens=tokens,
-            platform=prompt.platform,
-            aliases=policy.aliases,
-            override=policy.prices,
-        )
-
     # --- after --------------------------------------------------------------------------------------------------------
 
     def _answered(self, turn: Turn, answer: Answer | None) -> None:
@@ -228,7 +218,9 @@ class Prewarmer:
             self.say(f"writing ahead was refused with {ended.status} for {going.prompt.model!r}; no more")
         going = self.fanning.ended(going, endpoint.account, ended)
         if ended.outcome != "cancelled":  # else it may have been billed, nobody knows
-            cost = input_cost(self._card(going, usage.input), usage) if usage.input is not None else 0.0
+            cost = (
+                input_cost(card_of(going.prompt, self.policy, usage.input), usage) if usage.input is not None else 0.0
+            )
             self._spend(going, (cost or 0.0) - worth.bill)
         with conversation.lock:
             learned = (SENT,) if usage.read is not None or usage.written is not None else ()
