@@ -262,3 +262,21 @@ class ToolCall:
     arguments: Mapping[str, Any]
     id: str | None = None
     """The provider's id of the call; None where the loop did not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """A call that the model is expected to make, and why."""
+
+    call: ToolCall
+    """With all its arguments; a call of which one is not known is not predicted."""
+    probability: float
+    """Calibrated: that the very next reply asks for exactly this call."""
+    soon: float = 0.0
+    """Calibrated: that one of the next few replies does, before anything that may write has run; at least
+    `probability`."""
+    rule: str = ""
+    """The pattern that it comes from, for whoever keeps count of how patterns fare: the tool and the source of each
+    argument, no values."""
+    evidence: tuple[str, ...] = ()
+    """In words, for people."""
