@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 
 import orjson
 
+from agentaccel.speculate.additive import minus, plus
 from agentaccel.speculate.reading import record_of, source_of
 from agentaccel.speculate.tables import Sensitive
-from agentaccel.speculate.writing import Part, is_sensitive
+from agentaccel.speculate.writing import Dumped, Part, Parts, is_sensitive
 
 TWO = 2
 """Sessions that must have shown a template to be right before it is written in clear."""
@@ -20,6 +22,48 @@ _MOST_HIDDEN = 64
 _MOST_CLEAR = 40
 _MOST_RULES = 4096
 _WORD = re.compile(r"[^\s(),=]+")
+
+
+def added(parts: Parts, news: Dumped, sensitive: Sensitive | None = None) -> Parts:
+    """The parts that `news` change, as they are to be written where `parts` are now.
+
+    Raises `ValueError` where these are not what was written here.
+    """
+    try:
+        return {
+            name: composed(plus(parts[name], part) if name in parts else deepcopy(part), news.clear, sensitive)
+            for name, part in news.parts.items()
+        }
+    except (TypeError, KeyError, AttributeError, IndexError) as error:
+        raise ValueError(f"no learned patterns: {error!r}") from error
+
+
+def since(now: Dumped, before: Parts) -> Dumped:
+    """What has come to `before`; parts of which nothing has, are left out."""
+    changed = {name: part for name, part in now.parts.items() if part != before.get(name)}
+    return Dumped({name: minus(part, before.get(name, {})) for name, part in changed.items()}, now.clear)
+
+
+def readable(parts: Parts) -> Parts:
+    """What stands in clear in `parts`: what any process can use, whoever's key the hashes were made under."""
+
+    def rows(table: Part) -> Part:
+        return {hash_: row for hash_, row in table.items() if "is" in row}
+
+    found: Parts = {}
+    for name, part in parts.items():
+        found[name] = dict(part)
+        if "calls" in part:
+            found[name]["rules"] = rows(part["rules"])
+            found[name]["calls"] = {
+                symbol: {
+                    **known,
+                    "sources": {argument: rows(table) for argument, table in known["sources"].items()},
+                    "records": rows(known["records"]),
+                }
+                for symbol, known in part["calls"].items()
+            }
+    return found
 
 
 def composed(part: Part, clear: Mapping[str, str], sensitive: Sensitive | None = None) -> Part:

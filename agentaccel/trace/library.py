@@ -1,0 +1,130 @@
+"""What was learned of tool calls, as sessions use it: read from the store once, and added to it now and then.
+
+Every process writes what it has learned since it wrote last, into whatever is there by then, and takes in what others
+have written meanwhile. A store that is locked is tried again with the next turn's; one that fails, or that holds
+patterns of a newer version, costs one log line: learning goes on in memory.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from agentaccel.locks import Lock, forks
+from agentaccel.speculate.additive import minus, plus
+from agentaccel.speculate.composing import added, readable, since
+from agentaccel.speculate.knowledge import Knowledge
+from agentaccel.speculate.reading import absorb
+from agentaccel.speculate.tables import Sensitive
+from agentaccel.speculate.writing import Parts, dump
+from agentaccel.trace.recorder import Recorder
+from agentaccel.trace.shelf import Shelf, change_shelf, read_shelf
+
+log = logging.getLogger("agentaccel")
+
+TURNS = 32
+"""Turns between two writes: a killed process loses what so many have taught, and no more."""
+
+
+class Library:
+    """The patterns of one `Accel`. Thread-safe, and never raises into an agent unless `strict`.
+
+    Call `learned` after each turn, off its path: every `TURNS`-th call writes, which takes some milliseconds and up to a
+    tenth of a second where very much is known. Close it before its recorder.
+    """
+
+    def __init__(self, recorder: Recorder, *, sensitive: Sensitive | None = None, strict: bool = False) -> None:
+        self._recorder, self._sensitive, self._strict = recorder, sensitive, strict
+        self._lock = Lock()
+        self._knowledge: Knowledge | None = None
+        self._mine: Parts = {}
+        """What was known here when it was last in step with the store."""
+        self._theirs: Parts = {}
+        """What the store held then."""
+        self._forks = forks()
+        self._turns = 0
+        self._said: set[str] = set()
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What is known; read from the store when it is first asked for."""
+        with self._lock:
+            if self._knowledge is None:
+                self._knowledge = Knowledge(sensitive=self._sensitive)
+                self._forks = forks()
+                self._guarded(self._open)
+            elif self._forks != forks():
+                self._begin_in_child()
+            return self._knowledge
+
+    def learned(self) -> None:
+        """A turn has taught something."""
+        with self._lock:
+            self._turns += 1
+            if self._turns >= TURNS:
+                self.save()
+
+    def save(self) -> None:
+        """Write what was learned since the last time, and take in what others have written."""
+        with self._lock:
+            if self._knowledge is not None and self._forks == forks():
+                self._turns = 0
+                self._guarded(self._save)
+
+    def close(self) -> None:
+        """Write what is still to be written."""
+        self.save()
+
+    def _open(self) -> None:
+        shelf = self._recorder.read(read_shelf, Shelf({}, {}))
+        self._left_alone(shelf)
+        absorb(self._known(), shelf.parts)
+        self._mine, self._theirs = self._dump(), shelf.parts
+
+    def _save(self) -> None:
+        knowledge = self._known()
+        now = dump(knowledge, self._recorder.key, self._sensitive)
+        news = since(now, self._mine)
+        if not news.parts:
+            return
+        done = self._recorder.change(
+            lambda store: change_shelf(store, lambda parts: added(parts, news, self._sensitive)), None
+        )
+        if done is None:
+            return  # what is new stays new
+        before, after = done
+        self._left_alone(before)
+        others = {name: part for name, part in before.parts.items() if part != self._theirs.get(name)}
+        others = readable({name: minus(part, self._theirs.get(name, {})) for name, part in others.items()})
+        absorb(knowledge, others)
+        self._mine, self._theirs = plus(now.parts, others), after
+
+    def _begin_in_child(self) -> None:
+        """What the parent had not written when this process was forked off, the parent writes."""
+        self._forks, self._turns = forks(), 0
+        self._guarded(lambda: setattr(self, "_mine", self._dump()))
+
+    def _known(self) -> Knowledge:
+        assert self._knowledge is not None
+        return self._knowledge
+
+    def _dump(self) -> Parts:
+        return dump(self._known(), self._recorder.key, self._sensitive).parts
+
+    def _left_alone(self, shelf: Shelf) -> None:
+        for why in shelf.barred.values():
+            self._say(f"learned patterns in the trace store are left alone: {why}")
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:
+            if self._strict:
+                raise
+            self._say(f"cannot read or write learned patterns: {error!r}; learning goes on in memory")
+
+    def _say(self, message: str) -> None:
+        """One log line per thing."""
+        if message not in self._said:
+            self._said.add(message)
+            log.warning("agentaccel: %s", message)
