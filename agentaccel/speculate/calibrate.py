@@ -56,10 +56,6 @@ class Calibration:
         if self._left <= 0:
             self._fitted = None
 
-    def refit(self) -> None:
-        """Take in what was changed in `bins` from outside."""
-        self._fitted = None
-
     def of(self, stated: float) -> float:
         """What it is worth: between 0 and 1, and higher for what was stated higher."""
         fitted = self._fitted

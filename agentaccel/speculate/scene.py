@@ -8,7 +8,6 @@ Values stay the caller's; nothing of a scene is kept beyond its session.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import count
 from typing import Any, Literal, NamedTuple
 
 from agentaccel.canonical import identity_bytes
@@ -23,7 +22,6 @@ MOST_VALUES = 4096
 MOST_CALLS = 64
 """Distinct calls that are remembered."""
 _MOST_SAID = 20_000
-_numbers = count(1)
 
 
 class Place(NamedTuple):
@@ -75,11 +73,9 @@ def identity(call: ToolCall) -> str:
 class Scene:
     """The values at hand in one session. Bounded; `copy` is cheap and shares what does not change."""
 
-    __slots__ = ("asked", "calls", "number", "places", "records", "said", "step", "told", "used", "where", "wrote")
+    __slots__ = ("asked", "calls", "places", "records", "said", "step", "told", "used", "where", "wrote")
 
     def __init__(self) -> None:
-        self.number = next(_numbers)
-        """Of the session, in this process, from 1."""
         self.step = 0
         """How many replies there were."""
         self.places: dict[Place, tuple[Group, ...]] = {}
@@ -102,7 +98,7 @@ class Scene:
     def copy(self) -> Scene:
         """One that can go on by itself."""
         scene = Scene.__new__(Scene)
-        scene.number, scene.step, scene.told, scene.said = self.number, self.step, self.told, self.said
+        scene.step, scene.told, scene.said = self.step, self.told, self.said
         scene.places, scene.records = dict(self.places), dict(self.records)
         scene.where = dict(self.where)
         scene.used = {place: dict(values) for place, values in self.used.items()}

@@ -42,7 +42,7 @@ Sensitive = Callable[[str, str], bool]
 class Stat:
     """How often offers were made and right, by class of rank; at all, and after each symbol."""
 
-    __slots__ = ("after", "all", "kind", "last", "name", "sessions", "worth")
+    __slots__ = ("after", "all", "kind", "name", "worth")
 
     def __init__(self, name: str = "", kind: str = "") -> None:
         self.name, self.kind = name, kind
@@ -50,16 +50,9 @@ class Stat:
         self.after: dict[str, list[float]] = {}
         self.worth = 0.0
         """What it is kept for: a low estimate of how often it was right, in its best class of rank."""
-        self.sessions = 0
-        """In how many sessions it was right: at least two before it is written down in clear."""
-        self.last = 0
-        """The number of the last of them; 0 for none of this process."""
 
-    def learn(self, before: str, right: Sequence[bool], session: int) -> None:
-        """Take in which of the offers made after `before` were right, in order, in the session of this number."""
-        if session != self.last and any(right):
-            self.last = session
-            self.sessions += 1
+    def learn(self, before: str, right: Sequence[bool]) -> None:
+        """Take in which of the offers made after `before` were right, in order."""
         there = self.after.get(before)
         if there is None:
             if len(self.after) >= MOST_BEFORE:
@@ -147,7 +140,7 @@ class Tables:
         if known is None:
             self._make_room()
             known = self.known[symbol] = Known()
-        known.again.learn(before, _right(again(scene, symbol), calls), scene.number)
+        known.again.learn(before, _right(again(scene, symbol), calls))
         values: dict[str, dict[str, Any]] = {}
         for call in calls:
             arguments = arguments_of(call)
@@ -173,7 +166,7 @@ class Tables:
         table = known.sources.setdefault(name, {})
         for source, stat in table.items():
             if offered := self.offered(source, scene, symbol, name):
-                stat.learn(before, [one.key in values for one in offered], scene.number)
+                stat.learn(before, [one.key in values for one in offered])
         for key, value in list(values.items())[:4]:
             if isinstance(value, str) and len(value) > MOST_RESOURCE:
                 continue  # prose or code: nothing offers it
@@ -185,7 +178,7 @@ class Tables:
             for source, _ in found:
                 stat = table[source] = Stat(str(source), source.kind)
                 offered = self.offered(source, scene, symbol, name)
-                stat.learn(before, [one.key in values for one in offered], scene.number)
+                stat.learn(before, [one.key in values for one in offered])
             _limit(table, MOST_SOURCES, lambda one: table[one].worth, keep={one for one, _ in found})
         known.sources[name] = dict(sorted(table.items(), key=lambda one: -one[1].worth))
 
@@ -266,14 +259,14 @@ def _learn_records(known: Known, scene: Scene, before: str, symbol: str, calls: 
 
     for source, stat in known.records.items():
         if told := right(source):
-            stat.learn(before, told, scene.number)
+            stat.learn(before, told)
     for arguments in made[:2]:
         if len(arguments) < 2:
             continue
         found = {one for one in _from_records(arguments, scene) if one not in known.records}
         for source in sorted(found):
             known.records[source] = Stat(str(source), "record")
-            known.records[source].learn(before, right(source), scene.number)
+            known.records[source].learn(before, right(source))
         _limit(known.records, MOST_RECORDS, lambda one: known.records[one].worth, keep=found)
 
 
