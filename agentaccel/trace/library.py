@@ -11,12 +11,10 @@ import logging
 from collections.abc import Callable
 
 from agentaccel.locks import Lock, forks
-from agentaccel.speculate.additive import minus, plus
-from agentaccel.speculate.composing import added, readable, since
+from agentaccel.speculate.dumps import added
 from agentaccel.speculate.knowledge import Knowledge
-from agentaccel.speculate.reading import absorb
-from agentaccel.speculate.tables import Sensitive
-from agentaccel.speculate.writing import Parts, dump
+from agentaccel.speculate.private import News, Parts, news_of, readable, shelved, since
+from agentaccel.speculate.stats import Sensitive
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.shelf import Shelf, change_shelf, read_shelf
 
@@ -29,8 +27,8 @@ TURNS = 32
 class Library:
     """The patterns of one `Accel`. Thread-safe, and never raises into an agent unless `strict`.
 
-    Call `learned` after each turn, off its path: every `TURNS`-th call writes, which takes some milliseconds and up to a
-    tenth of a second where very much is known. Close it before its recorder.
+    Call `learned` after each turn, off its path: every `TURNS`-th call writes, which takes some milliseconds, and up to
+    a second where very much is known. Close it before its recorder.
     """
 
     def __init__(self, recorder: Recorder, *, sensitive: Sensitive | None = None, strict: bool = False) -> None:
@@ -78,38 +76,50 @@ class Library:
     def _open(self) -> None:
         shelf = self._recorder.read(read_shelf, Shelf({}, {}))
         self._left_alone(shelf)
-        absorb(self._known(), shelf.parts)
-        self._mine, self._theirs = self._dump(), shelf.parts
+        for part in shelf.parts.values():
+            self._known().merge(part)
+        self._mine, self._theirs = self._news().parts, shelf.parts
 
     def _save(self) -> None:
-        knowledge = self._known()
-        now = dump(knowledge, self._recorder.key, self._sensitive)
+        now = self._news()
         news = since(now, self._mine)
         if not news.parts:
             return
         done = self._recorder.change(
-            lambda store: change_shelf(store, lambda parts: added(parts, news, self._sensitive)), None
+            lambda store: change_shelf(store, lambda parts: shelved(parts, news, self._sensitive)), None
         )
         if done is None:
             return  # what is new stays new
         before, after = done
         self._left_alone(before)
         others = {name: part for name, part in before.parts.items() if part != self._theirs.get(name)}
-        others = readable({name: minus(part, self._theirs.get(name, {})) for name, part in others.items()})
-        absorb(knowledge, others)
-        self._mine, self._theirs = plus(now.parts, others), after
+        others = readable({name: added({}, part, self._theirs.get(name)) for name, part in others.items()})
+        self._mine, self._theirs = now.parts, after
+        if others:
+            self._mine = added(self._mine, self._taken_in(others))
+
+    def _taken_in(self, others: Parts) -> Parts:
+        """Learn what others have; the same under our hashes, as it is counted here from now on."""
+        knowledge = Knowledge(sensitive=self._sensitive)
+        for part in others.values():
+            knowledge.merge(part)
+            self._known().merge(part)
+        return news_of(knowledge, self._recorder.key).parts
+
+    def _news(self) -> News:
+        return news_of(self._known(), self._recorder.key)
 
     def _begin_in_child(self) -> None:
         """What the parent had not written when this process was forked off, the parent writes."""
         self._forks, self._turns = forks(), 0
-        self._guarded(lambda: setattr(self, "_mine", self._dump()))
+        self._guarded(self._count_anew)
 
     def _known(self) -> Knowledge:
         assert self._knowledge is not None
         return self._knowledge
 
-    def _dump(self) -> Parts:
-        return dump(self._known(), self._recorder.key, self._sensitive).parts
+    def _count_anew(self) -> None:
+        self._mine = self._news().parts
 
     def _left_alone(self, shelf: Shelf) -> None:
         for why in shelf.barred.values():

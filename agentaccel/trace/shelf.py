@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import orjson
 
+from agentaccel.speculate.dumps import VERSION
 from agentaccel.speculate.knowledge import MOST_WORKLOADS
-from agentaccel.speculate.reading import load
-from agentaccel.speculate.writing import FLEET, VERSION, Part, Parts
+from agentaccel.speculate.private import Part, Parts
 from agentaccel.trace.record import text
 from agentaccel.trace.store import Store
 
@@ -48,7 +48,7 @@ def change_shelf(store: Store, change: Callable[[Parts], Parts], lessons: Iterab
         now = time.time()
         connection.executemany(
             "INSERT OR REPLACE INTO patterns (workload, version, at, known) VALUES (?, ?, ?, ?)",
-            [(text(workload), VERSION, now, orjson.dumps(part).decode()) for workload, part in parts.items()],
+            [(text(workload), int(VERSION), now, orjson.dumps(part).decode()) for workload, part in parts.items()],
         )
         connection.execute(
             "DELETE FROM patterns WHERE workload NOT IN"
@@ -93,8 +93,9 @@ def _read(connection: sqlite3.Connection) -> Shelf:
 
 def part_of(version: object, known: bytes) -> Part:
     """One part as it was written. Raises `ValueError`, which says why it is left alone."""
-    if version != VERSION:
+    if version != int(VERSION):
         raise ValueError(f"they have format {version}, and this agentaccel knows {VERSION}")
-    part: Part = orjson.loads(known)
-    load({FLEET: part})
+    part = orjson.loads(known)
+    if not isinstance(part, dict):
+        raise ValueError("they cannot be read")
     return part

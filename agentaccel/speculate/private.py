@@ -1,0 +1,242 @@
+"""What was learned, as it may lie on a disk: counts by name, and templates that nobody's own data can be read from.
+
+A template (where an argument comes from, a record, a pattern) is counted under a keyed hash, `#` before it. Its text
+takes the place of the hash once it was right in `TWO` sessions, of whichever processes, and only if it looks harmless
+(`literals`); until then its counts come together unread. Values of sensitive arguments stay hashes for good. In clear
+from the beginning stand names: of tools, of their arguments, and of programs in command lines.
+
+The form is that of `dumps`, cut into one part a workload and one, with the name `FLEET`, of what is the same for all:
+each part can be loaded, and leaves out what is hidden.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from agentaccel.canonical import digest
+from agentaccel.speculate.dumps import added
+from agentaccel.speculate.knowledge import Knowledge
+from agentaccel.speculate.literals import may_be_kept, value_may_be_kept
+from agentaccel.speculate.scene import value_of
+from agentaccel.speculate.stats import Sensitive
+from agentaccel.speculate.symbols import tool_of
+
+TWO = 2
+"""Sessions that must have shown a template to be right before it is written in clear."""
+FLEET = ""
+"""The name of the part that holds what is the same for all workloads."""
+MOST_BYTES = 2 << 20
+"""Of one part; what was met least goes first."""
+_MOST_HIDDEN = 64
+"""Templates of one argument that wait for a second session; the oldest go first."""
+_HIDDEN = "#"
+
+Part = dict[str, Any]
+Parts = dict[str, Part]
+
+
+class News(NamedTuple):
+    """What was learned, every template under its hash."""
+
+    parts: Parts
+    """By workload."""
+    texts: Mapping[str, str]
+    """By hash, the texts that may be written once enough sessions have shown them."""
+
+
+def news_of(knowledge: Knowledge, key: bytes) -> News:
+    """All that `knowledge` holds; hashes are made under `key`."""
+    dump = knowledge.dump(shared=0)
+    veil = _Veil(key, knowledge.sensitive)
+    parts: Parts = {
+        name: {"version": dump["version"], "workloads": {name: _tree(tree)}}
+        for name, tree in dump.pop("workloads").items()
+        if name and tree["nodes"]
+    }
+    calls = {symbol: veil.calls(symbol, known) for symbol, known in dump["calls"].items() if _is_name(symbol)}
+    rules = {veil.hidden("", name, name): counts for name, counts in dump["rules"].items()}
+    parts[FLEET] = {**dump, "fleet": _tree(dump["fleet"]), "calls": calls, "rules": rules}
+    return News(parts, veil.texts)
+
+
+def since(now: News, before: Parts) -> News:
+    """What has come to `before`. What is there no more was forgotten, not unlearned."""
+    changed = {name: part for name, part in now.parts.items() if part != before.get(name)}
+    return News({name: added({}, part, before.get(name)) for name, part in changed.items()}, now.texts)
+
+
+def shelved(parts: Parts, news: News, sensitive: Sensitive | None = None) -> Parts:
+    """The parts that `news` change, as they are to be written where `parts` stand now."""
+    found: Parts = {}
+    for name, part in news.parts.items():
+        both = found[name] = added(parts.get(name, {}), part)
+        for symbol, known in both.get("calls", {}).items():
+            for argument, table in known["sources"].items():
+                secret = _is_secret(sensitive, symbol, argument)
+                known["sources"][argument] = _revealed(table, news.texts, _has_no_literal if secret else None)
+            known["records"] = _revealed(known["records"], news.texts)
+        words = _words(both)
+        rules = both.get("rules", {})
+        said = {hash_: text for hash_, text in news.texts.items() if hash_ in rules and words.issuperset(_split(text))}
+        both["rules"] = _renamed(rules, said)
+        _bound(both)
+    return found
+
+
+def readable(parts: Parts) -> Parts:
+    """What stands in clear in `parts`: what is of use to anybody, whoever's key the hashes were made under."""
+    return {name: _without_hidden(part) for name, part in parts.items()}
+
+
+def _without_hidden(part: Part) -> Part:
+    return {
+        name: _without_hidden(value) if isinstance(value, dict) else value
+        for name, value in part.items()
+        if not name.startswith(_HIDDEN)
+    }
+
+
+# --- templates and their hashes ---------------------------------------------------------------------------------------
+
+
+class _Veil:
+    """Puts hashes in the place of templates, and remembers what they stand for."""
+
+    def __init__(self, key: bytes, sensitive: Sensitive | None) -> None:
+        self.texts: dict[str, str] = {}
+        self._key, self._sensitive = key, sensitive
+
+    def hidden(self, where: str, text: str, clear: str | None) -> str:
+        """The name under which a template is counted; `clear` is what may once be written in its place."""
+        hash_ = _HIDDEN + digest(f"{where}\0{text}".encode("utf-8", "surrogatepass"), self._key).hex()
+        if clear is not None and clear.isprintable():
+            self.texts[hash_] = clear
+        return hash_
+
+    def calls(self, symbol: str, known: Part) -> Part:
+        """What is known of the calls of one symbol."""
+        sources: Part = {}
+        for argument, table in known["sources"].items():
+            if may_be_kept(argument):
+                secret = _is_secret(self._sensitive, symbol, argument)
+                where = f"{symbol}\0{argument}"
+                sources[argument] = {
+                    self.hidden(where, text, text if _source_may_be_kept(text, secret) else None): _stat(stat)
+                    for text, stat in table.items()
+                }
+        records = {
+            self.hidden(symbol, text, text if _record_may_be_kept(text) else None): _stat(stat)
+            for text, stat in known["records"].items()
+        }
+        forms = {text: n for text, n in known["forms"].items() if all(map(may_be_kept, orjson.loads(text)))}
+        return {"forms": forms, "sources": sources, "records": records, "again": _stat(known["again"])}
+
+
+def _is_secret(sensitive: Sensitive | None, symbol: str, argument: str) -> bool:
+    return sensitive is not None and sensitive(tool_of(symbol, frozenset()), argument)
+
+
+def _source_may_be_kept(text: str, secret: bool) -> bool:
+    kind, _, path, _, change, constant = orjson.loads(text)
+    if not kind:
+        return not secret and value_may_be_kept(value_of(constant))
+    return _is_path(path) and may_be_kept(change) and not (secret and not _has_no_literal(text))
+
+
+def _has_no_literal(text: str) -> bool:
+    kind, _, _, _, change, _ = orjson.loads(text)
+    return bool(kind) and not change.startswith(("prefix ", "suffix "))
+
+
+def _record_may_be_kept(text: str) -> bool:
+    _, _, path, _, fields = orjson.loads(text)
+    return _is_path(path) and all(_is_path(field) for _, field in fields)
+
+
+def _is_path(path: str) -> bool:
+    return all(map(may_be_kept, re.split(r"[.\[\]^]+", path)))
+
+
+def _is_name(symbol: str) -> bool:
+    """Whether a symbol may be written: a tool's name may always, a program's if it looks like one."""
+    return symbol.isprintable() and may_be_kept(symbol.rpartition(":")[2] if ":" in symbol else "")
+
+
+def _stat(stat: Part) -> Part:
+    return {**stat, "after": {symbol: counts for symbol, counts in stat["after"].items() if _is_name(symbol)}}
+
+
+def _tree(tree: Part) -> Part:
+    nodes: Part = {}
+    for text, node in tree["nodes"].items():
+        counts = {symbol: n for symbol, n in node["counts"].items() if _is_name(symbol)}
+        if counts and all(map(_is_name, orjson.loads(text))):
+            nodes[text] = {**node, "counts": counts}
+    return {"symbols": {name: n for name, n in tree["symbols"].items() if _is_name(name)}, "nodes": nodes}
+
+
+# --- what is written --------------------------------------------------------------------------------------------------
+
+
+def _revealed(table: Part, texts: Mapping[str, str], may: Callable[[str], bool] | None = None) -> Part:
+    """A table of templates, those in clear that enough sessions have shown; `may` says which may be so at all."""
+    if may is not None:
+        table = {text: row for text, row in table.items() if text.startswith(_HIDDEN) or may(text)}
+    enough = {hash_: texts[hash_] for hash_, row in table.items() if hash_ in texts and _is_enough(table, hash_, texts)}
+    rows = _renamed(table, enough)
+    waiting = [name for name in rows if name.startswith(_HIDDEN)]
+    for name in waiting[:-_MOST_HIDDEN]:
+        del rows[name]
+    return rows
+
+
+def _is_enough(table: Part, hash_: str, texts: Mapping[str, str]) -> bool:
+    return texts[hash_] in table or table[hash_]["sessions"] >= TWO
+
+
+def _renamed(rows: Part, names: Mapping[str, str]) -> Part:
+    """`rows` with new names for some; what has that name already is added to."""
+    found = {name: row for name, row in rows.items() if name not in names}
+    for old, new in names.items():
+        found[new] = added(found.get(new, {}), rows[old])
+    return found
+
+
+def _split(text: str) -> list[str]:
+    return re.findall(r"[^\s(),=]+", text)
+
+
+def _words(part: Part) -> set[str]:
+    """The words of all that stands in clear: a pattern that is said in them says nothing more."""
+    words = {"constant", "as", "before", "one", "record", "of", "fresh", "last", "end", "first", "mentioned", "."}
+    for symbol, known in part.get("calls", {}).items():
+        words.update(_split(symbol), known["sources"])
+        for text in known["forms"]:
+            words.update(orjson.loads(text))
+        for text in (text for table in known["sources"].values() for text in table if not text.startswith(_HIDDEN)):
+            kind, tool, path, _, change, _ = orjson.loads(text)
+            words.update((kind, change.partition(" ")[0], *_split(f"{tool}{path}"), *_split(path)))
+        for text in (text for text in known["records"] if not text.startswith(_HIDDEN)):
+            _, tool, path, _, fields = orjson.loads(text)
+            words.update((*_split(f"{tool}{path or '.'}"), *(one for pair in fields for one in pair)))
+    return words
+
+
+def _bound(part: Part) -> None:
+    least = 1
+    while len(orjson.dumps(part)) > MOST_BYTES:
+        least *= 2
+        for tree in (part.get("fleet", {}), *part.get("workloads", {}).values()):
+            nodes = tree.get("nodes", {})
+            for text in [text for text, node in nodes.items() if sum(node["counts"].values()) < least]:
+                del nodes[text]
+        for known in part.get("calls", {}).values():
+            for table in (*known["sources"].values(), known["records"]):
+                for text in [text for text, row in table.items() if row["all"].get("0", 0) < least]:
+                    del table[text]
+        for name in [name for name, row in part.get("rules", {}).items() if row["met"] < least]:
+            del part["rules"][name]
