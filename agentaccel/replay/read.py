@@ -64,7 +64,7 @@ class Group:
 
 
 def groups_of(paths: Iterable[Path], tally: ImportTally) -> list[Group]:
-    """The sources under `paths`, unread, in the order of their names. Raises TraceError for a path that is not there."""
+    """The sources under `paths`, unread, in the order of their names. Raises TraceError for a path that is missing."""
     groups: dict[tuple[Path, Kind], Group] = {}
     seen: set[Path] = set()
     for path, place in _files(paths):

@@ -31,6 +31,8 @@ FLEET = ""
 """The name of the part that holds what is the same for all workloads."""
 MOST_BYTES = 2 << 20
 """Of one part; what was met least goes first."""
+OFTEN = 0.05
+"""Of the calls since a value was first seen: one that is right more seldom is not what calls have in common."""
 _MOST_HIDDEN = 64
 """Templates of one argument that wait for a second session; the oldest go first."""
 _HIDDEN = "#"
@@ -64,27 +66,57 @@ def news_of(knowledge: Knowledge, key: bytes) -> News:
 
 
 def since(now: News, before: Parts) -> News:
-    """What has come to `before`. What is there no more was forgotten, not unlearned."""
-    changed = {name: part for name, part in now.parts.items() if part != before.get(name)}
-    return News({name: added({}, part, before.get(name)) for name, part in changed.items()}, now.texts)
+    """What has come to `before`, and nothing else. What is there no more was forgotten, not unlearned."""
+    return News(_gained(now.parts, before), now.texts)
+
+
+def _gained(now: Part, before: Mapping[str, Any]) -> Part:
+    gained: Part = {}
+    for name, value in now.items():
+        old = before.get(name)
+        if isinstance(value, dict):
+            gained[name] = _gained(value, old) if isinstance(old, dict) else value
+            if not gained[name] and value:
+                del gained[name]
+        elif old is None:
+            gained[name] = value
+        elif value != old:
+            gained[name] = value - old
+    return gained
 
 
 def shelved(parts: Parts, news: News, sensitive: Sensitive | None = None) -> Parts:
     """The parts that `news` change, as they are to be written where `parts` stand now."""
     found: Parts = {}
     for name, part in news.parts.items():
-        both = found[name] = added(parts.get(name, {}), part)
-        for symbol, known in both.get("calls", {}).items():
-            for argument, table in known["sources"].items():
+        both = found[name] = orjson.loads(orjson.dumps(parts.get(name, {})))
+        _grow(both, part)
+        for symbol, known in part.get("calls", {}).items():
+            of_symbol = both["calls"][symbol]
+            for argument in known.get("sources", ()):
                 secret = _is_secret(sensitive, symbol, argument)
-                known["sources"][argument] = _revealed(table, news.texts, _has_no_literal if secret else None)
-            known["records"] = _revealed(known["records"], news.texts)
-        words = _words(both)
-        rules = both.get("rules", {})
-        said = {hash_: text for hash_, text in news.texts.items() if hash_ in rules and words.issuperset(_split(text))}
-        both["rules"] = _renamed(rules, said)
+                table = of_symbol["sources"][argument]
+                of_symbol["sources"][argument] = _revealed(table, news.texts, _has_no_literal if secret else None)
+            if "records" in known:
+                of_symbol["records"] = _revealed(of_symbol["records"], news.texts)
+        if rules := [hash_ for hash_ in part.get("rules", ()) if hash_ in news.texts]:
+            words = _words(both)
+            said = {hash_: news.texts[hash_] for hash_ in rules if words.issuperset(_split(news.texts[hash_]))}
+            both["rules"] = _renamed(both["rules"], said)
         _bound(both)
     return found
+
+
+def _grow(part: Part, news: Mapping[str, Any]) -> None:
+    """Add `news` to `part`, in place."""
+    for name, value in news.items():
+        if isinstance(value, dict):
+            below = part.setdefault(name, {})
+            _grow(below, value)
+        elif isinstance(value, str):
+            part.setdefault(name, value)
+        else:
+            part[name] = part.get(name, 0) + value
 
 
 def readable(parts: Parts) -> Parts:
@@ -144,12 +176,14 @@ def _source_may_be_kept(text: str, secret: bool) -> bool:
     kind, _, path, _, change, constant = orjson.loads(text)
     if not kind:
         return not secret and value_may_be_kept(value_of(constant))
-    return _is_path(path) and may_be_kept(change) and not (secret and not _has_no_literal(text))
+    literal = "" if _has_no_literal(text) else change.partition(" ")[2]
+    return _is_path(path) and value_may_be_kept(literal) and not (secret and literal)
 
 
 def _has_no_literal(text: str) -> bool:
-    kind, _, _, _, change, _ = orjson.loads(text)
-    return bool(kind) and not change.startswith(("prefix ", "suffix "))
+    """Whether a template holds nothing of a value: it is no constant, and puts nothing in front of or behind one."""
+    kind, _, _, _, change, *_ = orjson.loads(text)
+    return bool(kind) and not str(change).startswith(("prefix ", "suffix "))
 
 
 def _record_may_be_kept(text: str) -> bool:
@@ -195,7 +229,12 @@ def _revealed(table: Part, texts: Mapping[str, str], may: Callable[[str], bool] 
 
 
 def _is_enough(table: Part, hash_: str, texts: Mapping[str, str]) -> bool:
-    return texts[hash_] in table or table[hash_]["sessions"] >= TWO
+    text, row = texts[hash_], table[hash_]
+    if text in table:
+        return True
+    seen = row["all"]
+    often = _has_no_literal(text) or seen.get("1", 0) >= OFTEN * seen.get("0", 0)
+    return bool(row.get("sessions", 0) >= TWO and often)
 
 
 def _renamed(rows: Part, names: Mapping[str, str]) -> Part:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from agentaccel.clock import Clock
 from agentaccel.locks import Lock, forks
 from agentaccel.speculate.dumps import added
 from agentaccel.speculate.knowledge import Knowledge
@@ -31,8 +32,11 @@ class Library:
     a second where very much is known. Close it before its recorder.
     """
 
-    def __init__(self, recorder: Recorder, *, sensitive: Sensitive | None = None, strict: bool = False) -> None:
-        self._recorder, self._sensitive, self._strict = recorder, sensitive, strict
+    def __init__(
+        self, recorder: Recorder, clock: Clock, *, sensitive: Sensitive | None = None, strict: bool = False
+    ) -> None:
+        self._recorder, self._clock = recorder, clock
+        self._sensitive, self._strict = sensitive, strict
         self._lock = Lock()
         self._knowledge: Knowledge | None = None
         self._mine: Parts = {}
@@ -81,12 +85,15 @@ class Library:
         self._mine, self._theirs = self._news().parts, shelf.parts
 
     def _save(self) -> None:
-        now = self._news()
-        news = since(now, self._mine)
+        mine = self._news()
+        news = since(mine, self._mine)
         if not news.parts:
             return
         done = self._recorder.change(
-            lambda store: change_shelf(store, lambda parts: shelved(parts, news, self._sensitive)), None
+            lambda store: change_shelf(
+                store, lambda parts: shelved(parts, news, self._sensitive), now=self._clock.wall()
+            ),
+            None,
         )
         if done is None:
             return  # what is new stays new
@@ -94,7 +101,7 @@ class Library:
         self._left_alone(before)
         others = {name: part for name, part in before.parts.items() if part != self._theirs.get(name)}
         others = readable({name: added({}, part, self._theirs.get(name)) for name, part in others.items()})
-        self._mine, self._theirs = now.parts, after
+        self._mine, self._theirs = mine.parts, after
         if others:
             self._mine = added(self._mine, self._taken_in(others))
 

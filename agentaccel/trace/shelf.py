@@ -6,7 +6,6 @@ A part of a newer version, or one that cannot be read, stays as it is. Functions
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -37,15 +36,16 @@ def read_shelf(store: Store) -> Shelf:
         return _read(connection)
 
 
-def change_shelf(store: Store, change: Callable[[Parts], Parts], lessons: Iterable[bytes] = ()) -> tuple[Shelf, Parts]:
+def change_shelf(
+    store: Store, change: Callable[[Parts], Parts], *, now: float, lessons: Iterable[bytes] = ()
+) -> tuple[Shelf, Parts]:
     """Put the parts that `change` makes of those that there are in their place; what there was, and what is there now.
 
-    `lessons` are hashes of the recorded runs that this was learned from.
+    `now` is the wall time, `lessons` are hashes of the recorded runs that this was learned from.
     """
     with store._database.transaction() as connection:
         before = _read(connection)
         parts = {workload: part for workload, part in change(before.parts).items() if workload not in before.barred}
-        now = time.time()
         connection.executemany(
             "INSERT OR REPLACE INTO patterns (workload, version, at, known) VALUES (?, ?, ?, ?)",
             [(text(workload), int(VERSION), now, orjson.dumps(part).decode()) for workload, part in parts.items()],
