@@ -75,9 +75,9 @@ def _gained(now: Part, before: Mapping[str, Any]) -> Part:
     for name, value in now.items():
         old = before.get(name)
         if isinstance(value, dict):
-            gained[name] = _gained(value, old) if isinstance(old, dict) else value
-            if not gained[name] and value:
-                del gained[name]
+            more = _gained(value, old) if isinstance(old, dict) else value
+            if more or old is None:
+                gained[name] = more
         elif old is None:
             gained[name] = value
         elif value != old:
@@ -210,7 +210,8 @@ def _tree(tree: Part) -> Part:
         counts = {symbol: n for symbol, n in node["counts"].items() if _is_name(symbol)}
         if counts and all(map(_is_name, orjson.loads(text))):
             nodes[text] = {**node, "counts": counts}
-    return {"symbols": {name: n for name, n in tree["symbols"].items() if _is_name(name)}, "nodes": nodes}
+    # That a symbol is known is no count: it must not add up.
+    return {"symbols": dict.fromkeys(filter(_is_name, tree["symbols"]), 0), "nodes": nodes}
 
 
 # --- what is written --------------------------------------------------------------------------------------------------

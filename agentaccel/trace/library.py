@@ -13,6 +13,7 @@ from collections.abc import Callable
 from agentaccel.clock import Clock
 from agentaccel.locks import Lock, forks
 from agentaccel.speculate.dumps import added
+from agentaccel.speculate.exchange import loaded
 from agentaccel.speculate.knowledge import Knowledge
 from agentaccel.speculate.private import News, Parts, news_of, readable, shelved, since
 from agentaccel.speculate.stats import Sensitive
@@ -107,11 +108,9 @@ class Library:
 
     def _taken_in(self, others: Parts) -> Parts:
         """Learn what others have; the same under our hashes, as it is counted here from now on."""
-        knowledge = Knowledge(sensitive=self._sensitive)
         for part in others.values():
-            knowledge.merge(part)
             self._known().merge(part)
-        return news_of(knowledge, self._recorder.key).parts
+        return news_of(loaded(others), self._recorder.key).parts
 
     def _news(self) -> News:
         return news_of(self._known(), self._recorder.key)
