@@ -45,6 +45,7 @@ MAY_TOUCH_THE_WORLD = {
     "trace/schema.py",
     "trace/recorder.py",
     "trace/room.py",
+    "trace/shelf.py",
     "background.py",
     "locks.py",
     "policy.py",
@@ -57,6 +58,8 @@ MAY_TOUCH_THE_WORLD = {
     "tooling.py",
     "demo/desk.py",
     "cli/purge.py",
+    "cli/patterns.py",
+    "replay/talk_store.py",
 }
 """Modules that touch disk, network, processes, threads or the event loop. Importers and the emulator are apart."""
 
