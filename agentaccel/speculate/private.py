@@ -12,7 +12,8 @@ each part can be loaded, and leaves out what is hidden.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import orjson
@@ -86,25 +87,34 @@ def _gained(now: Part, before: Mapping[str, Any]) -> Part:
 
 
 def shelved(parts: Parts, news: News, sensitive: Sensitive | None = None) -> Parts:
-    """The parts that `news` change, as they are to be written where `parts` stand now."""
+    """The parts that `news` change, as they are to be written where `parts` stand now.
+
+    A part whose form is not ours, as where somebody has edited it, is left out: it stays as it is.
+    """
     found: Parts = {}
     for name, part in news.parts.items():
-        both = found[name] = orjson.loads(orjson.dumps(parts.get(name, {})))
-        _grow(both, part)
-        for symbol, known in part.get("calls", {}).items():
-            of_symbol = both["calls"][symbol]
-            for argument in known.get("sources", ()):
-                secret = _is_secret(sensitive, symbol, argument)
-                table = of_symbol["sources"][argument]
-                of_symbol["sources"][argument] = _revealed(table, news.texts, _has_no_literal if secret else None)
-            if "records" in known:
-                of_symbol["records"] = _revealed(of_symbol["records"], news.texts)
-        if rules := [hash_ for hash_ in part.get("rules", ()) if hash_ in news.texts]:
-            words = _words(both)
-            said = {hash_: news.texts[hash_] for hash_ in rules if words.issuperset(_split(news.texts[hash_]))}
-            both["rules"] = _renamed(both["rules"], said)
-        _bound(both)
+        with suppress(AttributeError, KeyError, TypeError, ValueError):
+            found[name] = _shelved(parts.get(name, {}), part, news.texts, sensitive)
     return found
+
+
+def _shelved(there: Part, news: Part, texts: Mapping[str, str], sensitive: Sensitive | None) -> Part:
+    both: Part = orjson.loads(orjson.dumps(there))
+    _grow(both, news)
+    for symbol, known in news.get("calls", {}).items():
+        of_symbol = both["calls"][symbol]
+        for argument in known.get("sources", ()):
+            secret = _is_secret(sensitive, symbol, argument)
+            table = of_symbol["sources"][argument]
+            of_symbol["sources"][argument] = _revealed(table, texts, _has_no_literal if secret else None)
+        if "records" in known:
+            of_symbol["records"] = _revealed(of_symbol["records"], texts)
+    if rules := [hash_ for hash_ in news.get("rules", ()) if hash_ in texts]:
+        words = _words(both)
+        said = {hash_: texts[hash_] for hash_ in rules if words.issuperset(_split(texts[hash_]))}
+        both["rules"] = _renamed(both["rules"], said)
+    _bound(both)
+    return both
 
 
 def _grow(part: Part, news: Mapping[str, Any]) -> None:
@@ -233,7 +243,7 @@ def _is_enough(table: Part, hash_: str, texts: Mapping[str, str]) -> bool:
     text, row = texts[hash_], table[hash_]
     if text in table:
         return True
-    seen = row["all"]
+    seen = row.get("all", {})
     often = _has_no_literal(text) or seen.get("1", 0) >= OFTEN * seen.get("0", 0)
     return bool(row.get("sessions", 0) >= TWO and often)
 
@@ -254,16 +264,20 @@ def _words(part: Part) -> set[str]:
     """The words of all that stands in clear: a pattern that is said in them says nothing more."""
     words = {"constant", "as", "before", "one", "record", "of", "fresh", "last", "end", "first", "mentioned", "."}
     for symbol, known in part.get("calls", {}).items():
-        words.update(_split(symbol), known["sources"])
-        for text in known["forms"]:
+        words.update(_split(symbol), known.get("sources", ()))
+        for text in known.get("forms", ()):
             words.update(orjson.loads(text))
-        for text in (text for table in known["sources"].values() for text in table if not text.startswith(_HIDDEN)):
+        for text in _in_clear(*known.get("sources", {}).values()):
             kind, tool, path, _, change, _ = orjson.loads(text)
             words.update((kind, change.partition(" ")[0], *_split(f"{tool}{path}"), *_split(path)))
-        for text in (text for text in known["records"] if not text.startswith(_HIDDEN)):
+        for text in _in_clear(known.get("records", {})):
             _, tool, path, _, fields = orjson.loads(text)
             words.update((*_split(f"{tool}{path or '.'}"), *(one for pair in fields for one in pair)))
     return words
+
+
+def _in_clear(*tables: Part) -> Iterator[str]:
+    return (text for table in tables for text in table if not text.startswith(_HIDDEN))
 
 
 def _bound(part: Part) -> None:
@@ -272,11 +286,11 @@ def _bound(part: Part) -> None:
         least *= 2
         for tree in (part.get("fleet", {}), *part.get("workloads", {}).values()):
             nodes = tree.get("nodes", {})
-            for text in [text for text, node in nodes.items() if sum(node["counts"].values()) < least]:
+            for text in [text for text, node in nodes.items() if sum(node.get("counts", {}).values()) < least]:
                 del nodes[text]
         for known in part.get("calls", {}).values():
-            for table in (*known["sources"].values(), known["records"]):
-                for text in [text for text, row in table.items() if row["all"].get("0", 0) < least]:
+            for table in (*known.get("sources", {}).values(), known.get("records", {})):
+                for text in [text for text, row in table.items() if row.get("all", {}).get("0", 0) < least]:
                     del table[text]
-        for name in [name for name, row in part.get("rules", {}).items() if row["met"] < least]:
+        for name in [name for name, row in part.get("rules", {}).items() if row.get("met", 0) < least]:
             del part["rules"][name]

@@ -100,6 +100,9 @@ class Library:
             return  # what is new stays new
         before, after = done
         self._left_alone(before)
+        expected = news.parts.keys() - before.barred.keys()
+        if any(after.get(name) is before.parts.get(name) for name in expected):
+            self._say("learned patterns in the trace store are left alone: they have an odd form")
         others = {name: part for name, part in before.parts.items() if part != self._theirs.get(name)}
         others = readable({name: added({}, part, self._theirs.get(name)) for name, part in others.items()})
         self._mine, self._theirs = mine.parts, after
