@@ -81,8 +81,6 @@ def _shown(found: Learned, patterns: int, notes: list[str], as_json: bool) -> st
     if not found.runs:
         lines = ["nothing new: these conversations have taught before"]
     elif found.turns:
-        lines.append(
-            f"of {found.turns} turns with calls in the last fifth, what was learned before would have guessed"
-            f" {found.first} at once, {found.among} with three guesses, arguments included"
-        )
+        first, among = (f"{count} of {found.turns}" for count in (found.first, found.among))
+        lines.append(f"the last fifth, by what was learned before: {first} turns guessed at once, {among} in three")
     return "\n".join((*lines, *(f"note: {one}" for one in notes))) + "\n"

@@ -290,7 +290,7 @@ SECRETS = (
     "swordfish holiday",  # in results, and in the replies
     "mia_li_1000",  # of one customer
     "K0QX0A",
-    "hunter2-hunter2",
+    "quietly",  # looks harmless, and was said once
 )
 
 
@@ -299,7 +299,7 @@ def test_no_words_results_or_values_of_a_single_session_are_written(tmp_path: Pa
     learn(tmp_path / "t.db", [Case(user="mia_li_1000", trips=("K0QX0A",), note=SECRETS[0], language=SECRETS[3])])
     kept = bytes_of(tmp_path)
     assert b"get_user" in kept
-    for secret in (*SECRETS, "language=hunter"):
+    for secret in SECRETS:
         assert secret.encode() not in kept
 
 
