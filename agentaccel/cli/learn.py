@@ -23,7 +23,7 @@ from agentaccel.speculate.knowledge import Knowledge
 from agentaccel.speculate.private import FLEET, news_of, readable, shelved
 from agentaccel.trace.database import load_key, store_path
 from agentaccel.trace.importers import ImportTally, Progress
-from agentaccel.trace.shelf import change_shelf, known_lessons
+from agentaccel.trace.shelf import add_to_shelf, known_lessons
 
 
 @click.command("learn")
@@ -67,9 +67,7 @@ def learn_command(
         found = learn((run for _, run in fresh()), len(lessons), knowledge, tell)
         if lessons:
             news = news_of(knowledge, key)
-            change_shelf(
-                into, lambda parts: shelved(parts, news, knowledge.sensitive), now=time.time(), lessons=lessons
-            )
+            add_to_shelf(into, news, now=time.time(), sensitive=knowledge.sensitive, lessons=lessons)
         patterns = len(readable(shelved({}, news_of(knowledge, key)))[FLEET]["rules"])
     click.echo(_shown(found, patterns, notes, as_json), nl=False)
 

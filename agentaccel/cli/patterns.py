@@ -17,10 +17,10 @@ from agentaccel.cli.options import layout
 from agentaccel.cli.patterns_text import to_text
 from agentaccel.errors import ConfigError, TraceError
 from agentaccel.speculate.exchange import exported, imported, loaded
-from agentaccel.speculate.private import FLEET, Parts, shelved
+from agentaccel.speculate.private import FLEET, Parts
 from agentaccel.speculate.show import show
 from agentaccel.trace.database import load_key, store_path
-from agentaccel.trace.shelf import Shelf, change_shelf, clear_shelf, known_lessons, read_shelf
+from agentaccel.trace.shelf import Shelf, add_to_shelf, clear_shelf, known_lessons, read_shelf
 from agentaccel.trace.store import Store
 
 store_option = click.option(
@@ -142,7 +142,7 @@ def _import(path: Path, file: Path) -> None:
     with opened(path, new=True) as store:
         if lesson in known_lessons(store):
             raise TraceError(f"{file} was imported before; once more would count everything twice")
-        change_shelf(store, lambda parts: shelved(parts, news), now=time.time(), lessons=[lesson])
+        add_to_shelf(store, news, now=time.time(), lessons=[lesson])
     click.echo(f"{len(news.parts)} parts added to {path}")
 
 

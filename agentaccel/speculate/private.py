@@ -31,7 +31,7 @@ TWO = 2
 FLEET = ""
 """The name of the part that holds what is the same for all workloads."""
 MOST_BYTES = 2 << 20
-"""Of one part; what was met least goes first."""
+"""Of one part, unless the store is small; what was met least goes first."""
 OFTEN = 0.05
 """Of the calls since a value was first seen: one that is right more seldom is not what calls have in common."""
 _MOST_HIDDEN = 64
@@ -86,8 +86,8 @@ def _gained(now: Part, before: Mapping[str, Any]) -> Part:
     return gained
 
 
-def shelved(parts: Parts, news: News, sensitive: Sensitive | None = None) -> Parts:
-    """The parts that `news` change, as they are to be written where `parts` stand now.
+def shelved(parts: Parts, news: News, sensitive: Sensitive | None = None, most: int = MOST_BYTES) -> Parts:
+    """The parts that `news` change, as they are to be written where `parts` stand now, of at most `most` bytes each.
 
     A part whose form is not ours, as where somebody has edited it, is left out: it stays as it is.
     """
@@ -95,6 +95,7 @@ def shelved(parts: Parts, news: News, sensitive: Sensitive | None = None) -> Par
     for name, part in news.parts.items():
         with suppress(AttributeError, KeyError, TypeError, ValueError):
             found[name] = _shelved(parts.get(name, {}), part, news.texts, sensitive)
+            _bound(found[name], most)
     return found
 
 
@@ -113,7 +114,6 @@ def _shelved(there: Part, news: Part, texts: Mapping[str, str], sensitive: Sensi
         words = _words(both)
         said = {hash_: texts[hash_] for hash_ in rules if words.issuperset(_split(texts[hash_]))}
         both["rules"] = _renamed(both["rules"], said)
-    _bound(both)
     return both
 
 
@@ -280,17 +280,22 @@ def _in_clear(*tables: Part) -> Iterator[str]:
     return (text for table in tables for text in table if not text.startswith(_HIDDEN))
 
 
-def _bound(part: Part) -> None:
+def _bound(part: Part, most: int) -> None:
     least = 1
-    while len(orjson.dumps(part)) > MOST_BYTES:
+    while len(orjson.dumps(part)) > most and least < 1 << 30:
         least *= 2
         for tree in (part.get("fleet", {}), *part.get("workloads", {}).values()):
-            nodes = tree.get("nodes", {})
-            for text in [text for text, node in nodes.items() if sum(node.get("counts", {}).values()) < least]:
-                del nodes[text]
+            _drop(tree.get("nodes", {}), lambda node: sum(node.get("counts", {}).values()), least)
+            met = {symbol for node in tree.get("nodes", {}).values() for symbol in node.get("counts", {})}
+            tree["symbols"] = dict.fromkeys(sorted(met), 0)
+        _drop(part.get("calls", {}), lambda known: sum(known.get("forms", {}).values()), least)
         for known in part.get("calls", {}).values():
             for table in (*known.get("sources", {}).values(), known.get("records", {})):
-                for text in [text for text, row in table.items() if row.get("all", {}).get("0", 0) < least]:
-                    del table[text]
-        for name in [name for name, row in part.get("rules", {}).items() if row.get("met", 0) < least]:
-            del part["rules"][name]
+                _drop(table, lambda row: row.get("all", {}).get("0", 0), least)
+        _drop(part.get("rules", {}), lambda row: row.get("met", 0), least)
+
+
+def _drop(rows: Part, met: Callable[[Part], float], least: int) -> None:
+    """Drop what was met less than so often."""
+    for name in [name for name, row in rows.items() if met(row) < least]:
+        del rows[name]

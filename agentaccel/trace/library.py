@@ -15,10 +15,10 @@ from agentaccel.locks import Lock, forks
 from agentaccel.speculate.dumps import added
 from agentaccel.speculate.exchange import loaded
 from agentaccel.speculate.knowledge import Knowledge
-from agentaccel.speculate.private import News, Parts, news_of, readable, shelved, since
+from agentaccel.speculate.private import News, Parts, news_of, readable, since
 from agentaccel.speculate.stats import Sensitive
 from agentaccel.trace.recorder import Recorder
-from agentaccel.trace.shelf import Shelf, change_shelf, read_shelf
+from agentaccel.trace.shelf import Shelf, add_to_shelf, read_shelf
 
 log = logging.getLogger("agentaccel")
 
@@ -91,10 +91,7 @@ class Library:
         if not news.parts:
             return
         done = self._recorder.change(
-            lambda store: change_shelf(
-                store, lambda parts: shelved(parts, news, self._sensitive), now=self._clock.wall()
-            ),
-            None,
+            lambda store: add_to_shelf(store, news, now=self._clock.wall(), sensitive=self._sensitive), None
         )
         if done is None:
             return  # what is new stays new

@@ -6,17 +6,20 @@ A part of a newer version, or one that cannot be read, stays as it is. Functions
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import orjson
 
 from agentaccel.speculate.dumps import VERSION
 from agentaccel.speculate.knowledge import MOST_WORKLOADS
-from agentaccel.speculate.private import Part, Parts
+from agentaccel.speculate.private import MOST_BYTES, News, Part, Parts, shelved
+from agentaccel.speculate.stats import Sensitive
 from agentaccel.trace.record import text
 from agentaccel.trace.store import Store
 
+_SHARE = 16
+"""A part takes at most this part of what the store may take."""
 MOST_LESSONS = 100_000
 """Recorded runs that are remembered to have been learned from."""
 
@@ -36,16 +39,19 @@ def read_shelf(store: Store) -> Shelf:
         return _read(connection)
 
 
-def change_shelf(
-    store: Store, change: Callable[[Parts], Parts], *, now: float, lessons: Iterable[bytes] = ()
+def add_to_shelf(
+    store: Store, news: News, *, now: float, sensitive: Sensitive | None = None, lessons: Iterable[bytes] = ()
 ) -> tuple[Shelf, Parts]:
-    """Put the parts that `change` makes of those that there are in their place; what there was, and what is there now.
+    """Add `news` to what there is; what there was, and what is there now.
 
     `now` is the wall time, `lessons` are hashes of the recorded runs that this was learned from.
     """
     with store._database.transaction() as connection:
         before = _read(connection)
-        parts = {workload: part for workload, part in change(before.parts).items() if workload not in before.barred}
+        most = min(MOST_BYTES, store.max_bytes // _SHARE)
+        parts = shelved(before.parts, news, sensitive, most)
+        for workload in before.barred:
+            parts.pop(workload, None)
         connection.executemany(
             "INSERT OR REPLACE INTO patterns (workload, version, at, known) VALUES (?, ?, ?, ?)",
             [(text(workload), int(VERSION), now, orjson.dumps(part).decode()) for workload, part in parts.items()],

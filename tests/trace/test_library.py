@@ -8,24 +8,29 @@ import os
 import sqlite3
 from pathlib import Path
 
+import orjson
 import pytest
 
 from agentaccel.clock import ManualClock
 from agentaccel.policy import StorePolicy
+from agentaccel.speculate.events import Asked
 from agentaccel.speculate.knowledge import Knowledge
+from agentaccel.speculate.predict import Predictor
 from agentaccel.speculate.stats import Sensitive
 from agentaccel.trace.library import TURNS, Library
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.shelf import clear_shelf, read_shelf
 from agentaccel.trace.store import Store
-from tests.speculate.agent import WORKLOAD, Case, cases, foreseen, foresees, teach
+from tests.speculate.agent import WORKLOAD, Case, call, cases, foreseen, foresees, teach
 
 
 class Process:
     """A process of a user's, as far as learning goes."""
 
-    def __init__(self, path: Path, *, strict: bool = True, sensitive: Sensitive | None = None) -> None:
-        self.recorder = Recorder(StorePolicy(path=path), strict=strict)
+    def __init__(
+        self, path: Path, *, strict: bool = True, sensitive: Sensitive | None = None, max_bytes: int = 2**28
+    ) -> None:
+        self.recorder = Recorder(StorePolicy(path=path, max_bytes=max_bytes), strict=strict)
         self.library = Library(self.recorder, ManualClock(), sensitive=sensitive, strict=strict)
 
     @property
@@ -346,3 +351,21 @@ def test_reading_twice_gives_the_same_guesses(tmp_path: Path) -> None:
     """Nothing hangs on the order of things in memory."""
     learn(tmp_path / "t.db", cases(12))
     assert foreseen(known(tmp_path / "t.db")) == foreseen(known(tmp_path / "t.db"))
+
+
+def test_what_is_kept_is_bounded(tmp_path: Path) -> None:
+    """A part takes a sixteenth of the store at most; what was met least goes first."""
+    process = Process(tmp_path / "t.db", max_bytes=1024 * 1024)
+    teach(process.knowledge, cases(12))
+    predictor = Predictor(process.knowledge)
+    for at in range(400):
+        history = predictor.session(WORKLOAD)
+        history.take(Asked((call(f"tool_{at}", **{f"argument_{at}": "plain"}),)))
+        history.close()
+    process.end()
+    store = Store(tmp_path / "t.db")
+    sizes = [len(orjson.dumps(part)) for part in read_shelf(store).parts.values()]
+    store.close()
+    assert len(sizes) == 2
+    assert max(sizes) <= 1024 * 1024 / 16
+    assert known(tmp_path / "t.db").fleet.root.total > 0

@@ -11,9 +11,9 @@ from tests.mutants import Mutant, survives
 MUTANTS = {
     "test_two_processes_that_learn_at_once_lose_nothing": Mutant(
         guard="writing over what others have written",
-        file="trace/library.py",
-        old="lambda parts: shelved(parts, news, self._sensitive)",
-        new="lambda parts: shelved({}, news, self._sensitive)",
+        file="trace/shelf.py",
+        old="parts = shelved(before.parts, news,",
+        new="parts = shelved({}, news,",
     ),
     "test_what_was_written_is_not_written_again": Mutant(
         guard="writing all of it again",
@@ -48,8 +48,8 @@ MUTANTS = {
     "test_patterns_that_cannot_be_read_stay_as_they_are": Mutant(
         guard="writing over what a newer version has written",
         file="trace/shelf.py",
-        old=" if workload not in before.barred",
-        new="",
+        old="            parts.pop(workload, None)",
+        new="            pass",
     ),
     "test_a_store_that_was_locked_gets_everything_later": Mutant(
         guard="forgetting what could not be written",
