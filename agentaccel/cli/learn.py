@@ -20,7 +20,8 @@ from agentaccel.replay.events import Recorded, recorded
 from agentaccel.replay.learn import Learned, learn
 from agentaccel.report.numbers import plural
 from agentaccel.speculate.knowledge import Knowledge
-from agentaccel.speculate.private import FLEET, news_of, readable, shelved
+from agentaccel.speculate.private import FLEET, news_of
+from agentaccel.speculate.shelving import readable, shelved
 from agentaccel.trace.database import load_key, store_path
 from agentaccel.trace.importers import ImportTally, Progress
 from agentaccel.trace.shelf import add_to_shelf, known_lessons

@@ -6,7 +6,8 @@ import orjson
 
 from agentaccel.speculate.dumps import VERSION
 from agentaccel.speculate.knowledge import Knowledge
-from agentaccel.speculate.private import FLEET, News, Parts, news_of, readable
+from agentaccel.speculate.private import FLEET, News, Parts, news_of
+from agentaccel.speculate.shelving import readable
 from agentaccel.speculate.stats import Sensitive
 
 _KIND = "agentaccel patterns"

@@ -15,7 +15,8 @@ from agentaccel.locks import Lock, forks
 from agentaccel.speculate.dumps import added
 from agentaccel.speculate.exchange import loaded
 from agentaccel.speculate.knowledge import Knowledge
-from agentaccel.speculate.private import News, Parts, news_of, readable, since
+from agentaccel.speculate.private import News, Parts, news_of, since
+from agentaccel.speculate.shelving import readable
 from agentaccel.speculate.stats import Sensitive
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.shelf import Shelf, add_to_shelf, read_shelf

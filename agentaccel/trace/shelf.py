@@ -13,7 +13,8 @@ import orjson
 
 from agentaccel.speculate.dumps import VERSION
 from agentaccel.speculate.knowledge import MOST_WORKLOADS
-from agentaccel.speculate.private import MOST_BYTES, News, Part, Parts, shelved
+from agentaccel.speculate.private import News, Part, Parts
+from agentaccel.speculate.shelving import MOST_BYTES, shelved
 from agentaccel.speculate.stats import Sensitive
 from agentaccel.trace.record import text
 from agentaccel.trace.store import Store

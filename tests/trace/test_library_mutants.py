@@ -29,7 +29,7 @@ MUTANTS = {
     ),
     "test_no_words_results_or_values_of_a_single_session_are_written": Mutant(
         guard="templates of a single session",
-        file="speculate/private.py",
+        file="speculate/shelving.py",
         old="TWO = 2",
         new="TWO = 1",
     ),
