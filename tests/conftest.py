@@ -16,7 +16,7 @@ ANY_SEED = settings(max_examples=200, deadline=None, suppress_health_check=[Heal
 settings.register_profile("soak", ANY_SEED)
 # Whether a change may land is not for luck to decide: in `fast` the examples are those of every other run. The search
 # for new ones is what `soak` is for.
-settings.register_profile("fast", ANY_SEED, max_examples=20, derandomize=True)
+settings.register_profile("fast", ANY_SEED, max_examples=10, derandomize=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
