@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, islice
 from typing import Protocol
 
 from agentaccel.cache.beliefs import is_history
@@ -152,10 +153,8 @@ def prefixes(prompt: Prompt, facts: CacheFacts, before: Before | None = None) ->
         hashes += _links(segments, range(max(starts[n], known), starts[n + 1]), parent, silent)
         parent = hashes[-1] if starts[n + 1] > max(starts[n], known) else parent
     sizes = array("q", before.sizes[:known] if before is not None else ())
-    size = sizes[-1] if sizes else 0
-    for i in range(known, len(segments)):
-        size += 0 if i in silent else segments[i].size
-        sizes.append(size)
+    added = [0 if i in silent else segments[i].size for i in range(known, len(segments))]
+    sizes.extend(islice(accumulate(added, initial=sizes[-1] if sizes else 0), 1, None))
     return Prefixes(
         prompt=prompt,
         facts=facts,
