@@ -20,12 +20,14 @@ SOON = 5
 MOST_SYMBOLS = 6
 MOST_CANDIDATES = 24
 _LEAST = 0.004
+_FLOOR = 0.002
 _CONTEXT = 8
 
 
 class Candidate(NamedTuple):
-    bound: Bound
+    call: ToolCall
     key: str
+    rule: str
     given: list[float]
     next: float
     soon: float
@@ -139,11 +141,11 @@ class History:
             knowledge = self._knowledge
             found: list[Prediction] = []
             for one in self._candidates():
-                if admits is not None and not admits(one.bound.call):
+                if admits is not None and not admits(one.call):
                     continue
                 p = knowledge.next_said.of(one.next)
                 soon = max(knowledge.soon_said.of(one.soon), p)
-                found.append(Prediction(call=one.bound.call, probability=p, soon=soon, rule=one.bound.rule))
+                found.append(Prediction(call=one.call, probability=p, soon=soon, rule=one.rule))
                 if len(found) == most:
                     break
             return tuple(found)
@@ -157,18 +159,23 @@ class History:
             ((p, one) for one, p in probabilities.items() if one != REPLY and p > _LEAST), key=lambda x: (-x[0], x[1])
         )
         bound: list[tuple[float, int, Bound]] = []
+        tools: dict[str, str] = {}
         for p, symbol in likely[:MOST_SYMBOLS]:
-            tool = tool_of(symbol, self._tools)
-            for order, one in enumerate(bind(knowledge.tables, scene, symbol, tool, self._before)):
+            tools[symbol] = tool_of(symbol, self._tools)
+            for order, one in enumerate(bind(knowledge.tables, scene, symbol, self._before, _FLOOR / p)):
                 bound.append((p * one.rate, order, one))
         bound.sort(key=lambda one: -one[0])
         best = bound[0][0] if bound else 0.0
-        around = Around(scene, probabilities, self._before == USER, probabilities.get(REPLY, 0.0), self._beside)
+        around = Around(scene, probabilities, tools, self._before == USER, probabilities.get(REPLY, 0.0), self._beside)
         found: list[Candidate] = []
         for _, order, one in bound[:MOST_CANDIDATES]:
-            rule = knowledge.rules.get(one.rule)
+            name = one.rule
+            rule = knowledge.rules.get(name)
             given = features(one, around, (rule.right, rule.met) if rule else (0.0, 0.0), order, best)
-            found.append(Candidate(one, identity(one.call), given, knowledge.next.of(given), knowledge.soon.of(given)))
+            tool = tools[one.symbol]
+            call = ToolCall(name=tool, arguments=one.arguments)
+            key = f"{tool}\0{one.key}"
+            found.append(Candidate(call, key, name, given, knowledge.next.of(given), knowledge.soon.of(given)))
         found.sort(key=lambda one: -one.next)
         self._ready = found
         return found
@@ -180,8 +187,8 @@ class History:
         for one in candidates:
             right = one.key in made
             knowledge.next_said.learn(one.next, right)
-            knowledge.next.learn(one.given, right)
-            rule = knowledge.rule(one.bound.rule)
+            knowledge.next.learn(one.given, right, one.next)
+            rule = knowledge.rule(one.rule)
             rule.met += 1
             rule.right += right
         self._settle(calls)
@@ -217,4 +224,4 @@ class History:
         for one in pending.candidates:
             right = one.key in pending.right
             knowledge.soon_said.learn(one.soon, right)
-            knowledge.soon.learn(one.given, right)
+            knowledge.soon.learn(one.given, right, one.soon)

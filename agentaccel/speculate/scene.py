@@ -39,6 +39,8 @@ class Group(NamedTuple):
 
     step: int
     values: tuple[Any, ...]
+    keys: tuple[str, ...]
+    """Of the values."""
 
 
 class Rows(NamedTuple):
@@ -150,12 +152,12 @@ class Scene:
     def _put(self, place: Place, values: list[Any]) -> None:
         if len(values) > 36:
             values = values[:36]
-        self.places[place] = (Group(self.step, tuple(values)), *self.places.pop(place, ())[: MOST_GROUPS - 1])
+        keys = tuple(map(key_of, values))
+        self.places[place] = (Group(self.step, tuple(values), keys), *self.places.pop(place, ())[: MOST_GROUPS - 1])
         if len(self.places) > MOST_PLACES:
             del self.places[next(iter(self.places))]
         where = self.where
-        for value in values:
-            key = key_of(value)
+        for key in keys:
             known = where.pop(key, ())
             where[key] = known if place in known else (*known[-15:], place)
         while len(where) > MOST_VALUES:

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from agentaccel.speculate.scene import Group, Place, Scene, key_of
@@ -61,6 +60,7 @@ class Yield(NamedTuple):
     """One value that a source offers now."""
 
     value: Any
+    key: str
     step: int
     """When it came up."""
 
@@ -70,37 +70,28 @@ def yields(source: Source, scene: Scene, symbol: str, argument: str) -> list[Yie
     groups = scene.places.get(source.place) if source.place is not None else None
     if not groups:
         return []
-    picked = list(islice(_picked(source.pick, groups, scene, symbol, argument), MOST_YIELDED))
+    picked = _picked(source.pick, groups, scene, symbol, argument)
     if not source.change:
         return picked
-    changed = (Yield(changed_by(source.change, one.value), one.step) for one in picked)
-    return [one for one in changed if one.value is not None]
+    changed = ((changed_by(source.change, one.value), one.step) for one in picked)
+    return [Yield(value, key_of(value), step) for value, step in changed if value is not None]
 
 
-def _picked(pick: Pick, groups: tuple[Group, ...], scene: Scene, symbol: str, argument: str) -> Iterator[Yield]:
-    if pick == "last":
-        step, values = groups[0]
-        return (Yield(value, step) for value in values)
-    if pick == "end":
-        step, values = groups[0]
-        return (Yield(value, step) for value in values[::-1])
-    if pick == "first":
-        step, values = groups[-1]
-        return (Yield(value, step) for value in values)
-    every = (Yield(value, group.step) for group in groups for value in group.values)
-    if pick == "mentioned":
-        return _once(one for one in every if scene.mentions(one.value)[0])
-    used = scene.used.get((symbol, argument), {})
-    return _once(one for one in every if key_of(one.value) not in used)
-
-
-def _once(yielded: Iterator[Yield]) -> Iterator[Yield]:
-    seen = set[str]()
-    for one in yielded:
-        key = key_of(one.value)
-        if key not in seen:
-            seen.add(key)
-            yield one
+def _picked(pick: Pick, groups: tuple[Group, ...], scene: Scene, symbol: str, argument: str) -> list[Yield]:
+    if pick in ("last", "end", "first"):
+        step, values, keys = groups[-1 if pick == "first" else 0]
+        if pick == "end":
+            values, keys = values[::-1], keys[::-1]
+        return [Yield(value, key, step) for value, key in zip(values[:MOST_YIELDED], keys, strict=False)]
+    without: Mapping[str, object] = {} if pick == "mentioned" else scene.used.get((symbol, argument), {})
+    found: dict[str, Yield] = {}
+    for step, values, keys in groups:
+        for value, key in zip(values, keys, strict=True):
+            if key not in found and key not in without and (pick == "fresh" or scene.mentions(value)[0]):
+                found[key] = Yield(value, key, step)
+                if len(found) == MOST_YIELDED:
+                    return list(found.values())
+    return list(found.values())
 
 
 MOST_FOUND = 14
@@ -122,7 +113,7 @@ def explaining(value: Any, scene: Scene, symbol: str, argument: str) -> list[tup
                 continue
             source = Source(place, pick)
             for rank, one in enumerate(yields(source, scene, symbol, argument)):
-                if key_of(one.value) == key:
+                if one.key == key:
                     found.append((source, rank))
                     break
         if len(found) >= MOST_FOUND:

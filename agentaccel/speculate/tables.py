@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from agentaccel.speculate.leaves import Record
 from agentaccel.speculate.scene import Place, Scene, arguments_of, key_of
+from agentaccel.speculate.shape import MOST_RESOURCE
 from agentaccel.speculate.sources import MOST_YIELDED, Source, Yield, explaining, yields
 from agentaccel.types import ToolCall
 
@@ -41,11 +42,14 @@ Sensitive = Callable[[str, str], bool]
 class Stat:
     """How often offers were made and right, by class of rank; at all, and after each symbol."""
 
-    __slots__ = ("after", "all")
+    __slots__ = ("after", "all", "kind", "name", "worth")
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "", kind: str = "") -> None:
+        self.name, self.kind = name, kind
         self.all = [0.0] * (2 * _CLASSES)
         self.after: dict[str, list[float]] = {}
+        self.worth = 0.0
+        """What it is kept for: a low estimate of how often it was right, in its best class of rank."""
 
     def learn(self, before: str, right: Sequence[bool]) -> None:
         """Take in which of the offers made after `before` were right, in order."""
@@ -54,11 +58,19 @@ class Stat:
             if len(self.after) >= MOST_BEFORE:
                 del self.after[min(self.after, key=lambda one: (self.after[one][0], one))]
             there = self.after[before] = [0.0] * (2 * _CLASSES)
-        for counts in (self.all, there):
-            for rank, one in enumerate(right):
-                at = 2 * _RANKS[rank]
-                counts[at] += 1.0
-                counts[at + 1] += one
+        every = self.all
+        for rank, one in enumerate(right):
+            at = 2 * _RANKS[rank]
+            every[at] += 1.0
+            there[at] += 1.0
+            if one:
+                every[at + 1] += 1.0
+                there[at + 1] += 1.0
+        self.weigh()
+
+    def weigh(self) -> None:
+        """Tell `worth` from the counts."""
+        self.worth = max([(right + 0.1) / (met + 2.0) for met, right in zip(self.all[::2], self.all[1::2], strict=True)])
 
     def rate(self, before: str, rank: int) -> float:
         """How probable it is that the offer of this rank is right, given that the tool is called."""
@@ -70,11 +82,6 @@ class Stat:
     @property
     def seen(self) -> float:
         return self.all[0]
-
-    @property
-    def worth(self) -> float:
-        """What it is kept for: a lower bound of how often it was right in any place."""
-        return max((self.all[at + 1] + 0.1) / (self.all[at] + 2.0) for at in range(0, 2 * _CLASSES, 2))
 
 
 class FromRecord(NamedTuple):
@@ -109,9 +116,9 @@ class Known:
         self.forms: dict[tuple[str, ...], float] = {}
         """Sets of arguments that it was called with."""
         self.sources: dict[str, dict[Source, Stat]] = {}
-        """By argument."""
+        """By argument, those first that are right most often."""
         self.records: dict[FromRecord, Stat] = {}
-        self.again = Stat()
+        self.again = Stat("as before", "again")
         """Its last calls, the newest first, made once more."""
 
 
@@ -159,23 +166,26 @@ class Tables:
         table = known.sources.setdefault(name, {})
         for source, stat in table.items():
             if offered := self.offered(source, scene, symbol, name):
-                stat.learn(before, [key_of(one.value) in values for one in offered])
+                stat.learn(before, [one.key in values for one in offered])
         for key, value in list(values.items())[:4]:
+            if isinstance(value, str) and len(value) > MOST_RESOURCE:
+                continue  # prose or code: nothing offers it
             found = [(one, rank) for one, rank in explaining(value, scene, symbol, name) if one not in table]
             constant = Source(None, "last", "", key)
             if constant not in table and len(key) <= MOST_CONSTANT and not (sensitive and sensitive(symbol, name)):
                 found.append((constant, 0))
                 self.constants[key] = value
             for source, _ in found:
-                stat = table[source] = Stat()
+                stat = table[source] = Stat(str(source), source.kind)
                 offered = self.offered(source, scene, symbol, name)
-                stat.learn(before, [key_of(one.value) in values for one in offered])
+                stat.learn(before, [one.key in values for one in offered])
             _limit(table, MOST_SOURCES, lambda one: table[one].worth, keep={one for one, _ in found})
+        known.sources[name] = dict(sorted(table.items(), key=lambda one: -one[1].worth))
 
     def offered(self, source: Source, scene: Scene, symbol: str, name: str) -> list[Yield]:
         """What a source offers now, best first."""
         if source.place is None:
-            return [Yield(self.constants[source.constant], -1)] if source.constant in self.constants else []
+            return [Yield(self.constants[source.constant], source.constant, -1)] if source.constant in self.constants else []
         return yields(source, scene, symbol, name)
 
     def _make_room(self) -> None:
@@ -255,7 +265,7 @@ def _learn_records(known: Known, scene: Scene, before: str, symbol: str, calls: 
             continue
         found = {one for one in _from_records(arguments, scene) if one not in known.records}
         for source in sorted(found):
-            known.records[source] = Stat()
+            known.records[source] = Stat(str(source), "record")
             known.records[source].learn(before, right(source))
         _limit(known.records, MOST_RECORDS, lambda one: known.records[one].worth, keep=found)
 
