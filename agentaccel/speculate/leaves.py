@@ -179,7 +179,7 @@ def outline(text: str) -> Any:
             return None
         # What is left are lines that go on with the text of the value before them: no value that is looked for.
     structured = sum(1 for _ in lines)
-    if structured < 2 and not (lines and lines[0][1] is None) or structured * 2 < count:
+    if (structured < 2 and not (lines and lines[0][1] is None)) or structured * 2 < count:
         return None
     try:
         return _block(lines, 0, lines[0][0], 0)[0]

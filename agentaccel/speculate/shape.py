@@ -28,7 +28,7 @@ _RESOURCE = re.compile(rf"(?P<url>{_URL})|(?<![\w.])(?P<path>{_PATH})")
 _QUOTED = re.compile(r"(?<!\w)'([^'\n]{1,60})'(?!\w)|\"([^\"\n]{1,60})\"|`([^`\n]{1,60})`")
 _NUMBER = re.compile(r"(?<![\w.,\-/])(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?![\w/\-]|\.\d)")
 _NAME = re.compile(r"\b[A-Z][a-z]+(?: [A-Z][a-z]+){1,3}\b")
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DATE = re.compile(
     r"\b(?:(\d{4})-(\d\d)-(\d\d)|([A-Z][a-z]{2,8})\.? (\d{1,2})(?:st|nd|rd|th)?(?:,? (\d{4}))?"
     r"|(\d{1,2})(?:st|nd|rd|th)? (?:of )?([A-Z][a-z]{2,8})(?:,? (\d{4}))?)\b"
