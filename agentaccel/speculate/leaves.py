@@ -1,8 +1,8 @@
 """What a result holds: its values by path, and the records among them.
 
 A path has `*` for an index of a list, and for a key of an object whose keys are values themselves (ids, names); those
-keys are values at the path `….<key>`. A record is one object with all that hangs on it singly, the fields of the objects
-around it under `^`: the arguments of a call often come from one record.
+keys are values at the path `….<key>`. A record is one object with all that hangs on it singly, and the fields of the
+objects around it under `^`: the arguments of a call often come from one record.
 
 Results that are no JSON are read as an outline where they are one (lists and fields as YAML writes them), else as text.
 At most `MOST_LEAVES` values, `MOST_ELEMENTS` of a list, and `MOST_RECORDS` records of one result are kept.

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from agentaccel.speculate.scene import Group, Place, Scene, key_of, value_of
@@ -138,6 +138,9 @@ def explaining(value: Any, scene: Scene, argument: Argument) -> list[Source]:
 
 MOST_TRIED = 48
 """Values, the newest first, that are tried as what a value was made from."""
+_MOST_LITERAL = 12
+"""Characters in front of or behind a value that a transformation may add."""
+_LETTERS = re.compile(r"[^a-z0-9]")
 _SEPARATORS = ("_", "-", "/", ".", ":", "@", "T", " ", ",", "#")
 
 
@@ -163,33 +166,33 @@ def changed_by(change: str, value: Any) -> Any:
 
 
 def _changed_text(name: str, rest: str, value: str) -> str | None:
+    plain = _PLAIN.get(name)
+    if plain is not None:
+        return plain(value) or None
     match name:
-        case "lower":
-            return value.lower()
-        case "upper":
-            return value.upper()
-        case "strip":
-            return value.strip(" \t\n'\"`.,;:!?#@()<>")
-        case "basename":
-            return posixpath.basename(value.rstrip("/")) or None
-        case "dirname":
-            return posixpath.dirname(value.rstrip("/")) or None
         case "split":
             separator, at = rest.rsplit(" ", 1)
             parts = value.split(separator)
             return parts[int(at)] if len(parts) > 1 else None
         case "slice":
-            length = int(rest)
-            return value[:length] if len(value) > length else None
+            return value[: int(rest)] if len(value) > int(rest) else None
         case "prefix":
             return rest + value
         case "suffix":
             return value + rest
         case "join":
-            separator = rest or " "
             parts = value.split()
-            return separator.join(parts).lower() if len(parts) > 1 else None
+            return rest.join(parts).lower() if len(parts) > 1 else None
     return None
+
+
+_PLAIN: dict[str, Callable[[str], str]] = {
+    "lower": str.lower,
+    "upper": str.upper,
+    "strip": lambda value: value.strip(" \t\n'\"`.,;:!?#@()<>"),
+    "basename": lambda value: posixpath.basename(value.rstrip("/")),
+    "dirname": lambda value: posixpath.dirname(value.rstrip("/")),
+}
 
 
 def _number(value: Any) -> int | float | None:
@@ -238,24 +241,25 @@ def _text_changes(old: str, new: str, *, plain: bool) -> Iterator[str]:
         return
     if len(old) > 300 or len(new) > 300 or old == new:
         return
-    for name in ("lower", "upper", "strip", "basename", "dirname"):
-        if _changed_text(name, "", old) == new:
-            yield name
-            return
-    if len(new) >= 2 and new in old:
-        for separator in _SEPARATORS:
-            parts = old.split(separator)
-            if len(parts) > 1 and new in parts:
-                at = parts.index(new)
-                yield f"split {separator} {at - len(parts) if at == len(parts) - 1 and at else at}"
-        if old.startswith(new) and len(new) >= 4:
-            yield f"slice {len(new)}"
-    elif len(old) >= 3 and len(new) - len(old) <= 12 and old in new:
+    simple = next((name for name in _PLAIN if _changed_text(name, "", old) == new), None)
+    if simple is not None:
+        yield simple
+    elif len(new) >= 2 and new in old:
+        yield from _parts(old, new)
+    elif len(old) >= 3 and len(new) - len(old) <= _MOST_LITERAL and old in new:
         if new.endswith(old):
             yield f"prefix {new[: -len(old)]}"
         elif new.startswith(old):
             yield f"suffix {new[len(old) :]}"
-    elif " " in old and re.sub(r"[^a-z0-9]", "", old.lower()) == re.sub(r"[^a-z0-9]", "", new):
-        for separator in ("_", "-", "."):
-            if _changed_text("join", separator, old) == new:
-                yield f"join {separator}"
+    elif " " in old and _LETTERS.sub("", old.lower()) == _LETTERS.sub("", new):
+        yield from (f"join {one}" for one in "_-." if _changed_text("join", one, old) == new)
+
+
+def _parts(old: str, new: str) -> Iterator[str]:
+    for separator in _SEPARATORS:
+        parts = old.split(separator)
+        if len(parts) > 1 and new in parts:
+            at = parts.index(new)
+            yield f"split {separator} {-1 if at == len(parts) - 1 else at}"
+    if old.startswith(new) and len(new) >= 4:
+        yield f"slice {len(new)}"

@@ -89,9 +89,8 @@ class Known:
         limit(self.sources, MOST_NAMES, lambda one: sum(stat.seen for stat in self.sources[one].values()), keep)
         for name in list(keep) or list(self.sources):
             if name in self.sources:
-                table = self.sources[name]
-                limit(table, MOST_SOURCES, lambda one: table[one].worth)
-                self.sources[name] = dict(sorted(table.items(), key=lambda one: -one[1].worth))
+                best = sorted(self.sources[name].items(), key=lambda one: -one[1].worth)
+                self.sources[name] = dict(best[:MOST_SOURCES])
 
 
 class Tables:
