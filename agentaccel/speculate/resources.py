@@ -7,6 +7,7 @@ merely stood in a text, and how often each rank was touched next is counted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -25,6 +26,7 @@ _ROOTS = 6
 _RANKED = 24
 _CLASSES = (0, 1, 2, 3, 4, 5, 5, 6, 6, 6, 7, 7, 7, 7, 7)
 """Class of a rank; what is behind shares the last."""
+_FILE = re.compile(r"\.[A-Za-z]\w{0,5}$")
 _PRIOR, _WORTH = 0.02, 6.0
 
 Origin = Literal["called", "named"]
@@ -70,7 +72,7 @@ class Resources:
         touched = {self._whole(value): kind for call in calls for kind, value in _touched_by(call)}
         for origin, known in self._known.items():
             for rank, value in enumerate(islice(reversed(known), _RANKED)):
-                there = counts.setdefault(_class(origin, rank), [0.0, 0.0])
+                there = counts.setdefault(_class(origin, value, rank), [0.0, 0.0])
                 there[0] += 1.0
                 there[1] += value in touched
         for value, kind in touched.items():
@@ -80,7 +82,7 @@ class Resources:
     def named(self, text: str) -> None:
         """Take in what stands in a text: what the user or the model said, or a result."""
         for kind, value in resources_in(excerpt(text)):
-            if "/" in value or kind == "url":  # a bare `name.part` is mostly code
+            if kind == "url" or ("/" in value and _FILE.search(value)):  # `and/or` is none, `name.part` is mostly code
                 value = self._whole(value)
                 if value not in self._known["called"]:
                     _put(self._known["named"], value, kind)
@@ -101,7 +103,7 @@ class Resources:
         found: list[tuple[float, int, Resource]] = []
         for origin, known in self._known.items():
             for rank, (value, kind) in enumerate(islice(reversed(known.items()), _RANKED)):
-                met, right = counts.get(_class(origin, rank), (0.0, 0.0))
+                met, right = counts.get(_class(origin, value, rank), (0.0, 0.0))
                 p = (right + _PRIOR * _WORTH) / (met + _WORTH)
                 words = f"number {rank + 1} of those {origin} last: touched next {right:.0f} of {met:.0f} times"
                 resource = Resource(kind="url" if kind == "url" else "path", value=value, probability=p, evidence=words)
@@ -117,8 +119,9 @@ def _put(known: dict[str, str], value: str, kind: str) -> None:
         del known[next(iter(known))]
 
 
-def _class(origin: Origin, rank: int) -> str:
-    return f"{origin} {_CLASSES[rank] if rank < len(_CLASSES) else _CLASSES[-1] + 1}"
+def _class(origin: Origin, value: str, rank: int) -> str:
+    form = "file" if _FILE.search(value) else "other"
+    return f"{origin} {form} {_CLASSES[rank] if rank < len(_CLASSES) else _CLASSES[-1] + 1}"
 
 
 def _touched_by(call: ToolCall) -> list[tuple[str, str]]:
