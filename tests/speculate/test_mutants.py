@@ -106,7 +106,7 @@ GUARDS = (
 @pytest.mark.parametrize(("test", "mutant"), GUARDS, ids=lambda one: one.guard if isinstance(one, Mutant) else "")
 def test_without_its_guard_a_test_fails(test: str, mutant: Mutant, tmp_path: Path) -> None:
     file, _, name = test.partition("::")
-    assert f"def {name}(" in (ROOT / "tests/speculate" / file).read_text(encoding="utf-8")  # a missing one fails as well
+    assert f"def {name}(" in (ROOT / "tests/speculate" / file).read_text(encoding="utf-8")
     command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/speculate/{test}", "-c", "/dev/null"]
     passed = survives(mutant, tmp_path, command)
     assert passed is None, passed
