@@ -1,4 +1,4 @@
-"""What the owner of a tool says of it: one noun, whoever writes it down (a decorator, a policy, one of our executors)."""
+"""What the owner of a tool says of it: one noun, whoever writes it down."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ToolSpec:
     """What is declared of one tool. Silence never permits: a tool of which nothing is said is never run early."""
 
     effect: Declared | None = None
-    """What a run may do to the world, or a function that tells it from the arguments; None where the owner is silent."""
+    """What a run may do to the world, or a function that tells it from the arguments; None where nothing is said."""
     concurrent: bool = False
     """Safe to run beside anything, itself included, and in a copy of the caller's context."""
     in_thread: bool = False
@@ -69,7 +69,7 @@ SPEC_ATTRIBUTE = "__agentaccel_spec__"
 
 @runtime_checkable
 class Provider(Protocol):
-    """An object whose methods are tools, and which declares them: `{"read_file": ToolSpec(…)}`, by name of the method."""
+    """An object whose methods are tools, and which declares them: `{"read_file": ToolSpec(…)}`."""
 
     @property
     def specs(self) -> Mapping[str, ToolSpec]: ...
