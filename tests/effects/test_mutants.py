@@ -36,7 +36,7 @@ GUARDS = (
     Mutant(
         guard="a redirection to a file",
         file="effects/parse.py",
-        old="        if parts not in _SINKS:\n",
+        old="        if tuple(parts) not in _SINKS:\n",
         new="        if False:\n",
     ),
     Mutant(
