@@ -6,9 +6,11 @@ same code as one on time, so the model sees the same either way.
     from agentaccel.tools import Folder, Shell, Sql
 
     shell, folder, database = Shell(cwd="."), Folder("."), Sql.sqlite("app.db")
-    tools = accel.tools({"bash": shell.run, "read_file": folder.read_file, "query": database.query})
+    tools = accel.tools({"bash": shell.run, "query": database.query, **folder.tools()})
 """
 
+from agentaccel.tools.folder import Folder
 from agentaccel.tools.shell import Ran, Shell
+from agentaccel.tools.sql import Sql
 
-__all__ = ["Ran", "Shell"]
+__all__ = ["Folder", "Ran", "Shell", "Sql"]
