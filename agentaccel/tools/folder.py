@@ -120,7 +120,10 @@ class Folder:
 
     def _bytes(self, real: Path, name: str) -> bytes:
         """All of a plain file. What stands there may be replaced at any moment: what was opened is looked at again."""
-        seen = os.lstat(real)
+        try:
+            seen = os.lstat(real)
+        except FileNotFoundError:
+            raise FileNotFoundError(f"there is no {name}") from None
         if stat.S_ISDIR(seen.st_mode):
             raise IsADirectoryError(f"{name} is a folder")
         if not stat.S_ISREG(seen.st_mode):
@@ -147,7 +150,7 @@ class Folder:
         for line in found[first_line - 1 : first_line - 1 + lines]:
             shown.append(_cut(line))
             length += len(shown[-1]) + 1
-            if length > self.output_cap:
+            if length > self.output_cap and len(shown) > 1:
                 shown.pop()
                 break
         text = "\n".join(shown)
@@ -157,17 +160,19 @@ class Folder:
         return f"{text}\n[lines {first_line} to {last} of {len(found)}]" if shown else f"[{len(found)} lines in all]"
 
     def _list_folder(self, path: str) -> str:
-        with os.scandir(self._inside(path)) as entries:
+        real = self._inside(path)
+        if not real.is_dir():
+            raise NotADirectoryError(f"there is no folder {path}")
+        with os.scandir(real) as entries:
             names = sorted(entry.name + _mark(entry) for entry in entries)
         more = [f"[{len(names) - MOST_ENTRIES:,} more]"] if len(names) > MOST_ENTRIES else []
         return "\n".join(name.encode(errors="replace").decode() for name in names[:MOST_ENTRIES] + more) or "[empty]"
 
     def _search_text(self, text: str, path: str, ignore_case: bool, over: threading.Event) -> str:
         wanted = text.casefold() if ignore_case else text
-        shown, length, looked = list[str](), 0, 0
-        for file in self._files(self._inside(path)):
-            looked += 1
-            if over.is_set() or looked > MOST_FILES:
+        shown, length = list[str](), 0
+        for looked, file in enumerate(self._files(self._inside(path))):
+            if over.is_set() or looked == MOST_FILES:
                 shown.append(f"[only the first {MOST_FILES:,} files were searched]")
                 break
             for line in self._matches(file, wanted, ignore_case):
