@@ -60,22 +60,28 @@ class Life:
         self.begin = f"exec 3>{file}; echo $$ >&3"
         """What the child does first."""
         self._heard: TextIO | None = None
+        self._pid = 0
 
     def _first(self) -> int:
         self._heard = self.file.open()
         return int(self._heard.readline())
 
-    def _rest(self) -> str:
+    def _rest(self) -> None:
         assert self._heard is not None
         with self._heard as heard:
-            return heard.read()
+            heard.read()
 
-    async def begun(self) -> int:
-        """Its process id."""
-        return await asyncio.wait_for(asyncio.to_thread(self._first), 20)
+    async def begun(self) -> None:
+        self._pid = await asyncio.wait_for(asyncio.to_thread(self._first), 20)
 
     async def over(self) -> bool:
-        return await asyncio.wait_for(asyncio.to_thread(self._rest), 20) == ""
+        """Bounded: what was killed is gone within milliseconds, and what was not is killed here."""
+        try:
+            await asyncio.wait_for(asyncio.to_thread(self._rest), 5)
+        except TimeoutError:
+            os.killpg(self._pid, signal.SIGKILL)
+            return False
+        return True
 
 
 def slow(work: Path, folder: Path, lives: dict[str, Life], **more: object) -> Shell:
