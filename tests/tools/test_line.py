@@ -1,0 +1,79 @@
+"""A proven line means to our executor what it means to bash, however its parts are put together."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agentaccel.tools import Shell
+from tests.effects import sandbox
+
+COMMANDS = st.sampled_from(
+    [
+        "cat names",
+        "cat missing",
+        "cat names missing",
+        "echo a  b",
+        "echo \"a  b\" '$x' c\\ d",
+        "echo -n x",
+        "sort -r",
+        "sort -r names",
+        "head -n 1",
+        "wc -l",
+        "grep a",
+        "grep -c zzz names",
+        "true",
+        "false",
+        "ls",
+        "ls sub",
+        "ls n* m[a-z]*",
+        "ls na[!x]es na[^x]es",
+        "cat sub/*.txt s*/a.txt nothing*",
+        "echo 'it?' \"[x]\" no\\*pe",
+        "tr a-z A-Z",
+        "cut -c 1-2",
+        "pwd",
+    ]
+)
+REDIRECTS = st.sampled_from(
+    ["", "", "", " 2>/dev/null", " >/dev/null", " 2>&1", " >&2", " 2>&1 >/dev/null", " >/dev/null 2>&1"]
+)
+PIPELINES = st.lists(st.tuples(COMMANDS, REDIRECTS).map("".join), min_size=1, max_size=3).map(" | ".join)
+LINES = st.tuples(
+    st.sampled_from(["", "", "cd sub && ", "cd gone && ", "cd sub/.. && cd sub && "]),
+    st.lists(st.tuples(PIPELINES, st.sampled_from([" && ", " || ", "; ", "\n"])).map("".join), max_size=3).map("".join),
+    PIPELINES,
+).map("".join)
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    root = tmp_path_factory.mktemp("line")
+    work = root / "work"
+    (work / "sub").mkdir(parents=True)
+    (root / "home").mkdir()
+    (work / "names").write_text("b\na\nc\n")
+    (work / "mine").write_text("m\n")
+    (work / "sub/a.txt").write_text("one\n")
+    (work / "sub/.hidden.txt").write_text("two\n")
+    return sandbox.shell(work, root / "home")
+
+
+@given(text=LINES)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_random_lines_print_what_bash_prints(shell: Shell, text: str) -> None:
+    """Status, output and errors: which stream goes where, what a pattern matches, what && and || skip."""
+    verdict = shell.judge(text)
+    assert verdict.launchable == "predicted", (text, verdict.evidence[0].why)
+    ran = asyncio.run(shell.execute(text))
+    environment = {**(shell.environment or {}), "LC_ALL": "C.UTF-8"}
+    theirs = subprocess.run(
+        ["bash", "-c", text], cwd=Path(shell.cwd), env=environment, capture_output=True, stdin=subprocess.DEVNULL
+    )
+    assert (ran.status, ran.out) == (theirs.returncode, theirs.stdout.decode().replace("bash: line 1: ", "")), text
+    assert sorted(ran.err.splitlines()) == sorted(theirs.stderr.decode().replace("bash: line 1: ", "").splitlines())
