@@ -1,11 +1,10 @@
-"""What is judged: a model that learns runs, and guesses calls before every reply of a run."""
+"""What is judged: a model that learns runs, and says before every reply of a run what it expects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from agentaccel.types import ToolCall
 from benchmarks.speculation.calls import Key
 from benchmarks.speculation.read import Run
 
@@ -22,27 +21,24 @@ class Guess(NamedTuple):
     """Whether it would only read."""
 
 
-Guesses = tuple[tuple[Guess, ...], ...]
-"""For every turn of a run, the guesses before it, best first."""
+class Before(NamedTuple):
+    """What a model expects of a reply."""
+
+    guesses: tuple[Guess, ...] = ()
+    """Each call once, best first."""
+    tools: tuple[str, ...] = ()
+    """Likeliest first."""
+    resources: tuple[str, ...] = ()
+    """Paths and addresses that will be read, likeliest first."""
 
 
 class Model(Protocol):
-    """A predictor under judgement. One that learns a run after guessing it is judged online."""
+    """A predictor under judgement. One that learns each run after it was judged by it is judged online."""
 
     def learn(self, runs: Sequence[Run]) -> None:
         """Runs that have ended."""
         ...
 
-    def guesses(self, run: Run) -> Guesses:
-        """Before each turn of `run`; what has not yet happened then must not matter."""
+    def before(self, run: Run) -> tuple[Before, ...]:
+        """What it expects of each turn of `run`: from what stands before that turn alone, and nothing of it stays."""
         ...
-
-
-def guess_of(run: Run, call: ToolCall, key: Key, probability: float, soon: float | None = None) -> Guess:
-    """A guess in `run`."""
-    return Guess(key, probability, max(probability, soon or 0.0), run.only_reads(call))
-
-
-def top(guesses: Iterable[Guess], count: int) -> set[Key]:
-    """The keys of the first `count` guesses."""
-    return {guess.key for _, guess in zip(range(count), guesses, strict=False)}

@@ -23,20 +23,15 @@ from benchmarks.speculation.baseline.context import TEXT, USER, Context, Place, 
 from benchmarks.speculation.baseline.logistic import Logistic, fit
 from benchmarks.speculation.baseline.rules import Offer, Rules, best
 from benchmarks.speculation.calls import Key
-from benchmarks.speculation.guesses import Guess, Guesses, guess_of
+from benchmarks.speculation.guesses import Before, Guess
 from benchmarks.speculation.protocols import by_folds
 from benchmarks.speculation.read import Run
+from benchmarks.speculation.resources import by_recency
 
-TOOLS, OFFERS, JOINT = 5, 3, 5
+TOOLS, OFFERS, JOINT = 5, 3, 3
 """Tools that are considered, values of each argument, and combinations of them."""
 
-BACKED_OFF = 0.9
-"""What a rule that holds after any symbol is worth, against one that holds after the last one."""
-
-CROSS_FOLDS = 3
-
-_ANY = ""
-"""Stands for any symbol."""
+CROSS_FOLDS = 5
 
 _UNOFFERED = 0.02
 """The score of a value that no rule offers, in a recent call."""
@@ -77,8 +72,7 @@ class Counts:
     tools: Backoff = field(default_factory=Backoff)
     names: dict[str, Counter[tuple[str, ...]]] = field(default_factory=dict)
     """By tool, how often it was called with exactly these arguments."""
-    rules: dict[tuple[str, Place], Rules] = field(default_factory=dict)
-    """By the symbol before and the argument, and by the argument alone."""
+    rules: dict[Place, Rules] = field(default_factory=dict)
 
     def learn(self, run: Run) -> None:
         for turn, context in zip(run.turns, self.known(run), strict=True):
@@ -88,8 +82,7 @@ class Counts:
                 self.names.setdefault(key[0], Counter())[tuple(arguments)] += 1
                 for name, value in arguments.items():
                     place = (key[0], name)
-                    for before in (_ANY, *context.symbols[-1:]):
-                        self.rules.setdefault((before, place), Rules()).learn(value, place, context)
+                    self.rules.setdefault(place, Rules()).learn(value, place, context)
 
     def known(self, run: Run) -> tuple[Context, ...]:
         """What was known before each turn of `run`."""
@@ -97,15 +90,15 @@ class Counts:
             self.contexts[run.id] = tuple(_contexts(run))
         return self.contexts[run.id]
 
+    def likely(self, context: Context) -> tuple[str, ...]:
+        """Tools that may come, likeliest first."""
+        return _likely(self.tools.outlook(context.symbols))
+
     def candidates(self, context: Context) -> list[Candidate]:
         """Every distinct call that is considered in `context`."""
         drafts: dict[Key, _Draft] = {}
         outlook = self.tools.outlook(context.symbols)
-        likely = sorted(
-            (name for name in outlook.probability if name not in (TEXT, USER)),
-            key=lambda name: (-outlook.probability[name], name),
-        )
-        for rank, tool in enumerate(likely[:TOOLS]):
+        for rank, tool in enumerate(_likely(outlook)[:TOOLS]):
             for place, (key, offers) in enumerate(self._bound(tool, context)):
                 drafts.setdefault(key, _Draft(tool, rank, place, offers))
         joint = {
@@ -122,7 +115,7 @@ class Counts:
         if tool not in self.names:
             return
         names = max(self.names[tool].items(), key=lambda one: (one[1], one[0]))[0]
-        offers = {name: self._offers((tool, name), context) for name in names}
+        offers = {name: best(self.rules[tool, name].offers((tool, name), context)) for name in names}
         fewer = _fewer([list(one.values()) for one in offers.values()])
         joint = sorted(itertools.product(*fewer), key=lambda one: -math.prod(offer.score for offer in one))
         for chosen in joint[:JOINT]:
@@ -138,13 +131,10 @@ class Counts:
                 ),
             )
 
-    def _offers(self, place: Place, context: Context) -> dict[bytes, Offer]:
-        """The values of an argument, best first; what rules after any symbol say counts a little less."""
-        alone = self.rules[_ANY, place].offers(place, context)
-        after = self.rules.get((context.symbols[-1] if context.symbols else "", place), Rules())
-        return best(
-            [*(offer._replace(score=BACKED_OFF * offer.score) for offer in alone), *after.offers(place, context)]
-        )
+
+def _likely(outlook: Outlook) -> tuple[str, ...]:
+    tools = (name for name in outlook.probability if name not in (TEXT, USER))
+    return tuple(sorted(tools, key=lambda name: (-outlook.probability[name], name)))
 
 
 def _fewer(offers: Sequence[Sequence[Offer]]) -> list[Sequence[Offer]]:
@@ -190,6 +180,8 @@ class Joint:
 
     contexts: dict[str, tuple[Context, ...]] = field(default_factory=dict)
     """Shared by every baseline of a source, since they do not depend on what is learned."""
+    recent: dict[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    """The resources that were named last, by run; shared likewise."""
     confidence: Logistic | None = None
     _counts: Counts = field(init=False)
     _rows: Rows = field(default_factory=lambda: Rows([], []))
@@ -224,21 +216,22 @@ class Joint:
                 for candidate in counts.candidates(context):
                     (self._rows.came if candidate.key in turn.keys else self._rows.missed).append(candidate.features)
 
-    def guesses(self, run: Run) -> Guesses:
-        return tuple(tuple(self._guesses(run, context)) for context in self._counts.known(run))
+    def before(self, run: Run) -> tuple[Before, ...]:
+        if run.id not in self.recent:
+            self.recent[run.id] = by_recency(run)
+        return tuple(
+            Before(tuple(self._guesses(run, context)), self._counts.likely(context), recent)
+            for context, recent in zip(self._counts.known(run), self.recent[run.id], strict=True)
+        )
 
     def _guesses(self, run: Run, context: Context) -> list[Guess]:
         if self.confidence is None:
             return []
-        found = [
-            guess_of(
-                run,
-                ToolCall(name=one.key[0], arguments=orjson.loads(one.key[1])),
-                one.key,
-                self.confidence.probability(one.features),
-            )
-            for one in self._counts.candidates(context)
-        ]
+        found = []
+        for key, features in self._counts.candidates(context):
+            probability = self.confidence.probability(features)
+            reads = run.only_reads(ToolCall(name=key[0], arguments=orjson.loads(key[1])))
+            found.append(Guess(key, probability, probability, reads))
         return sorted(found, key=lambda guess: (-guess.probability, guess.key))
 
 

@@ -98,7 +98,7 @@ def explanations(value: bytes, place: Place, context: Context) -> Iterator[Rule]
 
 @dataclass(slots=True)
 class Rules:
-    """The rules of one argument, after one symbol or after any. Mutable: it learns."""
+    """The rules of one argument. Mutable: it learns."""
 
     counted: dict[Rule, list[float]] = field(default_factory=dict)
     """By rule, the credit and how often it yielded anything."""
