@@ -15,6 +15,7 @@ from agentaccel.types import Prediction
 from benchmarks.speculation.calls import key_of
 from benchmarks.speculation.guesses import Before, Guess
 from benchmarks.speculation.read import Run
+from benchmarks.speculation.resources import MOST
 
 MOST_GUESSES = 24
 """Asked for before a turn: more than are ever launched."""
@@ -32,6 +33,7 @@ class Ours:
             history = _session(self._knowledge, run)
             for event in run.events:
                 history.take(event)
+            history.close()
         self._image = None
 
     def before(self, run: Run) -> tuple[Before, ...]:
@@ -61,7 +63,11 @@ def _before(history: History, run: Run) -> Before:
         if symbol != REPLY:
             tool = tool_of(symbol, offered)
             tools[tool] = tools.get(tool, 0.0) + probability
-    return Before(tuple(guesses.values()), tuple(sorted(tools, key=lambda tool: (-tools[tool], tool))), ())
+    return Before(
+        guesses=tuple(guesses.values()),
+        tools=tuple(sorted(tools, key=lambda tool: (-tools[tool], tool))),
+        resources=tuple(one.value for one in history.resources(MOST)),
+    )
 
 
 def _guess(run: Run, one: Prediction) -> Guess:

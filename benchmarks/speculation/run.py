@@ -1,9 +1,9 @@
 """How often the next tool call is guessed exactly, and how many read-only calls guesses would have served.
 
 On recorded runs in the normalised format, against a joint baseline that is rebuilt here (`baseline/`), paired, with
-intervals by a bootstrap over tasks. Folds by task learn from four fifths of the tasks and judge the rest; `split` is one
-such round; `online` learns each run after judging it. Beside each stands the same with one run per task, since runs
-of one task are near copies.
+intervals by a bootstrap over tasks. Folds by task learn from four fifths of the tasks and judge the rest; `split` is
+one such round; `online` learns each run after judging it. Beside each stands the same with one run per task, since
+runs of one task are near copies.
 
 A call is exact if its tool and all its arguments are, but for those that do not change what it returns (`calls.toml`).
 Results are served with persistence: a launched result is kept until the next call of the run that may write. Our

@@ -1,5 +1,8 @@
 """Where the value of an argument comes from: six kinds of rules, each counted by how often it was right.
 
+A constant, the argument of the same name of an earlier call, a path into a result, the next unused element of a list,
+and words of the same shape in what the user said or in the last result.
+
 A rule is learned from one call whose value it explains, and is credited or debited by every later call for which it
 yields anything.
 """
@@ -81,7 +84,7 @@ def explanations(value: bytes, place: Place, context: Context) -> Iterator[Rule]
     if len(value) <= LONGEST_CONSTANT:
         yield Rule("constant", value=value)
     for (tool, name), latest in context.latest.items():
-        if latest == value:
+        if name == place[1] and latest == value:
             yield Rule("argument", tool, name)
     candidates = {
         rule
