@@ -5,6 +5,7 @@ Runs of one task are no independent evidence, so whole tasks are drawn.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -37,11 +38,15 @@ def difference(tasks: Sequence[Pair], resamples: int = RESAMPLES, seed: int = 0)
     >>> difference([Pair(3, 1, 4)] * 8)
     Difference(point=0.5, low=0.5, high=0.5)
     """
-    draw = random.Random(seed)
-    found = sorted(_share(draw.choices(tasks, k=len(tasks))) for _ in range(resamples))
+    more, of = [one.ours - one.theirs for one in tasks], [one.of for one in tasks]
+    draws = _draws(len(tasks), resamples, seed)
+    found = sorted(sum(map(more.__getitem__, draw)) / (sum(map(of.__getitem__, draw)) or 1) for draw in draws)
     cut = round((1 - LEVEL) / 2 * resamples)
-    return Difference(_share(tasks), found[cut], found[resamples - 1 - cut])
+    return Difference(sum(more) / (sum(of) or 1), found[cut], found[resamples - 1 - cut])
 
 
-def _share(tasks: Sequence[Pair]) -> float:
-    return (sum(one.ours for one in tasks) - sum(one.theirs for one in tasks)) / (sum(one.of for one in tasks) or 1)
+@functools.lru_cache(maxsize=2)
+def _draws(tasks: int, resamples: int, seed: int) -> list[list[int]]:
+    """The same for every measure of the same tasks."""
+    draw = random.Random(seed)
+    return [draw.choices(range(tasks), k=tasks) for _ in range(resamples)]

@@ -65,4 +65,4 @@ def _named(event: Event) -> Iterator[str]:
         yield from (name for call in event.calls if (name := resource_of(key_of(call))) is not None)
     else:
         text = event.result if isinstance(event, Returned) else event.text
-        yield from reversed([match[0] for match in _NAMED.finditer(text) if len(match[0]) <= _LONGEST])
+        yield from reversed([match[0].rstrip(".,;:!?") for match in _NAMED.finditer(text) if len(match[0]) <= _LONGEST])
