@@ -58,7 +58,11 @@ def run(traces: Path, protocol: Protocol, only: tuple[str, ...]) -> Result:
     for source in chosen:
         judge = Judge()
         click.echo(f"{source.name}: {len(source.runs)} runs, {protocol} …", err=True)
-        whole.append(outcome(source.name, judge.judged(source.runs, protocol)))
+        judged = judge.judged(source.runs, protocol)
+        if not judged:
+            tasks = len(one_per_task(source.runs))
+            raise click.UsageError(f"{source.name}: {protocol} leaves nothing to judge of {tasks} tasks")
+        whole.append(outcome(source.name, judged))
         single.append(_single(source, judge, protocol, whole[-1]))
     return Result(
         figure=_figure(whole),

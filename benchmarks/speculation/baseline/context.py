@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import orjson
 
@@ -47,6 +46,16 @@ class Leaf:
     value: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The values inside a result."""
+
+    paths: Mapping[str, bytes]
+    """By path, with positions in lists."""
+    patterns: Mapping[str, tuple[bytes, ...]]
+    """By path with any position in lists, in order."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """What was known before a reply."""
@@ -61,16 +70,14 @@ class Context:
     """The latest value of each argument."""
     used: Mapping[Place, frozenset[bytes]] = field(default_factory=dict)
     """Every value of each argument."""
-    results: Mapping[str, tuple[Leaf, ...]] = field(default_factory=dict)
-    """What the latest result of each tool holds; empty where that is no JSON structure."""
+    results: Mapping[str, Held] = field(default_factory=dict)
+    """What the latest result of each tool holds."""
     said: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
     """Tokens of what the user said by shape, those of the newest message first."""
     shown: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
     """Tokens of the last result by shape."""
     shown_by: str = ""
     """The tool of the last result."""
-    memo: dict[Any, tuple[bytes, ...]] = field(default_factory=dict, compare=False)
-    """What each rule yields here; filled by the rules."""
 
     def after(self, event: Event) -> Context:
         """What is known once `event` has happened."""
@@ -81,12 +88,12 @@ class Context:
         if isinstance(event, Answered):
             return self._next(TEXT)
         if isinstance(event, Returned):
-            results = {**self.results, event.call.name: tuple(leaves(event.result))}
+            results = {**self.results, event.call.name: held(event.result)}
             return replace(self._next(), results=results, shown=tokens(event.result), shown_by=event.call.name)
         return self._asked(event)
 
     def _next(self, *symbols: str) -> Context:
-        return replace(self, symbols=(*self.symbols, *symbols)[-ORDER:], memo={})
+        return replace(self, symbols=(*self.symbols, *symbols)[-ORDER:])
 
     def _asked(self, event: Asked) -> Context:
         recent, latest, used = dict(self.recent), dict(self.latest), dict(self.used)
@@ -104,6 +111,15 @@ class Context:
 def arguments_of(key: Key) -> Mapping[str, bytes]:
     """The arguments of a call by name, each in canonical form."""
     return {name: identity_bytes(value) for name, value in orjson.loads(key[1]).items()}
+
+
+def held(result: str) -> Held:
+    """The values inside a result, by where they stand."""
+    paths, patterns = dict[str, bytes](), dict[str, list[bytes]]()
+    for leaf in leaves(result):
+        paths.setdefault(leaf.path, leaf.value)
+        patterns.setdefault(leaf.pattern, []).append(leaf.value)
+    return Held(paths, {pattern: tuple(values) for pattern, values in patterns.items()})
 
 
 def leaves(result: str) -> Iterator[Leaf]:

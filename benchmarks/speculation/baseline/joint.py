@@ -208,7 +208,7 @@ class Joint:
     def _due(self, more: int) -> bool:
         """Whether to fit again: after every batch, and online whenever a fifth has come to what was learned."""
         before, self._learned = self._learned, self._learned + more
-        return more > 1 or int(math.log(self._learned, 1.2)) > int(math.log(max(before, 1), 1.2))
+        return more > 1 or (more == 1 and int(math.log(self._learned, 1.2)) > int(math.log(max(before, 1), 1.2)))
 
     def _note(self, counts: Counts, runs: Iterable[Run]) -> None:
         for run in runs:

@@ -9,7 +9,7 @@ yields anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -53,30 +53,34 @@ class Offer(NamedTuple):
     kind: Kind
 
 
-def yields(rule: Rule, place: Place, context: Context) -> tuple[bytes, ...]:
+def yields(rule: Rule, place: Place, context: Context) -> list[bytes]:
     """The values of `rule` for an argument, best first."""
     if rule.kind == "constant":
-        return (rule.value,)
-    found = context.memo.get((rule, place))
-    if found is None:
-        found = context.memo[rule, place] = tuple(_yields(rule, place, context))[:YIELD]
-    return found
-
-
-def _yields(rule: Rule, place: Place, context: Context) -> list[bytes]:
+        return [rule.value]
     if rule.kind == "argument":
         value = context.latest.get((rule.of, rule.at))
         return [] if value is None else [value]
+    if rule.kind in ("path", "unused") and rule.of not in context.results:
+        return []
     if rule.kind == "path":
-        return [leaf.value for leaf in context.results.get(rule.of, ()) if leaf.path == rule.at]
-    used = context.used.get(place, frozenset())
+        value = context.results[rule.of].paths.get(rule.at)
+        return [] if value is None else [value]
     if rule.kind == "unused":
-        found = [leaf.value for leaf in context.results.get(rule.of, ()) if leaf.pattern == rule.at]
-    elif rule.kind == "user":
-        found = list(context.said.get(rule.at, ()))
-    else:
-        found = list(context.shown.get(rule.at, ())) if rule.of == context.shown_by else []
-    return list(dict.fromkeys(value for value in found if value not in used))
+        return _unused(context.results[rule.of].patterns.get(rule.at, ()), place, context)
+    if rule.kind == "user":
+        return _unused(context.said.get(rule.at, ()), place, context)
+    return _unused(context.shown.get(rule.at, ()), place, context) if rule.of == context.shown_by else []
+
+
+def _unused(values: Sequence[bytes], place: Place, context: Context) -> list[bytes]:
+    """The first distinct ones that the argument has not had."""
+    used, found = context.used.get(place, frozenset()), list[bytes]()
+    for value in values:
+        if value not in used and value not in found:
+            found.append(value)
+            if len(found) == YIELD:
+                break
+    return found
 
 
 def explanations(value: bytes, place: Place, context: Context) -> Iterator[Rule]:
@@ -86,13 +90,10 @@ def explanations(value: bytes, place: Place, context: Context) -> Iterator[Rule]
     for (tool, name), latest in context.latest.items():
         if name == place[1] and latest == value:
             yield Rule("argument", tool, name)
-    candidates = {
-        rule
-        for tool, leaves in context.results.items()
-        for leaf in leaves
-        if leaf.value == value
-        for rule in (Rule("path", tool, leaf.path), Rule("unused", tool, leaf.pattern))
-    }
+    candidates = set[Rule]()
+    for tool, held in context.results.items():
+        candidates |= {Rule("path", tool, path) for path, one in held.paths.items() if one == value}
+        candidates |= {Rule("unused", tool, pattern) for pattern, values in held.patterns.items() if value in values}
     shape = shape_of(value)
     if shape is not None:
         candidates |= {Rule("user", at=shape), Rule("result", context.shown_by, shape)}
