@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import doctest
 import gzip
+import importlib
 import json
+import pkgutil
 from pathlib import Path
 
 import pytest
@@ -11,11 +14,13 @@ import pytest
 from agentaccel.errors import TraceError
 from agentaccel.speculate.events import Answered, Asked, Returned, Said
 from agentaccel.types import ToolCall
+from benchmarks import speculation
 from benchmarks.speculation.calls import key_of, only_reads
 from benchmarks.speculation.protocols import by_folds, fold_of, in_training, one_per_task, split
 from benchmarks.speculation.read import read_sources, run_of
 from tests.benchmarks.recorded_desk import desk, line, run, written
 
+MODULES = [one.name for one in pkgutil.walk_packages(speculation.__path__, "benchmarks.speculation.")]
 RUNS = [run_of(desk(number, trial)) for number in range(30) for trial in range(2)]
 
 
@@ -117,3 +122,9 @@ def test_a_task_keeps_its_fold() -> None:
 def test_one_run_per_task_is_the_first() -> None:
     """In the order of the file."""
     assert [one.id for one in one_per_task(RUNS)] == [f"desk-{number}/0" for number in range(30)]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_a_module_hold(name: str) -> None:
+    """As printed."""
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
