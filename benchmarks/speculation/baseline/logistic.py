@@ -30,7 +30,7 @@ def fit(rows: Sequence[Row], came: Sequence[bool], weights: Sequence[float], sta
     """The model with the highest penalised likelihood; `weights` are how often each row stands for itself.
 
     >>> model = fit([(0.0,), (1.0,), (0.0,), (1.0,)] * 20, [False, True, False, True] * 20, [1.0] * 80)
-    >>> model.probability((1.0,)) > 0.9 > 0.1 > model.probability((0.0,))
+    >>> model.probability((1.0,)) > 0.8 > 0.2 > model.probability((0.0,))
     True
     """
     full = [(*row, 1.0) for row in rows]
