@@ -244,5 +244,4 @@ def _fitted(rows: Rows, before: Logistic | None) -> Logistic | None:
         [*rows.came, *missed],
         [True] * len(rows.came) + [False] * len(missed),
         [1.0] * len(rows.came) + [weight] * len(missed),
-        before,
     )

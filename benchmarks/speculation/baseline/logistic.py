@@ -26,7 +26,7 @@ class Logistic:
         return _sigmoid(sum(map(float.__mul__, self.weights, (*row, 1.0))))
 
 
-def fit(rows: Sequence[Row], came: Sequence[bool], weights: Sequence[float], start: Logistic | None = None) -> Logistic:
+def fit(rows: Sequence[Row], came: Sequence[bool], weights: Sequence[float]) -> Logistic:
     """The model with the highest penalised likelihood; `weights` are how often each row stands for itself.
 
     >>> model = fit([(0.0,), (1.0,), (0.0,), (1.0,)] * 20, [False, True, False, True] * 20, [1.0] * 80)
@@ -35,7 +35,7 @@ def fit(rows: Sequence[Row], came: Sequence[bool], weights: Sequence[float], sta
     """
     full = [(*row, 1.0) for row in rows]
     width = len(full[0])
-    at = list(start.weights) if start else [0.0] * width
+    at = [0.0] * width
     for _ in range(STEPS):
         slope = [-RIDGE * one for one in at[:-1]] + [0.0]
         curve = [[0.0] * width for _ in range(width)]
