@@ -31,6 +31,9 @@ MOST_LEAVES, MOST_ELEMENTS, LONGEST = 400, 12, 60
 MOST_TEXT = 20_000
 """Characters of a text that are searched for tokens."""
 
+MOST_ALIKE = 50
+"""Words of one shape that are kept of one text."""
+
 Place = tuple[str, str]
 """A tool and one of its arguments."""
 
@@ -180,7 +183,10 @@ def tokens(text: str) -> dict[str, tuple[bytes, ...]]:
         word = match[0].strip(".")
         if not word:
             continue
-        found.setdefault(shape(word), {})[identity_bytes(word)] = None
+        alike = found.setdefault(shape(word), {})
+        if len(alike) >= MOST_ALIKE:
+            continue
+        alike[identity_bytes(word)] = None
         if word.isdigit() and word.isascii() and len(word) < 10:
             found.setdefault("number", {})[identity_bytes(int(word))] = None
     return {one: tuple(values) for one, values in found.items()}
