@@ -137,12 +137,13 @@ class StorePolicy:
     enabled: bool = True
     """False keeps everything in memory: nothing is written to disk and nothing is learned across processes."""
     content: bool = False
-    """Consent to keep message content in the store. Without it, only keyed hashes, sizes, names and usage are kept."""
+    """Consent to keep message content in the store, and values of arguments that calls have in common. Without it, only
+    keyed hashes, sizes, names and usage are kept."""
     max_bytes: int = 256 * 1024 * 1024
     """Size at which the oldest turns are dropped; at least 1 MiB."""
     sensitive: tuple[str, ...] = ()
-    """Arguments of tools, as TOOL.ARGUMENT, whose values are never written into learned patterns; `*` stands for any
-    characters, and "*.*" for every argument."""
+    """Arguments of tools, as TOOL.ARGUMENT, whose values are never learned, nor written into learned patterns; `*` stands
+    for any characters, and "*.*" for every argument."""
 
     def __post_init__(self) -> None:
         if self.max_bytes < 1024 * 1024:

@@ -31,10 +31,16 @@ from agentaccel.trace.shelf import add_to_shelf, known_lessons
 @click.argument("traces", nargs=-1, required=True, metavar="TRACES...", type=click.Path(path_type=Path))
 @workload_option
 @store_option
+@click.option("--values", is_flag=True, help="Keep values of arguments that calls have in common, too.")
 @sensitive_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def learn_command(
-    traces: tuple[Path, ...], workload: str | None, store: Path | None, sensitive: tuple[str, ...], as_json: bool
+    traces: tuple[Path, ...],
+    workload: str | None,
+    store: Path | None,
+    values: bool,
+    sensitive: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Learn tool calls from recorded conversations, and say how well the first of them tell the last.
 
@@ -67,7 +73,7 @@ def learn_command(
         knowledge = Knowledge(sensitive=StorePolicy(sensitive=sensitive).is_sensitive)
         found = learn((run for _, run in fresh()), len(lessons), knowledge, tell)
         if lessons:
-            news = news_of(knowledge, key)
+            news = news_of(knowledge, key, values=values)
             add_to_shelf(into, news, now=time.time(), sensitive=knowledge.sensitive, lessons=lessons)
         patterns = len(readable(shelved({}, news_of(knowledge, key)))[FLEET]["rules"])
     click.echo(_shown(found, patterns, notes, as_json), nl=False)

@@ -26,7 +26,7 @@ def imported(data: bytes, key: bytes, sensitive: Sensitive | None = None) -> New
         raise ValueError("it holds no exported patterns")
     if form.get("version") != int(VERSION):
         raise ValueError(f"its patterns have format {form.get('version')}, and this agentaccel knows {VERSION}")
-    return news_of(loaded(form["parts"], sensitive), key)
+    return news_of(loaded(form["parts"], sensitive), key, values=True)
 
 
 def loaded(parts: Parts, sensitive: Sensitive | None = None) -> Knowledge:

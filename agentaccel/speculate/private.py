@@ -2,8 +2,9 @@
 
 A template (where an argument comes from, a record, a pattern) is counted under a keyed hash, `#` before it. Its text
 takes the place of the hash once it was right in two sessions, of whichever processes, and only if it looks harmless
-(`literals`); until then its counts come together unread. Values of sensitive arguments stay hashes for good. In clear
-from the beginning stand names: of tools, of their arguments, and of programs in command lines.
+(`literals`); until then its counts come together unread. Values but true, false and null stay hashes for good
+unless the user wants them kept, and those of sensitive arguments in any case. In clear from the beginning stand names: of tools, of their arguments, and
+of programs in command lines.
 
 The form is that of `dumps`, cut into one part a workload and one, with the name `FLEET`, of what is the same for all:
 each part can be loaded, and leaves out what is hidden.
@@ -42,10 +43,10 @@ class News(NamedTuple):
     """By hash, the texts that may be written once enough sessions have shown them."""
 
 
-def news_of(knowledge: Knowledge, key: bytes) -> News:
-    """All that `knowledge` holds; hashes are made under `key`."""
+def news_of(knowledge: Knowledge, key: bytes, *, values: bool = False) -> News:
+    """All that `knowledge` holds; hashes are made under `key`. `values`: the user wants those of arguments kept."""
     dump = knowledge.dump(shared=0)
-    veil = _Veil(key, knowledge.sensitive)
+    veil = _Veil(key, knowledge.sensitive, values)
     parts: Parts = {
         name: {"version": dump["version"], "workloads": {name: _tree(tree)}}
         for name, tree in dump.pop("workloads").items()
@@ -83,9 +84,9 @@ def _gained(now: Part, before: Mapping[str, Any]) -> Part:
 class _Veil:
     """Puts hashes in the place of templates, and remembers what they stand for."""
 
-    def __init__(self, key: bytes, sensitive: Sensitive | None) -> None:
+    def __init__(self, key: bytes, sensitive: Sensitive | None, values: bool) -> None:
         self.texts: dict[str, str] = {}
-        self._key, self._sensitive = key, sensitive
+        self._key, self._sensitive, self._values = key, sensitive, values
 
     def hidden(self, where: str, text: str, clear: str | None) -> str:
         """The name under which a template is counted; `clear` is what may once be written in its place."""
@@ -99,7 +100,7 @@ class _Veil:
         sources: Part = {}
         for argument, table in known["sources"].items():
             if may_be_kept(argument):
-                secret = is_secret(self._sensitive, symbol, argument)
+                secret = not self._values or is_secret(self._sensitive, symbol, argument)
                 where = f"{symbol}\0{argument}"
                 sources[argument] = {
                     self.hidden(where, text, text if _source_may_be_kept(text, secret) else None): _stat(stat)
@@ -121,7 +122,8 @@ def is_secret(sensitive: Sensitive | None, symbol: str, argument: str) -> bool:
 def _source_may_be_kept(text: str, secret: bool) -> bool:
     kind, _, path, _, change, constant = orjson.loads(text)
     if not kind:
-        return not secret and value_may_be_kept(value_of(constant))
+        value = value_of(constant)
+        return value is None or isinstance(value, bool) or (not secret and value_may_be_kept(value))
     literal = "" if has_no_literal(text) else change.partition(" ")[2]
     return _is_path(path) and value_may_be_kept(literal) and not (secret and literal)
 

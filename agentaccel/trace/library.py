@@ -30,15 +30,23 @@ TURNS = 32
 class Library:
     """The patterns of one `Accel`. Thread-safe, and never raises into an agent unless `strict`.
 
+    `values`: the user wants values of arguments kept, such as calls have in common; `sensitive` says which never.
+
     Call `learned` after each turn, off its path: every `TURNS`-th call writes, which takes some milliseconds, and up to
     a second where very much is known. Close it before its recorder.
     """
 
     def __init__(
-        self, recorder: Recorder, clock: Clock, *, sensitive: Sensitive | None = None, strict: bool = False
+        self,
+        recorder: Recorder,
+        clock: Clock,
+        *,
+        sensitive: Sensitive | None = None,
+        values: bool = False,
+        strict: bool = False,
     ) -> None:
         self._recorder, self._clock = recorder, clock
-        self._sensitive, self._strict = sensitive, strict
+        self._sensitive, self._values, self._strict = sensitive, values, strict
         self._lock = Lock()
         self._knowledge: Knowledge | None = None
         self._mine: Parts = {}
@@ -114,7 +122,7 @@ class Library:
         return news_of(loaded(others), self._recorder.key).parts
 
     def _news(self) -> News:
-        return news_of(self._known(), self._recorder.key)
+        return news_of(self._known(), self._recorder.key, values=self._values)
 
     def _begin_in_child(self) -> None:
         """What the parent had not written when this process was forked off, the parent writes."""

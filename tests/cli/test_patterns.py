@@ -44,7 +44,7 @@ def recordings(folder: Path, sessions: list[Case], name: str = "runs.jsonl") -> 
 def test_learn_says_how_well_the_first_runs_tell_the_last(tmp_path: Path) -> None:
     """And what it has learned is there for the next process."""
     recordings(tmp_path, cases(20))
-    done = run("learn", "runs.jsonl", "--store", "t.db", "--json", cwd=tmp_path)
+    done = run("learn", "runs.jsonl", "--values", "--store", "t.db", "--json", cwd=tmp_path)
     assert done.exit_code == 0, done.output
     found = json.loads(done.output)
     assert (found["runs"], found["calls"], found["turns"]) == (20, 60, 12)
@@ -100,7 +100,7 @@ def test_learn_reads_logs_of_a_coding_agent(tmp_path: Path) -> None:
 def test_export_clear_and_import_give_the_same_guesses(tmp_path: Path) -> None:
     """Also in a store with a key of its own."""
     recordings(tmp_path, cases(20))
-    run("learn", "runs.jsonl", "--store", "t.db", cwd=tmp_path)
+    run("learn", "runs.jsonl", "--values", "--store", "t.db", cwd=tmp_path)
     before = foreseen(known(tmp_path / "t.db"))
     assert foresees(known(tmp_path / "t.db"))
     assert run("patterns", "--store", "t.db", "--export", "p.json", cwd=tmp_path).exit_code == 0
@@ -119,7 +119,7 @@ def test_export_clear_and_import_give_the_same_guesses(tmp_path: Path) -> None:
 def test_an_export_holds_no_words_results_or_values_of_single_sessions(tmp_path: Path) -> None:
     """Nor does the store: neither in clear nor under hashes that somebody else could test."""
     recordings(tmp_path, [Case(user="mia_li_1000", trips=("K0QX0A",), note="swordfish holiday"), *cases(6, 1)])
-    run("learn", "runs.jsonl", "--store", "t.db", cwd=tmp_path)
+    run("learn", "runs.jsonl", "--values", "--store", "t.db", cwd=tmp_path)
     run("patterns", "--store", "t.db", "--export", "p.json", cwd=tmp_path)
     exported = (tmp_path / "p.json").read_bytes()
     assert b"get_trip" in exported
@@ -130,19 +130,19 @@ def test_an_export_holds_no_words_results_or_values_of_single_sessions(tmp_path:
 
 
 def test_sensitive_arguments_are_kept_out_on_the_command_line_too(tmp_path: Path) -> None:
-    """The twin of the value that all runs have in common."""
-    for option in ([], ["--sensitive", "get_*.language"]):
-        folder = tmp_path / str(len(option))
+    """As is every value without `--values`; beside a value that all runs have in common, which is kept with it."""
+    for options in ([], ["--values"], ["--values", "--sensitive", "get_*.language"]):
+        folder = tmp_path / str(len(options))
         folder.mkdir()
         recordings(folder, [Case(user=f"u{at}", trips=("A1",), language="plain") for at in range(12)])
-        run("learn", "runs.jsonl", "--store", "t.db", *option, cwd=folder)
-        assert (b"plain" in bytes_of_store(folder)) is not bool(option)
+        run("learn", "runs.jsonl", "--store", "t.db", *options, cwd=folder)
+        assert (b"plain" in bytes_of_store(folder)) is (options == ["--values"])
 
 
 def test_patterns_shows_what_follows_what_and_every_value(tmp_path: Path) -> None:
     """As people read it, 80 columns wide."""
     recordings(tmp_path, cases(20))
-    run("learn", "runs.jsonl", "--store", "t.db", cwd=tmp_path)
+    run("learn", "runs.jsonl", "--values", "--store", "t.db", cwd=tmp_path)
     out = run("patterns", "--store", "t.db", cwd=tmp_path).output
     assert "get_user(user_id=user a_a_94, last)" in out
     assert "'en'" in out
@@ -164,7 +164,7 @@ def test_a_file_that_holds_no_patterns_is_refused(file: str | None, tmp_path: Pa
 def test_clear_asks_first(tmp_path: Path) -> None:
     """No is no."""
     recordings(tmp_path, cases(8))
-    run("learn", "runs.jsonl", "--store", "t.db", cwd=tmp_path)
+    run("learn", "runs.jsonl", "--values", "--store", "t.db", cwd=tmp_path)
     assert run("patterns", "--store", "t.db", "--clear", cwd=tmp_path, stdin="n\n").exit_code == 1
     assert foresees(known(tmp_path / "t.db"))
 
@@ -172,5 +172,5 @@ def test_clear_asks_first(tmp_path: Path) -> None:
 def test_one_workload_can_be_named_for_what_is_learned(tmp_path: Path) -> None:
     """The name that the live agent has."""
     recordings(tmp_path, cases(8))
-    run("learn", "runs.jsonl", "--store", "t.db", "--workload", "front-desk", cwd=tmp_path)
+    run("learn", "runs.jsonl", "--values", "--store", "t.db", "--workload", "front-desk", cwd=tmp_path)
     assert list(known(tmp_path / "t.db").workloads) == ["agent front-desk"]

@@ -28,10 +28,16 @@ class Process:
     """A process of a user's, as far as learning goes."""
 
     def __init__(
-        self, path: Path, *, strict: bool = True, sensitive: Sensitive | None = None, max_bytes: int = 2**28
+        self,
+        path: Path,
+        *,
+        strict: bool = True,
+        values: bool = True,
+        sensitive: Sensitive | None = None,
+        max_bytes: int = 2**28,
     ) -> None:
         self.recorder = Recorder(StorePolicy(path=path, max_bytes=max_bytes), strict=strict)
-        self.library = Library(self.recorder, ManualClock(), sensitive=sensitive, strict=strict)
+        self.library = Library(self.recorder, ManualClock(), sensitive=sensitive, values=values, strict=strict)
 
     @property
     def knowledge(self) -> Knowledge:
@@ -42,9 +48,9 @@ class Process:
         self.recorder.close()
 
 
-def learn(path: Path, sessions: list[Case], sensitive: Sensitive | None = None) -> None:
+def learn(path: Path, sessions: list[Case], sensitive: Sensitive | None = None, *, values: bool = True) -> None:
     """A process that lives for so many sessions."""
-    process = Process(path, sensitive=sensitive)
+    process = Process(path, sensitive=sensitive, values=values)
     teach(process.knowledge, sessions)
     process.end()
 
@@ -315,10 +321,13 @@ def test_what_looks_like_somebodys_own_is_not_written_however_often_it_is_seen(s
     assert secret.encode() not in bytes_of(tmp_path)
 
 
-def test_what_all_sessions_have_in_common_is_written(tmp_path: Path) -> None:
-    """The twin: constants are templates, and the guards above can fail."""
-    learn(tmp_path / "t.db", [Case(user=f"u{at}", trips=("A1",), language="plain") for at in range(12)])
-    assert b"plain" in bytes_of(tmp_path)
+@pytest.mark.parametrize("values", [True, False])
+def test_what_all_sessions_have_in_common_is_written_with_consent_alone(values: bool, tmp_path: Path) -> None:
+    """Contract line 9, and the twin of the tests above: constants are templates, and those guards can fail."""
+    sessions = [Case(user=f"u{at}", trips=("A1",), language="plain") for at in range(12)]
+    learn(tmp_path / "t.db", sessions, values=values)
+    assert (b"plain" in bytes_of(tmp_path)) is values
+    assert b"get_trip" in bytes_of(tmp_path)
 
 
 def test_a_value_that_is_marked_sensitive_is_not_written(tmp_path: Path) -> None:
