@@ -5,14 +5,15 @@
           ╲──────────────▶ FAILED     an error, a timeout, too much output
            ╲─────────────▶ UNUSED     nobody asked for it
 
-Several entries may wait under one key, because a model may ask for one call twice; the oldest goes first. An entry whose
+Several entries may wait under one key, because a model may ask for one call twice; the oldest goes first. An entry
+whose
 caller gave up is handed back, so cancelling one caller takes nothing from another.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial

@@ -1,6 +1,6 @@
 """Tier 0: a call that reads, made again while nothing that may write has run, is answered by its earlier result.
 
-Only results that are plain JSON are kept, as copies, so that what one caller does to its result is not seen by the next.
+Only results that are plain JSON are kept, as copies: what one caller does to its result is not seen by the next.
 Errors are never kept. A read whose owner says neither for how long a result is fresh nor how a change shows is not kept
 either: a model that asks again may be waiting for a change.
 """
