@@ -18,6 +18,7 @@ from agentaccel.prompt.arrange import Memory
 from agentaccel.prompt.drift import Print
 from agentaccel.session.asides import Asides
 from agentaccel.session.forms import Edits
+from agentaccel.speculate.ledger import Ledger
 from agentaccel.trace.record import SessionRow, dump_json, dump_state, load_beliefs, load_state
 from agentaccel.trace.store import Store
 from agentaccel.types import Prompt, Segment
@@ -52,6 +53,8 @@ class Conversation:
     """What stands in the place of parts of its history; only in the process that put it there, with consent."""
     asides: Asides = field(default_factory=Asides)
     """What the user's functions were asked for."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """What running its tools early has come to in this process."""
     stored_turns: int = 0
     """Turns that the store had when this process last looked."""
     lock: Lock = field(default_factory=Lock)

@@ -12,6 +12,8 @@ from typing import Any, Protocol, TypeVar
 from agentaccel.background import Background
 from agentaccel.errors import SessionClosed
 from agentaccel.session.conversation import Conversation
+from agentaccel.speculate.buffer import Entry
+from agentaccel.speculate.ledger import Ledger
 from agentaccel.turn import Resend
 from agentaccel.types import Endpoint, Request, ToolCall
 
@@ -26,6 +28,8 @@ class Scope:
     bypass: bool = False
     announces: bool = False
     """Whether what is called in it is not to be sent, but only announced."""
+    early: Entry | None = None
+    """The early run that it is part of; None in the agent's own code."""
 
 
 class Announced(BaseException):
@@ -90,6 +94,11 @@ class Session:
     @property
     def parent(self) -> str | None:
         return self._conversation.parent
+
+    @property
+    def speculation(self) -> Ledger:
+        """What running its tools early has come to: launched, served, stale, …; seconds hidden and wasted."""
+        return self._conversation.ledger
 
     @property
     def conversation(self) -> Conversation:
