@@ -44,8 +44,11 @@ class Toolbox:
     recorder: Recorder
     registry: Registry
     listeners: Listeners
-    serving: Serving
     foresight: Foresight
+
+    @property
+    def serving(self) -> Serving:
+        return self.foresight.launcher.serving
 
     def wrap(self, tool: F, name: str | None = None, spec: ToolSpec | None = None) -> F:
         """`tool` under `name`, as it is declared by `spec`, or declares itself. A tool that is wrapped is wrapped anew.
@@ -114,6 +117,10 @@ class Toolbox:
         """Record what happens inside as one run of `call`."""
         return Watch(self, known, call)
 
+    def left(self, session: str) -> None:
+        """The session was left."""
+        self.foresight.left(session)
+
     def conversation(self, call: ToolCall, scope: Scope) -> Conversation | None:
         """The session that `call` belongs to."""
         if scope.session is not None:
@@ -132,6 +139,7 @@ class Watch:
         "_here",
         "_known",
         "_mark",
+        "_ran",
         "_scope",
         "_served",
         "_started",
@@ -147,6 +155,7 @@ class Watch:
         self._mark: Mark | None = None
         self._here: Conversation | None = None
         self._served: Served | None = None
+        self._ran = False
         self.found: Entry | Remembered | None = None
         """What can answer the call without a run for it."""
         self.read: Read | None = None
@@ -179,7 +188,7 @@ class Watch:
         if scope.early is not None:
             if not serving.tools.at_once(self._known) and not serving.tools.reads(self._known, self._call):
                 serving.buffer.drop(scope.early, State.FAILED)
-                box.foresight.demoted(scope.early.call.name)
+                serving.tools.wrote(serving.tools.of(scope.early.call.name))
                 raise NotProven(f"{self._known.name} may write, and it was called in a run that nobody asked for")
             return
         if not serving.buffer and not serving.memo and not serving.remembers(self._known):
@@ -192,7 +201,7 @@ class Watch:
             self.read = serving.reading(self._known, self._call, self._here)
 
     def _runs(self) -> None:
-        known = self._known
+        known, self._ran = self._known, True
         known.running += 1
         known.needed = max(known.needed, known.running)
         self._mark = self._box.serving.begins(known, self._call)
@@ -235,8 +244,8 @@ class Watch:
         outcome: Outcome = "ok"
         if error is not None:
             outcome = "cancelled" if isinstance(error, asyncio.CancelledError | GeneratorExit) else "failed"
-        if self._served is None:
-            self._ended(seconds, ran=error is None and not self.later)
+        if self._ran:
+            self._ended(seconds, returned=error is None and not self.later)
         if self.later:
             if self._began is not None:
                 box.listeners.ended(self._began, None)
@@ -246,14 +255,15 @@ class Watch:
         if self._began is not None:
             box.listeners.ended(self._began, Told(record, self._call.id))
 
-    def _ended(self, seconds: float, *, ran: bool) -> None:
-        known, serving = self._known, self._box.serving
-        known.running = max(known.running - 1, 0)
+    def _ended(self, seconds: float, *, returned: bool) -> None:
+        known, box = self._known, self._box
+        known.running -= 1
         if self._mark is not None and not self.goes_on:
-            serving.ends(self._mark)
-            self._box.foresight.wrote(self._call, known, self._scope)
-        if ran:
-            serving.took(known, seconds)
+            box.serving.ends(self._mark)
+            self._here = self._here or box.conversation(self._call, self._scope)
+            box.foresight.wrote(self._call, known, self._here, self._scope)
+        if returned:
+            box.serving.took(known, seconds)
 
     def _record(self, finished: float, outcome: Outcome, error: str | None) -> ToolRecord:
         here, served = self._here or self._box.conversation(self._call, self._scope), self._served

@@ -20,13 +20,13 @@ from agentaccel.background import Background
 from agentaccel.canonical import wire_bytes
 from agentaccel.clock import Clock
 from agentaccel.effects.declare import running_early
-from agentaccel.listening import Listeners, Told
+from agentaccel.listening import Began, Listeners, Told
 from agentaccel.policy import ToolPolicy
 from agentaccel.records import Outcome, ToolRecord
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.handle import current
 from agentaccel.session.registry import identity_of
-from agentaccel.session.tools import Tool
+from agentaccel.session.tools import Tool, Tools
 from agentaccel.speculate.buffer import Buffer, Entry, State
 from agentaccel.speculate.keys import is_plain
 from agentaccel.trace.recorder import Recorder
@@ -78,8 +78,7 @@ class Runner:
     listeners: Listeners
     background: Background
     buffer: Buffer
-    demote: Callable[[Tool], None]
-    """Told of a tool that has written although it was said to read."""
+    tools: Tools
     _under_way: set[Entry] = field(default_factory=set)
 
     @property
@@ -87,8 +86,23 @@ class Runner:
         """How many more may be begun now."""
         return self.policy.concurrency - len(self._under_way)
 
-    def start(self, tool: Tool, entry: Entry, conversation: Conversation) -> None:
-        """Begin the run of `entry`, which is in the buffer from here on. An async tool needs a running event loop."""
+    def under_way(self, name: str | None = None) -> int:
+        """How many are: all of them, or those of one tool."""
+        return sum(name is None or entry.call.name == name for entry in tuple(self._under_way))
+
+    def start(
+        self,
+        tool: Tool,
+        entry: Entry,
+        conversation: Conversation,
+        *,
+        then: Callable[[Entry], None] | None = None,
+        told: Callable[[Entry], None],
+    ) -> None:
+        """Begin the run of `entry`, which is in the buffer from here on. An async tool needs a running event loop.
+
+        `then`: told when its result is there. `told`: told when it is known what came of it.
+        """
         context = contextvars.copy_context()
         context.run(current.set, replace(current.get(), early=entry))
         entry.handle = run = Run()
@@ -96,14 +110,13 @@ class Runner:
         if made is not None and made.handle is not None:
             made.handle.cancel()
         self._under_way.add(entry)
-        owner = conversation.id
+        owner, telling = conversation.id, _Telling(self, entry, conversation, then, told)
         if tool.is_async:
-            task = self.background.spawn(owner, partial(self._run_async, tool, entry, conversation), context)
+            task = self.background.spawn(owner, partial(self._run_async, tool, telling), context)
             task.add_done_callback(lambda done: self._over(entry))
             run.work = task
         else:
-            work = partial(context.run, self._run_sync, tool, entry, conversation)
-            run.work = self.background.submit(owner, work)
+            run.work = self.background.submit(owner, partial(context.run, self._run_sync, tool, telling))
             run.work.add_done_callback(lambda done: self._over(entry))
 
     def _over(self, entry: Entry) -> None:
@@ -111,8 +124,8 @@ class Runner:
         if not entry.over:  # cancelled before it had begun
             self.buffer.failed(entry, self.clock.monotonic())
 
-    async def _run_async(self, tool: Tool, entry: Entry, conversation: Conversation) -> None:
-        told = _Telling(self, entry, conversation)
+    async def _run_async(self, tool: Tool, told: _Telling) -> None:
+        entry = told.begins()
         assert tool.function is not None
         try:
             with running_early():
@@ -126,8 +139,8 @@ class Runner:
         else:
             self._finished(told, tool, result)
 
-    def _run_sync(self, tool: Tool, entry: Entry, conversation: Conversation) -> None:
-        told = _Telling(self, entry, conversation)
+    def _run_sync(self, tool: Tool, told: _Telling) -> None:
+        entry = told.begins()
         assert tool.function is not None
         try:
             with running_early():
@@ -144,37 +157,53 @@ class Runner:
         entry = told.entry
         if entry.state is State.RUNNING and entry.version == self.buffer.world.version(entry.domain):
             if not entry.unchanged() and not self.buffer.world.closed(entry.domain):
-                self.demote(tool)  # nothing that may write ran but this
+                self.tools.wrote(tool)  # nothing that may write ran but this
         if size_of(result) > self.policy.output_cap:
             self._failed(told, "failed", "ResultTooLarge")
             return
         self.buffer.finished(entry, result, self.clock.monotonic())
-        told.ended("ok", None)
+        told.ended()
+        if told.then is not None and entry.state is State.FINISHED:
+            told.then(entry)
 
     def _failed(self, told: _Telling, outcome: Outcome, error: str) -> None:
         told.outcome, told.error = outcome, error
         self.buffer.failed(told.entry, self.clock.monotonic())
-        told.ended(outcome, error)
+        told.ended()
 
 
 class _Telling:
     """Tells listeners of an early run as it ends, and the trace store once it is known what came of it."""
 
-    def __init__(self, runner: Runner, entry: Entry, conversation: Conversation) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        entry: Entry,
+        conversation: Conversation,
+        then: Callable[[Entry], None] | None,
+        told: Callable[[Entry], None],
+    ) -> None:
         self._runner, self.entry, self._conversation = runner, entry, conversation
+        self.then, self._told = then, told
         self.outcome: Outcome = "ok"
         self.error: str | None = None
         clock = runner.clock
         self._started = clock.wall() - (clock.monotonic() - entry.born)
-        self._began = runner.listeners.begins(self._started, entry.call.name)
-        entry.on_end = self._write
+        self._began: Began | None = None
+        entry.on_end = self._settled
 
-    def ended(self, outcome: Outcome, error: str | None) -> None:
+    def begins(self) -> Entry:
+        """The run begins here, in the context that it ends in."""
+        self._began = self._runner.listeners.begins(self._started, self.entry.call.name)
+        return self.entry
+
+    def ended(self) -> None:
         """The run has ended, in the context that it began in."""
         if self._began is not None:
             self._runner.listeners.ended(self._began, Told(self._record(), self.entry.call.id))
 
-    def _write(self, entry: Entry) -> None:
+    def _settled(self, entry: Entry) -> None:
+        self._told(entry)
         record = replace(
             self._record(),
             fate=entry.state.value,

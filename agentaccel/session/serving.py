@@ -124,9 +124,7 @@ class Serving:
 
     # --- waiting for what was begun -----------------------------------------------------------------------------------
 
-    async def join(
-        self, entry: Entry, execute: Callable[[], Awaitable[Any]], owner: str
-    ) -> tuple[Any, Served | None]:
+    async def join(self, entry: Entry, execute: Callable[[], Awaitable[Any]], owner: str) -> tuple[Any, Served | None]:
         """The result of `entry`, waited for if need be; `MISS` where the call has to be run.
 
         A run that was begun on a prediction is waited for as long as a fresh run is expected to take. Then a fresh one

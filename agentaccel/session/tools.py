@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypedDict
 
-from agentaccel.effects.declare import ToolSpec
+from agentaccel.effects.declare import Kind, ToolSpec
 from agentaccel.effects.launch import Allowance, Permission, judge_call, permission
 from agentaccel.locks import Lock
 from agentaccel.policy import ToolPolicy
 from agentaccel.speculate.keys import Key, Principal, arguments_key, is_plain
-from agentaccel.types import Effect, ToolCall
+from agentaccel.types import Effect, EffectSaid, ToolCall
+
+log = logging.getLogger("agentaccel")
 
 READS = (Effect.PURE, Effect.READ_LOCAL, Effect.READ_REMOTE)
 """Effects of calls that change nothing."""
+
+
+class Declared(TypedDict, total=False):
+    """What the owner of a tool may declare of it where it is written: fields of `ToolSpec`, which says what they mean."""
+
+    effect: EffectSaid
+    concurrent: bool
+    in_thread: bool
+    sequential: bool
+    needs_approval: bool
+    stateful: bool
+    injected: bool
+    domain: str
+    fresh_for: float
+    witness: Callable[[Mapping[str, Any]], Hashable]
+    prefetch_key: str
+    prefetch: Callable[[str], Awaitable[None]]
+    prewarm: Callable[[], Awaitable[None]]
+    kind: Kind
+
 
 _NOT_BY_NAME = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 
@@ -158,6 +181,7 @@ class Tools:
                 return False
             self._wrote |= {tool.name}
             self.epoch += 1
+        log.warning("agentaccel: %s wrote although it is said to read; it is not run early again", tool.name)
         return True
 
 

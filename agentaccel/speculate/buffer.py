@@ -107,6 +107,11 @@ class Buffer:
         """So many entries wait under `key`."""
         return len(self._waiting.get(key, ()))
 
+    def of(self, session: str) -> int:
+        """So many entries wait for `session`."""
+        with self._lock:
+            return sum(len(one) for key, one in self._waiting.items() if key.principal.session == session)
+
     def put(self, entry: Entry) -> Entry | None:
         """`entry` is started; returns the one that had to make room for it, which is of no use any more."""
         with self._lock:

@@ -16,9 +16,7 @@ class Foresees(Protocol):
         """Learn from what has happened, and go on from there."""
         ...
 
-    def predict(
-        self, most: int = 12, admits: Callable[[ToolCall], bool] | None = None
-    ) -> tuple[Prediction, ...]:
+    def predict(self, most: int = 12, admits: Callable[[ToolCall], bool] | None = None) -> tuple[Prediction, ...]:
         """The calls that are expected, best first."""
         ...
 
@@ -30,6 +28,12 @@ class Foresees(Protocol):
 class Predicts(Protocol):
     """Where sessions begin. Thread-safe."""
 
-    def session(self, workload: str = "", tools: Mapping[str, Mapping[str, Any]] | None = None) -> Foresees:
-        """A session that begins; `tools` are the schemas of arguments by name of the tool."""
+    def session(
+        self,
+        workload: str = "",
+        tools: Mapping[str, Mapping[str, Any]] | None = None,
+        reads: Callable[[ToolCall], bool] | None = None,
+    ) -> Foresees:
+        """A session that begins; `tools` are the schemas of arguments by name of the tool, `reads` tells of a call
+        whether it is proven to read."""
         ...
