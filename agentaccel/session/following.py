@@ -29,6 +29,8 @@ class Following:
     """The calls of the message that is coming in, or came last."""
     step: int = 0
     """Requests that were sent; what was foreseen in an earlier one is out of date."""
+    messages: int = 0
+    """Messages of the last of them."""
     lock: Lock = field(default_factory=Lock)
     _said: str = ""
     _sent: dict[str, set[str]] = field(default_factory=dict)

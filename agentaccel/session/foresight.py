@@ -76,6 +76,9 @@ class Foresight:
         following = going.conversation.following
         following.step += 1
         following.order = Order()
+        if going.prompt.messages != following.messages:  # else it is retried, and its calls are still to be made
+            following.messages = going.prompt.messages
+            self._cancel(self.launcher.serving.buffer.leave(going.conversation.id, "asked"))
         step = Step(going.conversation, following, going.mode == "on", following.step)
         names = [one.name for one in going.as_written.segments if one.level == "tools"]
         sent = partial(self._sent, step, request, wire, bool(going.prompt.held), names)
@@ -132,9 +135,7 @@ class Foresight:
         """Launch what pays of what is expected, where `after` is the guess that it all depends on."""
         serving, clock = self.launcher.serving, self.launcher.clock
         serving.settle()
-        for entry in serving.buffer.sweep(clock.monotonic()):
-            if not entry.over:
-                entry.handle.cancel()
+        self._cancel(serving.buffer.sweep(clock.monotonic()))
         expected = history.predict()
         if after is None and self.policy.tools.prewarm and step.acts:
             self.warming.warm(step.conversation.id, expected)
@@ -151,6 +152,11 @@ class Foresight:
             chosen = decide(candidates, experience=learned, runway=learned.runway(), load=load, now=clock.wall())
         for prediction in chosen.launch:
             self._launch(step, history, prediction, after)
+
+    def _cancel(self, gone: list[Entry]) -> None:
+        for entry in gone:
+            if not entry.over:
+                entry.handle.cancel()
 
     def _candidate(self, step: Step, prediction: Prediction) -> Candidate | None:
         """What is to be decided; None for a call that cannot be run, or whose result is here or on its way."""

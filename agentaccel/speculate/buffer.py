@@ -202,12 +202,14 @@ class Buffer:
                 self._end(entry, State.STALE)
         return gone
 
-    def leave(self, session: str) -> None:
-        """Take out what waits for `session`."""
+    def leave(self, session: str, tier: Tier | None = None) -> list[Entry]:
+        """Take out what waits for `session`, or only what was begun for one reason; returns it."""
         with self._lock:
             mine = [waiting for key, waiting in self._waiting.items() if key.principal.session == session]
-            for entry in [one for waiting in mine for one in waiting]:
+            gone = [one for waiting in mine for one in waiting if tier in (None, one.tier)]
+            for entry in gone:
                 self._end(entry, State.UNUSED)
+        return gone
 
     def _fresh(self, entry: Entry, now: float) -> bool:
         return entry.version == self.world.version(entry.domain) and now - entry.born <= entry.fresh_for
