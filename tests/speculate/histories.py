@@ -237,7 +237,8 @@ class Player:
                     moment = self.seen.now()
                     self.seen.wrote.append((OUTSIDE, moment, moment))
                 case ("wait",):
-                    await asyncio.gather(*(task for task, _ in self.begun))
+                    if self.begun:
+                        await asyncio.wait([task for task, _ in self.begun])
                     self.begun.clear()
                 case _:
                     pass
