@@ -11,8 +11,11 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from agentaccel.speculate.records import records_of
 from agentaccel.speculate.scene import Scene, key_of
-from agentaccel.speculate.tables import Known, Stat, Tables, again, records_of
+from agentaccel.speculate.sources import Argument, yields
+from agentaccel.speculate.stats import Stat
+from agentaccel.speculate.tables import Known, Tables, again
 
 MOST_CALLS = 14
 """Calls bound for one symbol: the elements of a list, and a few others."""
@@ -27,6 +30,10 @@ _TRIED = 8
 """Sources of an argument that are asked, those first that are right most often."""
 _RECORDS = 4
 """Sources that offer records, likewise."""
+_SESSIONS = 2
+"""A constant is offered once so many sessions had it: what one session alone has said stays in it."""
+_SLACK = 4.0
+"""How far the best offers may beat what their sources are worth on the whole."""
 _WORTHLESS = 0.02
 """A source that is right less often is not asked."""
 
@@ -79,7 +86,7 @@ def bind(tables: Tables, scene: Scene, symbol: str, before: str, floor: float = 
     if known is None:
         return []
     found: dict[str, Bound] = {}
-    for one in _Binder(tables, known, scene, symbol, before, floor).calls():
+    for one in _Binder(known, scene, symbol, before, floor).calls():
         other = found.get(one.key)
         if other is not None:
             best, worse = (one, other) if one.rate > other.rate else (other, one)
@@ -92,12 +99,10 @@ def bind(tables: Tables, scene: Scene, symbol: str, before: str, floor: float = 
 class _Binder:
     """One run of `bind`."""
 
-    __slots__ = ("before", "floor", "known", "scene", "symbol", "tables", "_offers")
+    __slots__ = ("_offers", "before", "floor", "known", "scene", "symbol")
 
-    def __init__(
-        self, tables: Tables, known: Known, scene: Scene, symbol: str, before: str, floor: float
-    ) -> None:
-        self.tables, self.known, self.scene = tables, known, scene
+    def __init__(self, known: Known, scene: Scene, symbol: str, before: str, floor: float) -> None:
+        self.known, self.scene = known, scene
         self.symbol, self.before, self.floor = symbol, before, floor
         self._offers: dict[str, list[Offer]] = {}
 
@@ -123,6 +128,8 @@ class _Binder:
         """The most probable joint assignments; the arguments that are hardest to tell come first, to give up early."""
         sources = self.known.sources
         worth = {name: next((stat.worth for stat in sources.get(name, {}).values()), 0.0) for name in names}
+        if share * math.prod(worth.values()) * _SLACK < self.floor:
+            return
         most = _OFFERS if len(names) > 1 else _ALONE
         beam: list[tuple[float, tuple[Offer, ...]]] = [(share, ())]
         for name in sorted(names, key=lambda one: (worth[one], one)):
@@ -176,7 +183,9 @@ class _Binder:
         for source, stat in self.known.sources.get(name, {}).items():
             if stat.worth < _WORTHLESS:
                 break
-            offered = self.tables.offered(source, self.scene, self.symbol, name)
+            if source.place is None and stat.sessions < _SESSIONS:
+                continue
+            offered = yields(source, self.scene, Argument(self.symbol, name))
             for rank, (value, key, step) in enumerate(offered):
                 rate = stat.rate(self.before, rank)
                 other = found.get(key)

@@ -20,7 +20,7 @@ KINDS = ("constant", "argument", "result", "text", "user", "model", "changed", "
 NAMES = (
     "one", "log p", "log rate", "log either", "log weakest", "rule", "rule seen", "share", "rank", "size", "first",
     "age", "fresh step", "agreeing", "ways", "seen", "arguments", "none", "dup", "asked", "by user", "by model",
-    "after user", "reply", "order", "beside", *KINDS,
+    "after user", "after error", "reply", "order", "beside", *KINDS,
 )  # fmt: skip
 """What is told of a candidate, in order."""
 
@@ -39,6 +39,7 @@ class Around(NamedTuple):
     tools: dict[str, str]
     """The tool of each symbol that calls were bound for."""
     after_user: bool
+    after_error: bool
     reply: float
     """That the model answers in text."""
     beside: int
@@ -95,6 +96,7 @@ def features(bound: Bound, around: Around, rule: tuple[float, float], order: int
         sum([user for user, _ in mentioned]) / count,
         sum([model for _, model in mentioned]) / count,
         1.0 if around.after_user else 0.0,
+        1.0 if around.after_error else 0.0,
         around.reply,
         0.4 * log1p(order),
         0.4 * log1p(around.beside),

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
+import orjson
+
 from agentaccel.canonical import identity_bytes
 from agentaccel.speculate.leaves import Record, leaves_of
 from agentaccel.speculate.shape import excerpt, values_in
@@ -24,10 +26,13 @@ MOST_CALLS = 64
 _MOST_SAID = 20_000
 
 
+Kind = Literal["result", "argument", "user", "model"]
+
+
 class Place(NamedTuple):
     """Where values turn up."""
 
-    kind: Literal["result", "argument", "user", "model"]
+    kind: Kind
     tool: str
     """The symbol of the call; empty for what was said."""
     path: str
@@ -61,8 +66,19 @@ class Past(NamedTuple):
 
 
 def key_of(value: Any) -> str:
-    """What tells values apart: 1 and "1" are two, and so are 1 and 1.0, as they are in a call."""
-    return value if type(value) is str else "\0" + identity_bytes(value).decode("utf-8", "replace")
+    """What tells values apart: 1 and "1" are two, and so are 1 and 1.0, as they are in a call.
+
+    >>> key_of("mia"), value_of(key_of([1, "a"])), value_of(key_of("mia"))
+    ('mia', [1, 'a'], 'mia')
+    """
+    if type(value) is str and value[:1] != "\0":
+        return value
+    return "\0" + identity_bytes(value).decode("utf-8", "replace")
+
+
+def value_of(key: str) -> Any:
+    """The value that has a key. Raises `ValueError` for what is no key."""
+    return orjson.loads(key[1:]) if key[:1] == "\0" else key
 
 
 def identity(call: ToolCall) -> str:
@@ -73,9 +89,11 @@ def identity(call: ToolCall) -> str:
 class Scene:
     """The values at hand in one session. Bounded; `copy` is cheap and shares what does not change."""
 
-    __slots__ = ("asked", "calls", "places", "records", "said", "step", "told", "used", "where", "wrote")
+    __slots__ = ("asked", "calls", "places", "records", "said", "session", "step", "told", "used", "where", "wrote")
 
-    def __init__(self) -> None:
+    def __init__(self, session: int = 0) -> None:
+        self.session = session
+        """Tells sessions apart in which something was seen."""
         self.step = 0
         """How many replies there were."""
         self.places: dict[Place, tuple[Group, ...]] = {}
@@ -98,7 +116,7 @@ class Scene:
     def copy(self) -> Scene:
         """One that can go on by itself."""
         scene = Scene.__new__(Scene)
-        scene.step, scene.told, scene.said = self.step, self.told, self.said
+        scene.session, scene.step, scene.told, scene.said = self.session, self.step, self.told, self.said
         scene.places, scene.records = dict(self.places), dict(self.records)
         scene.where = dict(self.where)
         scene.used = {place: dict(values) for place, values in self.used.items()}
