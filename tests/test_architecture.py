@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("trace",),
     ("background",),
     ("session",),
-    ("tooling", "clients", "explain"),
+    ("tooling", "tools", "clients", "explain"),
     ("accel",),
     ("otel",),
     ("replay",),
@@ -60,6 +60,11 @@ MAY_TOUCH_THE_WORLD = {
     "clients/attempt.py",
     "clients/watch.py",
     "tooling.py",
+    "tools/processes.py",  # starts the programs of a shell tool
+    "tools/line.py",  # their pipes, and where they are
+    "tools/shell.py",  # the user's environment, time limits
+    "tools/folder.py",  # reads the user's files
+    "tools/sql.py",  # in threads, and SQLite
     "demo/desk.py",
     "cli/purge.py",
 }
