@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar, Unpack, cast, overload
+from typing import Any, TypeVar, Unpack, overload
 
 from agentaccel.background import Background, in_a_loop
 from agentaccel.clients.places import endpoint_of, is_of_sdk, platform_named
@@ -24,7 +24,6 @@ from agentaccel.session.prewarming import Prewarmer
 from agentaccel.session.registry import Registry
 from agentaccel.session.speculating import speculation
 from agentaccel.session.tools import Declared
-from agentaccel.speculate.foresees import Predicts
 from agentaccel.speculate.predict import Predictor
 from agentaccel.tooling import Toolbox
 from agentaccel.trace.recorder import Recorder
@@ -83,7 +82,7 @@ class Accel:
                 self.policy, self._clock, self._background, composer, composer.fanning, composer.settlement
             )
         self._foresight = speculation(
-            self.policy, self._clock, self._recorder, self._listeners, self._background, cast(Predicts, Predictor())
+            self.policy, self._clock, self._recorder, self._listeners, self._background, Predictor()
         )
         self._toolbox = Toolbox(self._clock, self._recorder, self._registry, self._listeners, self._foresight)
         if not off:

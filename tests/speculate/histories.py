@@ -53,9 +53,9 @@ def histories(draw: st.DrawFn) -> list[Action]:
     """Random actions, among them steps of an ordinary agent: the model is asked, and what it asks for is run."""
     made: list[Action] = []
     for _ in range(draw(st.integers(1, 4))):
-        if draw(st.integers(0, 2)):
+        if draw(st.integers(0, 4)):
             wanted = draw(st.lists(calls, min_size=1, max_size=3))
-            guesses = [one for one in wanted if one[0] in ("look", "peek", "query")] if draw(st.booleans()) else []
+            guesses = [one for one in wanted if one[0] in ("look", "peek", "query")] if draw(st.integers(0, 3)) else []
             made += [("send", guesses), ("sleep", draw(waits))]
             made += [("hear", one) for one in wanted] if draw(st.booleans()) else []
             for one in wanted:
