@@ -111,9 +111,7 @@ class HistoryPolicy:
 
     def __post_init__(self) -> None:
         for name, least in (("keep_results", 1), ("distil_from", 1), ("summarise_from", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ConfigError(f"HistoryPolicy.{name} is {value!r}; give a whole number of at least {least}")
+            _check_count(f"HistoryPolicy.{name}", getattr(self, name), least)
         tools = self.pinned_tools
         if isinstance(tools, str) or not all(isinstance(name, str) and name for name in tools):
             raise ConfigError(f"HistoryPolicy.pinned_tools is {tools!r}; give a tuple of names: ('read_file',)")
@@ -130,7 +128,7 @@ class HistoryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPolicy:
-    """Choices about running tools early. Only what is proven to read, and declared safe to run beside anything else, is.
+    """Choices about running tools early: only what is proven to read, and declared safe to run beside anything, is.
 
     ToolPolicy(speculate=False)                             nothing before the model asks for it
     ToolPolicy(effects={"search": "read_remote"})           what a tool of yours does, by its name
@@ -168,14 +166,12 @@ class ToolPolicy:
 
     def __post_init__(self) -> None:
         for name, least in (("concurrency", 0), ("output_cap", 0), ("depth", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ConfigError(f"ToolPolicy.{name} is {value!r}; give a whole number of at least {least}")
+            _check_count(f"ToolPolicy.{name}", getattr(self, name), least)
+        for name, slots in self.slots.items():
+            _check_count(f"ToolPolicy.slots[{name!r}]", slots, 1)
         for name in ("fresh_for", "timeout", "memo_across"):
             value = getattr(self, name)
-            if value is None and name == "memo_across":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+            if value is not None and (isinstance(value, bool) or not 0 < value < float("inf")):
                 raise ConfigError(f"ToolPolicy.{name} is {value!r}; give a number of seconds above 0")
         if isinstance(self.egress, str) or not all(isinstance(name, str) and name for name in self.egress):
             raise ConfigError(f"ToolPolicy.egress is {self.egress!r}; give a tuple of names: ('search',)")
@@ -183,9 +179,6 @@ class ToolPolicy:
             if not callable(said) and said not in list(Effect):
                 known = ", ".join(repr(one.value) for one in Effect)
                 raise ConfigError(f"ToolPolicy.effects[{name!r}] is {said!r}; give one of {known}, or a function")
-        for name, slots in self.slots.items():
-            if isinstance(slots, bool) or not isinstance(slots, int) or slots < 1:
-                raise ConfigError(f"ToolPolicy.slots[{name!r}] is {slots!r}; give a whole number of at least 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +236,11 @@ class Policy:
         for name, model in self.aliases.items():
             if not known_model(model):
                 raise UnknownModel(model, f"the alias {name!r} must name a model that is known")
+
+
+def _check_count(what: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigError(f"{what} is {value!r}; give a whole number of at least {least}")
 
 
 def _is_place(name: object) -> bool:

@@ -16,12 +16,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
+from agentaccel.background import in_a_loop
 from agentaccel.facts import Wire
 from agentaccel.policy import Policy
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.eager import Eager
 from agentaccel.session.handle import Scope
-from agentaccel.session.launching import Launcher, Step, has_loop
+from agentaccel.session.launching import Launcher, Step
 from agentaccel.session.modes import mode_of
 from agentaccel.session.running import shown
 from agentaccel.session.settlement import Going
@@ -100,7 +101,7 @@ class Foresight:
         """Do it once the request is on its way."""
         if self.predictor is None or not (self.policy.tools.speculate or self.policy.tools.prewarm):
             return
-        if has_loop():
+        if in_a_loop():
             asyncio.get_running_loop().call_soon(work)
         else:
             self.launcher.runner.background.submit(step.conversation.id, work)
@@ -138,7 +139,7 @@ class Foresight:
         self._cancel(serving.buffer.sweep(clock.monotonic()))
         expected = history.predict()
         if after is None and self.policy.tools.prewarm and step.acts:
-            self.warming.warm(step.conversation.id, expected)
+            self.warming.warm(step.conversation.id, expected, history.resources())
         if not self.policy.tools.speculate:
             return
         if after is not None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from agentaccel.background import in_a_loop
 from agentaccel.clock import Clock
 from agentaccel.policy import ToolPolicy
 from agentaccel.session.conversation import Conversation
@@ -42,7 +42,7 @@ class Launcher:
     def runnable(self, call: ToolCall) -> Tool | None:
         """The tool that could run `call` here; None where there is none, or it is another's to run it."""
         tool = self.serving.tools.named(call.name)
-        if tool is None or not tool.takes(call.arguments) or (tool.is_async and not has_loop()):
+        if tool is None or not tool.takes(call.arguments) or (tool.is_async and not in_a_loop()):
             return None
         return tool
 
@@ -96,12 +96,3 @@ class Launcher:
         )
         self.runner.start(tool, entry, conversation, then=then, told=told)
         return entry
-
-
-def has_loop() -> bool:
-    """Whether this thread runs an event loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

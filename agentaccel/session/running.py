@@ -155,9 +155,9 @@ class Runner:
 
     def _finished(self, told: _Telling, tool: Tool, result: Any) -> None:
         entry = told.entry
-        if entry.state is State.RUNNING and entry.version == self.buffer.world.version(entry.domain):
-            if not entry.unchanged() and not self.buffer.world.closed(entry.domain):
-                self.tools.wrote(tool)  # nothing that may write ran but this
+        undisturbed = self.buffer.world.holds(entry.version, entry.domain)
+        if entry.state is State.RUNNING and undisturbed and not entry.unchanged():
+            self.tools.wrote(tool)  # nothing that may write ran but this
         if size_of(result) > self.policy.output_cap:
             self._failed(told, "failed", "ResultTooLarge")
             return

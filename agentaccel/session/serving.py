@@ -213,10 +213,8 @@ class Serving:
         if reads is None:
             mark.number, mark.unsettled = self.world.pends(mark.domain), True
             self._unsettled.append((mark, tool, call))
-            try:
+            if in_a_loop():  # else it is looked at once it has run
                 asyncio.get_running_loop().call_soon(self.settle)
-            except RuntimeError:  # no loop: it is looked at once it has run
-                pass
         else:
             mark.number = self.world.begins(mark.domain)
         return mark

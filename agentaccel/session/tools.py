@@ -22,7 +22,7 @@ READS = (Effect.PURE, Effect.READ_LOCAL, Effect.READ_REMOTE)
 
 
 class Declared(TypedDict, total=False):
-    """What the owner of a tool may declare of it where it is written: fields of `ToolSpec`, which says what they mean."""
+    """What the owner of a tool may declare where it is written: fields of `ToolSpec`, which says what they mean."""
 
     effect: EffectSaid
     concurrent: bool
@@ -136,6 +136,10 @@ class Tools:
     def named(self, name: str) -> Tool | None:
         """The one tool of this name that is known how to run."""
         return self._known.get(name)
+
+    def all(self) -> list[Tool]:
+        """All of them that it is known how to run."""
+        return [tool for tool in tuple(self._known.values()) if tool is not None]
 
     def of(self, name: str) -> Tool:
         """What is known of a tool that may be run by the loop alone."""

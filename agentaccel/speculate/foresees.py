@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from agentaccel.speculate.events import Event
+from agentaccel.speculate.resources import Resource
 from agentaccel.types import Prediction, ToolCall
 
 
@@ -18,6 +19,10 @@ class Foresees(Protocol):
 
     def predict(self, most: int = 12, admits: Callable[[ToolCall], bool] | None = None) -> tuple[Prediction, ...]:
         """The calls that are expected, best first."""
+        ...
+
+    def resources(self, most: int = 10) -> tuple[Resource, ...]:
+        """The files and pages that are likely to be touched next, best first."""
         ...
 
     def supposing(self, call: ToolCall, result: str) -> Foresees:

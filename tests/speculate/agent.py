@@ -12,6 +12,7 @@ from agentaccel.listening import Told
 from agentaccel.policy import ToolPolicy
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.speculate.events import Event
+from agentaccel.speculate.resources import Resource
 from agentaccel.turn import CallClosed, Finished, Started
 from agentaccel.types import Prediction
 from tests.speculate.virtual import run
@@ -30,6 +31,7 @@ class Script:
     by_request: Mapping[int, list[Prediction]] = field(default_factory=dict)
     by_result: Mapping[str, list[Prediction]] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
+    touched: list[Resource] = field(default_factory=list)
     asked: int = 0
     supposed: str | None = None
 
@@ -39,7 +41,7 @@ class Script:
         tools: Mapping[str, Mapping[str, Any]] | None = None,
         reads: Callable[[ToolCall], bool] | None = None,
     ) -> Script:
-        return Script(self.by_request, self.by_result, self.events)
+        return Script(self.by_request, self.by_result, self.events, self.touched)
 
     def take(self, event: Event) -> None:
         self.events.append(event)
@@ -49,6 +51,9 @@ class Script:
             return tuple(self.by_result.get(self.supposed, []))
         self.asked += 1
         return tuple(self.by_request.get(self.asked, []))
+
+    def resources(self, most: int = 10) -> tuple[Resource, ...]:
+        return tuple(self.touched)
 
     def supposing(self, call: ToolCall, result: str) -> Script:
         return Script(self.by_request, self.by_result, supposed=result)

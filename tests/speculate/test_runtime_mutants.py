@@ -10,6 +10,7 @@ from tests.mutants import Mutant, survives
 
 BUFFER, WORLD, SERVING = "speculate/buffer.py", "speculate/world.py", "session/serving.py"
 HISTORIES = "tests/speculate/test_histories.py"
+PARTS = "tests/speculate/test_early_parts.py"
 SERVED, EAGER, MEMO = (f"tests/speculate/test_{name}.py" for name in ("served", "eager", "memo"))
 
 FUZZED = (
@@ -200,8 +201,8 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         Mutant(
             guard="a long look before a call is dispatched",
             file=SERVING,
-            old="                asyncio.get_running_loop().call_soon(self.settle)\n",
-            new="                self.settle()\n",
+            old="asyncio.get_running_loop().call_soon(self.settle)",
+            new="self.settle()",
         ),
     ),
 )
