@@ -191,14 +191,12 @@ class Watch:
                 serving.tools.wrote(serving.tools.of(scope.early.call.name))
                 raise NotProven(f"{self._known.name} may write, and it was called in a run that nobody asked for")
             return
-        if not serving.buffer and not serving.memo and not serving.remembers(self._known):
+        if not serving.buffer and not serving.remembers(self._known):
             return
         self._here = box.conversation(self._call, scope)
         if self._here is None or not box.foresight.acts(self._here, scope):
             return
-        self.found = serving.find(self._known, self._call, self._here)
-        if self.found is None:
-            self.read = serving.reading(self._known, self._call, self._here)
+        self.found, self.read = serving.look(self._known, self._call, self._here)
 
     def _runs(self) -> None:
         known, self._ran = self._known, True

@@ -83,35 +83,38 @@ class Serving:
 
     # --- what is there already ----------------------------------------------------------------------------------------
 
-    def find(self, tool: Tool, call: ToolCall, conversation: Conversation) -> Entry | Remembered | None:
-        """What can answer `call`; None where it has to be run. Takes no lock where nothing does."""
-        principal = Principal(conversation.tenant, conversation.id)
-        key = self.tools.key(tool, call.arguments, principal)
+    def look(
+        self, tool: Tool, call: ToolCall, conversation: Conversation
+    ) -> tuple[Entry | Remembered | None, Read | None]:
+        """What can answer `call`, or else what its result depends on, where that may answer a later one.
+
+        Takes no lock where nothing waits.
+        """
+        remembers = self.remembers(tool)
+        if not self.buffer and not remembers:
+            return None, None
+        key = self.tools.key(tool, call.arguments, Principal(conversation.tenant, conversation.id))
         if key is None:
-            return None
+            return None, None
         now = self.clock.monotonic()
         if self.buffer and (entry := self.buffer.claim(key, now)) is not None:
-            return entry
-        return self.memo.find(key, now) if self.memo and self.remembers(tool) else None
-
-    def reading(self, tool: Tool, call: ToolCall, conversation: Conversation) -> Read | None:
-        """What a call that is about to run depends on, where its result may answer a later one."""
-        if not self.remembers(tool) or self.world.closed(tool.spec.domain):
-            return None
-        principal = Principal(conversation.tenant, conversation.id)
-        key = self.tools.key(tool, call.arguments, principal)
-        if key is None:
-            return None
+            return entry, None
+        if not remembers:
+            return None, None
+        if self.memo and (known := self.memo.find(key, now)) is not None:
+            return known, None
         spec = tool.spec
-        return Read(
+        if self.world.closed(spec.domain):
+            return None, None
+        return None, Read(
             key=key,
             arguments=call.arguments,
             domain=spec.domain,
             version=self.world.version(spec.domain),
-            at=self.clock.monotonic(),
+            at=now,
             fresh_for=float("inf") if spec.fresh_for is None else spec.fresh_for,
             witness=spec.witness,
-            seen=witnessed(spec.witness, call.arguments),
+            seen=witnessed(spec.witness, call.arguments) if spec.witness is not None else None,
         )
 
     def recall(self, found: Remembered, conversation: Conversation) -> tuple[Any, Served]:
