@@ -8,7 +8,7 @@ guess with a hole is none.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from agentaccel.speculate.records import records_of
@@ -107,13 +107,14 @@ class _Binder:
         self._offers: dict[str, list[Offer]] = {}
 
     def calls(self) -> Iterator[Bound]:
-        forms = self.known.forms
+        forms, sources = self.known.forms, self.known.sources
         total = sum(forms.values())
         for names in sorted(forms, key=lambda one: (-forms[one], one))[:_FORMS]:
             share = forms[names] / total
             if share >= _RAREST:
-                yield from self._joined(names, share)
-                yield from self._from_records(names, share)
+                worth = {name: next((stat.worth for stat in sources.get(name, {}).values()), 0.0) for name in names}
+                yield from self._joined(worth, share)
+                yield from self._from_records(worth, share)
         stat = self.known.again
         for rank, (call, step) in enumerate(again(self.scene, self.symbol)):
             rate = stat.rate(self.before, rank)
@@ -121,18 +122,20 @@ class _Binder:
                 offer = Offer("", None, rate, rate, stat, rank, 1, step, 1)
                 yield self._bound(dict(call.arguments), (offer,), rate, rate)
 
+    def _hopeless(self, worths: Iterable[float], share: float) -> bool:
+        """Whether arguments whose best sources are worth this much cannot reach the floor together."""
+        return share * _SLACK * math.prod(worths) < self.floor
+
     def _bound(self, arguments: dict[str, Any], offers: tuple[Offer, ...], rate: float, either: float) -> Bound:
         return Bound(self.symbol, key_of(arguments), arguments, rate, either, offers)
 
-    def _joined(self, names: tuple[str, ...], share: float) -> Iterator[Bound]:
+    def _joined(self, worth: dict[str, float], share: float) -> Iterator[Bound]:
         """The most probable joint assignments; the arguments that are hardest to tell come first, to give up early."""
-        sources = self.known.sources
-        worth = {name: next((stat.worth for stat in sources.get(name, {}).values()), 0.0) for name in names}
-        if share * math.prod(worth.values()) * _SLACK < self.floor:
+        if self._hopeless(worth.values(), share):
             return
-        most = _OFFERS if len(names) > 1 else _ALONE
+        most = _OFFERS if len(worth) > 1 else _ALONE
         beam: list[tuple[float, tuple[Offer, ...]]] = [(share, ())]
-        for name in sorted(names, key=lambda one: (worth[one], one)):
+        for name in sorted(worth, key=lambda one: (worth[one], one)):
             joined = [
                 (rate * offer.rate, (*taken, offer))
                 for rate, taken in beam
@@ -148,18 +151,18 @@ class _Binder:
             either = share * math.prod([one.either for one in offers])
             yield self._bound({one.name: one.value for one in ordered}, ordered, rate, either)
 
-    def _from_records(self, names: tuple[str, ...], share: float) -> Iterator[Bound]:
+    def _from_records(self, worth: dict[str, float], share: float) -> Iterator[Bound]:
         """Calls whose arguments come from one record, as far as it has them."""
         asked = 0
         for source, stat in self.known.records.items():
             taken = {name for name, _ in source.fields}
-            if stat.worth < _WORTHLESS or share * stat.worth < self.floor or not taken <= set(names):
+            names = [name for name in worth if name not in taken]
+            if stat.worth < _WORTHLESS or len(names) + len(taken) > len(worth):
                 continue
-            rest: list[Offer] = []
-            for name in names:
-                if name not in taken:
-                    rest += self.offers(name)[:1]
-            if len(rest) + len(taken) < len(names):
+            if self._hopeless([stat.worth, *(worth[name] for name in names)], share):
+                continue
+            rest = [self.offers(name)[0] for name in names if self.offers(name)]
+            if len(rest) < len(names):
                 continue
             part = share * math.prod([one.rate for one in rest])
             records = records_of(source, self.scene, self.symbol)

@@ -13,7 +13,7 @@ from operator import mul
 from typing import NamedTuple
 
 from agentaccel.speculate.bind import Bound
-from agentaccel.speculate.scene import Scene
+from agentaccel.speculate.scene import Scene, key_of
 
 KINDS = ("constant", "argument", "result", "text", "user", "model", "changed", "record", "again")
 
@@ -63,8 +63,7 @@ def features(bound: Bound, around: Around, rule: tuple[float, float], order: int
     right, met = rule
     prior = p * bound.rate
     past = scene.asked.get(f"{around.tools[bound.symbol]}\0{bound.key}")
-    values = bound.arguments.values()
-    mentioned = [scene.mentions(value) for value in values]
+    mentioned = [scene.mentions(value, key_of(value)) for value in bound.arguments.values()]
     count = len(mentioned) or 1
     varied = max(offers, key=lambda one: one.rank) if offers else None
     rank, size = (varied.rank, max(one.size for one in offers)) if varied else (0, 1)

@@ -14,7 +14,7 @@ import orjson
 
 from agentaccel.canonical import identity_bytes
 from agentaccel.speculate.leaves import Record, leaves_of
-from agentaccel.speculate.shape import excerpt, values_in
+from agentaccel.speculate.shape import MOST_RESOURCE, excerpt, values_in
 from agentaccel.types import ToolCall
 
 MOST_PLACES = 768
@@ -89,9 +89,26 @@ def identity(call: ToolCall) -> str:
 class Scene:
     """The values at hand in one session. Bounded; `copy` is cheap and shares what does not change."""
 
-    __slots__ = ("asked", "calls", "places", "records", "said", "session", "step", "told", "used", "where", "wrote")
+    __slots__ = (
+        "_mentions",
+        "asked",
+        "calls",
+        "offered",
+        "places",
+        "records",
+        "said",
+        "session",
+        "step",
+        "told",
+        "used",
+        "where",
+        "wrote",
+    )
 
     def __init__(self, session: int = 0) -> None:
+        self._mentions: dict[str, tuple[bool, bool]] = {}
+        self.offered: dict[object, Any] = {}
+        """What sources offer at this moment, as far as they were asked: forgotten whenever something happens."""
         self.session = session
         """Tells sessions apart in which something was seen."""
         self.step = 0
@@ -115,8 +132,8 @@ class Scene:
 
     def copy(self) -> Scene:
         """One that can go on by itself."""
-        scene = Scene.__new__(Scene)
-        scene.session, scene.step, scene.told, scene.said = self.session, self.step, self.told, self.said
+        scene = Scene(self.session)
+        scene.step, scene.told, scene.said = self.step, self.told, self.said
         scene.places, scene.records = dict(self.places), dict(self.records)
         scene.where = dict(self.where)
         scene.used = {place: dict(values) for place, values in self.used.items()}
@@ -127,6 +144,8 @@ class Scene:
         """Take in what the user or the model said."""
         if not text:
             return
+        self._mentions.clear()
+        self.offered.clear()
         read = excerpt(text)
         if kind == "user":
             self.told = f"{read}\n{self.told}"[:_MOST_SAID]
@@ -137,6 +156,7 @@ class Scene:
 
     def ask(self, symbol: str, call: ToolCall, *, writes: bool) -> None:
         """Take in a call."""
+        self.offered.clear()
         for name, value in arguments_of(call).items():
             if isinstance(value, str) and len(value) > 400:
                 continue
@@ -158,6 +178,7 @@ class Scene:
 
     def returned(self, symbol: str, result: str) -> None:
         """Take in the result of a call."""
+        self.offered.clear()
         leaves = leaves_of(result)
         for path, values in leaves.values.items():
             self._put(Place("result", symbol, path), values)
@@ -181,14 +202,14 @@ class Scene:
         while len(where) > MOST_VALUES:
             del where[next(iter(where))]
 
-    def mentions(self, value: Any) -> tuple[bool, bool]:
-        """Whether the user and the model have said a value."""
-        if isinstance(value, bool) or value is None:
-            return False, False
-        text = value if isinstance(value, str) else str(value)
-        if not 1 <= len(text) <= 300:
-            return False, False
-        return text in self.told, text in self.said
+    def mentions(self, value: Any, key: str) -> tuple[bool, bool]:
+        """Whether the user and the model have said a value, which has this key."""
+        known = self._mentions.get(key)
+        if known is None:
+            text = value if isinstance(value, str) else "" if isinstance(value, bool | None) else str(value)
+            says = 1 <= len(text) <= MOST_RESOURCE
+            known = self._mentions[key] = (says and text in self.told, says and text in self.said)
+        return known
 
     def rows(self, place: Place) -> Iterator[tuple[int, Record]]:
         """The records of a place with their step, the newest group first."""

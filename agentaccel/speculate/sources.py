@@ -84,11 +84,15 @@ def yields(source: Source, scene: Scene, argument: Argument) -> list[Yield]:
     groups = scene.places.get(source.place)
     if not groups:
         return []
-    picked = _picked(source.pick, groups, scene, argument)
-    if not source.change:
-        return picked
-    changed = ((changed_by(source.change, one.value), one.step) for one in picked)
-    return [Yield(value, key_of(value), step) for value, step in changed if value is not None]
+    asked: object = (source, argument) if source.pick == "fresh" else source
+    known: list[Yield] | None = scene.offered.get(asked)
+    if known is None:
+        known = _picked(source.pick, groups, scene, argument)
+        if source.change:
+            changed = ((changed_by(source.change, one.value), one.step) for one in known)
+            known = [Yield(value, key_of(value), step) for value, step in changed if value is not None]
+        scene.offered[asked] = known
+    return known
 
 
 def _picked(pick: Pick, groups: tuple[Group, ...], scene: Scene, argument: Argument) -> list[Yield]:
@@ -101,7 +105,7 @@ def _picked(pick: Pick, groups: tuple[Group, ...], scene: Scene, argument: Argum
     found: dict[str, Yield] = {}
     for step, values, keys in groups:
         for value, key in zip(values, keys, strict=True):
-            if key not in found and key not in without and (pick == "fresh" or scene.mentions(value)[0]):
+            if key not in found and key not in without and (pick == "fresh" or scene.mentions(value, key)[0]):
                 found[key] = Yield(value, key, step)
                 if len(found) == MOST_YIELDED:
                     return list(found.values())
