@@ -85,7 +85,7 @@ def commands(text: str) -> tuple[Command, ...]:
     root = _parser().parse(text.encode()).root_node
     if root.has_error:
         raise Refused("it does not parse as shell")
-    reader = _Reader()
+    reader = _Reader(text.encode())
     reader.read(root)
     reader.close()
     lexer = shlex.shlex(text, posix=True, punctuation_chars="();<>|&")
@@ -112,7 +112,8 @@ def _plain(text: str) -> None:
 class _Reader:
     """Walks the tree in order and collects commands."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: bytes) -> None:
+        self._source, self._read_to = source, 0
         self.found: list[Command] = []
         self.tokens: list[str] = []
         self._words: list[list[Word]] = []
@@ -134,6 +135,7 @@ class _Reader:
             for child in node.children:
                 self._argument(child)
         elif kind in _OPERATORS and node.child_count == 0:
+            self._goes_on_at(node)
             self.tokens.append(kind)
             if kind != "|":
                 self._end(kind)
@@ -148,11 +150,20 @@ class _Reader:
         if node.type == "file_redirect":
             self._sink(node)
             return
+        self._goes_on_at(node)
         word = _word(node)
         self._words[-1].append(word)
         self.tokens.append(word.text)
 
+    def _goes_on_at(self, node: Any) -> None:
+        """A line's end ends a command; the parser takes some for blanks, and what follows for more arguments."""
+        between = self._source[self._read_to : node.start_byte]
+        if b"\n" in between and self._words and self._words[-1]:
+            raise Refused("a line ends where the parser of shell syntax sees no end of a command")
+        self._read_to = node.end_byte
+
     def _sink(self, node: Any) -> None:
+        self._goes_on_at(node)
         parts = [child.text.decode() for child in node.children]
         if tuple(parts) not in _SINKS:
             raise Refused("it holds a redirection to something else than /dev/null")

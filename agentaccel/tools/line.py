@@ -17,6 +17,8 @@ from agentaccel.tools.processes import Processes, Stream, Streams
 
 NOT_FOUND = 127
 """Exit status of a shell where there is no such program, or it cannot be started."""
+_LONGEST = 512
+"""Bytes of a word of ours: a pipe that takes any takes so many (POSIX, PIPE_BUF)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,17 +43,17 @@ async def run_line(commands: Sequence[Command], there: Surroundings, line: Line)
         if (pipeline[0].after == "&&" and status) or (pipeline[0].after == "||" and not status):
             continue
         if pipeline[0].words[0].text == "cd":
-            status, there = _moved(pipeline[0], there, line)
+            status, there = await _moved(pipeline[0], there, line)
         else:
             status = await _pipeline(pipeline, there, line)
     return status
 
 
-def _moved(command: Command, there: Surroundings, line: Line) -> tuple[int, Surroundings]:
+async def _moved(command: Command, there: Surroundings, line: Line) -> tuple[int, Surroundings]:
     inside = there.inside(command.words[1])
     if inside.cwd is not None and inside.cwd.is_dir() and os.access(inside.cwd, os.X_OK):
         return 0, inside
-    _say(f"cd: {command.words[1].text}: there is no such folder", _streams(command, line.processes.streams), line)
+    await _say(f"cd: {command.words[1].text}: No such file or directory", _streams(command, line.processes.streams))
     return 1, there
 
 
@@ -83,12 +85,12 @@ async def _start(
         words = [one for word in command.words for one in expanded(word, there)]
         program = find_program(name, line.path, cwd)
         if program is None:
-            _say(f"{name}: command not found", streams, line)
+            await _say(f"{name}: command not found", streams)
             return None
         argv = early.argv(words)
         return await line.processes.start(argv, streams, cwd=cwd, environment=line.environment, program=str(program))
     except (OSError, Refused) as failure:
-        _say(f"{name}: {failure}", streams, line)
+        await _say(f"{name}: {failure}", streams)
         return None
 
 
@@ -113,12 +115,18 @@ def _streams(command: Command, streams: Streams) -> Streams:
     return Streams(streams.given, table[1], table[2])
 
 
-def _say(words: str, streams: Streams, line: Line) -> None:
-    """A word of ours where the command's own errors would go."""
-    if streams.err == line.processes.streams.err:
-        line.processes.err.feed(f"{words}\n".encode())
-    elif streams.err == line.processes.streams.out:
-        line.processes.out.feed(f"{words}\n".encode())
+async def _say(words: str, streams: Streams) -> None:
+    """A word of ours where the command's own errors would go, behind what others have written there."""
+    if streams.err == asyncio.subprocess.DEVNULL:
+        return
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_writer(streams.err, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_writer(streams.err)
+    os.write(streams.err, f"{words}\n".encode(errors="replace")[:_LONGEST])
 
 
 def find_program(name: str, path: str, cwd: Path) -> Path | None:

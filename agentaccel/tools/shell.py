@@ -90,6 +90,8 @@ class Shell:
         cwd = Path(self.cwd).resolve()
         if not cwd.is_dir():
             raise ConfigError(f"cwd must be a folder that is there; got {str(self.cwd)!r}")
+        if not all(map(os.path.isabs, self.path.split(os.pathsep))):
+            raise ConfigError(f"path must name folders from the root on; got {self.path!r}")
         if self.timeout <= 0 or self.output_cap <= 0:
             raise ConfigError("timeout and output_cap must be above 0")
         home = self.home if self.home is not None else self._surrounding().get("HOME")
@@ -130,7 +132,7 @@ class Shell:
         for one in (name, *(words if name == "which" else ())):
             ours = find_program(one, self.path, self._folder)
             theirs = find_program(one, self._surrounding().get("PATH", os.defpath), self._folder)
-            if (ours is None and one == name) or not _same(ours, theirs):
+            if (ours is None and one == name) or not (ours == theirs if name == "which" else _same(ours, theirs)):
                 return f"{one} is not the program of that name in {self.path}"
         return None
 

@@ -58,6 +58,12 @@ GUARDS = (
         new="    if False:\n",
     ),
     Mutant(
+        guard="a line's end that the parser takes for a blank",
+        file="effects/parse.py",
+        old='        if b"\\n" in between and self._words and self._words[-1]:\n',
+        new="        if False:\n",
+    ),
+    Mutant(
         guard="devices among operands",
         file="effects/places.py",
         old="    if climbs and _DEVICES.match(rooted) and not _PLAIN.fullmatch(whole):\n",

@@ -107,6 +107,16 @@ def slow(work: Path, folder: Path, lives: dict[str, Life], **more: object) -> Sh
         ("ls missing 2>/dev/null || echo none", "none"),
         ("ls missing 2>&1 | wc -l", "1"),
         ("cd missing 2>/dev/null && ls || echo stayed", "stayed"),
+        (
+            "cd gone 2>&1 || ls missing",
+            "cd: gone: No such file or directory\n[errors]\nls: cannot access 'missing': No such file or directory\n"
+            "[exit status 2]",
+        ),
+        (
+            "ls missing || cat notes.txt && cd gone",
+            "alpha\nbeta\ngamma\n[errors]\nls: cannot access 'missing': No such file or directory\n"
+            "cd: gone: No such file or directory\n[exit status 1]",
+        ),
         ("echo hidden >/dev/null", "[no output]"),
         ("echo told >&2", "[errors]\ntold"),
         ("exit 3", "[exit status 3]"),
@@ -342,7 +352,7 @@ async def test_a_call_that_is_cancelled_at_any_step_leaves_no_file_open(work: Pa
 
 
 def test_what_cannot_work_is_refused_when_the_tool_is_made(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for wrong in ({"cwd": work / "missing"}, {"timeout": 0}, {"output_cap": 0}):
+    for wrong in ({"cwd": work / "missing"}, {"timeout": 0}, {"output_cap": 0}, {"path": "/bin:."}, {"path": ""}):
         with pytest.raises(ConfigError):
             made(work, **wrong)
     monkeypatch.setattr(sys, "platform", "win32")
