@@ -116,7 +116,7 @@ class Runner:
             task.add_done_callback(lambda done: self._over(entry))
             run.work = task
         else:
-            run.work = self.background.submit(owner, partial(context.run, self._run_sync, tool, telling))
+            run.work = self.background.submit(owner, partial(context.run, partial(self._run_sync, tool, telling)))
             run.work.add_done_callback(lambda done: self._over(entry))
 
     def _over(self, entry: Entry) -> None:
