@@ -10,7 +10,7 @@ import asyncio
 import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar, cast
@@ -51,7 +51,8 @@ class Toolbox:
         return self.foresight.launcher.serving
 
     def wrap(self, tool: F, name: str | None = None, spec: ToolSpec | None = None) -> F:
-        """`tool` under `name`, as it is declared by `spec`, or declares itself. A tool that is wrapped is wrapped anew.
+        """`tool` under `name`, as it is declared by `spec`, or declares itself. A tool that is wrapped is wrapped anew;
+        one that is wrapped in a session is that session's own.
 
         Raises `ConfigError` for what cannot be called.
         """
@@ -60,7 +61,9 @@ class Toolbox:
         spec = spec or spec_of(tool) or ToolSpec()
         tool = getattr(tool, _ORIGINAL, tool)
         label = name or getattr(tool, "__name__", None) or type(tool).__name__
-        known = self.serving.tools.add(label, tool, spec)
+        scope = current.get()
+        session = scope.session.id if scope.session is not None and not scope.session.closed else ""
+        known = self.serving.tools.add(label, tool, spec, session)
         wrapped = self._async(tool, known) if known.is_async else self._sync(tool, known)
         setattr(wrapped, SPEC_ATTRIBUTE, spec)
         setattr(wrapped, _ORIGINAL, tool)
@@ -69,7 +72,7 @@ class Toolbox:
     def _async(self, tool: Callable[..., Any], known: Tool) -> Any:
         @functools.wraps(tool)
         async def run_async(*args: Any, **kwargs: Any) -> Any:
-            with self.watch(ToolCall(name=known.name, arguments=_arguments(known, args, kwargs)), known) as watch:
+            with self.watch(ToolCall(name=known.name, arguments=known.by_name(args, kwargs)), known) as watch:
                 if watch.found is not None:
                     result = await watch.answer(functools.partial(tool, *args, **kwargs))
                     if result is not MISS:
@@ -84,7 +87,7 @@ class Toolbox:
     def _sync(self, tool: Callable[..., Any], known: Tool) -> Any:
         @functools.wraps(tool, updated=())
         def run(*args: Any, **kwargs: Any) -> Any:
-            call = ToolCall(name=known.name, arguments=_arguments(known, args, kwargs))
+            call = ToolCall(name=known.name, arguments=known.by_name(args, kwargs))
             with self.watch(call, known) as watch:
                 if watch.found is not None:
                     result = watch.answer_here()
@@ -101,21 +104,22 @@ class Toolbox:
         return run
 
     async def _awaited(self, call: ToolCall, known: Tool, result: Awaitable[Any]) -> Any:
-        with self.watch(call, known):
+        with self.watch(call, known, looks=False):
             return await result
 
     async def run(self, call: ToolCall, execute: Callable[[], Awaitable[Any]]) -> Any:
         """`call` through `execute`, as `Session.tool` does it."""
-        with self.watch(call, self.serving.tools.of(call.name)) as watch:
+        session = current.get().session
+        with self.watch(call, self.serving.tools.of(call.name, session.id if session is not None else "")) as watch:
             if watch.found is not None:
                 result = await watch.answer(execute)
                 if result is not MISS:
                     return result
             return watch.returned(await execute())
 
-    def watch(self, call: ToolCall, known: Tool) -> Watch:
-        """Record what happens inside as one run of `call`."""
-        return Watch(self, known, call)
+    def watch(self, call: ToolCall, known: Tool, *, looks: bool = True) -> Watch:
+        """Record what happens inside as one run of `call`; `looks` for what can answer it."""
+        return Watch(self, known, call, looks=looks)
 
     def left(self, session: str) -> None:
         """The session was left."""
@@ -138,6 +142,7 @@ class Watch:
         "_call",
         "_here",
         "_known",
+        "_looks",
         "_mark",
         "_ran",
         "_scope",
@@ -150,8 +155,8 @@ class Watch:
         "read",
     )
 
-    def __init__(self, box: Toolbox, known: Tool, call: ToolCall) -> None:
-        self._box, self._known, self._call = box, known, call
+    def __init__(self, box: Toolbox, known: Tool, call: ToolCall, *, looks: bool) -> None:
+        self._box, self._known, self._call, self._looks = box, known, call, looks
         self._mark: Mark | None = None
         self._here: Conversation | None = None
         self._served: Served | None = None
@@ -169,15 +174,16 @@ class Watch:
         box, clock = self._box, self._box.clock
         self._scope = scope = current.get()
         self._started, self._tick = clock.wall(), clock.monotonic()
-        self._began = box.listeners.begins(self._started, self._known.name)
-        try:
-            self._look(box, scope)
-        except NotProven:
-            raise
-        except Exception:
-            if box.foresight.strict:
+        if self._looks:
+            try:
+                self._look(box, scope)
+            except NotProven:
                 raise
-            log.exception("agentaccel: could not look for an early result; the call runs")
+            except Exception:
+                if box.foresight.strict:
+                    raise
+                log.exception("agentaccel: could not look for an early result; the call runs")
+        self._began = box.listeners.begins(self._started, self._known.name)
         if self.found is None:
             self._runs()
         return self
@@ -188,7 +194,7 @@ class Watch:
         if scope.early is not None:
             if not serving.tools.at_once(self._known) and not serving.tools.reads(self._known, self._call):
                 serving.buffer.drop(scope.early, State.FAILED)
-                serving.tools.wrote(serving.tools.of(scope.early.call.name))
+                serving.tools.wrote(scope.early.call.name)
                 raise NotProven(f"{self._known.name} may write, and it was called in a run that nobody asked for")
             return
         if not serving.buffer and not serving.remembers(self._known):
@@ -283,13 +289,3 @@ class Watch:
 
 _ORIGINAL = "__agentaccel_original__"
 """Where a wrapped tool keeps the function that it wraps."""
-
-
-def _arguments(known: Tool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
-    """Arguments by name, as the model gives them; by position where the signature does not say."""
-    if args and known.signature is not None:
-        try:
-            return dict(known.signature.bind(*args, **kwargs).arguments)
-        except TypeError:  # the tool itself is the one to complain
-            pass
-    return {**{str(i): value for i, value in enumerate(args)}, **kwargs} if args else kwargs

@@ -30,7 +30,7 @@ class Eager:
         order, tools = step.following.order, self.launcher.serving.tools
         if not self.launcher.policy.eager or order is None or step.following.step != step.number:
             return
-        tool = tools.named(call.name)
+        tool = tools.named(call.name, step.conversation.id)
         reads = tool is not None and tools.reads(tool, call)
         defaults = tool.defaults if tool is not None else {}
         for one in order.closed(Placed(call, arguments_key(call.arguments, defaults), reads)):
@@ -48,7 +48,7 @@ class Eager:
 
     def _launch(self, step: Step, order: Order, placed: Placed) -> None:
         launcher, call = self.launcher, placed.call
-        tool = launcher.runnable(call)
+        tool = launcher.runnable(step.conversation, call)
         key = launcher.key(step.conversation, tool, call) if tool is not None else None
         if tool is None or key is None or launcher.remembered(tool, key):
             return

@@ -72,7 +72,9 @@ class Foresight:
     def begins(self, going: Going, request: Request, wire: Wire, scope: Scope) -> Hooks | None:
         """A request is about to be sent; None where nothing comes of it."""
         tools = self.policy.tools
-        if not (tools.eager or tools.speculate or tools.prewarm) or going.mode == "bypass" or scope.early is not None:
+        if not (tools.eager or tools.speculate or tools.prewarm) or not self.launcher.serving.tools.all():
+            return None
+        if going.mode == "bypass" or scope.early is not None:
             return None
         following = going.conversation.following
         following.step += 1
@@ -124,13 +126,14 @@ class Foresight:
         with following.lock:
             if following.history is None:
                 schemas = {name: dict[str, object]() for name in names}
-                following.history = self.predictor.session(step.conversation.workload, schemas, self._reads)
+                reads = partial(self._reads, step.conversation.id)
+                following.history = self.predictor.session(step.conversation.workload, schemas, reads)
             following.take(following.hearing.request(request, wire, held=held))
             self._expect(step, following.history, None)
 
-    def _reads(self, call: ToolCall) -> bool:
+    def _reads(self, session: str, call: ToolCall) -> bool:
         tools = self.launcher.serving.tools
-        return tools.reads(tools.of(call.name), call)
+        return tools.reads(tools.of(call.name, session), call)
 
     def _expect(self, step: Step, history: Foresees, after: Entry | None) -> None:
         """Launch what pays of what is expected, where `after` is the guess that it all depends on."""
@@ -162,7 +165,7 @@ class Foresight:
     def _candidate(self, step: Step, prediction: Prediction) -> Candidate | None:
         """What is to be decided; None for a call that cannot be run, or whose result is here or on its way."""
         call, launcher = prediction.call, self.launcher
-        tool = launcher.runnable(call)
+        tool = launcher.runnable(step.conversation, call)
         key = launcher.key(step.conversation, tool, call) if tool is not None else None
         if tool is None or key is None or launcher.serving.world.closed(tool.spec.domain):
             return None
@@ -183,13 +186,13 @@ class Foresight:
         return Load(hosts=hosts, kept=kept, running=launcher.runner.under_way())
 
     def _host(self, name: str) -> Host:
-        tool, slots = self.launcher.serving.tools.of(name), self.policy.tools.slots[name]
-        taken = tool.running + self.launcher.runner.under_way(name)
-        return Host(free=max(slots - taken, 0), slots=slots, needed=tool.needed)
+        slots, (running, needed) = self.policy.tools.slots[name], self.launcher.serving.tools.running(name)
+        taken = running + self.launcher.runner.under_way(name)
+        return Host(free=max(slots - taken, 0), slots=slots, needed=needed)
 
     def _launch(self, step: Step, history: Foresees, prediction: Prediction, after: Entry | None) -> None:
         launcher = self.launcher
-        tool = launcher.runnable(prediction.call)
+        tool = launcher.runnable(step.conversation, prediction.call)
         if tool is None:
             return
         then = partial(self._guarded, partial(self._finished, step, history))
@@ -227,6 +230,7 @@ class Foresight:
         """The session was left: nothing of it waits any more."""
         self.launcher.serving.buffer.leave(session)
         self.launcher.serving.memo.leave(session)
+        self.launcher.serving.tools.left(session)
 
 
 def _chained(prediction: Prediction, after: Entry) -> Prediction:

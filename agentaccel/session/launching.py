@@ -39,9 +39,9 @@ class Launcher:
     serving: Serving
     runner: Runner
 
-    def runnable(self, call: ToolCall) -> Tool | None:
+    def runnable(self, conversation: Conversation, call: ToolCall) -> Tool | None:
         """The tool that could run `call` here; None where there is none, or it is another's to run it."""
-        tool = self.serving.tools.named(call.name)
+        tool = self.serving.tools.named(call.name, conversation.id)
         if tool is None or not tool.takes(call.arguments) or (tool.is_async and not in_a_loop()):
             return None
         return tool

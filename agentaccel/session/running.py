@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import copy
+import inspect
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -148,7 +149,9 @@ class Runner:
         except BaseException as failure:  # noqa: BLE001 - the thread is ours, and ends here
             self._failed(told, "failed", type(failure).__name__)
             return
-        if entry.tier == "predicted" and self.clock.monotonic() - entry.born > self.policy.timeout:
+        if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+            self._failed(told, "failed", "NotAResult")  # what is still to run
+        elif entry.tier == "predicted" and self.clock.monotonic() - entry.born > self.policy.timeout:
             self._failed(told, "failed", "TimeoutError")
         else:
             self._finished(told, tool, result)
@@ -157,7 +160,7 @@ class Runner:
         entry = told.entry
         undisturbed = self.buffer.world.holds(entry.version, entry.domain)
         if entry.state is State.RUNNING and undisturbed and not entry.unchanged():
-            self.tools.wrote(tool)  # nothing that may write ran but this
+            self.tools.wrote(tool.name)  # nothing that may write ran but this
         if size_of(result) > self.policy.output_cap:
             self._failed(told, "failed", "ResultTooLarge")
             return

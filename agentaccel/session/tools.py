@@ -62,6 +62,15 @@ class Tool:
     needed: int = 1
     """Real calls that were under way at once."""
 
+    def by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
+        """Arguments by name, as the model gives them; by position where the signature does not say."""
+        if args and self.signature is not None:
+            try:
+                return dict(self.signature.bind(*args, **kwargs).arguments)
+            except TypeError:  # the tool itself is the one to complain
+                pass
+        return {**{str(i): value for i, value in enumerate(args)}, **kwargs} if args else kwargs
+
     def takes(self, arguments: Mapping[str, Any]) -> bool:
         """Whether the function can be called with `arguments`, and with nothing but them."""
         if self.signature is None or self.function is None:
@@ -117,33 +126,46 @@ class Tools:
     policy: ToolPolicy
     epoch: int = 0
     """Changes whenever something that was allowed is not any more."""
-    _known: dict[str, Tool | None] = field(default_factory=dict)
+    _known: dict[tuple[str, str], Tool | None] = field(default_factory=dict)
+    """By the session that it was wrapped in, empty for none, and its name."""
     _unnamed: dict[str, Tool] = field(default_factory=dict)
     _wrote: frozenset[str] = frozenset()
     """Tools that were seen to write although they were said to read."""
     _lock: Lock = field(default_factory=Lock)
 
-    def add(self, name: str, function: Callable[..., Any], spec: ToolSpec) -> Tool:
-        """`function` is the tool called `name`."""
+    def add(self, name: str, function: Callable[..., Any], spec: ToolSpec, session: str = "") -> Tool:
+        """`function` is the tool called `name`: of all sessions, or of the one that it was wrapped in."""
         tool = made(name, function, spec, self.policy)
         with self._lock:
-            known = self._known.get(name, tool)
+            known = self._known.get((session, name), tool)
             same = known is not None and known.function == function and known.spec == spec
-            self._known[name] = tool if same else None
+            self._known[session, name] = tool if same else None
             self.epoch += not same
         return tool
 
-    def named(self, name: str) -> Tool | None:
-        """The one tool of this name that is known how to run."""
-        return self._known.get(name)
+    def named(self, name: str, session: str) -> Tool | None:
+        """The one tool of this name that `session` has and that it is known how to run."""
+        own = (session, name)
+        return self._known[own] if own in self._known else self._known.get(("", name))
+
+    def left(self, session: str) -> None:
+        """Forget what is `session`'s own."""
+        with self._lock:
+            for own in [own for own in self._known if session and own[0] == session]:
+                del self._known[own]
+
+    def running(self, name: str) -> tuple[int, int]:
+        """Real calls of a tool under way in all sessions, and the most that were in one."""
+        known = [tool for tool in self.all() if tool.name == name]
+        return sum(tool.running for tool in known), max((tool.needed for tool in known), default=1)
 
     def all(self) -> list[Tool]:
         """All of them that it is known how to run."""
         return [tool for tool in tuple(self._known.values()) if tool is not None]
 
-    def of(self, name: str) -> Tool:
+    def of(self, name: str, session: str) -> Tool:
         """What is known of a tool that may be run by the loop alone."""
-        tool = self._known.get(name) or self._unnamed.get(name)
+        tool = self.named(name, session) or self._unnamed.get(name)
         if tool is None:
             tool = made(name, None, ToolSpec(), self.policy)
             with self._lock:
@@ -178,15 +200,14 @@ class Tools:
         """When a call may be launched."""
         return permission(call, tool.spec, self.allowance(familiar), sync=not tool.is_async)
 
-    def wrote(self, tool: Tool) -> bool:
-        """It was seen to write: from here on it counts as one that does. False where that was known."""
+    def wrote(self, name: str) -> None:
+        """That tool was seen to write: from here on it counts as one that does."""
         with self._lock:
-            if tool.name in self._wrote:
-                return False
-            self._wrote |= {tool.name}
+            if name in self._wrote:
+                return
+            self._wrote |= {name}
             self.epoch += 1
-        log.warning("agentaccel: %s wrote although it is said to read; it is not run early again", tool.name)
-        return True
+        log.warning("agentaccel: %s wrote although it is said to read; it is not run early again", name)
 
 
 _MOST_NAMES = 1024

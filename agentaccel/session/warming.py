@@ -45,7 +45,7 @@ class Warming:
             likely[one.call.name] = likely.get(one.call.name, 0.0) + one.probability
         now = self.clock.monotonic()
         for name, probability in likely.items():
-            tool = self.tools.named(name)
+            tool = self.tools.named(name, owner)
             prewarm = tool.spec.prewarm if tool is not None else None
             if prewarm is None or probability < _LIKELY or now - self._opened.get(name, -_PAUSE) < _PAUSE:
                 continue

@@ -198,3 +198,44 @@ def test_sync_tools_run_early_in_threads_only_where_their_owner_allows_it(tmp_pa
     assert sorted(runs) == ["a", "b"]
     assert (session.speculation.asked.launched, session.speculation.asked.served) == (1, 1)
     accel.close()
+
+
+def test_tools_that_are_wrapped_in_a_session_are_its_own() -> None:
+    """A server makes its tools anew for each user: one name, two functions, no doubt which."""
+    agent = Agent()
+
+    async def main() -> Any:
+        found = []
+        for user in ("ann", "bob"):
+            async with agent.accel.session(user):
+
+                @agent.accel.tool(name="look", effect="read_local", concurrent=True)
+                async def look(key: str, user: str = user) -> str:
+                    agent.log.append(user)
+                    return f"{user}'s {key}"
+
+                await agent.model(LOOK, gap=1.0)
+                found.append(await look("a"))
+        return found
+
+    assert agent.run(main) == ["ann's a", "bob's a"]
+    assert agent.log == ["ann", "bob"]
+    assert [one.served_from for one in agent.heard.heard if not one.speculative] == ["asked", "asked"]
+
+
+def test_what_hands_out_something_that_is_still_to_run_is_not_served_early(tmp_path: Any) -> None:
+    from agentaccel import Accel
+
+    accel = Accel(Policy(strict=True, store=StorePolicy(path=tmp_path / "trace.db")))
+
+    @accel.tool(name="look", effect="read_local", concurrent=True, in_thread=True)
+    def look(key: str) -> Any:
+        return (part for part in key)
+
+    with accel.session("s") as session:
+        turn = accel.turn({"model": "claude-sonnet-5", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]})
+        turn.handle(Started(0.0))
+        turn.handle(CallClosed(call("look", key="ab"), 0.1))
+        assert list(look("ab")) == ["a", "b"]
+    assert (session.speculation.asked.launched, session.speculation.asked.served) == (1, 0)
+    accel.close()
