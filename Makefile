@@ -4,6 +4,8 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 STAMP := $(VENV)/.agentaccel-installed
 
+export PYTHONDONTWRITEBYTECODE :=  # the tests start many processes, which would each compile everything anew
+
 LEGS := $(basename $(notdir $(wildcard tests/legs/*.txt)))
 
 .PHONY: demo test check bench bench-check figures ci-all traces soak wheel docs format clean

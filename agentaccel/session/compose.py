@@ -217,8 +217,8 @@ class Composer:
         chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
         chosen = self._routing.routed(chosen, (request, prompt, facts), conversation, now, on=mode == "on")
         hinted = Hints()
-        if facts is not None and observed is not None:
-            hinted = hints(Seen(request, prompt, facts, observed, conversation.print, now), self.policy.cache)
+        if prefix is not None and observed is not None:
+            hinted = hints(Seen(request, prefix, observed, conversation.print, now), self.policy.cache)
         chosen = said(chosen, shaped, hinted)
         return Going(
             conversation=conversation,
