@@ -232,8 +232,8 @@ class _Room:
         return None
 
     def _slots(self, candidate: Candidate) -> int:
-        """The slots of its host that it may take. The last free one stays with real calls, and so do as many as they need:
-        only a run that gives its slot back at once may stand in one of those until a real call comes."""
+        """The slots of its host that it may take. The last free one stays with real calls, and so do as many as they
+        need: only a run that gives its slot back at once may stand in one of those until a real call comes."""
         host = self._load.hosts.get(candidate.host)
         if host is None or host.free is None:
             return self._prices.altogether
