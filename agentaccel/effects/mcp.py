@@ -65,6 +65,37 @@ def declared(server: object, tool: object, earlier: object = None, listed_before
     return Evidence(source="annotation", effect=Effect.READ_REMOTE, why=why)
 
 
+def metadata_says(name: str, metadata: object, *, trusted: bool) -> Iterator[Evidence]:
+    """What the metadata says that a framework keeps of a tool, where it holds hints: flat, or under `annotations`.
+
+    Adapters copy there what a server said, so it makes a read only where the user trusts it. It makes a call worse
+    whoever wrote it. Metadata without hints has no vote.
+
+    >>> [one.effect.value for one in metadata_says("look", {"metadata": {"readOnlyHint": False}}, trusted=False)]
+    ['unknown']
+    >>> list(metadata_says("look", {"metadata": {"readOnlyHint": True}}, trusted=False))
+    []
+    """
+    for hints in _hinted(metadata, 0):
+        try:
+            said = declared({"name": "its framework", "trusted": True}, {"name": name, "annotations": hints})
+        except Refused as refusal:
+            yield Evidence(source="metadata", effect=Effect.UNKNOWN, why=f"metadata: {refusal}")
+        else:
+            if trusted:
+                yield Evidence(source="metadata", effect=said.effect, why="metadata that you trust: it only reads")
+
+
+def _hinted(metadata: object, depth: int) -> Iterator[Mapping[str, Any]]:
+    """Every object in the metadata that holds a hint."""
+    if not isinstance(metadata, Mapping) or depth > DEEPEST:
+        return
+    if any(str(name).replace("_", "").lower() in table("mcp")["hints"] for name in metadata):
+        yield metadata
+    for name in ("annotations", "metadata", "function"):
+        yield from _hinted(metadata.get(name), depth + 1)
+
+
 def _same(one: object, other: object) -> bool:
     """Equal as JSON: Python's 1 == True is not."""
     if type(one) is not type(other):

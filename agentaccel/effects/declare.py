@@ -1,0 +1,118 @@
+"""What the owner of a tool says of it: one noun, whoever writes it down."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from agentaccel.effects.tools import Declared
+from agentaccel.effects.verdict import Verdict
+
+Arguments = Mapping[str, Any]
+"""The arguments of one call, by name."""
+
+Kind = Literal["shell", "sql", "http", "mcp"]
+"""What the arguments of a tool are written in, where that is a language that can be analysed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """What is declared of one tool. Silence never permits: a tool of which nothing is said is never run early."""
+
+    effect: Declared | None = None
+    """What a run may do to the world, or a function that tells it from the arguments; None where nothing is said."""
+    concurrent: bool = False
+    """Safe to run beside anything, itself included, and in a copy of the caller's context."""
+    in_thread: bool = False
+    """A sync function that may run in another thread than the one that calls it."""
+    sequential: bool = False
+    """Its runs have an order. Such a tool is never launched; nor is one of the next three."""
+    needs_approval: bool = False
+    """A person is asked before it runs."""
+    stateful: bool = False
+    """It keeps state between its runs, or moves something on: a cursor, a browser."""
+    injected: bool = False
+    """A framework gives it more than the arguments of the model: a session, a store, the state of the run."""
+    domain: str | None = None
+    """The part of the world that it touches: what is written elsewhere leaves its results fresh. None is all of it."""
+    fresh_for: float | None = None
+    """Seconds that a result may wait for its call; None is as long as nothing that may write has run."""
+    witness: Callable[[Arguments], Hashable] | None = None
+    """Tells the version of what a call would read, quickly and without waiting (a file's stat, a git HEAD, an ETag). A
+    result is served only where it is equal before and after. Where it raises, the result is not served."""
+    prefetch_key: str | None = None
+    """The argument that names the resource, such as a path or an address, where all arguments cannot be predicted."""
+    prefetch: Callable[[str], Awaitable[None]] | None = None
+    """Warms the resource that this value of `prefetch_key` names, with the effect of a call and no result: the call
+    itself is then answered sooner by the tool."""
+    prewarm: Callable[[], Awaitable[None]] | None = None
+    """Opens what the tool needs before any call (a connection, a sandbox), without a result and without an effect that
+    anybody would notice. Called at most once in a while, beside anything."""
+    kind: Kind | None = None
+    """What its arguments are written in; proves nothing by itself where the executor is not ours."""
+    judge: Callable[[Arguments], Verdict] | None = None
+    """The analyser of its own executor: only executors that we provide have one (`agentaccel.tools`)."""
+    server: Mapping[str, Any] | None = None
+    """The MCP server it comes from: `name`, and `trusted` where the user trusts its hints."""
+    listing: Mapping[str, Any] | None = None
+    """The tool as its server lists it, or the metadata that a framework keeps of it."""
+    earlier_listing: Mapping[str, Any] | None = None
+    """How the server listed it before, where it did."""
+
+
+SPEC_ATTRIBUTE = "__agentaccel_spec__"
+"""Where a function carries its `ToolSpec`."""
+
+
+@runtime_checkable
+class Provider(Protocol):
+    """An object whose methods are tools, and which declares them: `{"read_file": ToolSpec(…)}`."""
+
+    @property
+    def specs(self) -> Mapping[str, ToolSpec]: ...
+
+
+def spec_of(tool: object) -> ToolSpec | None:
+    """What a function, or a method of a `Provider`, declares of itself; None where it declares nothing.
+
+    >>> def look() -> str: ...
+    >>> setattr(look, SPEC_ATTRIBUTE, ToolSpec(effect="read_local", concurrent=True))
+    >>> spec_of(look).concurrent, spec_of(print)
+    (True, None)
+    """
+    said = getattr(tool, SPEC_ATTRIBUTE, None)
+    if isinstance(said, ToolSpec):
+        return said
+    owner = getattr(tool, "__self__", None)
+    if isinstance(owner, Provider):
+        return owner.specs.get(getattr(tool, "__name__", ""))
+    return None
+
+
+_early: ContextVar[bool] = ContextVar("agentaccel_running_early", default=False)
+
+
+@contextmanager
+def running_early() -> Iterator[None]:
+    """Around a run that the model has not asked for, or not yet: in its own, copied context.
+
+    Our executors look at their verdict again right before they start anything. In here they raise `NotProven` where it
+    no longer holds, and `TimeoutError` instead of a text that tells of one; outside they go on as the model asked.
+    """
+    token = _early.set(True)
+    try:
+        yield
+    finally:
+        _early.reset(token)
+
+
+def is_early() -> bool:
+    """Whether this run was begun before the model asked for it: for audit hooks, and for tools that log."""
+    return _early.get()
+
+
+class NotProven(Exception):
+    """An early run that is not proven to be a read any more when it would start; nothing was run."""
