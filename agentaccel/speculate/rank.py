@@ -1,0 +1,143 @@
+"""Which of the calls that were bound comes next: a small logistic model over what speaks for each.
+
+Learned online, one candidate after another, with a step of its own for every weight (AdaGrad: Duchi, Hazan and Singer,
+2011): a feature that is seen seldom keeps learning. It has no weight for a tool, a value or a workload; those speak
+through the rates that are among its features.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from agentaccel.speculate.bind import Bound
+from agentaccel.speculate.scene import Scene, arguments_of, identity
+
+KINDS = ("constant", "argument", "result", "text", "user", "model", "changed", "record", "again")
+
+NAMES = (
+    "one", "log p", "log rate", "log either", "log weakest", "rule", "rule seen", "share", "rank", "size", "first",
+    "age", "fresh step", "agreeing", "ways", "seen", "arguments", "none", "dup", "asked", "by user", "by model",
+    "after user", "reply", "order", "beside", *KINDS,
+)  # fmt: skip
+"""What is told of a candidate, in order."""
+
+_STEP = 0.15
+_FADE = 1e-5
+
+
+class Around(NamedTuple):
+    """What is the same for all candidates of one moment."""
+
+    scene: Scene
+    probabilities: dict[str, float]
+    """Of the symbols."""
+    after_user: bool
+    reply: float
+    """That the model answers in text."""
+    beside: int
+    """Calls in the reply before."""
+
+
+def logit(p: float) -> float:
+    """Log odds, bounded."""
+    p = min(max(p, 1e-4), 1.0 - 1e-4)
+    return math.log(p / (1.0 - p))
+
+
+def features(bound: Bound, around: Around, rule: tuple[float, float], order: int, best: float) -> list[float]:
+    """What speaks for a candidate, each about between -1 and 1 or a few.
+
+    `rule`: how often its rule was right and how often met; `order`: among the calls of its tool; `best`: the highest
+    prior of all candidates.
+    """
+    scene, call = around.scene, bound.call
+    p = around.probabilities.get(bound.symbol, 0.0)
+    right, met = rule
+    prior = p * bound.rate
+    key = identity(call)
+    past = scene.asked.get(key)
+    arguments = arguments_of(call)
+    mentioned = [scene.mentions(value) for value in arguments.values()]
+    count = max(len(arguments), 1)
+    age = scene.step - bound.step if bound.step >= 0 else 12
+    kinds = bound.kinds
+    return [
+        1.0,
+        0.5 * math.log(p + 1e-4) + 1.0,
+        0.5 * math.log(bound.rate + 1e-3) + 1.0,
+        0.5 * math.log(bound.either + 1e-3) + 1.0,
+        0.5 * math.log(bound.weakest + 1e-3) + 1.0,
+        0.5 * logit((right + 0.5 * min(max(prior, 0.02), 0.9)) / (met + 0.5)),
+        0.3 * math.log1p(met),
+        math.log((prior + 1e-4) / (best + 1e-4)) * 0.3,
+        0.4 * math.log1p(bound.rank),
+        0.4 * math.log(bound.size),
+        1.0 if bound.rank == 0 else 0.0,
+        0.4 * math.log1p(max(age, 0)),
+        1.0 if age <= 0 else 0.0,
+        0.3 * math.log(bound.agreeing),
+        0.5 * math.log(bound.ways),
+        0.2 * math.log1p(bound.seen),
+        0.3 * len(arguments),
+        0.0 if arguments else 1.0,
+        1.0 if past is not None and past.number > scene.wrote else 0.0,
+        1.0 if past is not None else 0.0,
+        sum(user for user, _ in mentioned) / count,
+        sum(model for _, model in mentioned) / count,
+        1.0 if around.after_user else 0.0,
+        around.reply,
+        0.4 * math.log1p(order),
+        0.4 * math.log1p(around.beside),
+        *(1.0 if kind in kinds else 0.0 for kind in KINDS),
+    ]
+
+
+class Logistic:
+    """An online logistic regression.
+
+    >>> model = Logistic([0.0, 0.0])
+    >>> for _ in range(300):
+    ...     model.learn([1.0, 1.0], True), model.learn([1.0, -1.0], False)  # doctest: +ELLIPSIS
+    (...)
+    >>> model.of([1.0, 1.0]) > 0.8
+    True
+    """
+
+    __slots__ = ("seen", "squares", "weights")
+
+    def __init__(self, weights: Sequence[float]) -> None:
+        self.weights = list(weights)
+        self.squares = [1.0] * len(self.weights)
+        """Sums of squared gradients."""
+        self.seen = 0.0
+
+    def of(self, given: Sequence[float]) -> float:
+        """The probability that it states."""
+        total = sum(map(float.__mul__, self.weights, given))
+        return 1.0 / (1.0 + math.exp(-max(-20.0, min(20.0, total))))
+
+    def learn(self, given: Sequence[float], right: bool) -> None:
+        """Take in one outcome."""
+        error = self.of(given) - right
+        self.seen += 1.0
+        weights, squares = self.weights, self.squares
+        for at, value in enumerate(given):
+            if value:
+                gradient = error * value
+                squares[at] += gradient * gradient
+                weights[at] -= _STEP * (gradient / math.sqrt(squares[at]) + _FADE * weights[at])
+
+
+def beginning(scale: float = 1.0) -> Logistic:
+    """A model that has learned nothing: the product of the probability of the tool and the rate of the arguments."""
+    start = dict.fromkeys(NAMES, 0.0)
+    start.update({"one": -4.0 * scale, "log p": 2.0, "log rate": 2.0})
+    return Logistic([start[name] for name in NAMES])
+
+
+def brier(said: Iterable[tuple[float, bool]]) -> float:
+    """Mean squared error of stated probabilities."""
+    pairs = list(said)
+    return sum((p - right) ** 2 for p, right in pairs) / len(pairs) if pairs else 0.0
