@@ -1,0 +1,131 @@
+"""What was foreseen for each reply of each run: once for all draws, shares and arms, since latencies change none of it.
+
+Each run is foreseen by what was learned from the tasks of the other folds, and by itself; not by other runs of its
+fold, among which are near copies of it.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import pickle
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agentaccel.locks import Lock
+from agentaccel.speculate.events import Event, Returned
+from agentaccel.speculate.keys import Key
+from agentaccel.speculate.predict import History, Predictor
+from agentaccel.types import Prediction, ToolCall
+from benchmarks.latency.scenes import Call, Guess, Session, Turn, guess_of, identity, never_made, turns_of
+from benchmarks.latency.simple import Simple, State
+from benchmarks.speculation.protocols import Round, by_folds
+from benchmarks.speculation.read import Run, Source
+
+OURS, WRONG, MARKOV, TEMPLATES, PLACEBO = "ours", "wrong", "markov", "templates", "placebo"
+MOST = 16
+"""Candidates that the decision is given for each reply; more than it launches at one moment."""
+LEAST = 0.005
+"""What is less likely than this is left out: it is never worth it, and takes time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """Sessions that are judged by what was learned from the others."""
+
+    sessions: tuple[Session, ...]
+    training: Mapping[str, int]
+    """By tool, its calls in the runs that were learned."""
+    needed: int
+    """The most calls of one reply in those."""
+
+
+def foresee(source: Source, folds: int, done: Callable[[], object]) -> list[Fold]:
+    """All folds of a source; `done` is told of each."""
+    found = []
+    for round_ in by_folds(source.runs, folds):
+        found.append(_fold(round_))
+        done()
+    return found
+
+
+def _fold(round_: Round) -> Fold:
+    predictor, simple = Predictor(), {MARKOV: Simple(templates=False), TEMPLATES: Simple(templates=True)}
+    tools: dict[str, int] = {}
+    needed, reads = 1, list[ToolCall]()
+    for run in round_.learned:
+        _teach(predictor, run)
+        for one in simple.values():
+            one.learn(run.events)
+        for calls in turns_of(run):
+            needed = max(needed, len(calls))
+            for call in calls:
+                tools[call.tool] = tools.get(call.tool, 0) + 1
+        reads += [call for call in _calls(run) if run.only_reads(call)]
+    learned = pickle.dumps(predictor.knowledge)
+    sessions = tuple(_session(run, learned, simple, reads) for run in round_.judged)
+    return Fold(sessions=sessions, training=tools, needed=needed)
+
+
+def _teach(predictor: Predictor, run: Run) -> None:
+    history = _history(predictor, run)
+    for event in run.events:
+        history.take(event)
+
+
+def _history(predictor: Predictor, run: Run) -> History:
+    return predictor.session(run.workload, {str(tool["name"]): tool for tool in run.tools}, run.only_reads)
+
+
+copyreg.pickle(type(Lock()), lambda _: (Lock, ()))  # what was learned is copied for each run; its lock is not
+
+
+def _session(run: Run, learned: bytes, simple: Mapping[str, Simple], reads: Sequence[ToolCall]) -> Session:
+    calls = turns_of(run)
+    history, state = _history(Predictor(pickle.loads(learned)), run), State()
+    results = {identity(event.call): event for event in run.events if isinstance(event, Returned) and not event.error}
+    chance = random.Random(run.id)
+    turns = list[Turn]()
+    at = {turn.at: i for i, turn in enumerate(run.turns)}
+    for i, event in enumerate(run.events):
+        if i in at:
+            scene = _Scene(run, calls, at[i], results)
+            ours = tuple(scene.guesses(history))
+            foreseen = {OURS: ours, WRONG: tuple(never_made(guess) for guess in ours)}
+            for name, one in simple.items():
+                foreseen[name] = tuple(scene.guess(prediction) for prediction in one.predict(state))
+            foreseen[PLACEBO] = tuple(scene.guess(one) for one in _random(chance, reads))
+            turns.append(Turn(calls=calls[at[i]], foreseen=foreseen))
+        history.take(event)
+        state.take(event)
+    return Session(id=run.id, task=run.task, turns=tuple(turns))
+
+
+def _random(chance: random.Random, reads: Sequence[ToolCall]) -> Iterator[Prediction]:
+    seen = set[Key]()
+    for call in chance.sample(reads, min(3 * MOST, len(reads))):
+        if (key := identity(call)) not in seen and len(seen) < MOST:
+            seen.add(key)
+            yield Prediction(call=call, probability=0.5, soon=0.5, rule="random")
+
+
+def _calls(run: Run) -> Iterator[ToolCall]:
+    return (event.call for event in run.events if isinstance(event, Returned))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """One reply of a run, to which guesses belong."""
+
+    run: Run
+    calls: Sequence[tuple[Call, ...]]
+    at: int
+    results: Mapping[Key, Event]
+
+    def guesses(self, history: History) -> Iterator[Guess]:
+        for prediction in history.predict(MOST):
+            if max(prediction.soon, prediction.probability) >= LEAST:
+                yield self.guess(prediction)
+
+    def guess(self, prediction: Prediction) -> Guess:
+        return guess_of(prediction, self.run, self.calls, self.at)
