@@ -107,7 +107,7 @@ def test_a_thread_does_not_take_the_last_slot_and_a_task_may() -> None:
 
 def test_the_delay_of_giving_a_slot_back_that_real_calls_need_is_charged() -> None:
     """The same guess is worth it where another slot is free, and where the slot is back at once."""
-    slow = guess(0.05, host="one", gives_back=0.09)
+    slow = guess(0.06, host="one", gives_back=0.09)
     scarce, plenty, learned = Host(free=1, slots=100), Host(free=100, slots=100), experience(8.0)
     assert decided(slow, learned=learned, hosts={"one": plenty}).launch
     dear = decided(slow, learned=learned, hosts={"one": replace(scarce, slots=1)})
