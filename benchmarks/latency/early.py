@@ -10,7 +10,7 @@ from agentaccel.speculate.buffer import Buffer, Entry, State, Tier
 from agentaccel.speculate.decide import Candidate, Host, Load, decide
 from agentaccel.speculate.keys import Key
 from agentaccel.speculate.ledger import Ledger
-from agentaccel.speculate.memo import Memo
+from agentaccel.speculate.memo import Memo, Read
 from agentaccel.speculate.world import World
 from agentaccel.types import ToolCall
 from benchmarks.latency.draws import Times
@@ -195,12 +195,12 @@ class EarlyRuns:
             return
         guess = self._running.pop(entry)
         good = self.buffer.finished(entry, True, self.timeline.now)
-        self.slots.release()
         joined = self._joined.pop(entry, None)
         if joined is not None:
             self._serve(entry, waited=self.timeline.now - joined.since, joined=True)
             joined.answer()
-        elif good and guess is not None:
+        self.slots.release()  # only now: a hedge of the same call may be waiting for one
+        if joined is None and good and guess is not None:
             self._go_on(entry, guess)
 
     def _go_on(self, entry: Entry, guess: Guess) -> None:
@@ -216,6 +216,9 @@ class EarlyRuns:
     def _serve(self, entry: Entry, *, waited: float, joined: bool) -> None:
         served = self.buffer.serve(entry, self.timeline.now, waited=waited, joined=joined)
         assert served, "a result was claimed that is stale"
+        if self.arm.memo:
+            read = Read(key=entry.key, arguments={}, domain=None, version=entry.version, at=entry.born, fresh_for=math.inf)
+            self.memo.keep(read, True, entry.seconds, self.timeline.now)
         self.deep[1] += self._depth.get(entry, 1) > 1
         self._settle(entry, used=True)
 

@@ -113,7 +113,6 @@ class _Play:
             self._early.make_room()
 
     def _returned(self, turn: int, place: int, read: Read, written: int | None) -> None:
-        self._slots.release()
         if written is not None:
             self._early.world.ends(written)
             self._early.wrote()
@@ -122,3 +121,4 @@ class _Play:
         if turn == self._turn and place in self._unanswered:
             self._early.beaten(place)
             self._unanswered.discard(place)
+        self._slots.release()
