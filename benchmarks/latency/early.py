@@ -10,7 +10,7 @@ from agentaccel.speculate.buffer import Buffer, Entry, State, Tier
 from agentaccel.speculate.decide import Candidate, Host, Load, decide
 from agentaccel.speculate.keys import Key
 from agentaccel.speculate.ledger import Ledger
-from agentaccel.speculate.memo import Memo, Read
+from agentaccel.speculate.memo import Memo
 from agentaccel.speculate.world import World
 from agentaccel.types import ToolCall
 from benchmarks.latency.draws import Times
@@ -148,11 +148,13 @@ class EarlyRuns:
             return True
         self._joined[entry] = _Joined(place, now, answer, again)
         if self.arm.hedged and entry.tier == "predicted":
-            self.timeline.at(now + self.setting.experience.latencies.mean(call.tool), self._hedge, entry)
+            self.timeline.at(now + self.setting.experience.latencies.quantile(call.tool, 0.5), self._hedge, entry)
         return True
 
     def _hedge(self, entry: Entry) -> None:
-        if (joined := self._joined.get(entry)) is not None:
+        joined = self._joined.get(entry)
+        if joined is not None:
+            self._joined[entry] = joined._replace(hedged=True)
             joined.again()
 
     def beaten(self, place: int) -> None:
@@ -163,13 +165,10 @@ class EarlyRuns:
                 self._drop(entry, State.UNUSED)
 
     def wrote(self) -> None:
-        """Something may have been written: early results are stale, and who waits for one runs for itself at once."""
+        """Something may have been written: early results that nobody waits for are stale; of the others that is seen when
+        they are about to be served."""
         for entry in self.buffer.sweep(self.timeline.now):
             self._gone(entry)
-        for entry, joined in list(self._joined.items()):
-            del self._joined[entry]
-            self._drop(entry, State.STALE)
-            joined.again()
 
     def make_room(self) -> None:
         """A real call waits for a slot: it gets that of the least likely early run, where that can be taken back."""
@@ -196,9 +195,13 @@ class EarlyRuns:
         guess = self._running.pop(entry)
         good = self.buffer.finished(entry, True, self.timeline.now)
         joined = self._joined.pop(entry, None)
-        if joined is not None:
+        if joined is not None and good:
             self._serve(entry, waited=self.timeline.now - joined.since, joined=True)
             joined.answer()
+        elif joined is not None:
+            self._settle(entry, used=False)
+            if not joined.hedged:
+                joined.again()
         self.slots.release()  # only now: a hedge of the same call may be waiting for one
         if joined is None and good and guess is not None:
             self._go_on(entry, guess)
@@ -216,9 +219,6 @@ class EarlyRuns:
     def _serve(self, entry: Entry, *, waited: float, joined: bool) -> None:
         served = self.buffer.serve(entry, self.timeline.now, waited=waited, joined=joined)
         assert served, "a result was claimed that is stale"
-        if self.arm.memo:
-            read = Read(key=entry.key, arguments={}, domain=None, version=entry.version, at=entry.born, fresh_for=math.inf)
-            self.memo.keep(read, True, entry.seconds, self.timeline.now)
         self.deep[1] += self._depth.get(entry, 1) > 1
         self._settle(entry, used=True)
 
@@ -255,3 +255,5 @@ class _Joined(NamedTuple):
     since: float
     answer: Callable[[], None]
     again: Callable[[], None]
+    hedged: bool = False
+    """A run of the call's own is under way beside it."""
