@@ -1,22 +1,24 @@
 """Latencies that are injected: the same for all arms, by a seed that names the draw, the run and the call.
 
 A tool's median is log-uniform between 0.5 and 5 seconds, its runs are log-normal around it (sigma 0.3); replies have a
-median of 3 seconds (sigma 0.4). All tool times of a source are then scaled so that, without any acceleration, tools take
-the wanted share of the wall time, parallel calls side by side.
+median of 3 seconds (sigma 0.4). All tool times of a source are then scaled so that, without any acceleration, tools
+take the wanted share of the wall time, parallel calls side by side.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from agentaccel.speculate.experience import Experience
 from benchmarks.latency.scenes import Call, Guess
 
 REPLY_MEDIAN, REPLY_SIGMA = 3.0, 0.4
 TOOL_LEAST, TOOL_MOST, TOOL_SIGMA = 0.5, 5.0, 0.3
 
+_LEARNED = 20
 _TABLE = 4093
 _NORMAL = [random.Random(f"table {i}").gauss(0.0, 1.0) for i in range(_TABLE)]
 
@@ -63,11 +65,17 @@ class Draw:
         normal = _NORMAL[(guess.seed ^ (self._number * 2654435761)) % _TABLE]
         return self.median(guess.key.tool) * math.exp(TOOL_SIGMA * normal)
 
-    def samples(self, tool: str, count: int) -> list[float]:
-        """Times of earlier runs of a tool."""
-        return [
-            self.median(tool) * math.exp(TOOL_SIGMA * _NORMAL[(i * 31 + self._number) % _TABLE]) for i in range(count)
-        ]
+    def learned(self, tools: Mapping[str, int], scale: float) -> Experience:
+        """What is known of latencies before the first session: some runs of each tool, of which so many were learned,
+        and some replies."""
+        experience = Experience()
+        for tool, runs in tools.items():
+            for i in range(min(runs, _LEARNED)):
+                normal = _NORMAL[(i * 31 + self._number) % _TABLE]
+                experience.latencies.saw(tool, scale * self.median(tool) * math.exp(TOOL_SIGMA * normal))
+        for i in range(_LEARNED):
+            experience.replied(REPLY_MEDIAN * math.exp(REPLY_SIGMA * _NORMAL[i]))
+        return experience
 
 
 def scale(times: Iterable[Times], share: float) -> float:

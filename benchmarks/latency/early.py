@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from agentaccel.speculate.buffer import Buffer, Entry, State, Tier
 from agentaccel.speculate.decide import Candidate, Host, Load, decide
 from agentaccel.speculate.keys import Key
 from agentaccel.speculate.ledger import Ledger
-from agentaccel.speculate.memo import Memo
+from agentaccel.speculate.memo import Memo, Read, Remembered
 from agentaccel.speculate.world import World
 from agentaccel.types import ToolCall
 from benchmarks.latency.draws import Times
@@ -26,17 +26,18 @@ _HOST = "host"
 class EarlyRuns:
     """What runs early, and what waits to be asked for."""
 
-    def __init__(self, times: Times, arm: Arm, setting: Setting) -> None:
+    def __init__(self, times: Times, arm: Arm, setting: Setting, counts: Sequence[int]) -> None:
         self.timeline, self.slots = Timeline(), Slots(setting.slots)
         self.world, self.ledger = World(), Ledger()
         self.buffer, self.memo = Buffer(self.world), Memo(self.world)
-        self.times, self.arm, self.setting = times, arm, setting
+        self.times, self.arm, self.setting, self._counts = times, arm, setting, counts
         self._joined: dict[Entry, _Joined] = {}
         """Claimed before they had ended."""
         self.launched: list[int] = []
         """By turn."""
         self.deep = [0, 0]
         """Early runs two or more steps ahead, and those of them that were served."""
+        self._remembered: set[Key] = set()
         self._pool: list[Guess] = []
         """What was foreseen for this reply and is not launched."""
         self._running: dict[Entry, Guess | None] = {}
@@ -65,7 +66,7 @@ class EarlyRuns:
         self._pool, self._thinking = [], False
 
     def _launch(self, depth: int = 1) -> None:
-        new = [guess for guess in self._pool if not self.buffer.waits(guess.key) and not self._known(guess)]
+        new = [guess for guess in self._pool if not self.buffer.waits(guess.key) and not self.remembered(guess.key)]
         if not new:
             return
         if self.arm.decided:
@@ -80,13 +81,20 @@ class EarlyRuns:
                 now=setting.wall + self.timeline.now,
             )
             new = [named[id(prediction)] for prediction in decision.launch]
-        elif self.slots.total is not None:
-            new = new[: int(self.slots.free)]
+        else:
+            new = new[: self._counts[len(self.launched) - 1]]
         for guess in new:
             self._begin(guess, depth)
 
-    def _known(self, guess: Guess) -> bool:
-        return len(self.memo) > 0 and self.memo.find(guess.key, self.timeline.now) is not None
+    def remember(self, read: Read) -> None:
+        """A real run of a call that reads has returned."""
+        if self.arm.memo:
+            self.memo.keep(read, True, self.timeline.now - read.at, self.timeline.now)
+            self._remembered.add(read.key)
+
+    def remembered(self, key: Key) -> Remembered | None:
+        """The result of such a run, where it would be the same again."""
+        return self.memo.find(key, self.timeline.now) if key in self._remembered else None
 
     def _load(self) -> Load:
         slots = self.slots
@@ -112,8 +120,7 @@ class EarlyRuns:
     def ask_early(self, call: Call, seconds: float) -> None:
         """The arguments of a call have closed before its message has ended: it runs now, if a slot is free."""
         now = self.timeline.now
-        known = self.arm.memo and self.memo.find(call.key, now) is not None
-        if not known and not self.buffer.waits(call.key) and self.slots.free > 0:
+        if self.remembered(call.key) is None and not self.buffer.waits(call.key) and self.slots.free > 0:
             entry = self._put(call.key, ToolCall(name=call.tool, arguments={}), "asked", None)
             self.timeline.at(now + seconds, self._ended, entry)
 
@@ -165,8 +172,8 @@ class EarlyRuns:
                 self._drop(entry, State.UNUSED)
 
     def wrote(self) -> None:
-        """Something may have been written: early results that nobody waits for are stale; of the others that is seen when
-        they are about to be served."""
+        """Something may have been written: early results that nobody waits for are stale; of the others that is seen
+        when they are about to be served."""
         for entry in self.buffer.sweep(self.timeline.now):
             self._gone(entry)
 

@@ -16,6 +16,7 @@ from agentaccel.locks import Lock
 from agentaccel.speculate.events import Event, Returned
 from agentaccel.speculate.keys import Key
 from agentaccel.speculate.predict import History, Predictor
+from agentaccel.speculate.prices import stated
 from agentaccel.types import Prediction, ToolCall
 from benchmarks.latency.scenes import Call, Guess, Session, Turn, guess_of, identity, never_made, turns_of
 from benchmarks.latency.simple import Simple, State
@@ -25,8 +26,8 @@ from benchmarks.speculation.read import Run, Source
 OURS, WRONG, MARKOV, TEMPLATES, PLACEBO = "ours", "wrong", "markov", "templates", "placebo"
 MOST = 16
 """Candidates that the decision is given for each reply; more than it launches at one moment."""
-LEAST = 0.005
-"""What is less likely than this is left out: it is never worth it, and takes time."""
+LEAST = stated().idle_price / (1.0 + stated().idle_price)
+"""What is less likely than this is left out: at no price is it worth it, and looking at it takes time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +94,7 @@ def _session(run: Run, learned: bytes, simple: Mapping[str, Simple], reads: Sequ
             ours = tuple(scene.guesses(history))
             foreseen = {OURS: ours, WRONG: tuple(never_made(guess) for guess in ours)}
             for name, one in simple.items():
-                foreseen[name] = tuple(scene.guess(prediction) for prediction in one.predict(state))
+                foreseen[name] = tuple(map(scene.guess, one.predict(state)))
             foreseen[PLACEBO] = tuple(scene.guess(one) for one in _random(chance, reads))
             turns.append(Turn(calls=calls[at[i]], foreseen=foreseen))
         history.take(event)

@@ -9,6 +9,7 @@ back that of an early run where cancelling takes effect at all, and waits for a 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 
 from agentaccel.speculate.memo import Read
@@ -18,9 +19,12 @@ from benchmarks.latency.scenes import Call, Session, Turn
 from benchmarks.latency.setting import Arm, Outcome, Setting
 
 
-def play(session: Session, times: Times, arm: Arm, setting: Setting) -> Outcome:
-    """What a session comes to; `setting` goes on to where the next one begins, with what was learned."""
-    outcome = _Play(session, times, arm, setting).run()
+def play(session: Session, times: Times, arm: Arm, setting: Setting, counts: Sequence[int] = ()) -> Outcome:
+    """What a session comes to; `setting` goes on to where the next one begins, with what was learned.
+
+    `counts` are the launches of each turn where the product's decision does not say it.
+    """
+    outcome = _Play(session, times, arm, setting, counts).run()
     setting.wall += outcome.seconds
     return outcome
 
@@ -47,9 +51,9 @@ def reads_before_writes(calls: tuple[Call, ...]) -> range:
 
 
 class _Play:
-    def __init__(self, session: Session, times: Times, arm: Arm, setting: Setting) -> None:
+    def __init__(self, session: Session, times: Times, arm: Arm, setting: Setting, counts: Sequence[int]) -> None:
         self._session, self._times, self._arm, self._setting = session, times, arm, setting
-        self._early = EarlyRuns(times, arm, setting)
+        self._early = EarlyRuns(times, arm, setting, counts)
         self._timeline, self._slots = self._early.timeline, self._early.slots
         self._turn = 0
         self._unanswered: set[int] = set()
@@ -82,13 +86,13 @@ class _Play:
 
     def _ask(self, place: int) -> None:
         call = self._session.turns[self._turn].calls[place]
-        early, now = self._early, self._timeline.now
+        early = self._early
         answer, again = partial(self._unanswered.discard, place), partial(self._run, place, None)
         if not call.reads:
             written = early.world.begins(None)
             early.wrote()
             self._run(place, written)
-        elif self._arm.memo and len(early.memo) and (known := early.memo.find(call.key, now)) is not None:
+        elif (known := early.remembered(call.key)) is not None:
             early.ledger.memo.served += 1
             early.ledger.memo.hidden += known.seconds
             answer()
@@ -116,8 +120,8 @@ class _Play:
         if written is not None:
             self._early.world.ends(written)
             self._early.wrote()
-        elif self._arm.memo:
-            self._early.memo.keep(read, True, self._timeline.now - read.at, self._timeline.now)
+        else:
+            self._early.remember(read)
         if turn == self._turn and place in self._unanswered:
             self._early.beaten(place)
             self._unanswered.discard(place)

@@ -24,7 +24,7 @@ class Arm:
     foreseen: str = ""
     """By whom, as in `Turn.foreseen`; empty for by nobody."""
     decided: bool = True
-    """Whether the product's decision says which guesses are launched; else all of them are."""
+    """Whether the product's decision says which guesses are launched; else so many of them are as another arm did."""
     depth: int = 3
     """Steps ahead of what is known; 1 for no chains."""
     hedged: bool = True
