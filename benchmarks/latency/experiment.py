@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -57,6 +57,8 @@ class Cell:
     own: dict[str, Sums] = field(default_factory=dict)
     """Where early runs take draws of their own."""
     limited: dict[tuple[Limits, str], Sums] = field(default_factory=dict)
+    unhelped: dict[int, Sums] = field(default_factory=dict)
+    """By slots, without any acceleration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +70,10 @@ class Played:
     resampling: Resampling
 
 
-def played(name: str, folds: Sequence[Fold], *, draws: int, start: float = START) -> Played:
-    """Everything about one source."""
+def played(
+    name: str, folds: Sequence[Fold], *, draws: int, start: float = START, done: Callable[[], object] = lambda: None
+) -> Played:
+    """Everything about one source; `done` is told of each draw."""
     cells = {share: Cell() for share in SHARES}
     for number in range(draws):
         draw = Draw(name, number)
@@ -79,6 +83,7 @@ def played(name: str, folds: Sequence[Fold], *, draws: int, start: float = START
             if factor:
                 for fold, of_fold in zip(folds, times, strict=True):
                     _Stage(fold, of_fold, draw, factor, start).all_arms(cell)
+        done()
     tasks = {session.task for fold in folds for session in fold.sessions}
     return Played(name=name, cells=cells, resampling=Resampling(tasks))
 
@@ -103,12 +108,8 @@ class _Stage:
         for arm in (AGENTACCEL, UNHEDGED):
             self._sessions(arm, cell.own.setdefault(arm.name, Sums()), own=True)
         for slots in SLOTS:
-            without = Sums()
-            for number, gives_back in enumerate((QUICK, THREADS)):
-                limits = Limits(slots, gives_back)
-                if not number:
-                    self._sessions(OFF, without, limits=limits)
-                _merge(cell.limited.setdefault((limits, OFF.name), Sums()), without)
+            self._sessions(OFF, cell.unhelped.setdefault(slots, Sums()), limits=Limits(slots, QUICK))
+            for limits in (Limits(slots, QUICK), Limits(slots, THREADS)):
                 for arm in (AGENTACCEL, ALL_WRONG):
                     self._sessions(arm, cell.limited.setdefault((limits, arm.name), Sums()), limits=limits)
 
@@ -142,8 +143,3 @@ class _Stage:
             outcomes.append(play(session, times, arm, setting, counts[at] if counts else ()))
             sums.add(session.task, outcomes[-1])
         return outcomes
-
-
-def _merge(sums: Sums, more: Sums) -> None:
-    sums.by_task.update(more.by_task)
-    sums.sessions += more.sessions

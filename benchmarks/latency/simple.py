@@ -1,9 +1,9 @@
 """Two predictors to compare with, which know no more than what the literature's simplest ones do.
 
-Both take the tools that followed the last one (first-order Markov), by how often each did. One fills arguments with what
-they were most often in training. The other takes for each argument the source that was right most often: such a
-constant, an argument of an earlier call, or a place in the last result of an earlier tool, by position (the templates of
-PASTE, 2603.18897). A call of which an argument is not known is not predicted.
+Both take the tools that followed the last one (first-order Markov), by how often each did. One fills arguments with
+what they were most often in training. The other takes for each argument the source that was right most often: such a
+constant, an argument of an earlier call, or a place in the last result of an earlier tool, by position (the templates
+of PASTE, 2603.18897). A call of which an argument is not known is not predicted.
 """
 
 from __future__ import annotations

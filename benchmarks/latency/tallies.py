@@ -17,7 +17,7 @@ RESAMPLES = 1000
 class Sums:
     """All sessions of one arm over all draws. Seconds, and counts of launches on predictions."""
 
-    by_task: Counter[str] = field(default_factory=Counter)
+    by_task: dict[str, float] = field(default_factory=dict)
     """Seconds of its sessions."""
     sessions: list[float] = field(default_factory=list)
     launched: int = 0
@@ -42,7 +42,7 @@ class Sums:
 
     def took(self, task: str, seconds: float) -> None:
         """One more session, of which only the time is known."""
-        self.by_task[task] += seconds
+        self.by_task[task] = self.by_task.get(task, 0.0) + seconds
         self.sessions.append(seconds)
 
     @property
