@@ -8,43 +8,52 @@ guess with a hole is none.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from agentaccel.speculate.scene import Scene, identity, key_of
-from agentaccel.speculate.sources import Source
-from agentaccel.speculate.tables import Known, Tables, again, records_of
-from agentaccel.types import ToolCall
+from agentaccel.speculate.records import records_of
+from agentaccel.speculate.scene import Scene, key_of
+from agentaccel.speculate.sources import Argument, yields
+from agentaccel.speculate.stats import Stat
+from agentaccel.speculate.tables import Known, Tables, again
 
-MOST_CALLS = 16
-"""Calls bound for one symbol."""
+MOST_CALLS = 14
+"""Calls bound for one symbol: the elements of a list, and a few others."""
 _FORMS = 3
 _RAREST = 0.05
 """A set of arguments that is used less often, of all calls of the tool, is not tried."""
-_BEAM = 16
-_OFFERS = 5
-"""Values of one argument that are joined with those of others; a tool of one argument takes all."""
-_TRIED = 14
-"""Sources of an argument that are asked, those that are right most often first."""
+_BEAM = 12
+_OFFERS = 4
+"""Values of one argument that are joined with those of others; a tool of one argument takes `_ALONE`."""
+_ALONE = 12
+_TRIED = 8
+"""Sources of an argument that are asked, those first that are right most often."""
+_RECORDS = 4
+"""Sources that offer records, likewise."""
+_SESSIONS = 2
+"""A constant is offered once so many sessions had it: what one session alone has said stays in it."""
+_SLACK = 4.0
+"""How far the best offers may beat what their sources are worth on the whole."""
+_WORTHLESS = 0.02
+"""A source that is right less often is not asked."""
 
 
 class Offer(NamedTuple):
-    """A value for an argument."""
+    """A value for an argument, or, under an empty name, values for several."""
 
+    name: str
     value: Any
     rate: float
     """How often this offer is right, given that the tool is called."""
     either: float
     """The same for all sources that offer it, as if they were independent."""
-    source: str
-    kind: str
+    stat: Stat
+    """Of its source."""
     rank: int
     size: int
     """How many values its source offers."""
     step: int
     """When the value came up; -1 for a constant."""
-    seen: float
-    """How often its source was met."""
     agreeing: int
     """Sources that offer it."""
 
@@ -53,150 +62,146 @@ class Bound(NamedTuple):
     """A call with all its arguments, and what speaks for it."""
 
     symbol: str
-    call: ToolCall
+    key: str
+    """Of the arguments."""
+    arguments: dict[str, Any]
     rate: float
-    """The product of its offers."""
-    weakest: float
-    """The least of them."""
+    """How probable it is that a call of the symbol is this one."""
     either: float
-    rule: str
-    kinds: tuple[str, ...]
-    rank: int
-    size: int
-    step: int
-    seen: float
-    agreeing: int
+    """The same, as if all that speak for it were independent."""
+    offers: tuple[Offer, ...]
     ways: int = 1
     """In how many ways it was bound."""
 
+    @property
+    def rule(self) -> str:
+        """The tool and the source of each argument."""
+        said = [f"{one.name}={one.stat.name}" if one.name else one.stat.name for one in self.offers]
+        return f"{self.symbol}({', '.join(said)})"
 
-def bind(tables: Tables, scene: Scene, symbol: str, tool: str, before: str) -> list[Bound]:
-    """Calls of one symbol, best first; none where an argument has no offer."""
+
+def bind(tables: Tables, scene: Scene, symbol: str, before: str, floor: float = 0.0) -> list[Bound]:
+    """Calls of one symbol, best first; none where an argument has no offer, and none less probable than `floor`."""
     known = tables.known.get(symbol)
     if known is None:
         return []
     found: dict[str, Bound] = {}
-    binder = _Binder(tables, known, scene, symbol, tool, before)
-    for one in binder.calls():
-        key = identity(one.call)
-        other = found.get(key)
-        if other is None:
-            found[key] = one
-        else:
+    for one in _Binder(known, scene, symbol, before, floor).calls():
+        other = found.get(one.key)
+        if other is not None:
             best, worse = (one, other) if one.rate > other.rate else (other, one)
-            found[key] = best._replace(
-                ways=other.ways + 1,
-                either=1.0 - (1.0 - best.either) * (1.0 - worse.either),
-                agreeing=max(best.agreeing, worse.agreeing) + 1,
-            )
+            either = 1.0 - (1.0 - best.either) * (1.0 - worse.either)
+            one = best._replace(ways=other.ways + 1, either=either)
+        found[one.key] = one
     return sorted(found.values(), key=lambda one: -one.rate)[:MOST_CALLS]
 
 
 class _Binder:
     """One run of `bind`."""
 
-    def __init__(self, tables: Tables, known: Known, scene: Scene, symbol: str, tool: str, before: str) -> None:
-        self.tables, self.known, self.scene = tables, known, scene
-        self.symbol, self.tool, self.before = symbol, tool, before
+    __slots__ = ("_offers", "before", "floor", "known", "scene", "symbol")
+
+    def __init__(self, known: Known, scene: Scene, symbol: str, before: str, floor: float) -> None:
+        self.known, self.scene = known, scene
+        self.symbol, self.before, self.floor = symbol, before, floor
         self._offers: dict[str, list[Offer]] = {}
 
     def calls(self) -> Iterator[Bound]:
-        total = sum(self.known.forms.values())
-        forms = sorted(self.known.forms.items(), key=lambda one: (-one[1], one[0]))[:_FORMS]
-        for names, count in forms:
-            if count >= _RAREST * total:
-                yield from self._joined(names, count / total)
-                yield from self._from_records(names, count / total)
+        forms, sources = self.known.forms, self.known.sources
+        total = sum(forms.values())
+        for names in sorted(forms, key=lambda one: (-forms[one], one))[:_FORMS]:
+            share = forms[names] / total
+            if share >= _RAREST:
+                worth = {name: next((stat.worth for stat in sources.get(name, {}).values()), 0.0) for name in names}
+                yield from self._joined(worth, share)
+                yield from self._from_records(worth, share)
+        stat = self.known.again
         for rank, (call, step) in enumerate(again(self.scene, self.symbol)):
-            stat = self.known.again
             rate = stat.rate(self.before, rank)
-            offer = Offer(None, rate, rate, "as before", "again", rank, 1, step, stat.seen, 1)
-            yield self._bound(dict(call.arguments), [("", offer)], 1.0)
+            if rate >= self.floor:
+                offer = Offer("", None, rate, rate, stat, rank, 1, step, 1)
+                yield self._bound(dict(call.arguments), (offer,), rate, rate)
 
-    def _joined(self, names: tuple[str, ...], share: float) -> Iterator[Bound]:
-        """The most probable joint assignments."""
-        beam: list[tuple[float, list[tuple[str, Offer]]]] = [(share, [])]
-        for name in names:
-            offers = self.offers(name)
-            if len(names) > 1:
-                offers = offers[:_OFFERS]
-            joined = [(rate * offer.rate, [*taken, (name, offer)]) for rate, taken in beam for offer in offers]
-            joined.sort(key=lambda one: -one[0])
-            beam = joined[:_BEAM]
-        for _, taken in beam:
-            yield self._bound({name: offer.value for name, offer in taken}, taken, share)
+    def _hopeless(self, worths: Iterable[float], share: float) -> bool:
+        """Whether arguments whose best sources are worth this much cannot reach the floor together."""
+        return share * _SLACK * math.prod(worths) < self.floor
 
-    def _from_records(self, names: tuple[str, ...], share: float) -> Iterator[Bound]:
+    def _bound(self, arguments: dict[str, Any], offers: tuple[Offer, ...], rate: float, either: float) -> Bound:
+        return Bound(self.symbol, key_of(arguments), arguments, rate, either, offers)
+
+    def _joined(self, worth: dict[str, float], share: float) -> Iterator[Bound]:
+        """The most probable joint assignments; the arguments that are hardest to tell come first, to give up early."""
+        if self._hopeless(worth.values(), share):
+            return
+        most = _OFFERS if len(worth) > 1 else _ALONE
+        beam: list[tuple[float, tuple[Offer, ...]]] = [(share, ())]
+        for name in sorted(worth, key=lambda one: (worth[one], one)):
+            joined = [
+                (rate * offer.rate, (*taken, offer))
+                for rate, taken in beam
+                for offer in self.offers(name)[:most]
+                if rate * offer.rate >= self.floor
+            ]
+            if len(joined) > _BEAM:
+                joined.sort(key=lambda one: -one[0])
+                del joined[_BEAM:]
+            beam = joined
+        for rate, offers in beam:
+            ordered = tuple(sorted(offers, key=lambda one: one.name))
+            either = share * math.prod([one.either for one in offers])
+            yield self._bound({one.name: one.value for one in ordered}, ordered, rate, either)
+
+    def _from_records(self, worth: dict[str, float], share: float) -> Iterator[Bound]:
+        """Calls whose arguments come from one record, as far as it has them."""
+        asked = 0
         for source, stat in self.known.records.items():
             taken = {name for name, _ in source.fields}
-            if not taken <= set(names):
+            names = [name for name in worth if name not in taken]
+            if stat.worth < _WORTHLESS or len(names) + len(taken) > len(worth):
                 continue
-            rest: list[tuple[str, Offer]] = []
-            for name in names:
-                if name not in taken:
-                    offers = self.offers(name)
-                    if not offers:
-                        break
-                    rest.append((name, offers[0]))
-            if len(rest) + len(taken) < len(names):
+            if self._hopeless([stat.worth, *(worth[name] for name in names)], share):
                 continue
+            rest = [self.offers(name)[0] for name in names if self.offers(name)]
+            if len(rest) < len(names):
+                continue
+            part = share * math.prod([one.rate for one in rest])
             records = records_of(source, self.scene, self.symbol)
-            for rank, one in enumerate(records):
+            for rank, (values, step) in enumerate(records):
                 rate = stat.rate(self.before, rank)
-                offer = Offer(None, rate, rate, str(source), "record", rank, len(records), one.step, stat.seen, 1)
-                arguments = {**one.values, **{name: other.value for name, other in rest}}
-                yield self._bound(arguments, [("", offer), *rest], share)
-
-    def _bound(self, arguments: Mapping[str, Any], taken: list[tuple[str, Offer]], share: float) -> Bound:
-        offers = [offer for _, offer in taken]
-        said = ", ".join(f"{name}={offer.source}" if name else offer.source for name, offer in taken)
-        varied = max(offers, key=lambda one: (one.rank, one.size), default=None)
-        return Bound(
-            symbol=self.symbol,
-            call=ToolCall(name=self.tool, arguments=arguments),
-            rate=share * math.prod(one.rate for one in offers),
-            weakest=min((one.rate for one in offers), default=1.0),
-            either=share * math.prod(one.either for one in offers),
-            rule=f"{self.symbol}({said})",
-            kinds=tuple(sorted({one.kind for one in offers})),
-            rank=varied.rank if varied else 0,
-            size=varied.size if varied else 1,
-            step=max((one.step for one in offers), default=-1),
-            seen=min((one.seen for one in offers), default=0.0),
-            agreeing=min((one.agreeing for one in offers), default=1),
-        )
+                if part * rate >= self.floor:
+                    offer = Offer("", None, rate, rate, stat, rank, len(records), step, 1)
+                    arguments = {**values, **{one.name: one.value for one in rest}}
+                    yield self._bound(arguments, (offer, *rest), part * rate, part * rate)
+            asked += 1
+            if asked == _RECORDS:
+                break
 
     def offers(self, name: str) -> list[Offer]:
         """Values for an argument, best first."""
-        if name in self._offers:
-            return self._offers[name]
+        offers = self._offers.get(name)
+        if offers is not None:
+            return offers
         found: dict[str, Offer] = {}
-        table = self.known.sources.get(name, {})
-        tried = sorted(table, key=lambda one: -table[one].worth) if len(table) > _TRIED else list(table)
         asked = 0
-        for source in tried:
-            offered = self.tables.offered(source, self.scene, self.symbol, name)
-            if not offered:
+        for source, stat in self.known.sources.get(name, {}).items():
+            if stat.worth < _WORTHLESS:
+                break
+            if source.place is None and stat.sessions < _SESSIONS:
                 continue
-            for rank, one in enumerate(offered):
-                self._take(found, source, one.value, one.step, rank, len(offered), table[source])
-            asked += 1
+            offered = yields(source, self.scene, Argument(self.symbol, name))
+            for rank, (value, key, step) in enumerate(offered):
+                rate = stat.rate(self.before, rank)
+                other = found.get(key)
+                if other is None:
+                    found[key] = Offer(name, value, rate, rate, stat, rank, len(offered), step, 1)
+                    continue
+                either = 1.0 - (1.0 - other.either) * (1.0 - rate)
+                if rate > other.rate:
+                    found[key] = Offer(name, value, rate, either, stat, rank, len(offered), step, other.agreeing + 1)
+                else:
+                    found[key] = other._replace(either=either, agreeing=other.agreeing + 1)
+            asked += bool(offered)
             if asked == _TRIED:
                 break
-        offers = sorted(found.values(), key=lambda one: (-one.rate, -one.either))[:12]
-        self._offers[name] = offers
+        offers = self._offers[name] = sorted(found.values(), key=lambda one: -one.rate)[:_ALONE]
         return offers
-
-    def _take(
-        self, found: dict[str, Offer], source: Source, value: Any, step: int, rank: int, size: int, stat: Any
-    ) -> None:
-        rate = stat.rate(self.before, rank)
-        key = key_of(value)
-        other = found.get(key)
-        if other is None:
-            found[key] = Offer(value, rate, rate, str(source), source.kind, rank, size, step, stat.seen, 1)
-            return
-        both = 1.0 - (1.0 - other.either) * (1.0 - rate)
-        if rate > other.rate:
-            other = Offer(value, rate, both, str(source), source.kind, rank, size, step, stat.seen, other.agreeing)
-        found[key] = other._replace(either=both, agreeing=other.agreeing + 1)

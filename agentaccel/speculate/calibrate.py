@@ -63,7 +63,7 @@ class Calibration:
             fitted = self._fitted = self._fit()
             self._left = _REFIT
         place = (min(max(logit(stated), _LOW), _HIGH) - _LOW) / (_HIGH - _LOW) * BINS - 0.5
-        at = min(max(int(math.floor(place)), 0), BINS - 2)
+        at = min(max(math.floor(place), 0), BINS - 2)
         part = min(max(place - at, 0.0), 1.0)
         low, high = fitted[at][1], fitted[at + 1][1]
         return low + part * (high - low)

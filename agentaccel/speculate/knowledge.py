@@ -1,15 +1,44 @@
-"""What was learned over all sessions, and can outlast the process."""
+"""What was learned over all sessions: how calls follow one another, where arguments come from, what was right.
+
+It holds counts and templates: names of tools and arguments, paths in results, shapes. Of values it holds constants
+alone, those that at least two sessions gave the same argument, and never of an argument that is said to be sensitive.
+
+**Memory**, at most: two trees for each of `MOST_WORKLOADS` workloads and the fleet (see `ctw`), the tables of sources
+(see `tables`), `MOST_RULES` patterns, and two models of a few hundred numbers.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 from agentaccel.locks import Lock
+from agentaccel.speculate import dumps
 from agentaccel.speculate.calibrate import Calibration
 from agentaccel.speculate.ctw import Tree
-from agentaccel.speculate.rank import beginning
-from agentaccel.speculate.tables import Sensitive, Tables
+from agentaccel.speculate.rank import Logistic, beginning
+from agentaccel.speculate.resources import Counts
+from agentaccel.speculate.stats import Sensitive
+from agentaccel.speculate.tables import Tables
 
-MOST_WORKLOADS = 32
+MOST_WORKLOADS = 16
+"""Workloads that have a tree of their own; the one used longest ago goes."""
 MOST_RULES = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """A pattern that was learned, for people."""
+
+    words: str
+    """The tool, and where each of its arguments comes from."""
+    met: int
+    """How often it gave a candidate."""
+    right: int
+    """How often that was asked for next."""
+    soon: int
+    """How often it was asked for soon, before anything may have written."""
 
 
 class Rule:
@@ -22,19 +51,31 @@ class Rule:
 
 
 class Knowledge:
-    """What sessions have learned; shared by all of one `Predictor`."""
+    """What was learned, shared by all sessions of a `Predictor`. Whoever reads or changes its parts holds `lock`.
+
+    `sensitive(tool, argument)` says whether the values of an argument must not be learned.
+    """
 
     def __init__(self, *, sensitive: Sensitive | None = None) -> None:
         self.lock = Lock()
         self.sensitive = sensitive
         self.fleet = Tree()
         self.workloads: dict[str, Tree] = {}
+        """The workload used last stands last."""
         self.tables = Tables()
         self.rules: dict[str, Rule] = {}
-        self.next, self.soon = beginning(), beginning()
-        self.next_said, self.soon_said = Calibration(), Calibration()
+        self.models: dict[str, Logistic] = {"next": beginning(), "soon": beginning()}
+        self.stated: dict[str, Calibration] = {"next": Calibration(), "soon": Calibration()}
+        self.resources: Counts = {}
+        self._sessions = 0
+
+    def next_session(self) -> int:
+        """A number for a session that begins."""
+        self._sessions += 1
+        return self._sessions
 
     def tree_of(self, workload: str) -> Tree:
+        """The tree of a workload."""
         tree = self.workloads.pop(workload, None) or Tree()
         self.workloads[workload] = tree
         if len(self.workloads) > MOST_WORKLOADS:
@@ -42,6 +83,7 @@ class Knowledge:
         return tree
 
     def rule(self, name: str) -> Rule:
+        """How a pattern fared; the patterns met least often make room for new ones."""
         rule = self.rules.get(name)
         if rule is None:
             if len(self.rules) >= MOST_RULES:
@@ -50,3 +92,30 @@ class Knowledge:
                     del self.rules[one]
             rule = self.rules[name] = Rule()
         return rule
+
+    def patterns(self, most: int = 100) -> tuple[Pattern, ...]:
+        """The patterns that were right most often, best first."""
+        with self.lock:
+            best = sorted(self.rules.items(), key=lambda one: (-one[1].right, -one[1].soon, one[0]))[:most]
+            return tuple(
+                Pattern(words=words, met=int(rule.met), right=int(rule.right), soon=int(rule.soon))
+                for words, rule in best
+                if rule.right or rule.soon
+            )
+
+    def dump(self) -> dict[str, Any]:
+        """All of it as JSON values; `load` makes it again."""
+        with self.lock:
+            return dumps.dump_of(self)
+
+    @classmethod
+    def load(cls, dump: object, *, sensitive: Sensitive | None = None) -> Knowledge:
+        """What `dump` gave, in this version or another; empty where it is nothing of the kind."""
+        knowledge = cls(sensitive=sensitive)
+        dumps.read_into(knowledge, dump)
+        return knowledge
+
+    def merge(self, other: Mapping[str, Any], less: Mapping[str, Any] | None = None) -> None:
+        """Add what another process has learned, given as its dump, without `less`: the dump that both began with."""
+        with self.lock:
+            dumps.read_into(self, dumps.added({}, other, less) if less else other)

@@ -1,8 +1,8 @@
 """What a result holds: its values by path, and the records among them.
 
 A path has `*` for an index of a list, and for a key of an object whose keys are values themselves (ids, names); those
-keys are values at the path `….<key>`. A record is one object with all that hangs on it singly, the fields of the objects
-around it under `^`: the arguments of a call often come from one record.
+keys are values at the path `….<key>`. A record is one object with all that hangs on it singly, and the fields of the
+objects around it under `^`: the arguments of a call often come from one record.
 
 Results that are no JSON are read as an outline where they are one (lists and fields as YAML writes them), else as text.
 At most `MOST_LEAVES` values, `MOST_ELEMENTS` of a list, and `MOST_RECORDS` records of one result are kept.
@@ -179,7 +179,7 @@ def outline(text: str) -> Any:
             return None
         # What is left are lines that go on with the text of the value before them: no value that is looked for.
     structured = sum(1 for _ in lines)
-    if structured < 2 and not (lines and lines[0][1] is None) or structured * 2 < count:
+    if (structured < 2 and not (lines and lines[0][1] is None)) or structured * 2 < count:
         return None
     try:
         return _block(lines, 0, lines[0][0], 0)[0]

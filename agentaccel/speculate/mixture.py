@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agentaccel.speculate.ctw import Outlook, Tree
+from agentaccel.speculate.ctw import Tree
 
 SHARE = 0.01
 """Of the weight, dealt out anew after every outcome."""

@@ -1,220 +1,195 @@
-"""The predictor."""
+"""The predictor: what a session does next, learned from what sessions did.
+
+    predictor = Predictor()
+    history = predictor.session("support", tools)
+    history.take(Said("…"))          # everything that happens, in order
+    history.predict()                # the calls that the next reply may ask for, best first
+    history.take(Asked((call,)))     # learns from it
+    history.close()
+
+The next symbol is told by context trees, its arguments by sources that were right before, and the two are weighed by a
+small model; every probability is calibrated against what came true. Nothing is known beforehand of any tool: a
+predictor that has seen nothing predicts nothing.
+"""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from agentaccel.speculate.bind import Bound, bind
 from agentaccel.speculate.ctw import Tree
 from agentaccel.speculate.events import Answered, Asked, Event, Returned, Said
-from agentaccel.speculate.knowledge import Knowledge, Rule
+from agentaccel.speculate.guesses import Guess, Moment, Outcomes, guesses, predictions
+from agentaccel.speculate.knowledge import Knowledge
 from agentaccel.speculate.mixture import Mixture
-from agentaccel.speculate.rank import Around, features
-from agentaccel.speculate.scene import Scene, identity
+from agentaccel.speculate.resources import Resource, Resources
+from agentaccel.speculate.scene import Scene
 from agentaccel.speculate.symbols import FAILED, REPLY, USER, symbol_of, tool_of
 from agentaccel.types import Prediction, ToolCall
 
-SOON = 5
-MOST_SYMBOLS = 6
-MOST_CANDIDATES = 24
-_LEAST = 0.004
+Tools = Mapping[str, Mapping[str, Any]]
+"""The schemas of the tools that there are, by name."""
+Reads = Callable[[ToolCall], bool]
+"""Whether a call is known to write nothing."""
+
 _CONTEXT = 8
-
-
-class Candidate(NamedTuple):
-    bound: Bound
-    key: str
-    given: list[float]
-    next: float
-    soon: float
-
-
-class _Pending:
-    __slots__ = ("candidates", "left", "right")
-
-    def __init__(self, candidates: list[Candidate]) -> None:
-        self.candidates, self.left, self.right = candidates, SOON, set[str]()
+"""Symbols that are kept: more than any tree looks back."""
 
 
 class Predictor:
+    """Predicts the calls of many sessions, which learn from one another. Thread-safe.
+
+    >>> from agentaccel.speculate.events import Asked, Said
+    >>> predictor, look = Predictor(), ToolCall(name="look", arguments={})
+    >>> for _ in range(20):
+    ...     history = predictor.session()
+    ...     history.take(Said("hello"))
+    ...     history.take(Asked((look,)))
+    ...     history.close()
+    >>> history = predictor.session()
+    >>> history.take(Said("hello"))
+    >>> history.predict()[0].call.name
+    'look'
+    """
+
     def __init__(self, knowledge: Knowledge | None = None) -> None:
         self.knowledge = knowledge if knowledge is not None else Knowledge()
 
-    def session(
-        self,
-        workload: str = "",
-        tools: Mapping[str, Mapping[str, Any]] | None = None,
-        reads: Callable[[ToolCall], bool] | None = None,
-    ) -> History:
+    def session(self, workload: str = "", tools: Tools | None = None, reads: Reads | None = None) -> History:
+        """A session that begins.
+
+        `workload`: what statistics are learned for; `tools`: those that there are, so that no other is predicted;
+        `reads`: tells calls that write nothing, without which every call may write and `Prediction.soon` looks no
+        further than the next one.
+        """
         return History(self.knowledge, workload, tools, reads)
 
 
 class History:
-    def __init__(
-        self,
-        knowledge: Knowledge,
-        workload: str,
-        tools: Mapping[str, Mapping[str, Any]] | None,
-        reads: Callable[[ToolCall], bool] | None,
-    ) -> None:
+    """What has happened in one session, and what may happen next. Thread-safe."""
+
+    def __init__(self, knowledge: Knowledge, workload: str, tools: Tools | None, reads: Reads | None) -> None:
         self._knowledge = knowledge
         self._tools = frozenset(tools) if tools else frozenset[str]()
         self._reads = reads
+        self._learns = True
         with knowledge.lock:
-            tree = knowledge.tree_of(workload)
-            own = Tree()
-            for one in (knowledge.fleet, tree, own):
-                one.knows(sorted({*self._tools, REPLY}))
-            self._mixture = Mixture((knowledge.fleet, tree, own))
-        self._past: list[str] = []
-        self._scene = Scene()
+            trees = (knowledge.fleet, knowledge.tree_of(workload), Tree())
+            for tree in trees:
+                tree.knows(sorted({*self._tools, REPLY}))
+            self._mixture = Mixture(trees)
+            self._scene = Scene(knowledge.next_session())
+        self._outcomes = Outcomes(knowledge, self._is_read)
+        self._resources = Resources()
+        self._past: tuple[str, ...] = ()
         self._beside = 0
-        self._pending: deque[_Pending] = deque()
-        self._ready: list[Candidate] | None = None
+        self._ready: list[Guess] | None = None
 
     def take(self, event: Event) -> None:
+        """Learn from what has happened, and go on from there."""
         with self._knowledge.lock:
             if isinstance(event, Asked):
                 self._asked(event)
             elif isinstance(event, Answered):
-                self._learn(())
-                self._scene.step += 1
-                self._scene.hear("model", event.text)
+                self._replied((), event.text)
                 self._push(REPLY)
             elif isinstance(event, Said):
                 self._scene.hear("user", event.text)
+                self._resources.named(event.text)
                 self._push(USER)
-            elif isinstance(event, Returned):
+            else:
                 self._returned(event)
             self._ready = None
 
-    def _push(self, symbol: str) -> None:
-        self._past.append(symbol)
-        del self._past[:-_CONTEXT]
+    def predict(self, most: int = 12, admits: Callable[[ToolCall], bool] | None = None) -> tuple[Prediction, ...]:
+        """The calls that the next reply may ask for, best first, at most `most`; only those that `admits` allows."""
+        with self._knowledge.lock:
+            moment = self._moment()
+            return predictions(self._knowledge, moment, self._guesses(moment), most, admits)
+
+    def symbols(self) -> dict[str, float]:
+        """How probable each symbol is to come next; `REPLY` for an answer in text."""
+        with self._knowledge.lock:
+            return self._symbols()
+
+    def resources(self, most: int = 10) -> tuple[Resource, ...]:
+        """The files and pages that are likely to be touched next, best first."""
+        with self._knowledge.lock:
+            return self._resources.ranked(self._knowledge.resources, most)
+
+    def supposing(self, call: ToolCall, result: str) -> History:
+        """What would be, had the next reply asked for `call` and it returned `result`. Learns nothing."""
+        with self._knowledge.lock:
+            other = History.__new__(History)
+            other._knowledge, other._tools, other._reads = self._knowledge, self._tools, self._reads
+            other._learns, other._outcomes, other._ready = False, self._outcomes, None
+            other._mixture = Mixture(self._mixture.trees, self._mixture.weights)
+            other._scene, other._resources = self._scene.copy(), self._resources.copy()
+            other._past, other._beside = self._past, self._beside
+            other._asked(Asked((call,)))
+            other._returned(Returned(call, result))
+            return other
+
+    def close(self) -> None:
+        """The session has ended: what was not asked for will not be."""
+        with self._knowledge.lock:
+            if self._learns:
+                self._outcomes.close()
 
     def _asked(self, event: Asked) -> None:
-        self._learn(event.calls)
-        scene = self._scene
-        scene.step += 1
-        scene.hear("model", event.text)
+        self._replied(event.calls, event.text)
         self._beside = len(event.calls)
         last = ""
         for call in event.calls:
             symbol = symbol_of(call)
-            scene.ask(symbol, call, writes=not self._is_read(call))
-            if symbol != last:
+            self._scene.ask(symbol, call, writes=not self._is_read(call))
+            if symbol != last:  # a fan-out is one thing that happens
                 self._push(symbol)
             last = symbol
 
+    def _replied(self, calls: tuple[ToolCall, ...], text: str) -> None:
+        if self._learns:
+            self._learn(calls)
+        self._resources.learn(self._knowledge.resources if self._learns else {}, calls)
+        self._scene.step += 1
+        self._scene.hear("model", text)
+        self._resources.named(text)
+
     def _returned(self, event: Returned) -> None:
         symbol = symbol_of(event.call)
+        self._resources.named(event.result)
         if event.error:
             if self._past and self._past[-1] == symbol:
-                self._past[-1] = symbol + FAILED
-            self._scene.hear("model", event.result[:500])
+                self._past = (*self._past[:-1], symbol + FAILED)
         else:
             self._scene.returned(symbol, event.result)
+
+    def _push(self, symbol: str) -> None:
+        self._past = (*self._past, symbol)[-_CONTEXT:]
 
     def _is_read(self, call: ToolCall) -> bool:
         return self._reads is not None and self._reads(call)
 
-    @property
-    def _before(self) -> str:
-        return self._past[-1] if self._past else ""
-
-    def symbols(self) -> dict[str, float]:
-        with self._knowledge.lock:
-            return self._symbols()
-
     def _symbols(self) -> dict[str, float]:
         mixed = self._mixture.predict(self._past)
-        if self._tools:
-            mixed = {one: p for one, p in mixed.items() if one == REPLY or tool_of(one, self._tools) in self._tools}
-        return mixed
+        tools = self._tools
+        return {one: p for one, p in mixed.items() if not tools or one == REPLY or tool_of(one, tools) in tools}
 
-    def predict(self, most: int = 12, admits: Callable[[ToolCall], bool] | None = None) -> tuple[Prediction, ...]:
-        with self._knowledge.lock:
-            knowledge = self._knowledge
-            found: list[Prediction] = []
-            for one in self._candidates():
-                if admits is not None and not admits(one.bound.call):
-                    continue
-                p = knowledge.next_said.of(one.next)
-                soon = max(knowledge.soon_said.of(one.soon), p)
-                found.append(Prediction(call=one.bound.call, probability=p, soon=soon, rule=one.bound.rule))
-                if len(found) == most:
-                    break
-            return tuple(found)
+    def _moment(self) -> Moment:
+        return Moment(self._scene, self._past, self._symbols(), self._tools, self._beside)
 
-    def _candidates(self) -> list[Candidate]:
-        if self._ready is not None:
-            return self._ready
-        knowledge, scene = self._knowledge, self._scene
-        probabilities = self._symbols()
-        likely = sorted(
-            ((p, one) for one, p in probabilities.items() if one != REPLY and p > _LEAST), key=lambda x: (-x[0], x[1])
-        )
-        bound: list[tuple[float, int, Bound]] = []
-        for p, symbol in likely[:MOST_SYMBOLS]:
-            tool = tool_of(symbol, self._tools)
-            for order, one in enumerate(bind(knowledge.tables, scene, symbol, tool, self._before)):
-                bound.append((p * one.rate, order, one))
-        bound.sort(key=lambda one: -one[0])
-        best = bound[0][0] if bound else 0.0
-        around = Around(scene, probabilities, self._before == USER, probabilities.get(REPLY, 0.0), self._beside)
-        found: list[Candidate] = []
-        for _, order, one in bound[:MOST_CANDIDATES]:
-            rule = knowledge.rules.get(one.rule)
-            given = features(one, around, (rule.right, rule.met) if rule else (0.0, 0.0), order, best)
-            found.append(Candidate(one, identity(one.call), given, knowledge.next.of(given), knowledge.soon.of(given)))
-        found.sort(key=lambda one: -one.next)
-        self._ready = found
-        return found
+    def _guesses(self, moment: Moment) -> list[Guess]:
+        if self._ready is None:
+            self._ready = guesses(self._knowledge, moment)
+        return self._ready
 
     def _learn(self, calls: tuple[ToolCall, ...]) -> None:
-        knowledge = self._knowledge
-        candidates = self._candidates()
-        made = {identity(call) for call in calls}
-        for one in candidates:
-            right = one.key in made
-            knowledge.next_said.learn(one.next, right)
-            knowledge.next.learn(one.given, right)
-            rule = knowledge.rule(one.bound.rule)
-            rule.met += 1
-            rule.right += right
-        self._settle(calls)
-        if candidates:
-            self._pending.append(_Pending(candidates))
-            self._mark(self._pending[-1], calls)
+        """Learn from a reply what it was made from: the scene is still the one before it."""
+        knowledge, moment = self._knowledge, self._moment()
+        self._outcomes.learn(self._guesses(moment), calls)
         by_symbol: dict[str, list[ToolCall]] = {}
         for call in calls:
             by_symbol.setdefault(symbol_of(call), []).append(call)
         self._mixture.update(self._past, by_symbol or (REPLY,))
         for symbol, same in by_symbol.items():
-            knowledge.tables.learn(self._scene, self._before, symbol, same, knowledge.sensitive)
-
-    def _settle(self, calls: tuple[ToolCall, ...]) -> None:
-        for pending in self._pending:
-            self._mark(pending, calls)
-        while self._pending and self._pending[0].left <= 0:
-            self._close(self._pending.popleft())
-
-    def _mark(self, pending: _Pending, calls: tuple[ToolCall, ...]) -> None:
-        if pending.left <= 0:
-            return
-        pending.left -= 1
-        for call in calls:
-            if not self._is_read(call):
-                pending.right.add(identity(call)) if pending.left == SOON - 1 else None
-                pending.left = 0
-                break
-            pending.right.add(identity(call))
-
-    def _close(self, pending: _Pending) -> None:
-        knowledge = self._knowledge
-        for one in pending.candidates:
-            right = one.key in pending.right
-            knowledge.soon_said.learn(one.soon, right)
-            knowledge.soon.learn(one.given, right)
+            knowledge.tables.of(symbol).learn(self._scene, moment.before, symbol, same, knowledge.sensitive)

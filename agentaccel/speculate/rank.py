@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from operator import mul
 from typing import NamedTuple
 
 from agentaccel.speculate.bind import Bound
-from agentaccel.speculate.scene import Scene, arguments_of, identity
+from agentaccel.speculate.scene import Scene, key_of
 
 KINDS = ("constant", "argument", "result", "text", "user", "model", "changed", "record", "again")
 
 NAMES = (
     "one", "log p", "log rate", "log either", "log weakest", "rule", "rule seen", "share", "rank", "size", "first",
     "age", "fresh step", "agreeing", "ways", "seen", "arguments", "none", "dup", "asked", "by user", "by model",
-    "after user", "reply", "order", "beside", *KINDS,
+    "after user", "after error", "reply", "order", "beside", *KINDS,
 )  # fmt: skip
 """What is told of a candidate, in order."""
 
 _STEP = 0.15
 _FADE = 1e-5
+_SETTLED = 0.004
+"""An error below which there is nothing to learn."""
 
 
 class Around(NamedTuple):
@@ -33,7 +36,10 @@ class Around(NamedTuple):
     scene: Scene
     probabilities: dict[str, float]
     """Of the symbols."""
+    tools: dict[str, str]
+    """The tool of each symbol that calls were bound for."""
     after_user: bool
+    after_error: bool
     reply: float
     """That the model answers in text."""
     beside: int
@@ -52,45 +58,48 @@ def features(bound: Bound, around: Around, rule: tuple[float, float], order: int
     `rule`: how often its rule was right and how often met; `order`: among the calls of its tool; `best`: the highest
     prior of all candidates.
     """
-    scene, call = around.scene, bound.call
+    scene, offers = around.scene, bound.offers
     p = around.probabilities.get(bound.symbol, 0.0)
     right, met = rule
     prior = p * bound.rate
-    key = identity(call)
-    past = scene.asked.get(key)
-    arguments = arguments_of(call)
-    mentioned = [scene.mentions(value) for value in arguments.values()]
-    count = max(len(arguments), 1)
-    age = scene.step - bound.step if bound.step >= 0 else 12
-    kinds = bound.kinds
+    past = scene.asked.get(f"{around.tools[bound.symbol]}\0{bound.key}")
+    mentioned = [scene.mentions(value, key_of(value)) for value in bound.arguments.values()]
+    count = len(mentioned) or 1
+    varied = max(offers, key=lambda one: one.rank) if offers else None
+    rank, size = (varied.rank, max(one.size for one in offers)) if varied else (0, 1)
+    step = max([one.step for one in offers], default=-1)
+    age = scene.step - step if step >= 0 else 12
+    kinds = {one.stat.kind for one in offers}
+    log, log1p = math.log, math.log1p
     return [
         1.0,
-        0.5 * math.log(p + 1e-4) + 1.0,
-        0.5 * math.log(bound.rate + 1e-3) + 1.0,
-        0.5 * math.log(bound.either + 1e-3) + 1.0,
-        0.5 * math.log(bound.weakest + 1e-3) + 1.0,
+        0.5 * log(p + 1e-4) + 1.0,
+        0.5 * log(bound.rate + 1e-3) + 1.0,
+        0.5 * log(bound.either + 1e-3) + 1.0,
+        0.5 * log(min([one.rate for one in offers], default=1.0) + 1e-3) + 1.0,
         0.5 * logit((right + 0.5 * min(max(prior, 0.02), 0.9)) / (met + 0.5)),
-        0.3 * math.log1p(met),
-        math.log((prior + 1e-4) / (best + 1e-4)) * 0.3,
-        0.4 * math.log1p(bound.rank),
-        0.4 * math.log(bound.size),
-        1.0 if bound.rank == 0 else 0.0,
-        0.4 * math.log1p(max(age, 0)),
+        0.3 * log1p(met),
+        log((prior + 1e-4) / (best + 1e-4)) * 0.3,
+        0.4 * log1p(rank),
+        0.4 * log(size),
+        1.0 if rank == 0 else 0.0,
+        0.4 * log1p(max(age, 0)),
         1.0 if age <= 0 else 0.0,
-        0.3 * math.log(bound.agreeing),
-        0.5 * math.log(bound.ways),
-        0.2 * math.log1p(bound.seen),
-        0.3 * len(arguments),
-        0.0 if arguments else 1.0,
+        0.3 * log(min([one.agreeing for one in offers], default=1)),
+        0.5 * log(bound.ways),
+        0.2 * log1p(min([one.stat.seen for one in offers], default=0.0)),
+        0.3 * len(mentioned),
+        0.0 if mentioned else 1.0,
         1.0 if past is not None and past.number > scene.wrote else 0.0,
         1.0 if past is not None else 0.0,
-        sum(user for user, _ in mentioned) / count,
-        sum(model for _, model in mentioned) / count,
+        sum([user for user, _ in mentioned]) / count,
+        sum([model for _, model in mentioned]) / count,
         1.0 if around.after_user else 0.0,
+        1.0 if around.after_error else 0.0,
         around.reply,
-        0.4 * math.log1p(order),
-        0.4 * math.log1p(around.beside),
-        *(1.0 if kind in kinds else 0.0 for kind in KINDS),
+        0.4 * log1p(order),
+        0.4 * log1p(around.beside),
+        *[1.0 if kind in kinds else 0.0 for kind in KINDS],
     ]
 
 
@@ -115,14 +124,16 @@ class Logistic:
 
     def of(self, given: Sequence[float]) -> float:
         """The probability that it states."""
-        total = sum(map(float.__mul__, self.weights, given))
+        total = sum(map(mul, self.weights, given))
         return 1.0 / (1.0 + math.exp(-max(-20.0, min(20.0, total))))
 
-    def learn(self, given: Sequence[float], right: bool) -> None:
-        """Take in one outcome."""
-        error = self.of(given) - right
+    def learn(self, given: Sequence[float], right: bool, said: float | None = None) -> None:
+        """Take in one outcome; `said` is what `of` stated."""
+        error = (self.of(given) if said is None else said) - right
         self.seen += 1.0
         weights, squares = self.weights, self.squares
+        if -_SETTLED < error < _SETTLED:
+            return
         for at, value in enumerate(given):
             if value:
                 gradient = error * value

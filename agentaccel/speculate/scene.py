@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
+import orjson
+
 from agentaccel.canonical import identity_bytes
 from agentaccel.speculate.leaves import Record, leaves_of
-from agentaccel.speculate.shape import excerpt, values_in
+from agentaccel.speculate.shape import MOST_RESOURCE, excerpt, values_in
 from agentaccel.types import ToolCall
 
 MOST_PLACES = 768
@@ -24,10 +26,13 @@ MOST_CALLS = 64
 _MOST_SAID = 20_000
 
 
+Kind = Literal["result", "argument", "user", "model"]
+
+
 class Place(NamedTuple):
     """Where values turn up."""
 
-    kind: Literal["result", "argument", "user", "model"]
+    kind: Kind
     tool: str
     """The symbol of the call; empty for what was said."""
     path: str
@@ -39,6 +44,8 @@ class Group(NamedTuple):
 
     step: int
     values: tuple[Any, ...]
+    keys: tuple[str, ...]
+    """Of the values."""
 
 
 class Rows(NamedTuple):
@@ -59,8 +66,19 @@ class Past(NamedTuple):
 
 
 def key_of(value: Any) -> str:
-    """What tells values apart: 1 and "1" are two, and so are 1 and 1.0, as they are in a call."""
-    return value if type(value) is str else "\0" + identity_bytes(value).decode("utf-8", "replace")
+    """What tells values apart: 1 and "1" are two, and so are 1 and 1.0, as they are in a call.
+
+    >>> key_of("mia"), value_of(key_of([1, "a"])), value_of(key_of("mia"))
+    ('mia', [1, 'a'], 'mia')
+    """
+    if type(value) is str and value[:1] != "\0":
+        return value
+    return "\0" + identity_bytes(value).decode("utf-8", "replace")
+
+
+def value_of(key: str) -> Any:
+    """The value that has a key. Raises `ValueError` for what is no key."""
+    return orjson.loads(key[1:]) if key[:1] == "\0" else key
 
 
 def identity(call: ToolCall) -> str:
@@ -71,9 +89,28 @@ def identity(call: ToolCall) -> str:
 class Scene:
     """The values at hand in one session. Bounded; `copy` is cheap and shares what does not change."""
 
-    __slots__ = ("asked", "calls", "places", "records", "said", "step", "told", "used", "where", "wrote")
+    __slots__ = (
+        "_mentions",
+        "asked",
+        "calls",
+        "offered",
+        "places",
+        "records",
+        "said",
+        "session",
+        "step",
+        "told",
+        "used",
+        "where",
+        "wrote",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, session: int = 0) -> None:
+        self._mentions: dict[str, tuple[bool, bool]] = {}
+        self.offered: dict[object, Any] = {}
+        """What sources offer at this moment, as far as they were asked: forgotten whenever something happens."""
+        self.session = session
+        """Tells sessions apart in which something was seen."""
         self.step = 0
         """How many replies there were."""
         self.places: dict[Place, tuple[Group, ...]] = {}
@@ -95,7 +132,7 @@ class Scene:
 
     def copy(self) -> Scene:
         """One that can go on by itself."""
-        scene = Scene.__new__(Scene)
+        scene = Scene(self.session)
         scene.step, scene.told, scene.said = self.step, self.told, self.said
         scene.places, scene.records = dict(self.places), dict(self.records)
         scene.where = dict(self.where)
@@ -107,6 +144,8 @@ class Scene:
         """Take in what the user or the model said."""
         if not text:
             return
+        self._mentions.clear()
+        self.offered.clear()
         read = excerpt(text)
         if kind == "user":
             self.told = f"{read}\n{self.told}"[:_MOST_SAID]
@@ -117,6 +156,7 @@ class Scene:
 
     def ask(self, symbol: str, call: ToolCall, *, writes: bool) -> None:
         """Take in a call."""
+        self.offered.clear()
         for name, value in arguments_of(call).items():
             if isinstance(value, str) and len(value) > 400:
                 continue
@@ -138,6 +178,7 @@ class Scene:
 
     def returned(self, symbol: str, result: str) -> None:
         """Take in the result of a call."""
+        self.offered.clear()
         leaves = leaves_of(result)
         for path, values in leaves.values.items():
             self._put(Place("result", symbol, path), values)
@@ -150,25 +191,25 @@ class Scene:
     def _put(self, place: Place, values: list[Any]) -> None:
         if len(values) > 36:
             values = values[:36]
-        self.places[place] = (Group(self.step, tuple(values)), *self.places.pop(place, ())[: MOST_GROUPS - 1])
+        keys = tuple(map(key_of, values))
+        self.places[place] = (Group(self.step, tuple(values), keys), *self.places.pop(place, ())[: MOST_GROUPS - 1])
         if len(self.places) > MOST_PLACES:
             del self.places[next(iter(self.places))]
         where = self.where
-        for value in values:
-            key = key_of(value)
+        for key in keys:
             known = where.pop(key, ())
             where[key] = known if place in known else (*known[-15:], place)
         while len(where) > MOST_VALUES:
             del where[next(iter(where))]
 
-    def mentions(self, value: Any) -> tuple[bool, bool]:
-        """Whether the user and the model have said a value."""
-        if isinstance(value, bool) or value is None:
-            return False, False
-        text = value if isinstance(value, str) else str(value)
-        if not 1 <= len(text) <= 300:
-            return False, False
-        return text in self.told, text in self.said
+    def mentions(self, value: Any, key: str) -> tuple[bool, bool]:
+        """Whether the user and the model have said a value, which has this key."""
+        known = self._mentions.get(key)
+        if known is None:
+            text = value if isinstance(value, str) else "" if isinstance(value, bool | None) else str(value)
+            says = 1 <= len(text) <= MOST_RESOURCE
+            known = self._mentions[key] = (says and text in self.told, says and text in self.said)
+        return known
 
     def rows(self, place: Place) -> Iterator[tuple[int, Record]]:
         """The records of a place with their step, the newest group first."""

@@ -1,14 +1,16 @@
 """What values look like, and the values that stand in text: tokens by shape, and things with a form of their own.
 
-A shape keeps what tells kinds of ids apart and drops what tells one id from another: `mia_li_3668` and `omar_rossi_1241`
-are both `a_a_94`, any airport is `A3`. All in one pass over the text, of which at most `MOST_TEXT` characters are read.
+A shape keeps what tells kinds of ids apart and drops what tells one id from another: `mia_li_3668` and
+`omar_rossi_1241` are both `a_a_94`, any airport is `A3`. Of a text at most `MOST_TEXT` characters are read.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import date
 from functools import lru_cache
+from itertools import islice
 
 MOST_TEXT = 6000
 """Characters of one text that are read: its beginning, and its end where it is longer."""
@@ -28,7 +30,7 @@ _RESOURCE = re.compile(rf"(?P<url>{_URL})|(?<![\w.])(?P<path>{_PATH})")
 _QUOTED = re.compile(r"(?<!\w)'([^'\n]{1,60})'(?!\w)|\"([^\"\n]{1,60})\"|`([^`\n]{1,60})`")
 _NUMBER = re.compile(r"(?<![\w.,\-/])(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?![\w/\-]|\.\d)")
 _NAME = re.compile(r"\b[A-Z][a-z]+(?: [A-Z][a-z]+){1,3}\b")
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DATE = re.compile(
     r"\b(?:(\d{4})-(\d\d)-(\d\d)|([A-Z][a-z]{2,8})\.? (\d{1,2})(?:st|nd|rd|th)?(?:,? (\d{4}))?"
     r"|(\d{1,2})(?:st|nd|rd|th)? (?:of )?([A-Z][a-z]{2,8})(?:,? (\d{4}))?)\b"
@@ -72,31 +74,33 @@ def values_in(text: str, *, words: bool = True) -> dict[str, list[object]]:
     """
     text = excerpt(text)
     found: dict[str, list[object]] = {}
-
-    def add(kind: str, value: object) -> None:
+    for kind, value in (*_things_in(text), *_tokens_in(text, words=words)):
         values = found.setdefault(kind, [])
         if len(values) < MOST_EACH and value not in values:
             values.append(value)
+    return found
 
+
+def _things_in(text: str) -> Iterator[tuple[str, object]]:
     for kind, resource in resources_in(text):
-        add(f"~{kind}", resource)
+        yield f"~{kind}", resource
     for quoted in _QUOTED.finditer(text):
-        add("~quoted", quoted[1] or quoted[2] or quoted[3])
+        yield "~quoted", quoted[1] or quoted[2] or quoted[3]
     for number in _NUMBER.finditer(text):
         plain = number[0].replace(",", "")
-        add("~number", float(plain) if "." in plain else int(plain[:18]))
+        yield "~number", float(plain) if "." in plain else int(plain[:18])
     for match in _DATE.finditer(text):
         if day := _iso(match):
-            add("~date", day)
+            yield "~date", day
     for name in _NAME.findall(text):
-        add("~name", name)
-    for count, token in enumerate(_TOKEN.findall(text)):
-        if count >= MOST_TOKENS:
-            break
-        token = token.rstrip(".-")
+        yield "~name", name
+
+
+def _tokens_in(text: str, *, words: bool) -> Iterator[tuple[str, object]]:
+    for match in islice(_TOKEN.finditer(text), MOST_TOKENS):
+        token = match[0].rstrip(".-")
         if 1 < len(token) <= MOST_LENGTH and (words or not token.isalpha() or token.isupper()):
-            add(shape(token), token)
-    return found
+            yield shape(token), token
 
 
 def resources_in(text: str) -> list[tuple[str, str]]:

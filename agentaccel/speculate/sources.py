@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-from agentaccel.speculate.scene import Group, Place, Scene, key_of
+from agentaccel.speculate.scene import Group, Place, Scene, key_of, value_of
 
 MOST_YIELDED = 12
 Pick = Literal["last", "end", "fresh", "first", "mentioned"]
@@ -36,7 +35,7 @@ class Source(NamedTuple):
     change: str = ""
     """What is done with the value: the name of a transformation and its operands, between spaces."""
     constant: str = ""
-    """Key of the constant; the table that holds the source has its value."""
+    """Key of the constant."""
 
     @property
     def kind(self) -> str:
@@ -49,6 +48,11 @@ class Source(NamedTuple):
             return "text" if "~" in self.place.path else "result"
         return self.place.kind
 
+    @property
+    def is_literal(self) -> bool:
+        """Whether it holds a part of a value."""
+        return self.place is None or self.change.startswith(("prefix ", "suffix "))
+
     def __str__(self) -> str:
         if self.place is None:
             return "constant"
@@ -57,60 +61,65 @@ class Source(NamedTuple):
         return f"{self.change.split(' ', 1)[0]}({where}, {self.pick})" if self.change else f"{where}, {self.pick}"
 
 
+class Argument(NamedTuple):
+    """An argument of the calls of one symbol."""
+
+    symbol: str
+    name: str
+
+
 class Yield(NamedTuple):
     """One value that a source offers now."""
 
     value: Any
+    key: str
     step: int
     """When it came up."""
 
 
-def yields(source: Source, scene: Scene, symbol: str, argument: str) -> list[Yield]:
-    """What a source that is no constant offers for an argument, best first, at most `MOST_YIELDED`."""
-    groups = scene.places.get(source.place) if source.place is not None else None
+def yields(source: Source, scene: Scene, argument: Argument) -> list[Yield]:
+    """What a source offers for an argument, best first, at most `MOST_YIELDED`."""
+    if source.place is None:
+        return [Yield(value_of(source.constant), source.constant, -1)]
+    groups = scene.places.get(source.place)
     if not groups:
         return []
-    picked = list(islice(_picked(source.pick, groups, scene, symbol, argument), MOST_YIELDED))
-    if not source.change:
-        return picked
-    changed = (Yield(changed_by(source.change, one.value), one.step) for one in picked)
-    return [one for one in changed if one.value is not None]
+    asked: object = (source, argument) if source.pick == "fresh" else source
+    known: list[Yield] | None = scene.offered.get(asked)
+    if known is None:
+        known = _picked(source.pick, groups, scene, argument)
+        if source.change:
+            changed = ((changed_by(source.change, one.value), one.step) for one in known)
+            known = [Yield(value, key_of(value), step) for value, step in changed if value is not None]
+        scene.offered[asked] = known
+    return known
 
 
-def _picked(pick: Pick, groups: tuple[Group, ...], scene: Scene, symbol: str, argument: str) -> Iterator[Yield]:
-    if pick == "last":
-        step, values = groups[0]
-        return (Yield(value, step) for value in values)
-    if pick == "end":
-        step, values = groups[0]
-        return (Yield(value, step) for value in values[::-1])
-    if pick == "first":
-        step, values = groups[-1]
-        return (Yield(value, step) for value in values)
-    every = (Yield(value, group.step) for group in groups for value in group.values)
-    if pick == "mentioned":
-        return _once(one for one in every if scene.mentions(one.value)[0])
-    used = scene.used.get((symbol, argument), {})
-    return _once(one for one in every if key_of(one.value) not in used)
-
-
-def _once(yielded: Iterator[Yield]) -> Iterator[Yield]:
-    seen = set[str]()
-    for one in yielded:
-        key = key_of(one.value)
-        if key not in seen:
-            seen.add(key)
-            yield one
+def _picked(pick: Pick, groups: tuple[Group, ...], scene: Scene, argument: Argument) -> list[Yield]:
+    if pick in ("last", "end", "first"):
+        step, values, keys = groups[-1 if pick == "first" else 0]
+        if pick == "end":
+            values, keys = values[::-1], keys[::-1]
+        return [Yield(value, key, step) for value, key in zip(values[:MOST_YIELDED], keys, strict=False)]
+    without: Mapping[str, object] = {} if pick == "mentioned" else scene.used.get(argument, {})
+    found: dict[str, Yield] = {}
+    for step, values, keys in groups:
+        for value, key in zip(values, keys, strict=True):
+            if key not in found and key not in without and (pick == "fresh" or scene.mentions(value, key)[0]):
+                found[key] = Yield(value, key, step)
+                if len(found) == MOST_YIELDED:
+                    return list(found.values())
+    return list(found.values())
 
 
 MOST_FOUND = 14
 """Sources that are looked for behind one value."""
 
 
-def explaining(value: Any, scene: Scene, symbol: str, argument: str) -> list[tuple[Source, int]]:
-    """Sources that would have offered `value`, each with the rank at which it does; best places first."""
+def explaining(value: Any, scene: Scene, argument: Argument) -> list[Source]:
+    """Sources that would have offered `value`, those of the newest places first."""
     key = key_of(value)
-    found: list[tuple[Source, int]] = []
+    found: list[Source] = []
     for place in reversed(scene.where.get(key, ())):
         groups = scene.places.get(place)
         if groups is None:
@@ -121,13 +130,11 @@ def explaining(value: Any, scene: Scene, symbol: str, argument: str) -> list[tup
             if not tells.get(pick, True):
                 continue
             source = Source(place, pick)
-            for rank, one in enumerate(yields(source, scene, symbol, argument)):
-                if key_of(one.value) == key:
-                    found.append((source, rank))
-                    break
+            if any(one.key == key for one in yields(source, scene, argument)):
+                found.append(source)
         if len(found) >= MOST_FOUND:
             break
-    return found or _changed_into(value, scene, symbol, argument)
+    return found or _changed_into(value, scene, argument)
 
 
 # --- transformations ------------------------------------------------------------------------------------------------
@@ -135,6 +142,9 @@ def explaining(value: Any, scene: Scene, symbol: str, argument: str) -> list[tup
 
 MOST_TRIED = 48
 """Values, the newest first, that are tried as what a value was made from."""
+_MOST_LITERAL = 12
+"""Characters in front of or behind a value that a transformation may add."""
+_LETTERS = re.compile(r"[^a-z0-9]")
 _SEPARATORS = ("_", "-", "/", ".", ":", "@", "T", " ", ",", "#")
 
 
@@ -160,33 +170,33 @@ def changed_by(change: str, value: Any) -> Any:
 
 
 def _changed_text(name: str, rest: str, value: str) -> str | None:
+    plain = _PLAIN.get(name)
+    if plain is not None:
+        return plain(value) or None
     match name:
-        case "lower":
-            return value.lower()
-        case "upper":
-            return value.upper()
-        case "strip":
-            return value.strip(" \t\n'\"`.,;:!?#@()<>")
-        case "basename":
-            return posixpath.basename(value.rstrip("/")) or None
-        case "dirname":
-            return posixpath.dirname(value.rstrip("/")) or None
         case "split":
             separator, at = rest.rsplit(" ", 1)
             parts = value.split(separator)
             return parts[int(at)] if len(parts) > 1 else None
         case "slice":
-            length = int(rest)
-            return value[:length] if len(value) > length else None
+            return value[: int(rest)] if len(value) > int(rest) else None
         case "prefix":
             return rest + value
         case "suffix":
             return value + rest
         case "join":
-            separator = rest or " "
             parts = value.split()
-            return separator.join(parts).lower() if len(parts) > 1 else None
+            return rest.join(parts).lower() if len(parts) > 1 else None
     return None
+
+
+_PLAIN: dict[str, Callable[[str], str]] = {
+    "lower": str.lower,
+    "upper": str.upper,
+    "strip": lambda value: value.strip(" \t\n'\"`.,;:!?#@()<>"),
+    "basename": lambda value: posixpath.basename(value.rstrip("/")),
+    "dirname": lambda value: posixpath.dirname(value.rstrip("/")),
+}
 
 
 def _number(value: Any) -> int | float | None:
@@ -196,20 +206,19 @@ def _number(value: Any) -> int | float | None:
     return float(plain) if "." in plain else int(plain)
 
 
-def _changed_into(value: Any, scene: Scene, symbol: str, argument: str) -> list[tuple[Source, int]]:
+def _changed_into(value: Any, scene: Scene, argument: Argument) -> list[Source]:
     """Sources that offer `value` once something is done with what they pick; the newest places first."""
-    found: list[tuple[Source, int]] = []
+    found: dict[Source, None] = {}
     tried = 0
     for place in reversed(scene.places):
-        if place.kind == "argument" and place.tool == symbol and place.path != argument:
+        if place.kind == "argument" and place.tool == argument.symbol and place.path != argument.name:
             continue
-        for rank, one in enumerate(scene.places[place][0].values[:6]):
+        for one in scene.places[place][0].values[:6]:
             tried += 1
-            for change in _changes(one, value):
-                found.append((Source(place, "last", change), rank))
+            found.update((Source(place, "last", change), None) for change in _changes(one, value))
         if tried > MOST_TRIED or len(found) >= 4:
             break
-    return found
+    return list(found)
 
 
 def _changes(old: Any, new: Any) -> Iterator[str]:
@@ -236,24 +245,25 @@ def _text_changes(old: str, new: str, *, plain: bool) -> Iterator[str]:
         return
     if len(old) > 300 or len(new) > 300 or old == new:
         return
-    for name in ("lower", "upper", "strip", "basename", "dirname"):
-        if _changed_text(name, "", old) == new:
-            yield name
-            return
-    if len(new) >= 2 and new in old:
-        for separator in _SEPARATORS:
-            parts = old.split(separator)
-            if len(parts) > 1 and new in parts:
-                at = parts.index(new)
-                yield f"split {separator} {at - len(parts) if at == len(parts) - 1 and at else at}"
-        if old.startswith(new) and len(new) >= 4:
-            yield f"slice {len(new)}"
-    elif len(old) >= 3 and len(new) - len(old) <= 12 and old in new:
+    simple = next((name for name in _PLAIN if _changed_text(name, "", old) == new), None)
+    if simple is not None:
+        yield simple
+    elif len(new) >= 2 and new in old:
+        yield from _parts(old, new)
+    elif len(old) >= 3 and len(new) - len(old) <= _MOST_LITERAL and old in new:
         if new.endswith(old):
             yield f"prefix {new[: -len(old)]}"
         elif new.startswith(old):
             yield f"suffix {new[len(old) :]}"
-    elif " " in old and re.sub(r"[^a-z0-9]", "", old.lower()) == re.sub(r"[^a-z0-9]", "", new):
-        for separator in ("_", "-", "."):
-            if _changed_text("join", separator, old) == new:
-                yield f"join {separator}"
+    elif " " in old and _LETTERS.sub("", old.lower()) == _LETTERS.sub("", new):
+        yield from (f"join {one}" for one in "_-." if _changed_text("join", one, old) == new)
+
+
+def _parts(old: str, new: str) -> Iterator[str]:
+    for separator in _SEPARATORS:
+        parts = old.split(separator)
+        if len(parts) > 1 and new in parts:
+            at = parts.index(new)
+            yield f"split {separator} {-1 if at == len(parts) - 1 else at}"
+    if old.startswith(new) and len(new) >= 4:
+        yield f"slice {len(new)}"

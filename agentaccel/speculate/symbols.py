@@ -30,8 +30,41 @@ _LEAD = re.compile(
 )
 _HEAD = re.compile(r"\s*([A-Za-z0-9_.+/\-]{1,80})(?:\s+(-m\s+)?([a-z][a-z0-9_\-]{0,23})(?=[\s;&|:]|$))?")
 _WITH_VERBS = frozenset(
-    "apt apt-get aws az brew bundle cargo conda docker dotnet gcloud gh git go gradle helm just kubectl make mvn npm npx"
-    " pip pip3 pnpm poetry python python3 rails systemctl terraform uv yarn".split()
+    [
+        "apt",
+        "apt-get",
+        "aws",
+        "az",
+        "brew",
+        "bundle",
+        "cargo",
+        "conda",
+        "docker",
+        "dotnet",
+        "gcloud",
+        "gh",
+        "git",
+        "go",
+        "gradle",
+        "helm",
+        "just",
+        "kubectl",
+        "make",
+        "mvn",
+        "npm",
+        "npx",
+        "pip",
+        "pip3",
+        "pnpm",
+        "poetry",
+        "python",
+        "python3",
+        "rails",
+        "systemctl",
+        "terraform",
+        "uv",
+        "yarn",
+    ]
 )
 """Programs whose second word says what they do."""
 
