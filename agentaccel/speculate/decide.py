@@ -130,14 +130,16 @@ def decide(
     ([0.6], ['not worth it'])
     """
     prices = stated()
+    room = _Room(experience, load, prices, now, prices.per_trigger if budget is None else budget)
+    if (why := room.none()) is not None:
+        return Decision(refused=tuple((one.prediction, _forbidden(one, load, prices) or why) for one in candidates))
     scale = _Scale(experience, runway, load, prices)
     refused: list[tuple[Prediction, Refusal]] = []
     worth: list[tuple[float, int]] = []
     spent: dict[str, float] = {}
     for at in sorted(range(len(candidates)), key=lambda i: -_likely(candidates[i].prediction)):
         candidate = candidates[at]
-        why = _forbidden(candidate, load, prices)
-        if why is None:
+        if (why := _forbidden(candidate, load, prices)) is None:
             left = spent.get(candidate.rivals, 1.0) if candidate.rivals else 1.0
             net, cost, p = scale.weigh(candidate, left)
             if net > prices.margin:
@@ -146,7 +148,6 @@ def decide(
                 continue
             why = "not worth it"
         refused.append((candidate.prediction, why))
-    room = _Room(experience, load, prices, now, prices.per_trigger if budget is None else budget)
     launch = []
     for _, at in sorted(worth):
         why = room.take(candidates[at])
@@ -244,12 +245,15 @@ class _Room:
         self._by_rule: dict[str, int] = {}
         self._by_host: dict[str, int] = {}
 
+    def none(self) -> Refusal | None:
+        """Why there is no room for anything; None where there is some."""
+        return next((why for most, why in self._budgets if self._launched >= most), None)
+
     def take(self, candidate: Candidate) -> Refusal | None:
         """Make room for a launch, or say why there is none."""
         rule, host = candidate.prediction.rule, candidate.host
-        for most, why in self._budgets:
-            if self._launched >= most:
-                return why
+        if (why := self.none()) is not None:
+            return why
         if self._by_rule.get(rule, 0) >= self._breakers.room(rule, self._now):
             return "its pattern is given up"
         if self._by_host.get(host, 0) >= self._slots(candidate):

@@ -43,7 +43,6 @@ class EarlyRuns:
         self._running: dict[Entry, Guess | None] = {}
         self._open: dict[Entry, tuple[Guess, int]] = {}
         """Of which it is not known yet whether they are used, and the turn of their launch."""
-        self._depth: dict[Entry, int] = {}
         self._began, self._thinking = 0.0, False
         self._leaving = 0
         """Cancelled runs that have not given their slots back."""
@@ -65,7 +64,7 @@ class EarlyRuns:
         """The reply is here: what it foretold is not launched any more."""
         self._pool, self._thinking = [], False
 
-    def _launch(self, depth: int = 1) -> None:
+    def _launch(self) -> None:
         new = [guess for guess in self._pool if not self.buffer.waits(guess.key) and not self.remembered(guess.key)]
         if not new:
             return
@@ -84,13 +83,17 @@ class EarlyRuns:
         else:
             new = new[: self._counts[len(self.launched) - 1]]
         for guess in new:
-            self._begin(guess, depth)
+            self._begin(guess)
 
     def remember(self, read: Read) -> None:
         """A real run of a call that reads has returned."""
         if self.arm.memo:
             self.memo.keep(read, True, self.timeline.now - read.at, self.timeline.now)
             self._remembered.add(read.key)
+
+    def idle(self) -> bool:
+        """Whether nothing is under way or waits, and nothing is remembered."""
+        return not (len(self.buffer) or self._running or self._leaving or self._remembered)
 
     def remembered(self, key: Key) -> Remembered | None:
         """The result of such a run, where it would be the same again."""
@@ -103,14 +106,14 @@ class EarlyRuns:
         kept, running = len(self.buffer), len(self._running)
         return Load(hosts={_HOST: host}, kept=kept, running=running, start=self.setting.start)
 
-    def _begin(self, guess: Guess, depth: int) -> None:
+    def _begin(self, guess: Guess) -> None:
         setting, now = self.setting, self.timeline.now
         self._pool.remove(guess)
         self.launched[-1] += 1
         entry = self._put(guess.key, guess.prediction.call, "predicted", guess)
         entry.probability = guess.prediction.soon
-        self._depth[entry] = depth
-        self.deep[0] += depth > 1
+        entry.depth = guess.depth
+        self.deep[0] += guess.depth > 1
         if self.arm.decided:
             setting.experience.launched(guess.prediction, setting.wall + now)
             self._open[entry] = guess, len(self.launched) - 1
@@ -216,17 +219,17 @@ class EarlyRuns:
     def _go_on(self, entry: Entry, guess: Guess) -> None:
         """A slot is free again, and the result may foretell further calls."""
         thinking = self._thinking
-        depth = self._depth.get(entry, 1)
-        if thinking and depth < self.arm.depth and guess.then is not None:
-            self._pool = [*self._pool, *guess.then()]
-            self._launch(depth + 1)
+        if thinking and guess.depth < self.arm.depth and guess.then:
+            known = {one.key for one in self._pool}
+            self._pool += [one for one in guess.then if one.reads and one.key not in known]
+            self._launch()
         elif thinking and self.slots.total is not None and self._pool:
             self._launch()
 
     def _serve(self, entry: Entry, *, waited: float, joined: bool) -> None:
         served = self.buffer.serve(entry, self.timeline.now, waited=waited, joined=joined)
         assert served, "a result was claimed that is stale"
-        self.deep[1] += self._depth.get(entry, 1) > 1
+        self.deep[1] += entry.depth > 1
         self._settle(entry, used=True)
 
     def _drop(self, entry: Entry, state: State) -> None:

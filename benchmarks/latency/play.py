@@ -62,6 +62,8 @@ class _Play:
         for at, turn in enumerate(self._session.turns):
             self._turn = at
             self._think(turn)
+            if self._plain(turn):
+                continue
             self._unanswered = set(range(len(turn.calls)))
             for place in range(len(turn.calls)):
                 self._ask(place)
@@ -83,6 +85,16 @@ class _Play:
         self._timeline.until(began + reply)
         self._early.over()
         self._timeline.until(began + reply + self._early.launched[-1] * self._setting.start)
+
+    def _plain(self, turn: Turn) -> bool:
+        """Run the calls of a turn at once where nothing that is early, remembered or short of slots touches them."""
+        if not turn.calls:
+            return True
+        simple = self._early.idle() and self._slots.free >= len(turn.calls)
+        if simple and not any(call.again for call in turn.calls):
+            self._timeline.until(self._timeline.now + self._setting.scale * max(self._times.calls[self._turn]))
+            return True
+        return False
 
     def _ask(self, place: int) -> None:
         call = self._session.turns[self._turn].calls[place]
@@ -120,7 +132,7 @@ class _Play:
         if written is not None:
             self._early.world.ends(written)
             self._early.wrote()
-        else:
+        elif self._session.turns[turn].calls[place].again:
             self._early.remember(read)
         if turn == self._turn and place in self._unanswered:
             self._early.beaten(place)

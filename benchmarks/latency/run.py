@@ -47,7 +47,7 @@ MOST_SLOWDOWN = 0.005
     "--domains",
     default="customer-service,office",
     show_default=True,
-    help="Domains, up to their slash, whose sources count for the bars: their tools are typed, no shell and no browser.",
+    help="Domains, up to their slash, whose sources count for the bars: typed tools, no shell or browser.",
 )
 @click.option("--start", default=START, show_default=True, help="Seconds of CPU that each launch is charged.")
 @click.option("--quick", is_flag=True, help="Two draws and two folds, to see that it runs.")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from zlib import crc32
 
 from agentaccel.speculate.events import Asked
@@ -25,13 +26,15 @@ class Call:
     """Whether nothing that was read before is in doubt after it."""
     closes: float
     """The share of the reply's time after which its arguments are complete."""
+    again: bool
+    """Whether a later call of the run is the same."""
 
     @property
     def tool(self) -> str:
         return self.key.tool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Guess:
     """A call that may be run before the model makes it."""
 
@@ -42,8 +45,10 @@ class Guess:
     """Tells its draw apart where no call of the run is the same."""
     drawn_as: tuple[int, int] | None = None
     """The turn and the place in it of the next call that is the same: its run takes the same draw."""
-    then: Callable[[], tuple[Guess, ...]] | None = None
-    """What is foreseen once its result is there; None where nothing is, or where nobody knows its result."""
+    depth: int = 1
+    """Steps ahead of what is known."""
+    then: tuple[Guess, ...] = ()
+    """What is foreseen besides, once its result is there: calls of later replies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,39 +80,32 @@ def identity(call: ToolCall) -> Key:
 
 def turns_of(run: Run) -> list[tuple[Call, ...]]:
     """The calls of each reply of a run."""
-    return [_calls(run, run.events[turn.at]) for turn in run.turns]
+    later, turns = set[Key](), list[tuple[Call, ...]]()
+    for turn in reversed(run.turns):
+        event = run.events[turn.at]
+        calls = event.calls if isinstance(event, Asked) else ()
+        keys = [identity(call) for call in calls]
+        ends = _closes(event.text, calls) if isinstance(event, Asked) else []
+        turns.append(
+            tuple(
+                Call(key=key, reads=run.only_reads(call), closes=end, again=key in later or key in keys[at + 1 :])
+                for at, (call, key, end) in enumerate(zip(calls, keys, ends, strict=True))
+            )
+        )
+        later.update(keys)
+    return turns[::-1]
 
 
-def _calls(run: Run, event: object) -> tuple[Call, ...]:
-    if not isinstance(event, Asked):
-        return ()
-    sizes = [len(str(call.arguments)) + len(call.name) for call in event.calls]
-    before, whole = len(event.text), len(event.text) + sum(sizes)
-    calls = []
-    for call, size in zip(event.calls, sizes, strict=True):
-        before += size
-        closes = FIRST_BYTE + (1.0 - FIRST_BYTE) * before / whole
-        calls.append(Call(key=identity(call), reads=run.only_reads(call), closes=closes))
-    return tuple(calls)
+def _closes(text: str, calls: Sequence[ToolCall]) -> list[float]:
+    sizes = [len(str(call.arguments)) + len(call.name) for call in calls]
+    whole = len(text) + sum(sizes)
+    return [FIRST_BYTE + (1.0 - FIRST_BYTE) * (len(text) + written) / whole for written in accumulate(sizes)]
 
 
-def guess_of(
-    prediction: Prediction,
-    run: Run,
-    calls: Sequence[tuple[Call, ...]],
-    at: int,
-    then: Callable[[], tuple[Guess, ...]] | None = None,
-) -> Guess:
+def guess_of(prediction: Prediction, run: Run, calls: Sequence[tuple[Call, ...]], at: int) -> Guess:
     """A prediction that was made for the reply with index `at` of a run whose calls are `calls`."""
-    key = identity(prediction.call)
-    return Guess(
-        key=key,
-        prediction=prediction,
-        reads=run.only_reads(prediction.call),
-        seed=seed_of(key),
-        drawn_as=next_same(calls, key, at),
-        then=then,
-    )
+    key, reads = identity(prediction.call), run.only_reads(prediction.call)
+    return Guess(key=key, prediction=prediction, reads=reads, seed=seed_of(key), drawn_as=next_same(calls, key, at))
 
 
 def next_same(calls: Sequence[tuple[Call, ...]], key: Key, at: int) -> tuple[int, int] | None:
@@ -127,6 +125,4 @@ def never_made(guess: Guess) -> Guess:
     """The same guess of a call that no run makes, of the same tool: probability, rule and time stay."""
     call = guess.prediction.call
     wrong = ToolCall(name=call.name, arguments={**call.arguments, "never made": True})
-    return replace(
-        guess, key=identity(wrong), prediction=replace(guess.prediction, call=wrong), drawn_as=None, then=None
-    )
+    return replace(guess, key=identity(wrong), prediction=replace(guess.prediction, call=wrong), drawn_as=None, then=())

@@ -58,7 +58,7 @@ def _shares_of_oracle(counting: Sequence[Played]) -> Table:
         notes=(
             "the oracle begins the true reads of the next reply when the model is asked; it keeps no result for later, "
             "so that more than 1 is possible",
-            "all wrong: launches of agentaccel with their stated probabilities, but of calls that are never made; no memo",
+            "all wrong: launches of agentaccel with their stated probabilities, of calls that are never made; no memo",
         ),
     )
 
