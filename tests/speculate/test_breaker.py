@@ -44,6 +44,19 @@ def test_a_pattern_that_is_right_is_never_given_up() -> None:
     assert launches(experience(), used=True, rounds=250) == 250
 
 
+def test_a_bad_pattern_is_given_up_while_good_ones_go_on() -> None:
+    """Each has a breaker of its own."""
+    learned, launched = experience(), {"good": 0, "bad": 0}
+    for i in range(100):
+        both = [guess(0.5, name=f"{rule} {i}", rule=rule) for rule in launched]
+        for prediction in decide(both, experience=learned, runway=learned.runway(), load=Load(), now=float(i)).launch:
+            launched[prediction.rule] += 1
+            learned.launched(prediction, float(i))
+            learned.settled(prediction, used=prediction.rule == "good", now=float(i))
+    assert launched["good"] == 100
+    assert launched["bad"] <= 14
+
+
 def test_after_a_rest_one_launch_is_tried_and_a_use_closes_the_breaker() -> None:
     """Half-open."""
     learned = experience()
