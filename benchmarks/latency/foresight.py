@@ -154,6 +154,7 @@ class _Scene:
         for prediction in supposed.predict(MOST):
             joint = before * max(prediction.soon, prediction.probability)
             if joint >= LEAST:
-                later = self.guess(replace(prediction, probability=0.0, soon=joint))
+                rule = f"{guess.prediction.rule} > {prediction.rule}"  # counted for itself, as the runtime does
+                later = self.guess(replace(prediction, probability=0.0, soon=joint, rule=rule))
                 then.append(self._followed(replace(later, depth=depth + 1), supposed))
         return replace(guess, then=tuple(then))
