@@ -181,6 +181,14 @@ class Latencies:
                 expected = (expected + sketch.count * sketch.mean_min(limit)) / (1.0 + sketch.count)
         return expected
 
+    def merge(self, other: Latencies) -> None:
+        """Learn what another process has learned."""
+        for tool, sketch in other._known.items():
+            if tool in self._known or len(self._known) < MOST_TOOLS:
+                self._known.setdefault(tool, Sketch()).merge(sketch)
+        self._any.merge(other._any)
+        self._overlaps.clear()
+
     def dump(self) -> dict[str, dict[str, float]]:
         """What was learned, as JSON values: by tool."""
         return {tool: sketch.dump() for tool, sketch in self._known.items()}

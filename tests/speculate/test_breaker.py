@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -124,6 +125,25 @@ def test_what_was_learned_survives_the_process() -> None:
     assert launches(again, used=False, rounds=20) == 0
     assert again.latencies.mean("search") == pytest.approx(learned.latencies.mean("search"))
     assert again.runway() == learned.runway()
+
+
+def test_two_processes_learn_what_both_have_seen() -> None:
+    """What one has given up stays given up, unless the other knows better."""
+    bad, good, none = experience(1.0), experience(3.0), Experience()
+    launches(bad, used=False, rounds=20)
+    none.merge(bad)
+    assert none.breakers.room("rule 0", 20.0) == 0
+    assert none.latencies.mean("search") == pytest.approx(bad.latencies.mean("search"), rel=0.1)
+    launches(good, used=True, rounds=60)
+    bad.merge(good)
+    assert bad.breakers.room("rule 0", 20.0) == UNLIMITED
+    assert 1.2 < bad.latencies.mean("search") < 2.8
+
+
+@pytest.mark.parametrize("data", [{}, {"tools": 1, "replies": [], "rules": {"a": 2}, "surcharge": "x"}])
+def test_what_another_version_wrote_is_taken_as_far_as_it_is_understood(data: dict[str, Any]) -> None:
+    """The rest was not learned."""
+    assert Experience.load(data).dump() == Experience().dump()
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans(), st.floats(0, 1)), max_size=80))
