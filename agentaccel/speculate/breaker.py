@@ -57,6 +57,7 @@ class Record:
         return 1 if rested else 0
 
     def settle(self, probability: float, *, used: bool, now: float) -> None:
+        """One more launch of which it is known whether it was used."""
         prices = stated()
         fade = 1.0 - 1.0 / prices.memory
         self.settled = self.settled * fade + 1.0
@@ -64,7 +65,7 @@ class Record:
         self.expected = self.expected * fade + probability
         if self.opened is not None:
             self._judge(used=used, now=now)
-        elif self._fails():
+        elif self.fails():
             self.opened, self.rest = now, max(self.rest, prices.rest)
 
     def _judge(self, *, used: bool, now: float) -> None:
@@ -74,7 +75,8 @@ class Record:
         elif self.tried is not None:
             self.opened, self.tried, self.rest = now, None, min(2 * self.rest, stated().most_rest)
 
-    def _fails(self) -> bool:
+    def fails(self) -> bool:
+        """Whether too few of its launches are used, as far as that is certain."""
         prices = stated()
         bound = upper_bound(self.used, self.settled, prices.breaker_deviations)
         return self.settled >= min(prices.breaker_launches, prices.memory / 2) and bound < prices.breaker_share
@@ -136,6 +138,17 @@ class Breakers:
         self._records[rule] = record
         return record
 
+    def merge(self, other: Breakers) -> None:
+        """Count what another process has counted; a breaker is open where one was and both together say so."""
+        for rule, theirs in other._records.items():
+            record = self._touch(rule)
+            record.settled += theirs.settled
+            record.used += theirs.used
+            record.expected += theirs.expected
+            opened = [one.opened for one in (record, theirs) if one.opened is not None]
+            record.opened = max(opened) if opened and record.fails() else None
+            record.rest, record.tried = max(record.rest, theirs.rest), None
+
     def dump(self) -> dict[str, dict[str, float | None]]:
         """What was learned, as JSON values."""
         return {rule: asdict(record) for rule, record in self._records.items()}
@@ -145,6 +158,12 @@ class Breakers:
         """What `dump` gave; what is no record is left out."""
         breakers, names = cls(), {field.name for field in fields(Record)}
         for rule, one in list(data.items())[-MOST_RULES:]:
-            if set(one) == names and all(value is None or isinstance(value, int | float) for value in one.values()):
+            if set(one) == names and all(_is_stored(name, value) for name, value in one.items()):
                 breakers._records[rule] = Record(**one)
         return breakers
+
+
+def _is_stored(name: str, value: object) -> bool:
+    return (value is None and name in ("opened", "tried")) or (
+        isinstance(value, int | float) and 0.0 <= value < math.inf
+    )

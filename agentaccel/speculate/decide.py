@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from agentaccel.speculate.breaker import ALL
 from agentaccel.speculate.experience import Experience
@@ -130,14 +130,16 @@ def decide(
     ([0.6], ['not worth it'])
     """
     prices = stated()
+    room = _Room(experience, load, prices, now, prices.per_trigger if budget is None else budget)
+    if (why := room.none()) is not None:
+        return Decision(refused=tuple((one.prediction, _forbidden(one, load, prices) or why) for one in candidates))
     scale = _Scale(experience, runway, load, prices)
     refused: list[tuple[Prediction, Refusal]] = []
     worth: list[tuple[float, int]] = []
     spent: dict[str, float] = {}
     for at in sorted(range(len(candidates)), key=lambda i: -_likely(candidates[i].prediction)):
         candidate = candidates[at]
-        why = _forbidden(candidate, load, prices)
-        if why is None:
+        if (why := _forbidden(candidate, load, prices)) is None:
             left = spent.get(candidate.rivals, 1.0) if candidate.rivals else 1.0
             net, cost, p = scale.weigh(candidate, left)
             if net > prices.margin:
@@ -146,7 +148,6 @@ def decide(
                 continue
             why = "not worth it"
         refused.append((candidate.prediction, why))
-    room = _Room(experience, load, prices, now, prices.per_trigger if budget is None else budget)
     launch = []
     for _, at in sorted(worth):
         why = room.take(candidates[at])
@@ -177,23 +178,51 @@ class _Scale:
 
     def __init__(self, experience: Experience, runway: Runway, load: Load, prices: Prices) -> None:
         self._experience, self._runway, self._load, self._prices = experience, runway, load, prices
+        self._start = prices.start if load.start is None else load.start
+        self._known: dict[tuple[str, str], _Run] = {}
 
     def weigh(self, candidate: Candidate, left: float) -> tuple[float, float, float]:
         """The net benefit, what a run costs, and the probability that it is used; `left` is the probability that no
         likelier rival is right."""
-        latencies, tool = self._experience.latencies, candidate.prediction.call.name
-        believed = self._experience.breakers.trust(candidate.prediction.rule) * left
-        next_, ever = candidate.prediction.probability * believed, _likely(candidate.prediction) * believed
-        soon, whole = latencies.overlap(tool, self._runway.next), latencies.mean(tool)
-        hidden = next_ * soon + (ever - next_) * latencies.overlap(tool, self._runway.later)
-        cost = whole if candidate.cost is None else candidate.cost
-        host = self._load.hosts.get(candidate.host)
-        price = self._prices.of_load(host.load if host is not None else 0.0) + self._experience.surcharge
-        start = self._prices.start if self._load.start is None else self._load.start
-        privacy = self._prices.privacy if candidate.launchable == "asked" else 0.0
-        unfinished = 1.0 - soon / whole if whole > 0.0 else 0.0
-        delay = (1.0 - next_) * unfinished * (candidate.gives_back or 0.0) if _presses(host) else 0.0
-        return hidden - (1.0 - ever) * price * cost - start - privacy - delay, max(cost, start), ever
+        prediction = candidate.prediction
+        run = self._run(prediction.call.name, candidate.host)
+        believed = self._experience.breakers.trust(prediction.rule) * left
+        next_, ever = prediction.probability * believed, _likely(prediction) * believed
+        cost = run.whole if candidate.cost is None else candidate.cost
+        net = next_ * run.next + (ever - next_) * run.later - (1.0 - ever) * run.price * cost - self._start
+        if candidate.launchable == "asked":
+            net -= self._prices.privacy
+        if candidate.gives_back:
+            net -= (1.0 - next_) * run.pressed * candidate.gives_back
+        return net, max(cost, self._start), ever
+
+    def _run(self, tool: str, name: str) -> _Run:
+        found = self._known.get((tool, name))
+        if found is None:
+            latencies, host = self._experience.latencies, self._load.hosts.get(name)
+            soon, whole = latencies.overlap(tool, self._runway.next), latencies.mean(tool)
+            found = self._known[tool, name] = _Run(
+                next=soon,
+                later=latencies.overlap(tool, self._runway.later),
+                whole=whole,
+                price=self._prices.of_load(host.load if host is not None else 0.0) + self._experience.surcharge,
+                pressed=1.0 - soon / whole if _presses(host) and whole > 0.0 else 0.0,
+            )
+        return found
+
+
+class _Run(NamedTuple):
+    """A run of a tool on a host, in seconds."""
+
+    next: float
+    """Of it, what the next reply hides."""
+    later: float
+    """The same for a later one."""
+    whole: float
+    price: float
+    """Of a second that is wasted."""
+    pressed: float
+    """How likely it is in the way of a real call, if it is not what that asks for."""
 
 
 def _presses(host: Host | None) -> bool:
@@ -216,12 +245,15 @@ class _Room:
         self._by_rule: dict[str, int] = {}
         self._by_host: dict[str, int] = {}
 
+    def none(self) -> Refusal | None:
+        """Why there is no room for anything; None where there is some."""
+        return next((why for most, why in self._budgets if self._launched >= most), None)
+
     def take(self, candidate: Candidate) -> Refusal | None:
         """Make room for a launch, or say why there is none."""
         rule, host = candidate.prediction.rule, candidate.host
-        for most, why in self._budgets:
-            if self._launched >= most:
-                return why
+        if (why := self.none()) is not None:
+            return why
         if self._by_rule.get(rule, 0) >= self._breakers.room(rule, self._now):
             return "its pattern is given up"
         if self._by_host.get(host, 0) >= self._slots(candidate):
@@ -232,8 +264,8 @@ class _Room:
         return None
 
     def _slots(self, candidate: Candidate) -> int:
-        """The slots of its host that it may take. The last free one stays with real calls, and so do as many as they need:
-        only a run that gives its slot back at once may stand in one of those until a real call comes."""
+        """The slots of its host that it may take. The last free one stays with real calls, and so do as many as they
+        need: only a run that gives its slot back at once may stand in one of those until a real call comes."""
         host = self._load.hosts.get(candidate.host)
         if host is None or host.free is None:
             return self._prices.altogether

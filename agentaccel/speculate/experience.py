@@ -61,12 +61,27 @@ class Experience:
             "surcharge": self.surcharge,
         }
 
+    def merge(self, other: Experience) -> None:
+        """Learn what another process has learned; waste is as dear as where it is dearer."""
+        self.latencies.merge(other.latencies)
+        self._replies.merge(other._replies)
+        self.breakers.merge(other.breakers)
+        self.surcharge = max(self.surcharge, other.surcharge)
+
     @classmethod
     def load(cls, data: Mapping[str, Any]) -> Experience:
-        """What `dump` gave."""
+        """What `dump` gave; what is not there, or is no such thing, was not learned."""
         experience = cls()
-        experience.latencies = Latencies.load(data["tools"])
-        experience._replies = Sketch.load(data["replies"])
-        experience.breakers = Breakers.load(data["rules"])
-        experience.surcharge = min(max(float(data["surcharge"]), 0.0), stated().most_price)
+        tools, replies, rules = (_table(data.get(name)) for name in ("tools", "replies", "rules"))
+        experience.latencies = Latencies.load({tool: _table(counts) for tool, counts in tools.items()})
+        if replies:
+            experience._replies = Sketch.load(replies)
+        experience.breakers = Breakers.load({rule: _table(record) for rule, record in rules.items()})
+        surcharge = data.get("surcharge")
+        if isinstance(surcharge, int | float) and surcharge >= 0.0:
+            experience.surcharge = min(float(surcharge), stated().most_price)
         return experience
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

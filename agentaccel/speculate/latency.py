@@ -13,7 +13,7 @@ scale (DDSketch: Masson, Rim and Lee, 2019). The buckets reach from 0.1 ms to a 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
@@ -27,6 +27,9 @@ MEMORY = 512.0
 """When so many times are counted all counts are halved: a tool may become faster."""
 MOST_TOOLS = 512
 """Tools of which times are kept; the one that was not seen for longest goes."""
+
+_MOST_KEPT = 4096
+"""Overlaps that are kept until times change; working one out takes several times as long as finding it."""
 
 
 class Sketch:
@@ -83,8 +86,7 @@ class Sketch:
         if counted >= self._sums[-1]:
             return beyond
         wanted = counted + share * (self._sums[-1] - counted)
-        at = next(i for i in range(below, len(self._sums)) if self._sums[i] >= wanted or i == len(self._sums) - 1)
-        return self._values[at]
+        return self._values[min(bisect_left(self._sums, wanted, lo=below), len(self._sums) - 1)]
 
     def _ready(self) -> bool:
         if not self._values and self._counts:
@@ -154,6 +156,8 @@ class Latencies:
         """
         found = self._overlaps.get((tool, room))
         if found is None:
+            if len(self._overlaps) >= _MOST_KEPT:
+                self._overlaps.clear()
             found = self._overlaps[tool, room] = sum(self._mean_min(tool, one) for one in room) / len(room)
         return found
 
@@ -176,6 +180,14 @@ class Latencies:
             if sketch is not None:
                 expected = (expected + sketch.count * sketch.mean_min(limit)) / (1.0 + sketch.count)
         return expected
+
+    def merge(self, other: Latencies) -> None:
+        """Learn what another process has learned."""
+        for tool, sketch in other._known.items():
+            if tool in self._known or len(self._known) < MOST_TOOLS:
+                self._known.setdefault(tool, Sketch()).merge(sketch)
+        self._any.merge(other._any)
+        self._overlaps.clear()
 
     def dump(self) -> dict[str, dict[str, float]]:
         """What was learned, as JSON values: by tool."""
