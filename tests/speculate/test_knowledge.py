@@ -153,13 +153,18 @@ def test_tables_stay_within_their_bounds(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(knowledge_module, "MOST_RULES", 50)
     predictor = Predictor()
     for number in range(150):
-        name = f"tool_{number}"
-        events = [Said("Go."), *step((call(name, **{f"a{at}": f"v{number}" for at in range(40)}), {"v": number}))]
-        play(predictor, events, workload=f"w{number}").close()
-    tables = predictor.knowledge.tables.known
-    assert sum(len(one.sources) for one in tables.values()) <= MOST_ARGUMENTS
-    assert "tool_149" in tables
-    assert 0 < len(predictor.knowledge.rules) <= 50
+        wide = call(f"wide_{number}", **{f"a{at}": f"v{number}" for at in range(40)})
+        tool = f"find_{number % 70}"
+        events = [
+            Said(f"I am {person(number)}."),
+            *step((call(tool, person=person(number)), {"v": number})),
+            *step((wide, "ok")),
+        ]
+        play(predictor, events, workload=f"w{number % 20}").close()
+    known = predictor.knowledge.tables.known
+    assert sum(len(one.sources) for one in known.values()) <= MOST_ARGUMENTS
+    assert "wide_149" in known
+    assert 20 < len(predictor.knowledge.rules) <= 50
     assert len(predictor.knowledge.workloads) <= knowledge_module.MOST_WORKLOADS
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -210,3 +211,27 @@ def test_workloads_share_a_predictor() -> None:
     for event in opening(NEW):
         other.take(event)
     assert other.predict()[0].call == call("find_order", order=order(NEW, 0))
+
+
+def recorded(number: int) -> list[Event]:
+    """Three arguments: two of a record, and words that nobody can guess."""
+    row = {"id": f"R{number}A", "owner": f"o_{number}"}
+    words = f"words {random.Random(number).random()}"
+    use = step((call("comment", id=row["id"], owner=row["owner"], words=words), "ok"))
+    return [Said("Comment."), *step((call("look"), {"rows": [row]})), *use, Answered("Done.")]
+
+
+def test_a_record_does_not_make_up_for_an_argument_that_is_not_known() -> None:
+    predictor = learn(Predictor(), many(recorded))
+    history = play(predictor, recorded(NEW)[:3])
+    assert history.symbols()["comment"] > 0.5
+    assert arguments(history.predict(), "comment") == []
+
+
+def test_sessions_of_several_threads_learn_side_by_side() -> None:
+    predictor = Predictor()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: play(predictor, one_by_one(number)).close(), range(40)))
+    counts = predictor.knowledge.fleet.root.counts
+    assert counts == {"find_person": 40, "find_order": 160, REPLY: 40}
+    assert play(predictor, opening(NEW)).predict()[0].call == call("find_order", order=order(NEW, 0))
