@@ -121,9 +121,9 @@ class Toolbox:
         """Record what happens inside as one run of `call`; `looks` for what can answer it."""
         return Watch(self, known, call, looks=looks)
 
-    def left(self, session: str) -> None:
+    def left(self, conversation: Conversation) -> None:
         """The session was left."""
-        self.foresight.left(session)
+        self.foresight.left(conversation)
 
     def conversation(self, call: ToolCall, scope: Scope) -> Conversation | None:
         """The session that `call` belongs to."""

@@ -29,6 +29,8 @@ class Following:
     """The calls of the message that is coming in, or came last."""
     step: int = 0
     """Requests that were sent; what was foreseen in an earlier one is out of date."""
+    replied: tuple[ToolCall, ...] | None = None
+    """The calls of the last reply, where it was not heard of otherwise."""
     messages: int = 0
     """Messages of the last of them."""
     lock: Lock = field(default_factory=Lock)
@@ -47,6 +49,17 @@ class Following:
                         sent.update(_leaves(call.arguments))
             if self.history is not None:
                 self.history.take(event)
+
+    def hear_reply(self) -> None:
+        """Learn what the model has replied, which no request will tell."""
+        if self.replied is not None and self.history is not None:
+            self.take([self.hearing.reply(self.replied)])
+        self.replied = None
+
+    def ends(self) -> None:
+        """The session was left."""
+        with self.lock:
+            self.hear_reply()
 
     def familiar(self, call: ToolCall) -> bool:
         """Whether every argument was given to this tool before, or stands in what the user said."""

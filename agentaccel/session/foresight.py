@@ -95,9 +95,10 @@ class Foresight:
         serving, following = self.launcher.serving, going.conversation.following
         with serving.lock:
             serving.experience.replied(ended.finished - ended.started)
-        if going.prompt.held and following.history is not None:
-            with following.lock:
-                following.take([following.hearing.reply(ended.calls)])
+        with following.lock:
+            following.replied = ended.calls
+            if going.prompt.held:
+                following.hear_reply()
 
     def _soon(self, step: Step, work: Callable[[], None]) -> None:
         """Do it once the request is on its way."""
@@ -128,6 +129,7 @@ class Foresight:
                 schemas = {name: dict[str, object]() for name in names}
                 reads = partial(self._reads, step.conversation.id)
                 following.history = self.predictor.session(step.conversation.workload, schemas, reads)
+            following.replied = None  # it stands in the request
             following.take(following.hearing.request(request, wire, held=held))
             self._expect(step, following.history, None)
 
@@ -226,11 +228,12 @@ class Foresight:
         if conversation is not None and self.policy.tools.eager and self.acts(conversation, scope):
             self._guarded(partial(Eager(self.launcher).wrote, call, tool, conversation))
 
-    def left(self, session: str) -> None:
-        """The session was left: nothing of it waits any more."""
-        self.launcher.serving.buffer.leave(session)
-        self.launcher.serving.memo.leave(session)
-        self.launcher.serving.tools.left(session)
+    def left(self, conversation: Conversation) -> None:
+        """The session was left: nothing of it waits any more, and no request will repeat its last reply."""
+        serving = self.launcher.serving
+        for part in (serving.buffer, serving.memo, serving.tools):
+            part.leave(conversation.id)
+        self._guarded(conversation.following.ends)
 
 
 def _chained(prediction: Prediction, after: Entry) -> Prediction:

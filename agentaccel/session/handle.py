@@ -59,7 +59,7 @@ class Calls(Protocol):
     """Answers the tool calls of sessions."""
 
     async def run(self, call: ToolCall, execute: Callable[[], Awaitable[Any]]) -> Any: ...
-    def left(self, session: str) -> None: ...
+    def left(self, conversation: Conversation) -> None: ...
 
 
 class Session:
@@ -147,7 +147,7 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._exit() and self._background is not None:
-            self._calls.left(self.id)
+            self._calls.left(self._conversation)
             self._background.leave(self.id)
 
     def _exit(self) -> bool:
@@ -169,7 +169,7 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._exit() and self._background is not None:
-            self._calls.left(self.id)
+            self._calls.left(self._conversation)
             await self._background.leave_async(self.id)
 
 

@@ -148,7 +148,7 @@ class Tools:
         own = (session, name)
         return self._known[own] if own in self._known else self._known.get(("", name))
 
-    def left(self, session: str) -> None:
+    def leave(self, session: str) -> None:
         """Forget what is `session`'s own."""
         with self._lock:
             for own in [own for own in self._known if session and own[0] == session]:

@@ -471,3 +471,46 @@ def test_a_finished_guess_leads_to_the_next_one() -> None:
 
     assert agent.run(main) == [("a=0", 0.0), ("b=0", 0.0), ("c=0", 0.0)]
     assert agent.ledger.total.launched == 3
+
+
+def test_the_store_keeps_each_early_run_with_what_came_of_it(tmp_path: Any) -> None:
+    from agentaccel import StorePolicy
+    from agentaccel.report.aggregate import report
+    from agentaccel.trace.store import open_reader
+
+    agent = guessing(LOOK, call("look", key="b"), store=StorePolicy(path=tmp_path / "trace.db"))
+    look = agent.reads()
+
+    async def main() -> None:
+        await agent.model()
+        await look("a")
+
+    agent.run(main)
+    agent.accel.close()
+    with open_reader(tmp_path / "trace.db") as reader:
+        records = list(reader.tools())
+        found = report(records)
+    kept = [(one.speculative, one.fate, one.served_from, one.hidden, one.wasted) for one in records]
+    assert sorted(kept, key=str) == [
+        (False, None, "predicted", 1.0, None),
+        (True, "served", None, None, None),
+        (True, "unused", None, None, 1.0),
+    ]
+    early = found.total.early
+    assert (early.launched, early.served, early.unused, early.hidden, early.wasted) == (2, 1, 1, 1.0, 1.0)
+    assert early.waste_per_hit == 1.0
+    assert found.total.tools.calls == 1, "an early run is no call"
+
+
+def test_what_has_happened_is_learned_in_order_and_to_its_end() -> None:
+    agent = guessing()
+    look = agent.reads()
+
+    async def main() -> None:
+        await agent.model(LOOK)
+        agent.answers(await look("a"))
+        await agent.model()
+
+    agent.run(main)
+    assert [type(one).__name__ for one in agent.told.events] == ["Said", "Asked", "Returned", "Answered"]
+    assert agent.told.events[2].result == "a=0"
