@@ -239,3 +239,42 @@ def test_what_hands_out_something_that_is_still_to_run_is_not_served_early(tmp_p
         assert list(look("ab")) == ["a", "b"]
     assert (session.speculation.asked.launched, session.speculation.asked.served) == (1, 0)
     accel.close()
+
+
+def test_sessions_in_several_threads_are_served_their_own(tmp_path: Any) -> None:
+    """Sixteen threads, one `Accel`, real time: each call has exactly one run, and nobody sees another's result."""
+    import threading
+    from collections import Counter
+    from concurrent.futures import ThreadPoolExecutor
+
+    from agentaccel import Accel
+
+    accel = Accel(Policy(strict=True, store=StorePolicy(enabled=False), tools=ToolPolicy(concurrency=64)))
+    runs, lock = Counter[str](), threading.Lock()
+
+    @accel.tool(effect="read_local", concurrent=True, in_thread=True, domain="a")
+    def look(key: str) -> str:
+        with lock:
+            runs[key] += 1
+        return key
+
+    @accel.tool(domain="b")
+    def book(key: str) -> str:
+        return key
+
+    def agent(number: int) -> int:
+        with accel.session(f"s{number}") as session:
+            for step in range(10):
+                key = f"{number}.{step}"
+                messages = [{"role": "user", "content": "x"}] * (2 * step + 1)
+                turn = accel.turn({"model": "claude-sonnet-5", "max_tokens": 1, "messages": messages})
+                turn.handle(Started(0.0))
+                turn.handle(CallClosed(call("look", key=key), 0.1))
+                assert (look(key), book(key)) == (key, key)
+            return session.speculation.asked.served
+
+    with ThreadPoolExecutor(16) as pool:
+        served = list(pool.map(agent, range(16)))
+    assert runs == Counter({f"{number}.{step}": 1 for number in range(16) for step in range(10)})
+    assert sum(served) >= 100
+    accel.close()
