@@ -2,7 +2,8 @@
 
 A history is a list of actions, all of which a loop may do: ask the model, hear what it asks for, begin calls side by
 side, give calls up, wait. Between two waits every action stands at the same distance from the first one in both runs,
-so all that writes does so at the same time, and a call beside which nothing was written must return the same in both.
+so all that writes does so at the same time, and a call beside which nothing was written in either must return the same
+in both.
 """
 
 from __future__ import annotations
