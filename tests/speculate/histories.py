@@ -32,10 +32,13 @@ FILES, OUTSIDE = "files", "outside"
 
 Action = tuple[Any, ...]
 
-keys = st.sampled_from(["a", "a", "b", STALLS, FAILS])
+keys = st.sampled_from(["a", "a", "a", "b", "b", STALLS, FAILS])
 reads = st.tuples(st.sampled_from(["look", "look", "peek", "query"]), keys)
 writes = st.tuples(st.sampled_from(["book", "note", "change"]), st.sampled_from(["a", "b"]))
 calls = st.one_of(reads, reads, reads, writes)
+mostly = st.sampled_from([True, True, True, False])
+thinking = st.sampled_from([2.5, 1.1, 0.6, 0.4, 0.0])
+"""Seconds until the model asks."""
 waits = st.sampled_from([0.0, 0.1, 0.4, 0.6, 1.1, 2.5])
 actions: st.SearchStrategy[Action] = st.one_of(
     st.tuples(st.just("send"), st.lists(reads, max_size=3)),
@@ -53,11 +56,11 @@ actions: st.SearchStrategy[Action] = st.one_of(
 def histories(draw: st.DrawFn) -> list[Action]:
     """Random actions, among them steps of an ordinary agent: the model is asked, and what it asks for is run."""
     made: list[Action] = []
-    for _ in range(draw(st.integers(1, 4))):
-        if draw(st.integers(0, 4)):
+    for _ in range(draw(st.sampled_from([3, 4, 2, 1]))):
+        if draw(mostly):
             wanted = draw(st.lists(calls, min_size=1, max_size=3))
-            guesses = [one for one in wanted if one[0] in ("look", "peek", "query")] if draw(st.integers(0, 3)) else []
-            made += [("send", guesses), ("sleep", draw(waits))]
+            guesses = [one for one in wanted if one[0] in ("look", "peek", "query")] if draw(mostly) else []
+            made += [("send", guesses), ("sleep", draw(thinking))]
             made += [("hear", one) for one in wanted] if draw(st.booleans()) else []
             for one in wanted:
                 made += [("begin", one), draw(st.sampled_from([("wait",), ("sleep", 0.0), ("sleep", 0.4)]))]
