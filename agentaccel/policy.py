@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -193,10 +194,21 @@ class StorePolicy:
     """Consent to keep message content in the store. Without it, only keyed hashes, sizes, names and usage are kept."""
     max_bytes: int = 256 * 1024 * 1024
     """Size at which the oldest turns are dropped; at least 1 MiB."""
+    sensitive: tuple[str, ...] = ()
+    """Arguments of tools, as TOOL.ARGUMENT, whose values are never written into learned patterns; `*` stands for any
+    characters, and "*.*" for every argument."""
 
     def __post_init__(self) -> None:
         if self.max_bytes < 1024 * 1024:
             raise ConfigError(f"StorePolicy.max_bytes is {self.max_bytes}; give at least 1048576 (1 MiB)")
+        if isinstance(self.sensitive, str) or not all(isinstance(one, str) and "." in one for one in self.sensitive):
+            raise ConfigError(
+                f"StorePolicy.sensitive is {self.sensitive!r}; give a tuple of names: ('login.password',)"
+            )
+
+    def is_sensitive(self, tool: str, argument: str) -> bool:
+        """Whether values of an argument of a tool are never written."""
+        return any(fnmatchcase(f"{tool}.{argument}", one) for one in self.sensitive)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,7 @@ MAY_TOUCH_THE_WORLD = {
     "trace/schema.py",
     "trace/recorder.py",
     "trace/room.py",
+    "trace/shelf.py",
     "background.py",
     "locks.py",
     "policy.py",
@@ -66,6 +67,8 @@ MAY_TOUCH_THE_WORLD = {
     "tools/sql.py",  # in threads, and SQLite
     "demo/desk.py",
     "cli/purge.py",
+    "cli/patterns.py",
+    "replay/talk_store.py",
 }
 """Modules that touch disk, network, processes, threads or the event loop. Importers and the emulator are apart."""
 

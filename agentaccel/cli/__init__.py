@@ -25,6 +25,12 @@ _COMMANDS = {
         "effects_command",
         "What a call would do, and whether it could ever be run early.",
     ),
+    "patterns": (
+        "agentaccel.cli.patterns",
+        "patterns_command",
+        "What was learned of tool calls: look at it, take it elsewhere, clear it.",
+    ),
+    "learn": ("agentaccel.cli.learn", "learn_command", "Learn tool calls from recorded conversations."),
     "demo": ("agentaccel.cli.demo", "demo_command", "A support desk in five forms, side by side."),
     "emulate": ("agentaccel.emulator.command", "emulate", "A local provider with real cache physics."),
     "purge": ("agentaccel.cli.purge", "purge_command", "Remove old turns from the trace store."),

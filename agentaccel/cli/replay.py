@@ -62,7 +62,7 @@ def replay_command(
     try:
         rules, prices, tally = Rules(model=model, platform=platform), read_prices(price_file), ImportTally()
         chosen = [one for one in paces() if gaps in (None, one.name)]
-        with _progress() as told:
+        with progress() as told:
             sources = read(traces, rules, tally, lambda done, total: told("reading", done, total))
             if not sources:
                 none = "there is no request in these files"
@@ -91,7 +91,7 @@ def _shown(found: list[Compared], notes: list[str], form: str) -> str:
 
 
 @contextlib.contextmanager
-def _progress() -> Iterator[Progress]:
+def progress() -> Iterator[Progress]:
     """A bar on standard error, where that is a terminal; it goes away when it is done."""
     if not sys.stderr.isatty():
         yield lambda what, done, total: None

@@ -48,14 +48,14 @@ def read(paths: Iterable[Path], rules: Rules, tally: ImportTally, progress: Prog
     `tally` is filled while reading. Raises TraceError for a path that does not exist and for a store that is none; a
     file of an unknown format is noted in `tally` and the others are read.
     """
-    groups = _groups(paths, tally)
+    groups = groups_of(paths, tally)
     meter = Meter(sizes(file for group in groups for file in group.files), progress)
     sources = [_source(group, rules, tally, meter) for group in groups]
     return [source for source in sources if source.runs]
 
 
 @dataclass(slots=True)
-class _Group:
+class Group:
     """Files that are one source."""
 
     name: str
@@ -63,8 +63,9 @@ class _Group:
     files: list[Path] = field(default_factory=list)
 
 
-def _groups(paths: Iterable[Path], tally: ImportTally) -> list[_Group]:
-    groups: dict[tuple[Path, Kind], _Group] = {}
+def groups_of(paths: Iterable[Path], tally: ImportTally) -> list[Group]:
+    """The sources under `paths`, unread, in the order of their names. Raises TraceError for a path that is missing."""
+    groups: dict[tuple[Path, Kind], Group] = {}
     seen: set[Path] = set()
     for path, place in _files(paths):
         if path.resolve() in seen:
@@ -75,7 +76,7 @@ def _groups(paths: Iterable[Path], tally: ImportTally) -> list[_Group]:
             tally.unrecognised.append(str(path))
             continue
         alone = kind in ("runs", "store")
-        group = groups.setdefault((path if alone else place, kind), _Group(_stem(path if alone else place), kind))
+        group = groups.setdefault((path if alone else place, kind), Group(_stem(path if alone else place), kind))
         group.files.append(path)
     return list(groups.values())
 
@@ -133,7 +134,7 @@ def _value(path: Path) -> object:
         return None
 
 
-def _source(group: _Group, rules: Rules, tally: ImportTally, meter: Meter) -> Source:
+def _source(group: Group, rules: Rules, tally: ImportTally, meter: Meter) -> Source:
     if group.kind == "runs":
         tally.files += 1
         return read_runs(raw_lines(group.files[0], tally, meter), group.name, rules, tally)

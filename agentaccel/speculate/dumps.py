@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 VERSION = "1"
 """Of the form; what another version wrote under a name that it shares with this one means the same."""
-_SHARED = 2
+SHARED = 2
 """Sessions that have had a constant before it outlasts the process."""
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ def added(one: Mapping[str, Any], other: Mapping[str, Any], less: Mapping[str, A
         here, there, gone = one.get(name), other.get(name), less.get(name)
         if isinstance(here, Mapping) or isinstance(there, Mapping):
             both[name] = added(_object(here), _object(there), _object(gone))
-        elif name == "version":
+        elif isinstance(here, str) or isinstance(there, str):  # the version
             both[name] = there if here is None else here
         else:
             both[name] = _number(here) + _number(there) - _number(gone)
@@ -56,13 +56,13 @@ def added(one: Mapping[str, Any], other: Mapping[str, Any], less: Mapping[str, A
 # --- writing --------------------------------------------------------------------------------------------------------
 
 
-def dump_of(knowledge: Knowledge) -> dict[str, Any]:
-    """All that was learned; what one session alone has said is not among it."""
+def dump_of(knowledge: Knowledge, shared: int = SHARED) -> dict[str, Any]:
+    """All that was learned; of constants, those that `shared` sessions have had."""
     return {
         "version": VERSION,
         "fleet": _tree(knowledge.fleet),
         "workloads": {name: _tree(tree) for name, tree in knowledge.workloads.items()},
-        "calls": {symbol: _known(known) for symbol, known in knowledge.tables.known.items()},
+        "calls": {symbol: _known(known, shared) for symbol, known in knowledge.tables.known.items()},
         "rules": {
             name: {"met": rule.met, "right": rule.right, "soon": rule.soon} for name, rule in knowledge.rules.items()
         },
@@ -80,14 +80,14 @@ def _tree(tree: Tree) -> dict[str, Any]:
     return {"symbols": dict.fromkeys(tree.symbols, 1), "nodes": nodes}
 
 
-def _known(known: Known) -> dict[str, Any]:
+def _known(known: Known, shared: int) -> dict[str, Any]:
     return {
         "forms": {_text(names): count for names, count in known.forms.items()},
         "sources": {
             name: {
                 _text((*(source.place or ("", "", "")), source.pick, source.change, source.constant)): _stat(stat)
                 for source, stat in table.items()
-                if source.place is not None or stat.sessions >= _SHARED
+                if source.place is not None or stat.sessions >= shared
             }
             for name, table in known.sources.items()
         },

@@ -106,10 +106,10 @@ class Knowledge:
                 if rule.right or rule.soon
             )
 
-    def dump(self) -> dict[str, Any]:
-        """All of it as JSON values; `load` makes it again."""
+    def dump(self, shared: int = dumps.SHARED) -> dict[str, Any]:
+        """All of it as JSON values; `load` makes it again. Of constants, those that so many sessions have had."""
         with self.lock:
-            return dumps.dump_of(self)
+            return dumps.dump_of(self, shared)
 
     @classmethod
     def load(cls, dump: object, *, sensitive: Sensitive | None = None) -> Knowledge:

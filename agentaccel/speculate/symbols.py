@@ -92,9 +92,17 @@ def tool_of(symbol: str, tools: Mapping[str, Any] | frozenset[str]) -> str:
     return name if name else symbol
 
 
+def command_of(call: ToolCall) -> str:
+    """The command line that a call carries; empty where it carries none."""
+    return _command_in(call.arguments) if isinstance(call.arguments, Mapping) else ""
+
+
+def _command_in(arguments: Mapping[str, Any]) -> str:
+    return next((arguments[name] for name in _COMMANDS if isinstance(arguments.get(name), str)), "")
+
+
 def _command(arguments: Mapping[str, Any]) -> str:
-    text = next((arguments[name] for name in _COMMANDS if isinstance(arguments.get(name), str)), "")
-    text = text[:2000]
+    text = _command_in(arguments)[:2000]
     for _ in range(8):
         lead = _LEAD.match(text)
         if lead is None:

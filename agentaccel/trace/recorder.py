@@ -79,6 +79,16 @@ class Recorder:
             self._pending.append(record)
             self._guarded("write", self._flush, None)
 
+    def change(self, work: Callable[[Store], T], otherwise: T) -> T:
+        """What `work` gives, which writes to the store; `otherwise` where there is none or it fails.
+
+        What could not be written does not wait here: its owner has it still, and may come again.
+        """
+        with self._lock:
+            self._own_process()
+            store = self.store
+            return otherwise if store is None else self._guarded("write", lambda: work(store), otherwise)
+
     def close(self) -> None:
         """Write what is still waiting and close the file; what comes later is not recorded."""
         with self._lock:

@@ -85,6 +85,8 @@ def remove_before(connection: sqlite3.Connection, before: float) -> int:
     connection.execute("DELETE FROM sessions WHERE turn NOT IN (SELECT id FROM turns)")
     connection.execute("DELETE FROM lineage WHERE at < ? OR session NOT IN (SELECT id FROM sessions)", (before,))
     connection.execute("DELETE FROM statics WHERE at < ?", (before,))
+    connection.execute("DELETE FROM patterns WHERE at < ?", (before,))
+    connection.execute("DELETE FROM lessons WHERE at < ?", (before,))
     connection.execute(
         "WITH RECURSIVE kept(id) AS ("
         " SELECT tools FROM turns UNION SELECT system FROM turns UNION SELECT messages FROM turns"

@@ -65,6 +65,15 @@ MIGRATIONS: tuple[str, ...] = (
     DROP INDEX lineage_by_session;
     CREATE INDEX lineage_by_session ON lineage (session, passed);
     """,
+    # What was learned of tool calls: one row for each workload, and one with an empty name for all of them; and keyed
+    # hashes of the recorded runs that it was learned from, so that none teaches twice.
+    """
+    CREATE TABLE patterns (
+        workload TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL, at REAL NOT NULL, known TEXT NOT NULL
+    );
+    CREATE TABLE lessons (run BLOB PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
+    CREATE INDEX lessons_by_time ON lessons (at);
+    """,
 )
 
 

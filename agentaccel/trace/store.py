@@ -37,7 +37,7 @@ class Store:
 
     def __init__(self, path: Path, *, max_bytes: int = 2**63, read_only: bool = False, patient: bool = True) -> None:
         self.path = path
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._database = Database(path, read_only=read_only, patient=patient)
         self._chains = Chains()
         self._too_large = False
@@ -207,9 +207,9 @@ class Store:
         if self._used is None:
             with self._database.using() as connection:
                 self._used = used_bytes(connection)
-        if self._too_large or self._used > self._max_bytes:
+        if self._too_large or self._used > self.max_bytes:
             with self._database.transaction() as connection:
-                self._too_large = remove_oldest(connection, self._max_bytes * _ROOM_MADE)
+                self._too_large = remove_oldest(connection, self.max_bytes * _ROOM_MADE)
                 self._used = used_bytes(connection)
 
     # --- reading and clearing -----------------------------------------------------------------------------------------

@@ -1,161 +1,82 @@
-"""An agent for tests: a scripted model, predictions that are told in advance, and tools that take virtual time."""
+"""A small agent whose sessions teach: it looks a customer up, then each of the customer's trips."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy, ToolCall
-from agentaccel.listening import Told
-from agentaccel.policy import ToolPolicy
-from agentaccel.records import ToolRecord, TurnRecord
-from agentaccel.speculate.events import Event
-from agentaccel.speculate.resources import Resource
-from agentaccel.turn import CallClosed, Finished, Started
-from agentaccel.types import Prediction
-from tests.speculate.virtual import run
+from agentaccel.speculate.events import Answered, Asked, Event, Returned, Said
+from agentaccel.speculate.knowledge import Knowledge
+from agentaccel.speculate.predict import Predictor
+from agentaccel.types import ToolCall
 
-Json = dict[str, Any]
+WORKLOAD = "agent desk"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What one session is about."""
+
+    user: str
+    trips: tuple[str, ...]
+    note: str = "nothing special"
+    """Stands in the results of tools, and nowhere else."""
+    language: str = "en"
+
+    def events(self) -> Iterator[Event]:
+        """What happens in the session."""
+        find = call("get_user", user_id=self.user)
+        yield Said(f"Hello, I am {self.user}.")
+        yield Asked((find,))
+        yield Returned(find, json.dumps({"trips": list(self.trips), "note": self.note}))
+        for trip in self.trips:
+            look = call("get_trip", trip=trip, language=self.language)
+            yield Asked((look,))
+            yield Returned(look, json.dumps({"state": "booked", "note": self.note}))
+        yield Answered(f"All is well, {self.note}.")
 
 
 def call(name: str, **arguments: Any) -> ToolCall:
     return ToolCall(name=name, arguments=arguments)
 
 
-@dataclass
-class Script:
-    """Predictions as they were told in advance: by how many requests were sent, or by the result that is supposed."""
-
-    by_request: Mapping[int, list[Prediction]] = field(default_factory=dict)
-    by_result: Mapping[str, list[Prediction]] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
-    touched: list[Resource] = field(default_factory=list)
-    asked: int = 0
-    supposed: str | None = None
-
-    def session(
-        self,
-        workload: str = "",
-        tools: Mapping[str, Mapping[str, Any]] | None = None,
-        reads: Callable[[ToolCall], bool] | None = None,
-    ) -> Script:
-        return Script(self.by_request, self.by_result, self.events, self.touched)
-
-    def take(self, event: Event) -> None:
-        self.events.append(event)
-
-    def predict(self, most: int = 12, admits: Callable[[ToolCall], bool] | None = None) -> tuple[Prediction, ...]:
-        if self.supposed is not None:
-            return tuple(self.by_result.get(self.supposed, []))
-        self.asked += 1
-        return tuple(self.by_request.get(self.asked, []))
-
-    def resources(self, most: int = 10) -> tuple[Resource, ...]:
-        return tuple(self.touched)
-
-    def supposing(self, call: ToolCall, result: str) -> Script:
-        return Script(self.by_request, self.by_result, supposed=result)
+def cases(count: int, start: int = 0) -> list[Case]:
+    """Different customers."""
+    return [
+        Case(user=f"mia_li_{1000 + at}", trips=(f"K{at % 10}QX{at % 7}A", f"Z{at % 10}RW{at % 7}B"))
+        for at in range(start, start + count)
+    ]
 
 
-def likely(call: ToolCall, probability: float = 0.9, rule: str = "r") -> Prediction:
-    return Prediction(call=call, probability=probability, soon=probability, rule=rule)
+def teach(knowledge: Knowledge, sessions: Sequence[Case]) -> None:
+    """Let the sessions happen, one after the other."""
+    predictor = Predictor(knowledge)
+    for case in sessions:
+        history = predictor.session(WORKLOAD)
+        for event in case.events():
+            history.take(event)
+        history.close()
 
 
-@dataclass
-class Listening:
-    """What an audit hook hears."""
+def foreseen(knowledge: Knowledge) -> list[tuple[str, object, float]]:
+    """What is expected in a session of a customer whom nobody knows, once it is known which trips there are.
 
-    heard: list[ToolRecord] = field(default_factory=list)
-
-    def begins(self, at: float, tool: str | None) -> object:
-        return None
-
-    def ended(self, began: object, told: Told | None) -> None:
-        if told is not None and isinstance(told.record, ToolRecord):
-            self.heard.append(told.record)
-        assert told is None or isinstance(told.record, ToolRecord | TurnRecord)
+    A session that only looks teaches nothing: it asks before anything is realised.
+    """
+    history = Predictor(knowledge).session(WORKLOAD)
+    history.take(Said("Hello, I am omar_rossi_1241."))
+    found = call("get_user", user_id="omar_rossi_1241")
+    then = history.supposing(found, json.dumps({"trips": ["P7PP7P"]}))
+    guesses = (*history.predict(3), *then.predict(3))
+    return [(one.call.name, dict(one.call.arguments), round(one.probability, 6)) for one in guesses]
 
 
-class Agent:
-    """An `Accel` in virtual time, its tools, and what they did."""
+KNOWN = ("get_trip", {"trip": "P7PP7P", "language": "en"})
+"""What somebody who has learned foresees."""
 
-    def __init__(self, tools: ToolPolicy | None = None, told: Script | None = None, **policy: Any) -> None:
-        self.clock = ManualClock()
-        policy = {"strict": True, "store": StorePolicy(enabled=False), **policy}
-        self.accel = Accel(Policy(tools=tools or ToolPolicy(), **policy), clock=self.clock)
-        self.told = told or Script()
-        self.accel._foresight.predictor = self.told
-        self.heard = Listening()
-        self.accel.listen(self.heard)
-        self.log: list[str] = []
-        """Every run of a tool, as it begins."""
-        self.state: dict[str, int] = {}
-        self.messages: list[Json] = [{"role": "user", "content": "Go on."}]
 
-    def reads(
-        self, name: str = "look", seconds: float = 1.0, **declared: Any
-    ) -> Callable[..., Coroutine[Any, Any, Any]]:
-        """A tool that reads the state of a key, as it is when it has run half its time."""
-
-        async def look(key: str, limit: int = 3) -> str:
-            self.log.append(f"{name} {key}")
-            await asyncio.sleep(seconds / 2)
-            value = self.state.get(key, 0)
-            await asyncio.sleep(seconds / 2)
-            return f"{key}={value}"
-
-        return self.accel.tool(name=name, **{"effect": "read_local", "concurrent": True, **declared})(look)
-
-    def writes(
-        self, name: str = "book", seconds: float = 1.0, **declared: Any
-    ) -> Callable[..., Coroutine[Any, Any, Any]]:
-        """A tool that adds one to a key when it has run half its time."""
-
-        async def book(key: str) -> str:
-            self.log.append(f"{name} {key}")
-            await asyncio.sleep(seconds / 2)
-            self.state[key] = self.state.get(key, 0) + 1
-            await asyncio.sleep(seconds / 2)
-            return "done"
-
-        return self.accel.tool(name=name, **declared)(book)
-
-    async def model(self, *calls: ToolCall, seconds: float = 3.0, gap: float = 0.0) -> None:
-        """One request, and its reply: `calls` come `gap` seconds apart at its end."""
-        turn = self.accel.turn({"model": "claude-sonnet-5", "max_tokens": 100, "messages": list(self.messages)})
-        turn.handle(Started(self.clock.monotonic()))
-        await asyncio.sleep(seconds - gap * len(calls))
-        blocks: list[Json] = [{"type": "text", "text": "Let me see."}]
-        for number, one in enumerate(calls):
-            id_ = f"c{len(self.messages)}_{number}"
-            blocks.append({"type": "tool_use", "id": id_, "name": one.name, "input": dict(one.arguments)})
-            turn.handle(CallClosed(ToolCall(name=one.name, arguments=one.arguments, id=id_), self.clock.monotonic()))
-            await asyncio.sleep(gap)
-        turn.handle(Finished(self.clock.monotonic()))
-        self.messages.append({"role": "assistant", "content": blocks})
-
-    def answers(self, *results: Any) -> None:
-        """The results of the last calls go back to the model."""
-        asked = [one["id"] for one in self.messages[-1]["content"] if one["type"] == "tool_use"]
-        content = [
-            {"type": "tool_result", "tool_use_id": id_, "content": str(result)}
-            for id_, result in zip(asked, results, strict=True)
-        ]
-        self.messages.append({"role": "user", "content": content})
-
-    async def timed(self, work: Coroutine[Any, Any, Any]) -> tuple[Any, float]:
-        """What comes of `work`, and the virtual seconds that it took."""
-        start = self.clock.now
-        return await work, round(self.clock.now - start, 6)
-
-    def run(self, main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """`main` in a session called "s"."""
-
-        async def inside() -> Any:
-            async with self.accel.session("s") as session:
-                self.ledger = session.speculation
-                return await main()
-
-        return run(inside, self.clock)
+def foresees(knowledge: Knowledge) -> bool:
+    """Whether the agent's next call is the first guess, arguments included."""
+    return KNOWN in [one[:2] for one in foreseen(knowledge)]

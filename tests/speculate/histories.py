@@ -20,7 +20,7 @@ from agentaccel.policy import ToolPolicy
 from agentaccel.session.handle import current
 from agentaccel.speculate.ledger import Tally
 from agentaccel.turn import CallClosed, Finished, Started, Turn
-from tests.speculate.agent import Script, likely
+from tests.speculate.scripted import Script, likely
 from tests.speculate.virtual import run
 
 TAKES = 1.0

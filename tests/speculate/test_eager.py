@@ -8,7 +8,7 @@ from typing import Any
 from agentaccel import Policy, StorePolicy, ToolCall
 from agentaccel.policy import ToolPolicy
 from agentaccel.turn import CallClosed, Failed, Started
-from tests.speculate.agent import Agent, call
+from tests.speculate.scripted import Agent, call
 
 LOOK, LOOK_B, BOOK = call("look", key="a"), call("look", key="b"), call("book", key="a")
 

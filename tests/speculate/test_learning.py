@@ -8,7 +8,7 @@ from typing import Any
 
 from agentaccel.policy import ToolPolicy
 from agentaccel.speculate.predict import Predictor
-from tests.speculate.agent import Agent, call
+from tests.speculate.scripted import Agent, call
 from tests.speculate.virtual import run
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentaccel.policy import ToolPolicy
-from tests.speculate.agent import Agent
+from tests.speculate.scripted import Agent
 
 MEMO = ToolPolicy(eager=False, speculate=False)
 

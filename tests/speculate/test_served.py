@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentaccel.policy import ToolPolicy
-from tests.speculate.agent import Agent, Script, call, likely
+from tests.speculate.scripted import Agent, Script, call, likely
 
 LOOK = call("look", key="a")
 

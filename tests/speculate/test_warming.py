@@ -9,7 +9,7 @@ import pytest
 
 from agentaccel.policy import ToolPolicy
 from agentaccel.speculate.resources import Resource
-from tests.speculate.agent import Agent, Script, call, likely
+from tests.speculate.scripted import Agent, Script, call, likely
 
 
 def warmed(probability: float, tools: ToolPolicy | None = None, **declared: Any) -> Agent:

@@ -220,7 +220,7 @@ def test_making_room_is_a_bounded_step_and_never_a_vacuum(tmp_path: Path) -> Non
     store = Store(tmp_path / "trace.db")
     for number in range(1000):
         store.write_tool(replace(TOOL, name="x" * 2000, started=float(number)))
-    store._max_bytes = MIB // 8
+    store.max_bytes = MIB // 8
     statements: list[str] = []
     with store._database.using() as connection:
         connection.set_trace_callback(statements.append)
@@ -255,7 +255,7 @@ def test_a_record_is_written_once_also_where_no_room_can_be_made(tmp_path: Path)
     recorder = recorder_of(path)
     store = recorder.store
     assert store is not None
-    store._max_bytes = 1
+    store.max_bytes = 1
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     begun: list[str] = []
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from agentaccel.canonical import digest, identity_bytes
 from agentaccel.facts import cache_facts
 from agentaccel.records import Outcome, ToolRecord, TurnRecord
+from agentaccel.trace.importers.agents import Agents
 from agentaccel.trace.importers.fields import blocks, count, mapping, seconds, text, usage_of
 from agentaccel.trace.importers.infer import Arrival, Conversation, settle
 from agentaccel.trace.importers.lines import ImportTally, parse
@@ -115,7 +116,7 @@ class _Reader:
         """The main conversation that the last line belonged to."""
         self._replies: dict[tuple[str, str], _Reply] = {}
         self._calls: dict[str, _Call] = {}
-        self._roots: dict[str, str] = {}
+        self._agents = Agents()
         self._now = 0.0
 
     def take(self, entry: Mapping[str, object]) -> None:
@@ -167,15 +168,7 @@ class _Reader:
         if not sidechain and "agentId" not in entry:
             main = self._main
             return main if main and main.session == entry.get("sessionId") else self._thread_of(entry, None)
-        agent = text(entry, "agentId")
-        if not sidechain:
-            return self._thread_of(entry, agent)
-        uuid, parent = text(entry, "uuid") or "", text(entry, "parentUuid")
-        root = self._roots.get(parent, parent) if parent else uuid
-        if agent is None:
-            # Older clients do not name the sub-agent: the chain of messages does, by where it begins.
-            self._roots[uuid] = root
-        return self._thread_of(entry, agent or f"sidechain-{root[:8]}")
+        return self._thread_of(entry, self._agents.of(entry))
 
     def _thread_of(self, entry: Mapping[str, object], agent: str | None) -> _Thread:
         """The conversation of a sub-agent; of None, the main one."""

@@ -1,0 +1,85 @@
+"""`agentaccel learn`: tool calls learned from recorded conversations."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import click
+
+from agentaccel.canonical import digest
+from agentaccel.cli.patterns import named, opened, sensitive_option, store_option, workload_option
+from agentaccel.cli.replay import progress
+from agentaccel.cli.replay_text import notes_of
+from agentaccel.errors import TraceError
+from agentaccel.policy import StorePolicy
+from agentaccel.replay.events import Recorded, recorded
+from agentaccel.replay.learn import Learned, learn
+from agentaccel.report.numbers import plural
+from agentaccel.speculate.knowledge import Knowledge
+from agentaccel.speculate.private import FLEET, news_of
+from agentaccel.speculate.shelving import readable, shelved
+from agentaccel.trace.database import load_key, store_path
+from agentaccel.trace.importers import ImportTally, Progress
+from agentaccel.trace.shelf import add_to_shelf, known_lessons
+
+
+@click.command("learn")
+@click.argument("traces", nargs=-1, required=True, metavar="TRACES...", type=click.Path(path_type=Path))
+@workload_option
+@store_option
+@sensitive_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def learn_command(
+    traces: tuple[Path, ...], workload: str | None, store: Path | None, sensitive: tuple[str, ...], as_json: bool
+) -> None:
+    """Learn tool calls from recorded conversations, and say how well the first of them tell the last.
+
+    TRACES are files and folders of agent runs, Claude Code's logs (~/.claude/projects), or trace stores that keep
+    content. Learned are counts and templates; a conversation that taught before is left out.
+    """
+    path = store_path(store)
+    key, tally = load_key(path), ImportTally()
+    with opened(path, new=True) as into, progress() as told:
+        before = known_lessons(into)
+
+        def fresh(tell: Progress | None = None) -> Iterator[tuple[bytes, Recorded]]:
+            known = set(before)
+            for run in recorded(traces, tally, tell):
+                lesson = digest(run.id.encode("utf-8", "replace"), key)
+                if lesson not in known:
+                    known.add(lesson)  # one that is there twice teaches once
+                    yield lesson, run if workload is None else replace(run, workload=named(workload))
+
+        lessons = [lesson for lesson, _ in fresh(lambda read, total: told("reading", read, total))]
+        notes, tally, done = notes_of(tally), ImportTally(), 0
+        if not lessons and notes:
+            raise TraceError("; ".join(notes))
+
+        def tell() -> None:
+            nonlocal done
+            done += 1
+            told("learning", done, len(lessons))
+
+        knowledge = Knowledge(sensitive=StorePolicy(sensitive=sensitive).is_sensitive)
+        found = learn((run for _, run in fresh()), len(lessons), knowledge, tell)
+        if lessons:
+            news = news_of(knowledge, key)
+            add_to_shelf(into, news, now=time.time(), sensitive=knowledge.sensitive, lessons=lessons)
+        patterns = len(readable(shelved({}, news_of(knowledge, key)))[FLEET]["rules"])
+    click.echo(_shown(found, patterns, notes, as_json), nl=False)
+
+
+def _shown(found: Learned, patterns: int, notes: list[str], as_json: bool) -> str:
+    if as_json:
+        return json.dumps({**asdict(found), "patterns": patterns, "notes": notes}, indent=2) + "\n"
+    lines = [f"{plural(found.runs, 'run')}, {plural(found.calls, 'call')}, {plural(patterns, 'pattern')} learned"]
+    if not found.runs:
+        lines = ["nothing new: these conversations have taught before"]
+    elif found.turns:
+        first, among = (f"{count} of {found.turns}" for count in (found.first, found.among))
+        lines.append(f"the last fifth, by what was learned before: {first} turns guessed at once, {among} in three")
+    return "\n".join((*lines, *(f"note: {one}" for one in notes))) + "\n"

@@ -1,0 +1,147 @@
+"""What was learned of tool calls, as sessions use it: read from the store once, and added to it now and then.
+
+Every process writes what it has learned since it wrote last, into whatever is there by then, and takes in what others
+have written meanwhile. A store that is locked is tried again with the next turn's; one that fails, or that holds
+patterns of a newer version, costs one log line: learning goes on in memory.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from agentaccel.clock import Clock
+from agentaccel.locks import Lock, forks
+from agentaccel.speculate.dumps import added
+from agentaccel.speculate.exchange import loaded
+from agentaccel.speculate.knowledge import Knowledge
+from agentaccel.speculate.private import News, Parts, news_of, since
+from agentaccel.speculate.shelving import readable
+from agentaccel.speculate.stats import Sensitive
+from agentaccel.trace.recorder import Recorder
+from agentaccel.trace.shelf import Shelf, add_to_shelf, read_shelf
+
+log = logging.getLogger("agentaccel")
+
+TURNS = 32
+"""Turns between two writes: a killed process loses what so many have taught, and no more."""
+
+
+class Library:
+    """The patterns of one `Accel`. Thread-safe, and never raises into an agent unless `strict`.
+
+    Call `learned` after each turn, off its path: every `TURNS`-th call writes, which takes some milliseconds, and up to
+    a second where very much is known. Close it before its recorder.
+    """
+
+    def __init__(
+        self, recorder: Recorder, clock: Clock, *, sensitive: Sensitive | None = None, strict: bool = False
+    ) -> None:
+        self._recorder, self._clock = recorder, clock
+        self._sensitive, self._strict = sensitive, strict
+        self._lock = Lock()
+        self._knowledge: Knowledge | None = None
+        self._mine: Parts = {}
+        """What was known here when it was last in step with the store."""
+        self._theirs: Parts = {}
+        """What the store held then."""
+        self._forks = forks()
+        self._turns = 0
+        self._said: set[str] = set()
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What is known; read from the store when it is first asked for."""
+        with self._lock:
+            if self._knowledge is None:
+                self._knowledge = Knowledge(sensitive=self._sensitive)
+                self._forks = forks()
+                self._guarded(self._open)
+            elif self._forks != forks():
+                self._begin_in_child()
+            return self._knowledge
+
+    def learned(self) -> None:
+        """A turn has taught something."""
+        with self._lock:
+            self._turns += 1
+            if self._turns >= TURNS:
+                self.save()
+
+    def save(self) -> None:
+        """Write what was learned since the last time, and take in what others have written."""
+        with self._lock:
+            if self._knowledge is not None and self._forks == forks():
+                self._turns = 0
+                self._guarded(self._save)
+
+    def close(self) -> None:
+        """Write what is still to be written."""
+        self.save()
+
+    def _open(self) -> None:
+        shelf = self._recorder.read(read_shelf, Shelf({}, {}))
+        self._left_alone(shelf)
+        for part in shelf.parts.values():
+            self._known().merge(part)
+        self._mine, self._theirs = self._news().parts, shelf.parts
+
+    def _save(self) -> None:
+        mine = self._news()
+        news = since(mine, self._mine)
+        if not news.parts:
+            return
+        done = self._recorder.change(
+            lambda store: add_to_shelf(store, news, now=self._clock.wall(), sensitive=self._sensitive), None
+        )
+        if done is None:
+            return  # what is new stays new
+        before, after = done
+        self._left_alone(before)
+        expected = news.parts.keys() - before.barred.keys()
+        if any(after.get(name) is before.parts.get(name) for name in expected):
+            self._say("learned patterns in the trace store are left alone: they have an odd form")
+        others = {name: part for name, part in before.parts.items() if part != self._theirs.get(name)}
+        others = readable({name: added({}, part, self._theirs.get(name)) for name, part in others.items()})
+        self._mine, self._theirs = mine.parts, after
+        if others:
+            self._mine = added(self._mine, self._taken_in(others))
+
+    def _taken_in(self, others: Parts) -> Parts:
+        """Learn what others have; the same under our hashes, as it is counted here from now on."""
+        for part in others.values():
+            self._known().merge(part)
+        return news_of(loaded(others), self._recorder.key).parts
+
+    def _news(self) -> News:
+        return news_of(self._known(), self._recorder.key)
+
+    def _begin_in_child(self) -> None:
+        """What the parent had not written when this process was forked off, the parent writes."""
+        self._forks, self._turns = forks(), 0
+        self._guarded(self._count_anew)
+
+    def _known(self) -> Knowledge:
+        assert self._knowledge is not None
+        return self._knowledge
+
+    def _count_anew(self) -> None:
+        self._mine = self._news().parts
+
+    def _left_alone(self, shelf: Shelf) -> None:
+        for why in shelf.barred.values():
+            self._say(f"learned patterns in the trace store are left alone: {why}")
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:
+            if self._strict:
+                raise
+            self._say(f"cannot read or write learned patterns: {error!r}; learning goes on in memory")
+
+    def _say(self, message: str) -> None:
+        """One log line per thing."""
+        if message not in self._said:
+            self._said.add(message)
+            log.warning("agentaccel: %s", message)
