@@ -1,0 +1,67 @@
+"""When two calls of a tool are the same call: equal names, and arguments that no function could tell apart.
+
+Canonical JSON alone would not do: it writes a date and the text of that date alike. So a call has a key only where its
+arguments are plain JSON values, which is all that a model can ask for; any other call is never served early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any, NamedTuple
+
+from agentaccel.canonical import identity_bytes
+
+
+class Principal(NamedTuple):
+    """On whose behalf a tool runs: results of one are never served to another."""
+
+    tenant: str | None
+    session: str
+
+
+class Key(NamedTuple):
+    """The identity of a call, under which its early result waits."""
+
+    tool: str
+    arguments: bytes
+    """Canonical, with defaults filled in."""
+    principal: Principal
+    epoch: int
+    """Of what the tools may do: a result of a run that would not be allowed any more is not served either."""
+
+
+def is_plain(value: Any) -> bool:
+    """Whether `value` is what reading JSON gives, all through: no subclass, no NaN, no tuple.
+
+    >>> is_plain({"a": [1, 2.5, None, "x"]}), is_plain((1,)), is_plain({1: 2}), is_plain(float("nan"))
+    (True, False, False, False)
+    """
+    kind = type(value)
+    if kind in _LEAVES:
+        return True
+    if kind is float:
+        return isfinite(value)
+    if kind is dict:
+        for name, item in value.items():
+            if type(name) is not str or (type(item) not in _LEAVES and not is_plain(item)):
+                return False
+        return True
+    if kind is not list:
+        return False
+    return all(type(item) in _LEAVES or is_plain(item) for item in value)
+
+
+_LEAVES = frozenset({str, int, bool, type(None)})
+
+
+def arguments_key(arguments: Mapping[str, Any], defaults: Mapping[str, Any]) -> bytes | None:
+    """Canonical bytes of `arguments`, with `defaults` where they name nothing; None where they are not plain JSON.
+
+    >>> arguments_key({"b": 2}, {"a": 1}) == arguments_key({"a": 1, "b": 2}, {})
+    True
+    >>> arguments_key({"a": 1}, {}) == arguments_key({"a": 1.0}, {})
+    False
+    """
+    whole = {**defaults, **arguments}
+    return identity_bytes(whole) if is_plain(whole) else None

@@ -1,0 +1,106 @@
+"""Tier 0: a call that reads, made again while nothing that may write has run, is answered by its earlier result.
+
+Only results that are plain JSON are kept, as copies: what one caller does to its result is not seen by the next.
+Errors are never kept. A read whose owner says neither for how long a result is fresh nor how a change shows is not kept
+either: a model that asks again may be waiting for a change.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from agentaccel.locks import Lock
+from agentaccel.speculate.keys import Key, Principal, is_plain
+from agentaccel.speculate.witness import Witness, witnessed
+from agentaccel.speculate.world import Version, World
+
+_EVERYBODY = ""
+"""The session of results that all sessions of a tenant share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What a call depends on, noted before it runs."""
+
+    key: Key
+    arguments: Mapping[str, Any]
+    domain: str | None
+    version: Version
+    at: float
+    """Monotonic time."""
+    fresh_for: float
+    """Seconds."""
+    witness: Witness | None = None
+    seen: object = None
+    """What the witness said."""
+
+    def holds(self, world: World, now: float) -> bool:
+        """Whether running it again would read the same, as far as can be told."""
+        return (
+            now - self.at <= self.fresh_for
+            and world.holds(self.version, self.domain)
+            and (self.witness is None or bool(witnessed(self.witness, self.arguments) == self.seen))
+        )
+
+
+class Remembered(NamedTuple):
+    """The result of a call, and what it took."""
+
+    read: Read
+    result: Any
+    seconds: float
+
+
+@dataclass(slots=True)
+class Memo:
+    """Results of reads, by call. Thread-safe."""
+
+    world: World
+    across: float | None = None
+    """Seconds for which sessions of one tenant share results; None where they do not."""
+    most: int = 512
+    """Results that are kept; the one used longest ago makes room."""
+    _kept: OrderedDict[Key, Remembered] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def keep(self, read: Read, result: Any, seconds: float, now: float) -> None:
+        """`read` has returned `result` after so many `seconds`."""
+        if not is_plain(result) or not read.holds(self.world, now):
+            return
+        with self._lock:
+            found = Remembered(read, copy.deepcopy(result), seconds)
+            for key in (read.key, _shared(read.key)) if self.across is not None else (read.key,):
+                self._kept[key] = found
+                self._kept.move_to_end(key)
+            while len(self._kept) > self.most:
+                self._kept.popitem(last=False)
+
+    def find(self, key: Key, now: float) -> Remembered | None:
+        """What the call under `key` returned, where it would return it again; a copy that is the caller's own."""
+        for name, age in ((key, None), (_shared(key), self.across)):
+            kept = self._kept.get(name)
+            if kept is None:
+                continue
+            if not kept.read.holds(self.world, now):
+                with self._lock:
+                    self._kept.pop(name, None)
+            elif name is key or (age is not None and now - kept.read.at <= age):
+                return kept._replace(result=copy.deepcopy(kept.result))
+        return None
+
+    def leave(self, session: str) -> None:
+        """Forget what is `session`'s own."""
+        with self._lock:
+            for key in [key for key in self._kept if key.principal.session == session]:
+                del self._kept[key]
+
+
+def _shared(key: Key) -> Key:
+    return key._replace(principal=Principal(key.principal.tenant, _EVERYBODY))

@@ -1,0 +1,78 @@
+"""Witnesses: the version of what a call reads, so that a change by anybody shows.
+
+A witness is a function of a call's arguments whose value is compared by equality: taken before an early run, after it,
+and again before its result is served. It is called on the event loop, so it must be quick; where it raises, nothing is
+served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+Witness = Callable[[Mapping[str, Any]], Hashable]
+
+
+class _Unknown:
+    """The value of a witness that failed: equal to nothing, not even itself."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+
+UNKNOWN: Final = _Unknown()
+
+
+def witnessed(witness: Witness | None, arguments: Mapping[str, Any]) -> object:
+    """What `witness` says now; None where there is none to ask, and what equals nothing where it fails."""
+    if witness is None:
+        return None
+    try:
+        return witness(arguments)
+    except Exception:  # noqa: BLE001 - the user's function; what it cannot tell is not served
+        return UNKNOWN
+
+
+def file_state(path: str | Path) -> Hashable:
+    """The state of one file: time of its last change in nanoseconds, size, inode; None where there is no such file.
+
+    Raises `OSError` where that cannot be told.
+    """
+    try:
+        stat = Path(path).stat()
+    except FileNotFoundError:
+        return None
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+
+def files(*names: str) -> Witness:
+    """A witness for a tool that reads the files which these of its arguments name.
+
+        @accel.tool(effect="read_local", concurrent=True, in_thread=True, witness=agentaccel.files("path"))
+        def read_file(path: str) -> str: ...
+
+    >>> files("path")({"path": "/nowhere/at/all"})
+    (None,)
+    """
+    return lambda arguments: tuple(file_state(arguments[name]) for name in names)
+
+
+def git_head(folder: str | Path = ".") -> Witness:
+    """A witness for a tool that reads the history of the repository at `folder`: what HEAD names, and its commit.
+
+    Uncommitted changes do not show in it.
+    """
+    return lambda arguments: _head(Path(folder) / ".git")
+
+
+def _head(git: Path) -> Hashable:
+    if git.is_file():  # a worktree: the file names the folder
+        git = (git.parent / git.read_text().partition("gitdir: ")[2].strip()).resolve()
+    head = (git / "HEAD").read_text()
+    name = head.partition("ref: ")[2].strip()
+    common = git / "commondir"
+    shared = (git / common.read_text().strip()).resolve() if common.is_file() else git
+    return head, file_state(shared / name) if name else None, file_state(shared / "packed-refs")

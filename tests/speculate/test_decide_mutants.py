@@ -1,0 +1,151 @@
+"""The tests of the decision bite: without any single guard they fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import Mutant, survives
+
+DECIDE, BREAKER, EXPERIENCE = "speculate/decide.py", "speculate/breaker.py", "speculate/experience.py"
+
+GUARDS = (
+    Mutant(
+        guard="launching what its effect forbids",
+        file=DECIDE,
+        old='    if candidate.launchable not in ("predicted", "asked"):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="guesses that leave the machine without consent",
+        file=DECIDE,
+        old='    if candidate.launchable == "asked" and not candidate.egress:\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="privacy for nothing",
+        file=DECIDE,
+        old="            net -= self._prices.privacy\n",
+        new="            pass\n",
+    ),
+    Mutant(
+        guard="taking the last slot of real calls",
+        file=DECIDE,
+        old="return host.free if at_once else host.free - max(host.needed, 1)",
+        new="return host.free",
+    ),
+    Mutant(
+        guard="more runs than there are slots",
+        file=DECIDE,
+        old="        if self._by_host.get(host, 0) >= self._slots(candidate):\n",
+        new="        if self._slots(candidate) <= 0:\n",
+    ),
+    Mutant(
+        guard="delays of real calls that nobody charges",
+        file=DECIDE,
+        old="            net -= (1.0 - next_) * run.pressed * candidate.gives_back\n",
+        new="            pass\n",
+    ),
+    Mutant(
+        guard="using up the rate limit of real calls",
+        file=DECIDE,
+        old="    if host is not None and host.headroom < prices.headroom:\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="waste for nothing",
+        file=DECIDE,
+        old=" - (1.0 - ever) * run.price * cost",
+        new="",
+    ),
+    Mutant(
+        guard="starting for nothing what is over at once",
+        file=DECIDE,
+        old=" - (1.0 - ever) * run.price * cost - self._start",
+        new=" - (1.0 - ever) * run.price * cost",
+    ),
+    Mutant(
+        guard="launching all of several guesses of which one can be right",
+        file=DECIDE,
+        old="spent[candidate.rivals] = left * (1.0 - p)",
+        new="spent[candidate.rivals] = left",
+    ),
+    Mutant(
+        guard="launches without budget",
+        file=DECIDE,
+        old='            (budget, "enough at one moment"),\n',
+        new="",
+    ),
+    Mutant(
+        guard="more waiting results than a session may have",
+        file=DECIDE,
+        old='            (prices.per_session - load.kept, "enough for one session"),\n',
+        new="",
+    ),
+    Mutant(
+        guard="more runs under way than there may be",
+        file=DECIDE,
+        old='            (prices.altogether - load.running, "enough altogether"),\n',
+        new="",
+    ),
+    Mutant(
+        guard="going on with a pattern that is never right",
+        file=DECIDE,
+        old="        if self._by_rule.get(rule, 0) >= self._breakers.room(rule, self._now):\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="going on where guesses are all wrong",
+        file=DECIDE,
+        old='            (self._breakers.room(ALL, now), "speculation does not pay here"),\n',
+        new="",
+    ),
+    Mutant(
+        guard="trying again and again after a failed trial",
+        file=BREAKER,
+        old="min(2 * self.rest, stated().most_rest)",
+        new="self.rest",
+    ),
+    Mutant(
+        guard="never trying again",
+        file=BREAKER,
+        old="return 1 if rested else 0",
+        new="return 0",
+    ),
+    Mutant(
+        guard="several trials at once",
+        file=BREAKER,
+        old="                record.tried = now\n",
+        new="                pass\n",
+    ),
+    Mutant(
+        guard="believing what does not come true",
+        file=BREAKER,
+        old="return min((self.used + prior) / (self.expected + prior), 1.0)",
+        new="return 1.0",
+    ),
+    Mutant(
+        guard="believing more than was stated",
+        file=BREAKER,
+        old="return min((self.used + prior) / (self.expected + prior), 1.0)",
+        new="return (self.used + prior) / (self.expected + prior)",
+    ),
+    Mutant(
+        guard="waste at the price of no waste",
+        file=EXPERIENCE,
+        old="prices.price_step * ((not used) - prices.wasted_share)",
+        new="0.0",
+    ),
+)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mutant", GUARDS, ids=lambda mutant: mutant.guard)
+def test_the_tests_fail_without_the_guard(mutant: Mutant, tmp_path: Path) -> None:
+    """Chosen by us: a safety test that passes without what it tests is none."""
+    command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", "/dev/null"]
+    assert (
+        survives(mutant, tmp_path, [*command, "tests/speculate/test_decide.py", "tests/speculate/test_breaker.py"])
+        is None
+    )
