@@ -196,8 +196,8 @@ class StorePolicy:
     max_bytes: int = 256 * 1024 * 1024
     """Size at which the oldest turns are dropped; at least 1 MiB."""
     sensitive: tuple[str, ...] = ()
-    """Arguments of tools, as TOOL.ARGUMENT, whose values are neither learned nor written into patterns; `*` stands for any
-    characters, and "*.*" for every argument."""
+    """Arguments of tools, as TOOL.ARGUMENT, whose values are neither learned nor written into patterns; `*` stands for
+    any characters, and "*.*" for every argument."""
 
     def __post_init__(self) -> None:
         if self.max_bytes < 1024 * 1024:
