@@ -103,7 +103,7 @@ class ToolRecord:
     agent: str | None = None
     tenant: str | None = None
     speculative: bool = False
-    """A run that was begun before its call; what came of it is `fate`. The call that it served has a record of its own."""
+    """A run that was begun before its call; what came of it is `fate`. The call it served has a record of its own."""
     fate: str | None = None
     """Of an early run: "served", "stale", "failed" or "unused"; None while that is not known."""
     served_from: ServedFrom | None = None

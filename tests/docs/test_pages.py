@@ -173,7 +173,9 @@ def test_every_setting_is_in_the_reference() -> None:
     from agentaccel import CachePolicy, HistoryPolicy, Policy, StorePolicy, ToolPolicy, policy
 
     page = (ROOT / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
-    names = [field.name for kind in (Policy, CachePolicy, HistoryPolicy, StorePolicy, ToolPolicy) for field in fields(kind)]
+    names = [
+        field.name for kind in (Policy, CachePolicy, HistoryPolicy, StorePolicy, ToolPolicy) for field in fields(kind)
+    ]
     names += [value for name, value in vars(policy).items() if name.startswith("ENV_")]
     assert not [name for name in names if f"`{name}`" not in page]
 

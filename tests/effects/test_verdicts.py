@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from agentaccel import Accel, ConfigError, Policy
 from agentaccel.effects import parse
 from agentaccel.effects.cases import judge
+from agentaccel.effects.declare import spec_of
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.sql import surely_sql
 from agentaccel.effects.tools import judge_tool
 from agentaccel.effects.verdict import Evidence, Source, weigh
-from agentaccel.tooling import EFFECT_ATTRIBUTE
 from agentaccel.types import Effect
 from tests.effects.corpora import adversarial, reads
 
@@ -77,7 +77,8 @@ def test_a_predicate_can_be_declared_on_a_tool() -> None:
         return verb
 
     assert ask("get") == "get"
-    assert getattr(ask, EFFECT_ATTRIBUTE) is by_verb
+    assert (spec := spec_of(ask)) is not None
+    assert spec.effect is by_verb
     with pytest.raises(ConfigError):
         accel.tool(effect="harmless")
 
