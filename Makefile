@@ -4,6 +4,8 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 STAMP := $(VENV)/.agentaccel-installed
 
+export PYTHONDONTWRITEBYTECODE :=  # the tests start many processes, which would each compile everything anew
+
 LEGS := $(basename $(notdir $(wildcard tests/legs/*.txt)))
 
 .PHONY: demo test check bench bench-check figures ci-all traces soak wheel docs format clean
@@ -73,6 +75,7 @@ bench-check: $(STAMP)  ## what benchmarks promise: the oracle is the cheapest, n
 	$(BIN)/python -m benchmarks advice --mode on
 	$(BIN)/python -m benchmarks fanout
 	$(BIN)/python -m benchmarks edits
+	$(BIN)/python -m benchmarks effects
 
 ci-all: check legs soak traces wheel bench-check  ## everything
 

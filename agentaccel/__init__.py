@@ -12,6 +12,7 @@ logging.getLogger("agentaccel").addHandler(logging.NullHandler())
 if TYPE_CHECKING:
     from agentaccel.accel import Accel, apply
     from agentaccel.clock import Clock, ManualClock, SystemClock
+    from agentaccel.effects.declare import ToolSpec
     from agentaccel.errors import (
         AgentAccelError,
         ConfigError,
@@ -20,10 +21,12 @@ if TYPE_CHECKING:
         TraceError,
         UnknownModel,
     )
-    from agentaccel.policy import CachePolicy, HistoryPolicy, Policy, StorePolicy
+    from agentaccel.policy import CachePolicy, HistoryPolicy, Policy, StorePolicy, ToolPolicy
     from agentaccel.prompt.filtered import filtered
     from agentaccel.records import ToolRecord, TurnRecord
     from agentaccel.session import Session
+    from agentaccel.speculate.ledger import Ledger, Tally
+    from agentaccel.speculate.witness import files, git_head
     from agentaccel.turn import Turn
     from agentaccel.types import CachePlan, Cause, Drift, Effect, Expected, Marker, Miss, ToolCall, Usage
 
@@ -31,7 +34,10 @@ _HOMES = {
     "accel": ("Accel", "apply"),
     "clock": ("Clock", "ManualClock", "SystemClock"),
     "errors": ("AgentAccelError", "ConfigError", "MissingExtra", "SessionClosed", "TraceError", "UnknownModel"),
-    "policy": ("CachePolicy", "HistoryPolicy", "Policy", "StorePolicy"),
+    "policy": ("CachePolicy", "HistoryPolicy", "Policy", "StorePolicy", "ToolPolicy"),
+    "effects.declare": ("ToolSpec",),
+    "speculate.ledger": ("Ledger", "Tally"),
+    "speculate.witness": ("files", "git_head"),
     "prompt.filtered": ("filtered",),
     "records": ("ToolRecord", "TurnRecord"),
     "session": ("Session",),
@@ -61,6 +67,7 @@ __all__ = [  # noqa: RUF022 - sorted within themselves; the version last
     "Effect",
     "Expected",
     "HistoryPolicy",
+    "Ledger",
     "ManualClock",
     "Marker",
     "Miss",
@@ -70,15 +77,20 @@ __all__ = [  # noqa: RUF022 - sorted within themselves; the version last
     "SessionClosed",
     "StorePolicy",
     "SystemClock",
+    "Tally",
     "ToolCall",
+    "ToolPolicy",
     "ToolRecord",
+    "ToolSpec",
     "TraceError",
     "Turn",
     "TurnRecord",
     "UnknownModel",
     "Usage",
     "apply",
+    "files",
     "filtered",
+    "git_head",
     "__version__",
 ]
 

@@ -6,25 +6,29 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, TypeVar, overload
+from contextlib import contextmanager
+from typing import Any, TypeVar, Unpack, overload
 
 from agentaccel.background import Background, in_a_loop
+from agentaccel.clients.places import endpoint_of, is_of_sdk, platform_named
 from agentaccel.clock import Clock, SystemClock
-from agentaccel.effects.tools import Declared
+from agentaccel.effects.declare import ToolSpec
 from agentaccel.errors import ConfigError
-from agentaccel.facts import PROVIDERS, client_platform, platforms
+from agentaccel.facts import client_platform
 from agentaccel.listening import Listener, Listeners
 from agentaccel.policy import ENV_LOG, Policy, from_environment
-from agentaccel.providers import dialect, wire_of
+from agentaccel.providers import dialect
 from agentaccel.session import Composer, Session, bypassed, current
 from agentaccel.session.keeping import Keeper
 from agentaccel.session.prewarming import Prewarmer
 from agentaccel.session.registry import Registry
+from agentaccel.session.speculating import speculation
+from agentaccel.session.tools import Declared
+from agentaccel.speculate.predict import Predictor
 from agentaccel.tooling import Toolbox
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Turn
-from agentaccel.types import CachePlan, Effect, Endpoint, Request, ToolCall
+from agentaccel.types import CachePlan, Effect, Request
 
 log = logging.getLogger("agentaccel")
 
@@ -77,7 +81,12 @@ class Accel:
             self._prewarmer = Prewarmer(
                 self.policy, self._clock, self._background, composer, composer.fanning, composer.settlement
             )
-        self._toolbox = Toolbox(self._clock, self._recorder, self._registry, self._listeners)
+        self._foresight = speculation(
+            self.policy, self._clock, self._recorder, self._listeners, self._background, Predictor()
+        )
+        self._toolbox = Toolbox(self._clock, self._recorder, self._registry, self._listeners, self._foresight)
+        if not off:
+            self._composer.foresight = self._foresight
 
     # --- touch point 1: the model call --------------------------------------------------------------------------------
 
@@ -94,7 +103,7 @@ class Accel:
         if self.policy.mode == "off":
             return client
         found = next(
-            (hit for base in type(client).__mro__ if _of_sdk(base) and (hit := client_platform(base.__name__))), None
+            (hit for base in type(client).__mro__ if is_of_sdk(base) and (hit := client_platform(base.__name__))), None
         )
         if found is None:
             raise ConfigError(
@@ -110,14 +119,14 @@ class Accel:
         from agentaccel.clients import openai
 
         of_class = found if found[1] != "api" else None
-        return openai.wrap_client(client, self._composer, named=_named(platform), of_class=of_class)
+        return openai.wrap_client(client, self._composer, named=platform_named(platform), of_class=of_class)
 
     def plan(self, request: Request, *, provider: str = "anthropic", platform: str | None = None) -> CachePlan:
         """What agentaccel would add to `request`, and why; nothing is sent and nothing is recorded.
 
         `agentaccel.apply(request, plan)` gives the request to send.
         """
-        return self._composer.preview(request, _endpoint(request, provider, platform))
+        return self._composer.preview(request, endpoint_of(request, provider, platform))
 
     def turn(self, request: Request, *, provider: str = "anthropic", platform: str | None = None) -> Turn:
         """A turn for people with their own HTTP: give it events, and send the request of its `Send` command.
@@ -128,7 +137,7 @@ class Accel:
         turn.handle(Reported(usage=usage_of(reply["usage"])))
         turn.handle(Finished(time.monotonic()))
         """
-        endpoint = _endpoint(request, provider, platform)
+        endpoint = endpoint_of(request, provider, platform)
         if self.policy.mode == "off":
             return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None)
         return self._composer.begin(request, endpoint)
@@ -140,34 +149,44 @@ class Accel:
     @overload
     def tools(self, tools: Sequence[F]) -> list[F]: ...
     def tools(self, tools: Mapping[str, F] | Sequence[F]) -> dict[str, F] | list[F]:
-        """A tool table, by name or as a list of functions, with every run recorded."""
+        """A tool table, by name or as a list of functions, with every call recorded. What a tool declares of itself, by
+        `tool` or as one of our executors, goes on to hold."""
         if isinstance(tools, Mapping):
-            return {name: self._wrapped(tool, name, Effect.UNKNOWN) for name, tool in tools.items()}
-        return [self._wrapped(tool, None, Effect.UNKNOWN) for tool in tools]
+            return {name: self._wrapped(tool, name, None) for name, tool in tools.items()}
+        return [self._wrapped(tool, None, None) for tool in tools]
 
     @overload
     def tool(self, function: F, /) -> F: ...
     @overload
-    def tool(self, /, *, name: str | None = None, effect: Declared = Effect.UNKNOWN) -> Callable[[F], F]: ...
+    def tool(self, /, *, name: str | None = None, **declared: Unpack[Declared]) -> Callable[[F], F]: ...
     def tool(
-        self, function: F | None = None, /, *, name: str | None = None, effect: Declared = Effect.UNKNOWN
+        self, function: F | None = None, /, *, name: str | None = None, **declared: Unpack[Declared]
     ) -> F | Callable[[F], F]:
-        """Decorator for one tool, bare or with what its owner declares of it.
+        """Decorator for one tool, bare or with what its owner declares of it, by the names of `ToolSpec`'s fields.
 
-        `effect` is a member of `Effect`, its value ("read_local"), or a function that takes the arguments of a call by
-        name and returns one of these. Raises `ConfigError` for another one.
+            @accel.tool(effect="read_remote", concurrent=True, fresh_for=60)
+            async def search(query: str) -> str: ...
+
+        `effect` is a member of `Effect`, its value, or a function that takes the arguments of a call by name and
+        returns one of these. Raises `ConfigError` for another one.
         """
+        effect = declared.get("effect")
+        if effect is not None and not callable(effect):
+            try:
+                declared["effect"] = Effect(effect)
+            except ValueError:
+                known = ", ".join(repr(one.value) for one in Effect)
+                raise ConfigError(f"effect is {effect!r}; declare one of {known}") from None
         try:
-            declared = effect if callable(effect) else Effect(effect)
-        except ValueError:
-            known = ", ".join(repr(one.value) for one in Effect)
-            raise ConfigError(f"effect is {effect!r}; declare one of {known}") from None
+            spec = ToolSpec(**declared) if declared else None
+        except TypeError as wrong:
+            raise ConfigError(f"a tool declares the fields of ToolSpec: {wrong}") from None
         if function is not None:
-            return self._wrapped(function, name, declared)
-        return lambda decorated: self._wrapped(decorated, name, declared)
+            return self._wrapped(function, name, spec)
+        return lambda decorated: self._wrapped(decorated, name, spec)
 
-    def _wrapped(self, tool: F, name: str | None, effect: Declared) -> F:
-        return tool if self.policy.mode == "off" else self._toolbox.wrap(tool, name, effect)
+    def _wrapped(self, tool: F, name: str | None, spec: ToolSpec | None) -> F:
+        return tool if self.policy.mode == "off" else self._toolbox.wrap(tool, name, spec)
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
@@ -192,10 +211,7 @@ class Accel:
             conversation.agent = agent or conversation.agent
             conversation.tenant = tenant or conversation.tenant
             conversation.parent = parent or conversation.parent or (outer.id if outer and outer.id != id else None)
-        return Session(conversation, self._watch, self._background, self._announce)
-
-    def _watch(self, call: ToolCall) -> AbstractContextManager[object]:
-        return self._toolbox.watch(call)
+        return Session(conversation, self._toolbox, self._background, self._announce)
 
     def _announce(self, session: Session, create: Callable[..., object], request: dict[str, Any]) -> None:
         """What `Session.prewarm` was given; nothing of ours is raised there."""
@@ -265,36 +281,3 @@ def _check_name(what: str, name: object, *, required: bool) -> None:
         return
     if not isinstance(name, str) or not name or not name.isprintable():
         raise ConfigError(f"the {what} of a session is a printable, non-empty string; got {name!r}")
-
-
-def _endpoint(request: Request, provider: str, platform: str | None) -> Endpoint:
-    """Where `request` is to go, once everything said of it is known to make sense."""
-    if provider not in PROVIDERS:
-        raise ConfigError(f"provider is {provider!r}; known are {', '.join(map(repr, PROVIDERS))}")
-    known = platforms(provider)
-    platform = known[0] if platform is None else platform
-    if platform not in known:
-        raise ConfigError(f"platform is {platform!r}; known are {', '.join(map(repr, known))}")
-    if not isinstance(request, Mapping):
-        raise ConfigError(f"a request is the JSON body as a dict; got {type(request).__name__}")
-    for name in ("messages", "input"):
-        messages = request.get(name)
-        kinds = list | tuple | str if name == "input" else list | tuple
-        if messages is not None and not isinstance(messages, kinds):
-            raise ConfigError(f"{name} must be a list; got {type(messages).__name__}, which could be read only once")
-    return Endpoint(provider, platform, wire_of(provider, request))
-
-
-def _of_sdk(kind: type) -> bool:
-    """Whether a class is a vendor SDK's: frameworks have classes that are called `OpenAI`, too."""
-    return kind.__module__.partition(".")[0] in ("anthropic", "openai")
-
-
-def _named(platform: str | None) -> tuple[str, str] | None:
-    """The provider and platform that the user named; None for the host to say."""
-    if platform is None:
-        return None
-    known = {name: provider for provider in ("compatible", "openai") for name in platforms(provider)}
-    if platform not in known:
-        raise ConfigError(f"platform is {platform!r}; known are {', '.join(map(repr, known))}")
-    return known[platform], platform

@@ -13,8 +13,9 @@ import heapq
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
+from contextvars import Context
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -91,6 +92,15 @@ class Background:
         self._own(owner, _Running(future, future.cancel))
         threading.Thread(target=run, name="agentaccel", daemon=True).start()
         return future
+
+    def spawn(self, owner: str, work: Callable[[], Coroutine[Any, Any, T]], context: Context) -> asyncio.Task[T]:
+        """Await `work` in a task of its own on the running event loop, in `context`."""
+        loop, over = asyncio.get_running_loop(), Future[None]()
+        over.set_running_or_notify_cancel()
+        task = loop.create_task(work(), context=context)
+        task.add_done_callback(partial(_over, over))
+        self._own(owner, _Running(over, lambda: _call(loop, task.cancel, over), loop))
+        return task
 
     def on_loop(
         self, owner: str, loop: asyncio.AbstractEventLoop, work: Callable[[], Awaitable[T]]
@@ -208,7 +218,15 @@ class _Running:
         return not self.over.done() and (self.loop is None or self.loop.is_running())
 
 
-def _call(loop: asyncio.AbstractEventLoop, work: Callable[[], None], over: Future[Any]) -> None:
+def _over(over: Future[None], task: asyncio.Task[Any]) -> None:
+    """The task has ended; whoever waits for it hears of its error, and nobody has to."""
+    if not task.cancelled():
+        task.exception()
+    if not over.done():
+        over.set_result(None)
+
+
+def _call(loop: asyncio.AbstractEventLoop, work: Callable[[], object], over: Future[Any]) -> None:
     try:
         loop.call_soon_threadsafe(work)
     except RuntimeError as error:  # the loop is closed, and its tasks with it

@@ -24,13 +24,18 @@ _FORK_WAITS = 2.0
 
 
 class _Held(threading.local):
-    """What this thread holds."""
+    """What this thread holds. Made when it is first asked for: the garbage collector may run while a thread's own are
+    being made, and what it drops asks for them, too."""
 
-    def __init__(self) -> None:
-        self.late: deque[Callable[[], None]] = deque()
-        self.acquired: list[tuple[Lock, Any]] = []
-        """The locks, innermost last, each with what is acquired for it: a fork inside replaces that."""
-        self.over_fork: list[Any] = []
+    late: deque[Callable[[], None]]
+    acquired: list[tuple[Lock, Any]]
+    """The locks, innermost last, each with what is acquired for it: a fork inside replaces that."""
+    over_fork: list[Any]
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _Held.__annotations__:
+            raise AttributeError(name)
+        return self.__dict__.setdefault(name, deque() if name == "late" else [])
 
 
 _held = _Held()

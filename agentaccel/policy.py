@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 
 from agentaccel.errors import ConfigError, UnknownModel
 from agentaccel.facts import known_model, lifetimes
+from agentaccel.types import Effect, EffectSaid
 
 Mode = Literal["on", "observe", "off"]
 Retention = Literal["24h", "in_memory"]
@@ -110,9 +111,7 @@ class HistoryPolicy:
 
     def __post_init__(self) -> None:
         for name, least in (("keep_results", 1), ("distil_from", 1), ("summarise_from", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ConfigError(f"HistoryPolicy.{name} is {value!r}; give a whole number of at least {least}")
+            _check_count(f"HistoryPolicy.{name}", getattr(self, name), least)
         tools = self.pinned_tools
         if isinstance(tools, str) or not all(isinstance(name, str) and name for name in tools):
             raise ConfigError(f"HistoryPolicy.pinned_tools is {tools!r}; give a tuple of names: ('read_file',)")
@@ -125,6 +124,61 @@ class HistoryPolicy:
     def consents(self) -> bool:
         """Whether anything may be edited."""
         return self.clear_results or self.distil is not None or self.summarise is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolPolicy:
+    """Choices about running tools early: only what is proven to read, and declared safe to run beside anything, is.
+
+    ToolPolicy(speculate=False)                             nothing before the model asks for it
+    ToolPolicy(effects={"search": "read_remote"})           what a tool of yours does, by its name
+    ToolPolicy(egress=("search", "docs.example.com"))       remote reads that a guess may make
+    """
+
+    memo: bool = True
+    """Answer a call that reads, made again in a session, by its earlier result while nothing that may write has run:
+    for tools that are pure, or declare how long a result is fresh or how a change shows."""
+    eager: bool = True
+    """Begin a call that reads the moment the model has written it, before its message ends."""
+    speculate: bool = True
+    """Begin calls that read before the model asks, where they are likely enough; local reads only, but for `egress`."""
+    prewarm: bool = True
+    """Call the `prewarm` and `prefetch` functions that tools declare, where their tool is likely to be called."""
+    effects: Mapping[str, EffectSaid] = field(default_factory=dict)
+    """What tools do, by name: an effect, its value, or a function of the arguments. It outweighs what they declare."""
+    egress: tuple[str, ...] = ()
+    """Consent to predicted remote reads: names of tools, or hosts of the addresses that they are given."""
+    memo_across: float | None = None
+    """Consent to answer a call by a result of another session of the same tenant, and the most seconds of its age."""
+    fresh_for: float = 300.0
+    """Seconds for which a result that was begun early may wait for its call, where the tool declares none."""
+    timeout: float = 30.0
+    """Seconds after which an early run that nobody waits for is given up."""
+    concurrency: int = 8
+    """Early runs under way at once, in all sessions."""
+    slots: Mapping[str, int] = field(default_factory=dict)
+    """By name of a tool, how many of its runs there can be at once, such as connections of a pool: the last one that is
+    free is never taken early."""
+    output_cap: int = 4 * 1024 * 1024
+    """Bytes of a result that is kept for its call; a larger one is dropped."""
+    depth: int = 3
+    """Steps ahead that a finished guess may lead to."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("concurrency", 0), ("output_cap", 0), ("depth", 1)):
+            _check_count(f"ToolPolicy.{name}", getattr(self, name), least)
+        for name, slots in self.slots.items():
+            _check_count(f"ToolPolicy.slots[{name!r}]", slots, 1)
+        for name in ("fresh_for", "timeout", "memo_across"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not 0 < value < float("inf")):
+                raise ConfigError(f"ToolPolicy.{name} is {value!r}; give a number of seconds above 0")
+        if isinstance(self.egress, str) or not all(isinstance(name, str) and name for name in self.egress):
+            raise ConfigError(f"ToolPolicy.egress is {self.egress!r}; give a tuple of names: ('search',)")
+        for name, said in self.effects.items():
+            if not callable(said) and said not in list(Effect):
+                known = ", ".join(repr(one.value) for one in Effect)
+                raise ConfigError(f"ToolPolicy.effects[{name!r}] is {said!r}; give one of {known}, or a function")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +216,7 @@ class Policy:
     """Share of sessions left as written for comparison, 0 ≤ share < 1; chosen by a keyed hash of the session's id."""
     cache: CachePolicy = field(default_factory=CachePolicy)
     history: HistoryPolicy = field(default_factory=HistoryPolicy)
+    tools: ToolPolicy = field(default_factory=ToolPolicy)
     store: StorePolicy = field(default_factory=StorePolicy)
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Your names for models, mapped to names that agentaccel knows."""
@@ -181,6 +236,11 @@ class Policy:
         for name, model in self.aliases.items():
             if not known_model(model):
                 raise UnknownModel(model, f"the alias {name!r} must name a model that is known")
+
+
+def _check_count(what: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigError(f"{what} is {value!r}; give a whole number of at least {least}")
 
 
 def _is_place(name: object) -> bool:

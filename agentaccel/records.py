@@ -82,9 +82,14 @@ class TurnRecord:
     where it was not."""
 
 
+ServedFrom = Literal["predicted", "asked", "memo"]
+"""Where the result of a call came from that was not run for it: a run begun on a prediction, one begun when the model
+had asked and its message had not ended, or the result of an earlier call."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRecord:
-    """One execution of a tool."""
+    """One call of a tool, or one early run (`speculative`), which is no call."""
 
     session: str
     name: str
@@ -97,3 +102,13 @@ class ToolRecord:
     """Class name of the exception, where one was raised."""
     agent: str | None = None
     tenant: str | None = None
+    speculative: bool = False
+    """A run that was begun before its call; what came of it is `fate`. The call that it served has a record of its own."""
+    fate: str | None = None
+    """Of an early run: "served", "stale", "failed" or "unused"; None while that is not known."""
+    served_from: ServedFrom | None = None
+    """None for a call that was run."""
+    hidden: float | None = None
+    """Seconds of the run that served this call for which the call did not wait; None where it was run."""
+    wasted: float | None = None
+    """Seconds of an early run that served no call; None for one that did."""

@@ -59,6 +59,12 @@ ATTEMPT = "agentaccel.attempt"
 WAITED = "agentaccel.waited"
 """Seconds for which a request was held back before its span begins."""
 
+SPECULATIVE = "agentaccel.tool.speculative"
+"""A run that was begun before its call; the call has a span of its own."""
+SERVED_FROM = "agentaccel.tool.served_from"
+HIDDEN = "agentaccel.tool.hidden"
+"""Seconds of the run that served this call for which the call did not wait."""
+
 # --- providers --------------------------------------------------------------------------------------------------------
 
 PROVIDERS = {

@@ -1,4 +1,4 @@
-"""Touch point 2, the tool call: wrapped tools run exactly as before, and every run is recorded.
+"""Touch point 2, the tool call: answered by what was begun early, or run exactly as before; every call is recorded.
 
 A wrapped function keeps its name, signature and docstring, so schema generators see no difference. A coroutine
 function stays one; a sync function stays one. Exceptions and cancellation pass untouched.
@@ -9,25 +9,31 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from agentaccel.clock import Clock
-from agentaccel.effects.tools import Declared
+from agentaccel.effects.declare import SPEC_ATTRIBUTE, NotProven, ToolSpec, spec_of
 from agentaccel.errors import ConfigError
 from agentaccel.listening import Listeners, Told
 from agentaccel.records import Outcome, ToolRecord
-from agentaccel.session.handle import current
+from agentaccel.session.conversation import Conversation
+from agentaccel.session.foresight import Foresight
+from agentaccel.session.handle import Scope, current
 from agentaccel.session.registry import Registry, identity_of
+from agentaccel.session.serving import MISS, Mark, Served, Serving
+from agentaccel.session.tools import Tool
+from agentaccel.speculate.buffer import Entry, State
+from agentaccel.speculate.memo import Read, Remembered
 from agentaccel.trace.recorder import Recorder
-from agentaccel.types import Effect, ToolCall
+from agentaccel.types import ToolCall
+
+log = logging.getLogger("agentaccel")
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-EFFECT_ATTRIBUTE = "__agentaccel_effect__"
-"""Where a wrapped tool carries the effect that its owner declared, or the function that tells it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,111 +44,248 @@ class Toolbox:
     recorder: Recorder
     registry: Registry
     listeners: Listeners
+    foresight: Foresight
 
-    def wrap(self, tool: F, name: str | None = None, effect: Declared = Effect.UNKNOWN) -> F:
-        """`tool`, recording each of its runs under `name`. Raises `ConfigError` for what cannot be called."""
+    @property
+    def serving(self) -> Serving:
+        return self.foresight.launcher.serving
+
+    def wrap(self, tool: F, name: str | None = None, spec: ToolSpec | None = None) -> F:
+        """`tool` under `name`, as it is declared by `spec`, or declares itself. A tool that is wrapped is wrapped anew;
+        one that is wrapped in a session is that session's own.
+
+        Raises `ConfigError` for what cannot be called.
+        """
         if not callable(tool):
             raise ConfigError(f"a tool must be a function or another callable; got {type(tool).__name__}")
+        spec = spec or spec_of(tool) or ToolSpec()
+        tool = getattr(tool, _ORIGINAL, tool)
         label = name or getattr(tool, "__name__", None) or type(tool).__name__
-        signature = _signature(tool)
-
-        def call_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> ToolCall:
-            return ToolCall(name=label, arguments=_arguments(signature, args, kwargs))
-
-        if inspect.iscoroutinefunction(tool):
-
-            @functools.wraps(tool)
-            async def run_async(*args: Any, **kwargs: Any) -> Any:
-                with self.watch(call_of(args, kwargs)):
-                    return await tool(*args, **kwargs)
-
-            wrapped: Any = run_async
-        else:
-
-            @functools.wraps(tool, updated=())
-            def run(*args: Any, **kwargs: Any) -> Any:
-                call = call_of(args, kwargs)
-                with self.watch(call) as watch:
-                    result = tool(*args, **kwargs)
-                    if inspect.isawaitable(result):
-                        watch.later = True  # a callable that hands out a coroutine: its run is what is awaited
-                        return self._awaited(call, result)
-                    return result
-
-            wrapped = run
-        setattr(wrapped, EFFECT_ATTRIBUTE, effect)
+        scope = current.get()
+        session = scope.session.id if scope.session is not None and not scope.session.closed else ""
+        known = self.serving.tools.add(label, tool, spec, session)
+        wrapped = self._async(tool, known) if known.is_async else self._sync(tool, known)
+        setattr(wrapped, SPEC_ATTRIBUTE, spec)
+        setattr(wrapped, _ORIGINAL, tool)
         return cast(F, wrapped)
 
-    async def _awaited(self, call: ToolCall, result: Awaitable[Any]) -> Any:
-        with self.watch(call):
+    def _async(self, tool: Callable[..., Any], known: Tool) -> Any:
+        @functools.wraps(tool)
+        async def run_async(*args: Any, **kwargs: Any) -> Any:
+            with self.watch(ToolCall(name=known.name, arguments=known.by_name(args, kwargs)), known) as watch:
+                if watch.found is not None:
+                    result = await watch.answer(functools.partial(tool, *args, **kwargs))
+                    if result is not MISS:
+                        return result
+                if watch.read is None:
+                    return await tool(*args, **kwargs)
+                result = await tool(*args, **kwargs)
+                return watch.returned(result)
+
+        return run_async
+
+    def _sync(self, tool: Callable[..., Any], known: Tool) -> Any:
+        @functools.wraps(tool, updated=())
+        def run(*args: Any, **kwargs: Any) -> Any:
+            call = ToolCall(name=known.name, arguments=known.by_name(args, kwargs))
+            with self.watch(call, known) as watch:
+                if watch.found is not None:
+                    result = watch.answer_here()
+                    if result is not MISS:
+                        return result
+                result = tool(*args, **kwargs)
+                if inspect.isawaitable(result):
+                    watch.later = True  # a callable that hands out a coroutine: its run is what is awaited
+                    return self._awaited(call, known, result)
+                if inspect.isgenerator(result) or inspect.isasyncgen(result):
+                    watch.goes_on = True
+                return watch.returned(result)
+
+        return run
+
+    async def _awaited(self, call: ToolCall, known: Tool, result: Awaitable[Any]) -> Any:
+        with self.watch(call, known, looks=False):
             return await result
 
-    @contextmanager
-    def watch(self, call: ToolCall) -> Iterator[Watch]:
-        """Record what happens inside as one run of `call`."""
-        watch = Watch()
-        started, mark = self.clock.wall(), self.clock.monotonic()
-        began = self.listeners.begins(started, call.name)
-        outcome: Outcome = "ok"
-        error: str | None = None
-        try:
-            yield watch
-        except (asyncio.CancelledError, GeneratorExit) as stop:
-            outcome, error = "cancelled", type(stop).__name__
-            raise
-        except BaseException as failure:
-            outcome, error = "failed", type(failure).__name__
-            raise
-        finally:
-            if not watch.later:
-                finished = started + (self.clock.monotonic() - mark)
-                record = self._record(call, started, finished, outcome, error)
-                self.recorder.write(record)
-                if began is not None:
-                    self.listeners.ended(began, Told(record, call.id))
-            elif began is not None:
-                self.listeners.ended(began, None)
-
-    def _record(
-        self, call: ToolCall, started: float, finished: float, outcome: Outcome, error: str | None
-    ) -> ToolRecord:
+    async def run(self, call: ToolCall, execute: Callable[[], Awaitable[Any]]) -> Any:
+        """`call` through `execute`, as `Session.tool` does it."""
         session = current.get().session
-        conversation = session.conversation if session is not None else None
-        if conversation is None and (asker := self.registry.asker(call)) is not None:
-            conversation = self.registry.named(asker)
+        with self.watch(call, self.serving.tools.of(call.name, session.id if session is not None else "")) as watch:
+            if watch.found is not None:
+                result = await watch.answer(execute)
+                if result is not MISS:
+                    return result
+            return watch.returned(await execute())
+
+    def watch(self, call: ToolCall, known: Tool, *, looks: bool = True) -> Watch:
+        """Record what happens inside as one run of `call`; `looks` for what can answer it."""
+        return Watch(self, known, call, looks=looks)
+
+    def left(self, conversation: Conversation) -> None:
+        """The session was left."""
+        self.foresight.left(conversation)
+
+    def conversation(self, call: ToolCall, scope: Scope) -> Conversation | None:
+        """The session that `call` belongs to."""
+        if scope.session is not None:
+            return scope.session.conversation
+        asker = self.registry.asker(call)
+        return self.registry.named(asker) if asker is not None else None
+
+
+class Watch:
+    """One call, from before it is answered or dispatched until its end."""
+
+    __slots__ = (
+        "_began",
+        "_box",
+        "_call",
+        "_here",
+        "_known",
+        "_looks",
+        "_mark",
+        "_ran",
+        "_scope",
+        "_served",
+        "_started",
+        "_tick",
+        "found",
+        "goes_on",
+        "later",
+        "read",
+    )
+
+    def __init__(self, box: Toolbox, known: Tool, call: ToolCall, *, looks: bool) -> None:
+        self._box, self._known, self._call, self._looks = box, known, call, looks
+        self._mark: Mark | None = None
+        self._here: Conversation | None = None
+        self._served: Served | None = None
+        self._ran = False
+        self.found: Entry | Remembered | None = None
+        """What can answer the call without a run for it."""
+        self.read: Read | None = None
+        """What the call depends on, where its result is to be remembered."""
+        self.later = False
+        """The run goes on after this block; another watch records it."""
+        self.goes_on = False
+        """The call hands out a generator: nobody can tell when it has ended."""
+
+    def __enter__(self) -> Watch:
+        box, clock = self._box, self._box.clock
+        self._scope = scope = current.get()
+        self._started, self._tick = clock.wall(), clock.monotonic()
+        if self._looks:
+            try:
+                self._look(box, scope)
+            except NotProven:
+                raise
+            except Exception:
+                if box.foresight.strict:
+                    raise
+                log.exception("agentaccel: could not look for an early result; the call runs")
+        self._began = box.listeners.begins(self._started, self._known.name)
+        if self.found is None:
+            self._runs()
+        return self
+
+    def _look(self, box: Toolbox, scope: Scope) -> None:
+        """Whether the call can be answered, and what to remember of it. Calls inside early runs only run."""
+        serving = box.serving
+        if scope.early is not None:
+            if not serving.tools.at_once(self._known) and not serving.tools.reads(self._known, self._call):
+                serving.buffer.drop(scope.early, State.FAILED)
+                serving.tools.wrote(scope.early.call.name)
+                raise NotProven(f"{self._known.name} may write, and it was called in a run that nobody asked for")
+            return
+        if not serving.buffer and not serving.remembers(self._known):
+            return
+        self._here = box.conversation(self._call, scope)
+        if self._here is None or not box.foresight.acts(self._here, scope):
+            return
+        self.found, self.read = serving.look(self._known, self._call, self._here)
+
+    def _runs(self) -> None:
+        known, self._ran = self._known, True
+        known.running += 1
+        known.needed = max(known.needed, known.running)
+        self._mark = self._box.serving.begins(known, self._call)
+
+    async def answer(self, execute: Callable[[], Awaitable[Any]]) -> Any:
+        """The result that was found; `MISS` where the call is to be run after all."""
+        found, here = self.found, self._here
+        assert here is not None
+        if isinstance(found, Entry):
+            result, self._served = await self._box.serving.join(found, execute, here.id)
+            if result is MISS:
+                self._runs()
+            return result
+        return self.answer_here()
+
+    def answer_here(self) -> Any:
+        """The same without waiting on an event loop."""
+        found, here, serving = self.found, self._here, self._box.serving
+        assert here is not None
+        if isinstance(found, Remembered):
+            result, self._served = serving.recall(found, here)
+            return result
+        assert found is not None
+        result, self._served = serving.join_here(found)
+        if result is MISS:
+            self._runs()
+        return result
+
+    def returned(self, result: Any) -> Any:
+        """The run has returned `result`, which goes on to the caller."""
+        if self.read is not None:
+            now = self._box.clock.monotonic()
+            self._box.serving.memo.keep(self.read, result, now - self._tick, now)
+        return result
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        box, seconds = self._box, self._box.clock.monotonic() - self._tick
+        outcome: Outcome = "ok"
+        if error is not None:
+            outcome = "cancelled" if isinstance(error, asyncio.CancelledError | GeneratorExit) else "failed"
+        if self._ran:
+            self._ended(seconds, returned=error is None and not self.later)
+        if self.later:
+            if self._began is not None:
+                box.listeners.ended(self._began, None)
+            return
+        record = self._record(self._started + seconds, outcome, type(error).__name__ if error is not None else None)
+        box.recorder.write(record)
+        if self._began is not None:
+            box.listeners.ended(self._began, Told(record, self._call.id))
+
+    def _ended(self, seconds: float, *, returned: bool) -> None:
+        known, box = self._known, self._box
+        known.running -= 1
+        if self._mark is not None and not self.goes_on:
+            box.serving.ends(self._mark)
+            self._here = self._here or box.conversation(self._call, self._scope)
+            box.foresight.wrote(self._call, known, self._here, self._scope)
+        if returned:
+            box.serving.took(known, seconds)
+
+    def _record(self, finished: float, outcome: Outcome, error: str | None) -> ToolRecord:
+        here, served = self._here or self._box.conversation(self._call, self._scope), self._served
         return ToolRecord(
-            session=conversation.id if conversation is not None else "",
-            name=call.name,
-            key=identity_of(call, self.recorder.key).hex(),
-            started=started,
+            session=here.id if here is not None else "",
+            name=self._call.name,
+            key=identity_of(self._call, self._box.recorder.key).hex(),
+            started=self._started,
             finished=finished,
             outcome=outcome,
             error=error,
-            agent=conversation.agent if conversation is not None else None,
-            tenant=conversation.tenant if conversation is not None else None,
+            agent=here.agent if here is not None else None,
+            tenant=here.tenant if here is not None else None,
+            speculative=self._scope.early is not None,
+            served_from=served.source if served is not None else None,
+            hidden=served.hidden if served is not None else None,
         )
 
 
-@dataclass(slots=True)
-class Watch:
-    """What a run under watch can say of itself."""
-
-    later: bool = False
-    """The run goes on after this block; another watch records it."""
-
-
-def _signature(tool: Callable[..., Any]) -> inspect.Signature | None:
-    try:
-        return inspect.signature(tool)
-    except (TypeError, ValueError):  # some builtins have none
-        return None
-
-
-def _arguments(signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
-    """Arguments by name, as the model gives them; by position where the signature does not say."""
-    if signature is not None and args:
-        try:
-            return dict(signature.bind(*args, **kwargs).arguments)
-        except TypeError:  # the tool itself is the one to complain
-            pass
-    return {**{str(i): value for i, value in enumerate(args)}, **kwargs}
+_ORIGINAL = "__agentaccel_original__"
+"""Where a wrapped tool keeps the function that it wraps."""

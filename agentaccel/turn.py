@@ -199,6 +199,10 @@ class Turn:
     """Whether the reply holds a chunk of usage that its reader did not ask for and must not see."""
     resend: Resend | None = None
     """How another request can be sent as this one was; None where nobody said."""
+    on_send: Callable[[], None] | None = None
+    """Called once, when it is about to be sent."""
+    on_call: Callable[[ToolCall], None] | None = None
+    """Called with each tool call of the reply, as soon as its arguments are complete."""
     ended: Ended | None = None
     _asked: float = 0.0
     _started: float | None = None
@@ -219,6 +223,8 @@ class Turn:
                 self._heard(event)
             case CallClosed(call, _):
                 self._calls.append(call)
+                if self.on_call is not None:
+                    self.on_call(call)
             case Reported():
                 self._report = event
             case Finished(at):
@@ -242,6 +248,8 @@ class Turn:
             self._held = True
             return [Wait(*wait)]
         self._started = at
+        if self.on_send is not None:
+            self.on_send()
         return [Send(self.request)]
 
     def _heard(self, event: Responded | FirstByte) -> None:

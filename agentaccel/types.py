@@ -6,7 +6,7 @@ provider's. `None` always means *not known* or *not reported*, never zero.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -252,6 +252,10 @@ class Effect(StrEnum):
     SANDBOXABLE = "sandboxable"
     REVERSIBLE = "reversible"
     UNKNOWN = "unknown"
+
+
+EffectSaid = Effect | str | Callable[[Mapping[str, Any]], Effect | str]
+"""What somebody says of a tool: an effect, its value, or a function that tells it from the arguments of one call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentaccel import Accel, CachePolicy, ConfigError, Policy, SessionClosed, StorePolicy
+from agentaccel import Accel, CachePolicy, ConfigError, Policy, SessionClosed, StorePolicy, ToolPolicy
 from agentaccel.policy import from_environment
 
 
@@ -19,6 +19,11 @@ from agentaccel.policy import from_environment
         (lambda: Policy(holdout=-0.1), "from 0 up to"),
         (lambda: CachePolicy(ttl="2h"), "'5m'"),
         (lambda: StorePolicy(max_bytes=10), "1 MiB"),
+        (lambda: ToolPolicy(timeout=0), "above 0"),
+        (lambda: ToolPolicy(concurrency=-1), "at least 0"),
+        (lambda: ToolPolicy(slots={"search": 0}), "at least 1"),
+        (lambda: ToolPolicy(egress="search"), "a tuple of names"),  # type: ignore[arg-type]
+        (lambda: ToolPolicy(effects={"search": "harmless"}), "'read_local'"),
         (lambda: Policy(prices={"m": {}}), "USD per million"),
         (lambda: Policy(prices={"m": {"input": -1}}), "USD per million"),
         (lambda: Policy(prices={"m": {"inputs": 1}}), "USD per million"),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentaccel import Accel, ConfigError, Effect, Policy, StorePolicy, ToolCall, ToolRecord
-from agentaccel.tooling import EFFECT_ATTRIBUTE
+from agentaccel.effects.declare import ToolSpec, spec_of
 from agentaccel.trace.store import open_reader
 
 
@@ -132,7 +132,7 @@ def test_wrong_arguments_raise_what_the_tool_raises(accel: Accel) -> None:
 
 
 def test_the_decorator_takes_a_declaration_and_keeps_it(accel: Accel) -> None:
-    """Declared in code is user policy; nothing is run early yet."""
+    """Declared in code is user policy."""
 
     @accel.tool(effect="read_local", name="finder")
     def find(query: str) -> str:
@@ -143,8 +143,8 @@ def test_the_decorator_takes_a_declaration_and_keeps_it(accel: Accel) -> None:
         return query
 
     assert (find("a"), plain("b")) == ("a", "b")
-    assert getattr(find, EFFECT_ATTRIBUTE) is Effect.READ_LOCAL
-    assert getattr(plain, EFFECT_ATTRIBUTE) is Effect.UNKNOWN
+    assert spec_of(find) == ToolSpec(effect=Effect.READ_LOCAL)
+    assert spec_of(plain) == ToolSpec()
     assert [one.name for one in recorded(accel)] == ["finder", "plain"]
 
 

@@ -38,7 +38,7 @@ def find(prefix: Prefixes, name: str) -> Place | None:
         if parameter == "model":
             value = digest(prefix.prompt.model.encode("utf-8", "surrogatepass"))
         return Place(name, start, value) if start is not None else None
-    index = prefix.by_name.get(name)
+    index = prefix.place(name)
     return None if index is None else Place(name, index, segments[index].digest)
 
 

@@ -6,8 +6,10 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, islice
 from typing import Protocol
 
+from agentaccel.cache.beliefs import is_history
 from agentaccel.canonical import ROOT, chain, digest, link
 from agentaccel.facts import LEVELS, CacheFacts, Level
 from agentaccel.types import Prompt, Segment, agreeing, show_path
@@ -50,11 +52,18 @@ class Prefixes:
     def _index(self) -> dict[bytes, int]:
         return {value: i for i, value in reversed(list(enumerate(self.hashes)))}
 
+    def place(self, name: str) -> int | None:
+        """The segment behind the tools that stands at the place called `name` (`name_at`); None where none does."""
+        return (self._history if is_history(name) else self._beginning).get(name)
+
     @cached_property
-    def by_name(self) -> dict[str, int]:
-        """Segments behind the tools by their path as people write it."""
-        segments = enumerate(self.prompt.segments)
-        return {self.name_at(i): i for i, segment in segments if segment.level != "tools"}
+    def _beginning(self) -> dict[str, int]:
+        """What stands before the messages, by name: a clock in it must not cost a name for every message."""
+        return {self.name_at(i): i for i in range(self.starts[1], self.starts[2])}
+
+    @cached_property
+    def _history(self) -> dict[str, int]:
+        return {self.name_at(i): i for i in range(self.starts[2], len(self.prompt.segments))}
 
     def name_at(self, i: int) -> str:
         """The name of the place that segment i stands at, once arranged: then it is another thing that may change."""
@@ -144,10 +153,8 @@ def prefixes(prompt: Prompt, facts: CacheFacts, before: Before | None = None) ->
         hashes += _links(segments, range(max(starts[n], known), starts[n + 1]), parent, silent)
         parent = hashes[-1] if starts[n + 1] > max(starts[n], known) else parent
     sizes = array("q", before.sizes[:known] if before is not None else ())
-    size = sizes[-1] if sizes else 0
-    for i in range(known, len(segments)):
-        size += 0 if i in silent else segments[i].size
-        sizes.append(size)
+    added = [0 if i in silent else segments[i].size for i in range(known, len(segments))]
+    sizes.extend(islice(accumulate(added, initial=sizes[-1] if sizes else 0), 1, None))
     return Prefixes(
         prompt=prompt,
         facts=facts,

@@ -83,13 +83,13 @@ def spec_of(tool: object) -> ToolSpec | None:
     >>> spec_of(look).concurrent, spec_of(print)
     (True, None)
     """
-    said = getattr(tool, SPEC_ATTRIBUTE, None)
-    if isinstance(said, ToolSpec):
-        return said
+    carried = getattr(tool, SPEC_ATTRIBUTE, None)
+    if isinstance(carried, ToolSpec):
+        return carried
     owner = getattr(tool, "__self__", None)
-    if isinstance(owner, Provider):
-        return owner.specs.get(getattr(tool, "__name__", ""))
-    return None
+    said = owner.specs if isinstance(owner, Provider) else None
+    found = said.get(getattr(tool, "__name__", "")) if isinstance(said, Mapping) else None
+    return found if isinstance(found, ToolSpec) else None
 
 
 _early: ContextVar[bool] = ContextVar("agentaccel_running_early", default=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from agentaccel.effects.tables import table
+
 PATH = "/usr/local/bin:/usr/bin:/bin"
 """Where programs are looked for: folders of the system, never the current one."""
 
@@ -18,7 +20,7 @@ def environment(home: str) -> Mapping[str, str]:
         "HOME": home,
         "LC_ALL": "C.UTF-8",
         "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_SYSTEM": table("git")["system"][0],
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_PAGER": "cat",
@@ -26,12 +28,23 @@ def environment(home: str) -> Mapping[str, str]:
 
 
 def argv(words: Sequence[str]) -> tuple[str, ...]:
-    """The words to start the program with.
+    """The words to start the program with. `git config` alone shows settings, and is given none.
 
-    >>> argv(["git", "diff"])[-1], argv(["ls"])
-    ('diff', ('ls',))
+    >>> argv(["git", "diff"])[-1], argv(["ls"]), argv(["git", "config", "--list"])[1]
+    ('diff', ('ls',), 'config')
     """
-    if not words or words[0] != "git":
+    if not words or words[0] != "git" or _verb(words) == "config":
         return tuple(words)
     settings = [part for setting in GIT_SETTINGS for part in ("-c", setting)]
     return ("git", *settings, *words[1:])
+
+
+def _verb(words: Sequence[str]) -> str:
+    """The sub-command, behind options as `agentaccel.effects.git` takes them."""
+    rest = iter(words[1:])
+    for word in rest:
+        if not word.startswith("-"):
+            return word
+        if word == "-C":
+            next(rest, None)
+    return ""

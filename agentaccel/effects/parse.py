@@ -10,11 +10,15 @@ from __future__ import annotations
 import functools
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from agentaccel.effects.verdict import Refused
 from agentaccel.errors import MissingExtra
+
+Redirect = tuple[int, int | None]
+"""A stream of a command (1 is output, 2 is errors), and the stream that it joins; None loses it."""
 
 MAX_LENGTH = 8_000
 """Characters of a command line that are looked at; a longer one is refused."""
@@ -23,8 +27,15 @@ _OPERATORS = {"&&", "||", "|", ";"}
 _BARE = re.compile(r"(?:[A-Za-z0-9_@%+=:,./~^*?\[\]{}!#-]|\\[ !-/:-@\[-`{-~])+")
 """An unquoted word: plain characters, and punctuation behind a backslash."""
 _GLOB = re.compile(r"(?<!\\)[*?\[]")
+_MAGIC = re.compile(r"[*?\[]")
 _DOUBLE_ESCAPE = re.compile(r'\\(["\\])')
-_SINKS = (["2", ">", "/dev/null"], [">", "/dev/null"], ["2", ">&", "1"], ["1", ">&", "2"], [">&", "2"])
+_SINKS: Mapping[tuple[str, ...], Redirect] = {
+    ("2", ">", "/dev/null"): (2, None),
+    (">", "/dev/null"): (1, None),
+    ("2", ">&", "1"): (2, 1),
+    ("1", ">&", "2"): (1, 2),
+    (">&", "2"): (1, 2),
+}
 """Redirections that lose or join output and touch no file."""
 
 
@@ -48,6 +59,10 @@ class Command:
     """It stands in a pipeline of several commands."""
     after: str
     """The operator before its pipeline: "", "&&", "||" or ";" (also for a line's end)."""
+    pipeline: int = 0
+    """Which pipeline of the text it stands in, counted from 0."""
+    redirects: tuple[Redirect, ...] = ()
+    """In the order in which they take effect."""
 
 
 @functools.cache
@@ -70,7 +85,7 @@ def commands(text: str) -> tuple[Command, ...]:
     root = _parser().parse(text.encode()).root_node
     if root.has_error:
         raise Refused("it does not parse as shell")
-    reader = _Reader()
+    reader = _Reader(text.encode())
     reader.read(root)
     reader.close()
     lexer = shlex.shlex(text, posix=True, punctuation_chars="();<>|&")
@@ -97,10 +112,13 @@ def _plain(text: str) -> None:
 class _Reader:
     """Walks the tree in order and collects commands."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: bytes) -> None:
+        self._source, self._read_to = source, 0
         self.found: list[Command] = []
         self.tokens: list[str] = []
         self._words: list[list[Word]] = []
+        self._redirects: list[list[Redirect]] = []
+        self._pipelines = 0
         self._after = ""
         self._pending = ""
 
@@ -113,9 +131,11 @@ class _Reader:
                     self._end(";")
         elif kind == "command":
             self._words.append([])
+            self._redirects.append([])
             for child in node.children:
                 self._argument(child)
         elif kind in _OPERATORS and node.child_count == 0:
+            self._goes_on_at(node)
             self.tokens.append(kind)
             if kind != "|":
                 self._end(kind)
@@ -130,21 +150,42 @@ class _Reader:
         if node.type == "file_redirect":
             self._sink(node)
             return
+        self._goes_on_at(node)
         word = _word(node)
         self._words[-1].append(word)
         self.tokens.append(word.text)
 
+    def _goes_on_at(self, node: Any) -> None:
+        """A line's end ends a command; the parser takes some for blanks, and what follows for more arguments."""
+        between = self._source[self._read_to : node.start_byte]
+        if b"\n" in between and self._words and self._words[-1]:
+            raise Refused("a line ends where the parser of shell syntax sees no end of a command")
+        self._read_to = node.end_byte
+
     def _sink(self, node: Any) -> None:
+        self._goes_on_at(node)
         parts = [child.text.decode() for child in node.children]
-        if parts not in _SINKS:
+        if tuple(parts) not in _SINKS:
             raise Refused("it holds a redirection to something else than /dev/null")
+        if not self._redirects:
+            raise Refused("a redirection stands without a command")
+        self._redirects[-1].append(_SINKS[tuple(parts)])
         self.tokens += parts
 
     def _end(self, operator: str) -> None:
         if self._words:
-            piped = len(self._words) > 1
-            self.found += [Command(words=tuple(words), piped=piped, after=self._after) for words in self._words]
-            self._words = []
+            self.found += [
+                Command(
+                    words=tuple(words),
+                    piped=len(self._words) > 1,
+                    after=self._after,
+                    pipeline=self._pipelines,
+                    redirects=tuple(redirects),
+                )
+                for words, redirects in zip(self._words, self._redirects, strict=True)
+            ]
+            self._words, self._redirects = [], []
+            self._pipelines += 1
             self._after = operator
         elif operator in ("&&", "||"):
             raise Refused("an operator stands where a command should")
@@ -169,6 +210,8 @@ def _word(node: Any) -> Word:
     if first.startswith("~") and not (first.startswith("~/") or (first == "~" and len(pieces) == 1)):
         raise Refused("it holds the home folder of another user")
     glob = bool(_GLOB.search(bare))
+    if glob and len(_MAGIC.findall(text)) != len(_GLOB.findall(bare)):
+        raise Refused("a pattern for file names holds a wildcard that is quoted")
     if glob and not (re.match(r"--[a-z-]+=|[A-Za-z0-9_./]|~/", first)):
         raise Refused("a pattern for file names begins with a wildcard or a dash, and could become an option")
     return Word(text=text, glob=glob, home=first.startswith("~"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import itertools
 import posixpath
 import re
@@ -54,24 +55,36 @@ def plain(word: Word, there: Surroundings) -> None:
         _look(path, text)
 
 
-def _named(word: Word, there: Surroundings) -> list[Path]:
-    if word.home:
-        base, rest = there.home, word.text[2:]
-    elif word.text.startswith("/"):
-        base, rest = Path("/"), word.text.lstrip("/")
-    else:
-        base, rest = there.cwd, word.text
-    if base is None or not rest or word.text == "-":
-        return []
-    if not word.glob:
-        return [base / rest]
+def expanded(word: Word, there: Surroundings) -> list[str]:
+    """The words that a program gets for `word`: its home folder put in, and the names of files that match it, sorted.
+
+    A pattern that matches nothing stays as it is, as in a shell. Raises `Refused` for more than `MOST_MATCHES`. The
+    verdict and the executor both ask here, so that what runs is what was looked at.
+
+    >>> expanded(Word(text="~/notes", home=True), Surroundings(home=Path("/home/dev")))
+    ['/home/dev/notes']
+    """
+    text = f"{there.home}{word.text[1:]}" if word.home and there.home is not None else word.text
+    if not word.glob or (there.cwd is None and not text.startswith("/")):
+        return [text]
+    fixed = f"{glob.escape(str(there.home))}{word.text[1:]}" if word.home and there.home is not None else word.text
     try:
-        found = list(itertools.islice(base.glob(rest.rstrip("/")), MOST_MATCHES + 1))
-    except (ValueError, NotImplementedError, OSError):
+        matching = glob.iglob(fixed.replace("[^", "[!"), root_dir=there.cwd)
+        found = sorted(itertools.islice(matching, MOST_MATCHES + 1))
+    except (ValueError, OSError, re.error):
         raise Refused(f"{word.text!r} is no pattern that can be looked at") from None
     if len(found) > MOST_MATCHES:
         raise Refused(f"{word.text!r} may match more than {MOST_MATCHES} files")
-    return found
+    return found or [text]
+
+
+def _named(word: Word, there: Surroundings) -> list[Path]:
+    if not word.text or word.text in ("-", "~") or (word.home and there.home is None):
+        return []
+    names = expanded(word, there)
+    if there.cwd is None:
+        return [Path(name) for name in names if name.startswith("/")]
+    return [there.cwd / name for name in names]
 
 
 def _look(path: Path, text: str) -> None:

@@ -1,7 +1,7 @@
 """What git would run by itself in a folder: its settings, and sub-modules, which have settings of their own.
 
 git starts programs that no word of the command line names: a file-system monitor, text conversion, filters, hooks. A
-repository is read by git only where every setting, its own and the user's, is known to start none.
+repository is read by git only where every setting, its own, the user's and the machine's, is known to start none.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ def starts_nothing(there: Surroundings, reads_worktree: bool) -> str:
         raise Refused("git: the folder it would run in is not known, and its settings may start programs")
     if there.home is None:
         raise Refused("git: the home folder is not known, and its settings may start programs")
-    for name in (".gitconfig", ".config/git/config"):
-        _check(there.home / name, reads_worktree)
+    users = (there.home / name for name in (".gitconfig", ".config/git/config"))
+    for file in (*map(Path, table("git")["system"]), *users):
+        _check(file, reads_worktree)
     found = _repository(_real(there.cwd))
     if found is None:
         return "no repository is there"
     shared = _shared(found)
-    for file in dict.fromkeys((shared / "config", found / "config.worktree", shared / "config.worktree")):
-        _check(file, reads_worktree)
+    for own in dict.fromkeys((shared / "config", found / "config.worktree", shared / "config.worktree")):
+        _check(own, reads_worktree)
     if reads_worktree:
         _no_submodules(found)
     return "its settings start no program"

@@ -73,6 +73,9 @@ def of_tool(tool: ToolRecord, call_id: str | None) -> Attributes:
             semconv.AGENT: tool.agent,
             semconv.OUTCOME: outcome(tool),
             semconv.ERROR_TYPE: error_type(tool),
+            semconv.SPECULATIVE: tool.speculative or None,
+            semconv.SERVED_FROM: tool.served_from,
+            semconv.HIDDEN: tool.hidden,
         }
     )
 

@@ -61,6 +61,8 @@ def _further(checks: list[bytes], text: bytes, longer: int) -> int:
     def fits(further: int) -> tuple[int, int]:
         return sum(_at(text, n, further) == checks[n] for n in last), -abs(further - longer)
 
+    if longer in likely and fits(longer)[0] == len(last):
+        return longer  # none can fit better
     return max(likely, key=fits)
 
 

@@ -162,6 +162,30 @@ class ToolTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Early:
+    """Tools that were run before their call, and calls that were answered without a run of their own."""
+
+    launched: int
+    """Runs begun early; none of them is in `ToolTime`."""
+    served: int
+    """Calls that one of them answered."""
+    remembered: int
+    """Calls that were answered by the result of an earlier call."""
+    stale: int
+    failed: int
+    unused: int
+    hidden: float
+    """Seconds of runs for which no call waited: overlapped with other work, which need not be time saved."""
+    wasted: float
+    """Seconds of early runs that answered no call."""
+
+    @property
+    def waste_per_hit(self) -> float | None:
+        """Early runs that answered no call for each one that did; None where none did."""
+        return (self.stale + self.failed + self.unused) / self.served if self.served else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Input tokens that count against a limit per minute, over requests whose rules are known."""
 
@@ -234,6 +258,7 @@ class Group:
     prewarmed: Kept
     """Those that had a prefix written ahead of its request."""
     tools: ToolTime
+    early: Early
     limits: Limits
     modes: tuple[ModeRow, ...]
     control: Control | None

@@ -11,6 +11,7 @@ from agentaccel.records import OURS, PREWARM, ToolRecord, TurnRecord
 from agentaccel.report.bill import Billed, Money
 from agentaccel.report.control import Spent, control
 from agentaccel.report.counts import Counts, KeptSum, Minutes
+from agentaccel.report.early import EarlySum
 from agentaccel.report.figures import CauseRow, Group, Holds, Latency, Limits, ModeRow, ToolTime
 from agentaccel.report.spans import Covered
 from agentaccel.types import Cause, Miss
@@ -58,6 +59,7 @@ class Sums:
         "_causes",
         "_cold",
         "_counts",
+        "_early",
         "_kept",
         "_minutes",
         "_modes",
@@ -71,7 +73,7 @@ class Sums:
 
     def __init__(self, *, peaks: bool) -> None:
         self._spans: dict[str, Span] = {}
-        self._counts = Counts()
+        self._counts, self._early = Counts(), EarlySum()
         self._kept, self._prewarmed = KeptSum(), KeptSum()
         self._attempts: Counter[str] = Counter()
         self._write: dict[str, int] = {}
@@ -129,6 +131,10 @@ class Sums:
 
     def tool(self, tool: ToolRecord) -> None:
         """One execution of a tool."""
+        if tool.speculative:
+            self._early.run(tool)
+            return
+        self._early.call(tool)
         counts = self._counts
         counts.calls += 1
         counts.failed += tool.outcome == "failed"
@@ -211,6 +217,7 @@ class Sums:
                 seconds=sum(span.tools.seconds for span in spans),
                 active=sum(span.active.seconds for span in spans),
             ),
+            early=self._early.early(),
             limits=Limits(
                 counted=counts.counted if counts.limited else None,
                 everything=counts.everything if counts.limited else None,

@@ -46,6 +46,9 @@ def _group(group: Group) -> Json:
         tokens.update(dict.fromkeys(("read", "write", "uncached", "needed", "reusable")))
     costs["saved"] = group.costs.saved
     tools["share"] = group.tools.share
+    early = form["early"]
+    assert isinstance(early, dict)
+    early["waste_per_hit"] = group.early.waste_per_hit
     return form
 
 

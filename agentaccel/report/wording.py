@@ -44,7 +44,7 @@ def blocks(report: Report) -> list[Block]:
     """The whole report, most important first."""
     total = report.total
     found = [advised(report), _cache(total), _cost(total), against_control(total), _causes(total)]
-    found += [_time(total), _limits(total), _requests(total), _modes(total)]
+    found += [_time(total), _early(total), _limits(total), _requests(total), _modes(total)]
     if len(report.groups) > 1 or report.by != "session":
         found.append(_groups(report))
     if report.causes:
@@ -164,6 +164,21 @@ def _time(group: Group) -> Block:
     rows.append(("tool calls", f"{tools.calls:,}{failed}", _unfinished(tools.unfinished)))
     rows.append(("share in tools", share(tools.share), "of the time at work, pauses left out"))
     return Block(title="Time", rows=tuple(rows))
+
+
+def _early(group: Group) -> Block:
+    early = group.early
+    if not early.launched and not early.remembered:
+        return Block(title="", rows=())
+    lost = ((early.stale, "stale"), (early.failed, "failed"), (early.unused, "unused"))
+    rows: list[Row] = [
+        ("begun early", f"{early.launched:,}", ", ".join(f"{count:,} {why}" for count, why in lost if count)),
+        ("served", f"{early.served:,}", f"{early.remembered:,} more from earlier calls" if early.remembered else ""),
+        ("waste per hit", NA if early.waste_per_hit is None else f"{early.waste_per_hit:.2f}", "not served / served"),
+        ("hidden", f"{early.hidden:,.1f} s", "of runs for which no call waited; not the same as saved"),
+        ("wasted", f"{early.wasted:,.1f} s", "of runs that answered no call"),
+    ]
+    return Block(title="Tools", rows=tuple(rows))
 
 
 def _unfinished(count: int) -> str:

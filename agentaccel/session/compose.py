@@ -6,7 +6,6 @@ Ended ─settle▶ State, misses ─▶ TurnRecord ─▶ store                (
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,10 +28,12 @@ from agentaccel.session.asides import Runs
 from agentaccel.session.conversation import Conversation, refresh, workload_of
 from agentaccel.session.fanning import Fanning
 from agentaccel.session.fields import asking_usage, with_diagnosis
+from agentaccel.session.foresight import Foresight
 from agentaccel.session.handle import Announced, Scope, Session, current
 from agentaccel.session.hinting import Hints, Seen, hints
 from agentaccel.session.keeping import Keeper
 from agentaccel.session.lineage import Lineage
+from agentaccel.session.modes import mode_of
 from agentaccel.session.prewarming import came
 from agentaccel.session.pricing import card_of
 from agentaccel.session.registry import Registry
@@ -60,6 +61,8 @@ class Composer:
     fanout: Fanout = field(default_factory=Fanout)
     keeper: Keeper | None = None
     """Keeps entries alive, where the policy allows it."""
+    foresight: Foresight | None = None
+    """Runs tools early, where the policy allows it."""
     runs: Runs | None = None
     """Does in the background what the user's functions are asked for; without it they are not."""
     traffic: Traffic = field(default_factory=Traffic)
@@ -107,6 +110,9 @@ class Composer:
                 self._routing.sent(conversation, going.started)
         applied = going.plan if going.mode == "on" else CachePlan()
         flight = self.fanning.flight(going, endpoint)
+        hooks = None
+        if self.foresight is not None:
+            hooks = self.foresight.begins(going, request, endpoint.wire, scope)
         return Turn(
             request=dialect(endpoint.wire).encode(going.request, applied),
             plan=going.plan,
@@ -115,6 +121,8 @@ class Composer:
             wire=endpoint.wire,
             ttl=facts.ttls[0].label if facts is not None else "",
             hides_usage="stream_options" in applied.options,
+            on_send=hooks.on_send if hooks is not None else None,
+            on_call=hooks.on_call if hooks is not None else None,
         )
 
     def _end(self, going: Going, endpoint: Endpoint, flight: Flight | None, began: Began | None, ended: Ended) -> None:
@@ -122,6 +130,8 @@ class Composer:
             fanning = self.fanning
             going = fanning.ended(going, endpoint.account, ended)
             going = came(going, ended.usage)
+            if self.foresight is not None:
+                self.foresight.ended(going, ended)
             record = self.settlement.settle(going, ended)
             fanning.settled(going, endpoint.account, flight, ended)
             if self.keeper is not None:
@@ -207,8 +217,8 @@ class Composer:
         chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
         chosen = self._routing.routed(chosen, (request, prompt, facts), conversation, now, on=mode == "on")
         hinted = Hints()
-        if facts is not None and observed is not None:
-            hinted = hints(Seen(request, prompt, facts, observed, conversation.print, now), self.policy.cache)
+        if prefix is not None and observed is not None:
+            hinted = hints(Seen(request, prefix, observed, conversation.print, now), self.policy.cache)
         chosen = said(chosen, shaped, hinted)
         return Going(
             conversation=conversation,
@@ -276,15 +286,7 @@ class Composer:
         return with_it
 
     def _mode(self, conversation: Conversation, scope: Scope) -> TurnMode:
-        if scope.bypass:
-            return "bypass"
-        if self.policy.mode == "observe":
-            return "observe"
-        if not self.policy.holdout:
-            return "on"
-        key = self.recorder.shared_key
-        drawn = hashlib.blake2b(conversation.id.encode("utf-8", "replace"), digest_size=8, key=key).digest()
-        return "holdout" if int.from_bytes(drawn) < self.policy.holdout * 2**64 else "on"
+        return mode_of(self.policy, self.recorder.shared_key, conversation.id, scope)
 
     def _say(self, what: str, message: str, level: int = logging.WARNING) -> None:
         """One log line per thing."""

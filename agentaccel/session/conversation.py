@@ -17,7 +17,9 @@ from agentaccel.locks import Lock
 from agentaccel.prompt.arrange import Memory
 from agentaccel.prompt.drift import Print
 from agentaccel.session.asides import Asides
+from agentaccel.session.following import Following
 from agentaccel.session.forms import Edits
+from agentaccel.speculate.ledger import Ledger
 from agentaccel.trace.record import SessionRow, dump_json, dump_state, load_beliefs, load_state
 from agentaccel.trace.store import Store
 from agentaccel.types import Prompt, Segment
@@ -42,6 +44,8 @@ class Conversation:
     """Checksums of the last prompt, to place a change in it; only in the process that saw it."""
     arranging: Memory | None = None
     """What the last request was arranged by; only in the process that saw it, and only with consent."""
+    left: bool = False
+    """Whether it was open in this process and is not any more: nothing is begun for it."""
     open: int = 0
     """Handles of it that are open in this process."""
     keeping_cost: float = 0.0
@@ -52,6 +56,10 @@ class Conversation:
     """What stands in the place of parts of its history; only in the process that put it there, with consent."""
     asides: Asides = field(default_factory=Asides)
     """What the user's functions were asked for."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """What running its tools early has come to in this process."""
+    following: Following = field(default_factory=Following)
+    """What running its tools early goes by; only in the process that saw it."""
     stored_turns: int = 0
     """Turns that the store had when this process last looked."""
     lock: Lock = field(default_factory=Lock)

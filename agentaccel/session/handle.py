@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from agentaccel.background import Background
 from agentaccel.errors import SessionClosed
 from agentaccel.session.conversation import Conversation
+from agentaccel.speculate.buffer import Entry
+from agentaccel.speculate.ledger import Ledger
 from agentaccel.turn import Resend
 from agentaccel.types import Endpoint, Request, ToolCall
 
@@ -26,6 +28,8 @@ class Scope:
     bypass: bool = False
     announces: bool = False
     """Whether what is called in it is not to be sent, but only announced."""
+    early: Entry | None = None
+    """The early run that it is part of; None in the agent's own code."""
 
 
 class Announced(BaseException):
@@ -51,6 +55,13 @@ class Announce(Protocol):
     def __call__(self, session: Session, create: Callable[..., object], request: dict[str, Any]) -> None: ...
 
 
+class Calls(Protocol):
+    """Answers the tool calls of sessions."""
+
+    async def run(self, call: ToolCall, execute: Callable[[], Awaitable[Any]]) -> Any: ...
+    def left(self, conversation: Conversation) -> None: ...
+
+
 class Session:
     """A conversation with a name. Use it as a context manager, synchronous or not:
 
@@ -64,12 +75,12 @@ class Session:
     def __init__(
         self,
         conversation: Conversation,
-        watch: Callable[[ToolCall], AbstractContextManager[object]],
+        calls: Calls,
         background: Background | None = None,
         announce: Announce | None = None,
     ) -> None:
         self._conversation = conversation
-        self._watch = watch
+        self._calls = calls
         self._background = background
         self._announce = announce
         self._tokens: list[Token[Scope]] = []
@@ -92,19 +103,24 @@ class Session:
         return self._conversation.parent
 
     @property
+    def speculation(self) -> Ledger:
+        """What running its tools early has come to: launched, served, stale, …; seconds hidden and wasted."""
+        return self._conversation.ledger
+
+    @property
     def conversation(self) -> Conversation:
         """What has been seen of it; for the parts of agentaccel, not part of the public API."""
         return self._conversation
 
     async def tool(self, call: ToolCall, execute: Callable[[], Awaitable[T]]) -> T:
-        """Run one tool call through `execute` and record it; its exceptions pass untouched.
+        """Answer one tool call, by what was begun early or by `execute`, and record it; exceptions pass untouched.
 
-        Cancelling the caller cancels `execute`. In a closed session the call runs and is not recorded.
+        Where this `Accel` has wrapped a tool of that name, the function that was given to it is taken to be what
+        `execute` runs. Cancelling the caller cancels `execute`. In a closed session the call runs and is not recorded.
         """
         if self.closed:
             return await execute()
-        with self._watch(call):
-            return await execute()
+        return cast(T, await self._calls.run(call, execute))
 
     def prewarm(self, create: Callable[..., object], /, **request: Any) -> None:
         """Announce that the next request of this session begins so: the method of a wrapped client that will send it,
@@ -123,6 +139,7 @@ class Session:
             raise SessionClosed(f"session {self.id!r} was left; open it again with accel.session({self.id!r})")
         with self._conversation.lock:
             self._conversation.open += 1
+            self._conversation.left = False
         self._tokens.append(current.set(Scope(session=self)))
         return self
 
@@ -130,6 +147,7 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._exit() and self._background is not None:
+            self._calls.left(self._conversation)
             self._background.leave(self.id)
 
     def _exit(self) -> bool:
@@ -140,7 +158,7 @@ class Session:
             _reset(token)
             with self._conversation.lock:
                 self._conversation.open -= 1
-                last = self._conversation.open == 0
+                last = self._conversation.left = self._conversation.open == 0
         self._tokens.clear()
         return last
 
@@ -151,6 +169,7 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._exit() and self._background is not None:
+            self._calls.left(self._conversation)
             await self._background.leave_async(self.id)
 
 

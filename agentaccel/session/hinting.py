@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.places import PARAMETERS, TAIL
-from agentaccel.facts import CacheFacts, priors
+from agentaccel.cache.prefix import Prefixes
+from agentaccel.facts import priors
 from agentaccel.policy import CachePolicy
 from agentaccel.prompt.drift import Print, drift
 from agentaccel.prompt.shapes import stamps
 from agentaccel.providers.arranging import texts_of
-from agentaccel.types import Drift, Prompt, Request
+from agentaccel.types import Drift, Request
 
 _LIKELY = 0.5
 """The prior from which text is named by its shape alone, before anything was compared."""
@@ -25,8 +26,7 @@ class Seen(NamedTuple):
     """What is at hand when a request is planned."""
 
     request: Request
-    prompt: Prompt
-    facts: CacheFacts
+    prefix: Prefixes
     observed: Observed
     print: Print | None
     """Of the prompt before; None on a first request."""
@@ -43,7 +43,7 @@ class Hints(NamedTuple):
 
 def hints(seen: Seen, policy: CachePolicy) -> Hints:
     """What the beginning of the prompt loses by changing, and the consent that would mend it."""
-    prompt, facts = seen.prompt, seen.facts
+    prompt, facts = seen.prefix.prompt, seen.prefix.facts
     if prompt.held or prompt.illegal or not prompt.messages or not facts.operator_message:
         return Hints()
     if seen.print is None:
@@ -59,7 +59,7 @@ def hints(seen: Seen, policy: CachePolicy) -> Hints:
 
 def _by_shape(seen: Seen) -> Iterator[str]:
     known = priors().moves
-    for text in texts_of(seen.request, seen.prompt):
+    for text in texts_of(seen.request, seen.prefix.prompt):
         found = next((s for s in stamps(text.text[:_LONGEST], seen.now) if known.get(s.shape, 0.0) >= _LIKELY), None)
         if found is not None:
             behind = _behind(seen, text.segment)
@@ -78,7 +78,7 @@ def _of_drift(found: Drift, seen: Seen, policy: CachePolicy) -> Iterator[str]:
                 "CachePolicy(freeze_tools=True) consents to keeping what came first"
             )
     elif not policy.move_volatile:
-        start = 0 if found.level == "tools" else seen.prompt.starts[1]
+        start = 0 if found.level == "tools" else seen.prefix.starts[1]
         yield (
             f"{found.where} changed ({found.likely}): about {_behind(seen, start):.0f} tokens from there on are not "
             "read; CachePolicy(move_volatile=True) consents to moving what changes to the end"
@@ -86,4 +86,5 @@ def _of_drift(found: Drift, seen: Seen, policy: CachePolicy) -> Iterator[str]:
 
 
 def _behind(seen: Seen, segment: int) -> float:
-    return sum(one.size for one in seen.prompt.segments[segment:]) / seen.facts.bytes_per_token
+    before = seen.prefix.sizes[segment - 1] if segment else 0
+    return (seen.prefix.size - before) / seen.prefix.facts.bytes_per_token

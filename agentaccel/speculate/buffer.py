@@ -107,6 +107,11 @@ class Buffer:
         """So many entries wait under `key`."""
         return len(self._waiting.get(key, ()))
 
+    def of(self, session: str) -> int:
+        """So many entries wait for `session`."""
+        with self._lock:
+            return sum(len(one) for key, one in self._waiting.items() if key.principal.session == session)
+
     def put(self, entry: Entry) -> Entry | None:
         """`entry` is started; returns the one that had to make room for it, which is of no use any more."""
         with self._lock:
@@ -119,14 +124,17 @@ class Buffer:
         return oldest
 
     def claim(self, key: Key, now: float) -> Entry | None:
-        """Take out an entry that could be served now, finished or still running; `serve` says whether it may be."""
+        """Take out an entry that could be served now, finished or still running; `serve` says whether it may be.
+
+        Nothing is taken while something that writes in its domain, or may, is under way.
+        """
         while key in self._waiting:
             with self._lock:
                 entry = next(iter(self._waiting.get(key, ())), None)
-                if entry is None:
+                if entry is None or self.world.closed(entry.domain):
                     break
                 self._take(entry)
-            if self._holds(entry, now) and entry.unchanged():
+            if self._fresh(entry, now) and entry.unchanged():
                 return entry
             self.drop(entry, State.STALE)
         return None
@@ -138,7 +146,7 @@ class Buffer:
             entry.over, entry.seconds = True, now - entry.born
             if entry.state is not State.RUNNING:
                 self._settle(entry)
-            elif unchanged and self._holds(entry, now):
+            elif unchanged and self._fresh(entry, now):
                 entry.state, entry.result = State.FINISHED, result
                 return True
             else:
@@ -163,7 +171,7 @@ class Buffer:
         with self._lock:
             if entry.state is not State.FINISHED:
                 return False
-            if not (unchanged and self._holds(entry, now)):
+            if not (unchanged and self._fresh(entry, now)) or self.world.closed(entry.domain):
                 self._end(entry, State.STALE)
                 return False
             entry.state = State.SERVED
@@ -189,20 +197,22 @@ class Buffer:
     def sweep(self, now: float) -> list[Entry]:
         """Take out what cannot be served any more; returns it, for what still runs to be cancelled."""
         with self._lock:
-            gone = [one for waiting in self._waiting.values() for one in waiting if not self._holds(one, now)]
+            gone = [one for waiting in self._waiting.values() for one in waiting if not self._fresh(one, now)]
             for entry in gone:
                 self._end(entry, State.STALE)
         return gone
 
-    def leave(self, session: str) -> None:
-        """Take out what waits for `session`."""
+    def leave(self, session: str, tier: Tier | None = None) -> list[Entry]:
+        """Take out what waits for `session`, or only what was begun for one reason; returns it."""
         with self._lock:
             mine = [waiting for key, waiting in self._waiting.items() if key.principal.session == session]
-            for entry in [one for waiting in mine for one in waiting]:
+            gone = [one for waiting in mine for one in waiting if tier in (None, one.tier)]
+            for entry in gone:
                 self._end(entry, State.UNUSED)
+        return gone
 
-    def _holds(self, entry: Entry, now: float) -> bool:
-        return self.world.holds(entry.version, entry.domain) and now - entry.born <= entry.fresh_for
+    def _fresh(self, entry: Entry, now: float) -> bool:
+        return entry.version == self.world.version(entry.domain) and now - entry.born <= entry.fresh_for
 
     def _take(self, entry: Entry) -> None:
         waiting = self._waiting.get(entry.key)

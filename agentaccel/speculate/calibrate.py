@@ -42,7 +42,7 @@ class Calibration:
         self.bins = [[0.0, 0.0, 0.0] for _ in range(BINS)]
         """Met, came true, sum of what was stated."""
         self._left = 0
-        self._fitted: list[tuple[float, float]] | None = None
+        self._fitted: list[float] | None = None
 
     def learn(self, stated: float, right: bool) -> None:
         """Take in what became of a stated probability."""
@@ -57,19 +57,15 @@ class Calibration:
             self._fitted = None
 
     def of(self, stated: float) -> float:
-        """What it is worth: between 0 and 1, and higher for what was stated higher."""
+        """What it is worth: between 0 and 1, and never lower for what was stated higher."""
         fitted = self._fitted
         if fitted is None:
             fitted = self._fitted = self._fit()
             self._left = _REFIT
-        place = (min(max(logit(stated), _LOW), _HIGH) - _LOW) / (_HIGH - _LOW) * BINS - 0.5
-        at = min(max(math.floor(place), 0), BINS - 2)
-        part = min(max(place - at, 0.0), 1.0)
-        low, high = fitted[at][1], fitted[at + 1][1]
-        return low + part * (high - low)
+        return fitted[_bin(stated)]
 
-    def _fit(self) -> list[tuple[float, float]]:
-        """Weight and value of every bin, rising."""
+    def _fit(self) -> list[float]:
+        """The value of every bin, rising."""
         pooled: list[tuple[float, float, int]] = []
         for number, (met, right, _) in enumerate(self.bins):
             centre = 1.0 / (1.0 + math.exp(-(_LOW + (number + 0.5) * (_HIGH - _LOW) / BINS)))
@@ -82,7 +78,7 @@ class Calibration:
                 other, its_value, its_count = pooled.pop()
                 both = weight + other
                 pooled.append((both, (weight * value + other * its_value) / both, count + its_count))
-        return [(weight, value) for weight, value, count in pooled for _ in range(count)]
+        return [value for _, value, count in pooled for _ in range(count)]
 
 
 def _bin(stated: float) -> int:

@@ -38,13 +38,21 @@ def is_plain(value: Any) -> bool:
     (True, False, False, False)
     """
     kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:
+    if kind in _LEAVES:
         return True
     if kind is float:
         return isfinite(value)
     if kind is dict:
-        return all(type(name) is str and is_plain(item) for name, item in value.items())
-    return kind is list and all(map(is_plain, value))
+        for name, item in value.items():
+            if type(name) is not str or (type(item) not in _LEAVES and not is_plain(item)):
+                return False
+        return True
+    if kind is not list:
+        return False
+    return all(type(item) in _LEAVES or is_plain(item) for item in value)
+
+
+_LEAVES = frozenset({str, int, bool, type(None)})
 
 
 def arguments_key(arguments: Mapping[str, Any], defaults: Mapping[str, Any]) -> bytes | None:
@@ -55,5 +63,5 @@ def arguments_key(arguments: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     >>> arguments_key({"a": 1}, {}) == arguments_key({"a": 1.0}, {})
     False
     """
-    whole = {**defaults, **arguments} if defaults else dict(arguments)
+    whole = {**defaults, **arguments}
     return identity_bytes(whole) if is_plain(whole) else None

@@ -3,8 +3,9 @@
 It holds counts and templates: names of tools and arguments, paths in results, shapes. Of values it holds constants
 alone, those that at least two sessions gave the same argument, and never of an argument that is said to be sensitive.
 
-**Memory**, at most: two trees for each of `MOST_WORKLOADS` workloads and the fleet (see `ctw`), the tables of sources
-(see `tables`), `MOST_RULES` patterns, and two models of a few hundred numbers.
+**Memory.** The fleet's tree and one for each of `MOST_WORKLOADS` workloads, together at most 180,000 nodes (see `ctw`);
+the tables of sources (see `tables`); `MOST_RULES` patterns; two models of a few hundred numbers. A few MB where the
+agents of one application are learned, about 100 MB where every bound is reached.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from agentaccel.speculate.tables import Tables
 
 MOST_WORKLOADS = 16
 """Workloads that have a tree of their own; the one used longest ago goes."""
+MOST_WORKLOAD_NODES = 10_000
+"""Of a workload's tree."""
 MOST_RULES = 4096
 
 
@@ -76,7 +79,7 @@ class Knowledge:
 
     def tree_of(self, workload: str) -> Tree:
         """The tree of a workload."""
-        tree = self.workloads.pop(workload, None) or Tree()
+        tree = self.workloads.pop(workload, None) or Tree(most_nodes=MOST_WORKLOAD_NODES)
         self.workloads[workload] = tree
         if len(self.workloads) > MOST_WORKLOADS:
             del self.workloads[next(iter(self.workloads))]

@@ -32,6 +32,8 @@ Tools = Mapping[str, Mapping[str, Any]]
 Reads = Callable[[ToolCall], bool]
 """Whether a call is known to write nothing."""
 
+_MOST_NODES = 4000
+"""Of the tree of one session."""
 _CONTEXT = 8
 """Symbols that are kept: more than any tree looks back."""
 
@@ -74,7 +76,7 @@ class History:
         self._reads = reads
         self._learns = True
         with knowledge.lock:
-            trees = (knowledge.fleet, knowledge.tree_of(workload), Tree())
+            trees = (knowledge.fleet, knowledge.tree_of(workload), Tree(most_nodes=_MOST_NODES))
             for tree in trees:
                 tree.knows(sorted({*self._tools, REPLY}))
             self._mixture = Mixture(trees)

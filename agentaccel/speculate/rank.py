@@ -8,7 +8,7 @@ through the rates that are among its features.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import mul
 from typing import NamedTuple
 
@@ -141,14 +141,8 @@ class Logistic:
                 weights[at] -= _STEP * (gradient / math.sqrt(squares[at]) + _FADE * weights[at])
 
 
-def beginning(scale: float = 1.0) -> Logistic:
+def beginning() -> Logistic:
     """A model that has learned nothing: the product of the probability of the tool and the rate of the arguments."""
     start = dict.fromkeys(NAMES, 0.0)
-    start.update({"one": -4.0 * scale, "log p": 2.0, "log rate": 2.0})
+    start.update({"one": -4.0, "log p": 2.0, "log rate": 2.0})
     return Logistic([start[name] for name in NAMES])
-
-
-def brier(said: Iterable[tuple[float, bool]]) -> float:
-    """Mean squared error of stated probabilities."""
-    pairs = list(said)
-    return sum((p - right) ** 2 for p, right in pairs) / len(pairs) if pairs else 0.0

@@ -7,10 +7,11 @@ merely stood in a text, and how often each rank was touched next is counted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
 from agentaccel.speculate.scene import arguments_of
 from agentaccel.speculate.shape import excerpt, resources_in
@@ -18,10 +19,14 @@ from agentaccel.types import ToolCall
 
 MOST = 256
 """Resources that are remembered, of each origin."""
-_MOST_ARGUMENT = 2000
+_MOST_COMMAND = 300
+"""Characters of an argument in which a path may stand among other things; a longer one is prose or code."""
+_ROOTS = 6
+"""Resources called last that are tried for the root of a relative path."""
 _RANKED = 24
 _CLASSES = (0, 1, 2, 3, 4, 5, 5, 6, 6, 6, 7, 7, 7, 7, 7)
 """Class of a rank; what is behind shares the last."""
+_FILE = re.compile(r"\.[A-Za-z]\w{0,5}$")
 _PRIOR, _WORTH = 0.02, 6.0
 
 Origin = Literal["called", "named"]
@@ -64,10 +69,10 @@ class Resources:
 
     def learn(self, counts: Counts, calls: Sequence[ToolCall]) -> None:
         """Count which resources the calls of a reply touch, and take them in; a reply in text touches none."""
-        touched = {value: kind for call in calls for kind, value in _touched_by(call)}
+        touched = {self._whole(value): kind for call in calls for kind, value in _touched_by(call)}
         for origin, known in self._known.items():
             for rank, value in enumerate(islice(reversed(known), _RANKED)):
-                there = counts.setdefault(_class(origin, rank), [0.0, 0.0])
+                there = counts.setdefault(_class(origin, value, rank), [0.0, 0.0])
                 there[0] += 1.0
                 there[1] += value in touched
         for value, kind in touched.items():
@@ -77,15 +82,28 @@ class Resources:
     def named(self, text: str) -> None:
         """Take in what stands in a text: what the user or the model said, or a result."""
         for kind, value in resources_in(excerpt(text)):
-            if value not in self._known["called"]:
-                _put(self._known["named"], value, kind)
+            if kind == "url" or ("/" in value and _FILE.search(value)):  # `and/or` is none, `name.part` is mostly code
+                value = self._whole(value)
+                if value not in self._known["called"]:
+                    _put(self._known["named"], value, kind)
+
+    def _whole(self, value: str) -> str:
+        """A relative path under the root of one that a call has named, where they share a folder; else as it is."""
+        folder, slash, _ = value.partition("/")
+        if not slash or not folder or folder[-1] in ".~:":
+            return value
+        for called in islice(reversed(self._known["called"]), _ROOTS):
+            at = called.find(f"/{folder}/")
+            if at >= 0:
+                return called[: at + 1] + value
+        return value
 
     def ranked(self, counts: Counts, most: int) -> tuple[Resource, ...]:
         """The resources most likely to be touched next, best first."""
         found: list[tuple[float, int, Resource]] = []
         for origin, known in self._known.items():
             for rank, (value, kind) in enumerate(islice(reversed(known.items()), _RANKED)):
-                met, right = counts.get(_class(origin, rank), (0.0, 0.0))
+                met, right = counts.get(_class(origin, value, rank), (0.0, 0.0))
                 p = (right + _PRIOR * _WORTH) / (met + _WORTH)
                 words = f"number {rank + 1} of those {origin} last: touched next {right:.0f} of {met:.0f} times"
                 resource = Resource(kind="url" if kind == "url" else "path", value=value, probability=p, evidence=words)
@@ -101,15 +119,15 @@ def _put(known: dict[str, str], value: str, kind: str) -> None:
         del known[next(iter(known))]
 
 
-def _class(origin: Origin, rank: int) -> str:
-    return f"{origin} {_CLASSES[rank] if rank < len(_CLASSES) else _CLASSES[-1] + 1}"
+def _class(origin: Origin, value: str, rank: int) -> str:
+    form = "file" if _FILE.search(value) else "other"
+    return f"{origin} {form} {_CLASSES[rank] if rank < len(_CLASSES) else _CLASSES[-1] + 1}"
 
 
 def _touched_by(call: ToolCall) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
-    values: list[Any] = list(arguments_of(call).values())
-    for value in values[:16]:
+    for value in list(arguments_of(call).values())[:16]:
         for one in value[:12] if isinstance(value, list) else [value]:
-            if isinstance(one, str) and len(one) <= _MOST_ARGUMENT:
-                found += resources_in(one)
+            if isinstance(one, str) and len(one) <= _MOST_COMMAND and "\n" not in one:
+                found += [(kind, part) for kind, part in resources_in(one) if "/" in part or part == one]
     return found

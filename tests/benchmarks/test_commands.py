@@ -50,10 +50,11 @@ def test_the_cache_benchmark_shows_every_policy(tmp_path: Path) -> None:
     """On somebody's own situations, as a table and as JSON."""
     path = tmp_path / "mine.toml"
     path.write_text(SITUATION)
-    result = CliRunner().invoke(main, ["cache", "--situations", str(path)], env={"AGENTACCEL_TRACES": ""})
+    runner, command = CliRunner(env={"AGENTACCEL_TRACES": ""}), ["cache", "--situations", str(path)]
+    result = runner.invoke(main, command)
     assert result.exit_code == 0, result.output
     assert all(name in result.output for name in ("mine", "automatic", "agentaccel", "oracle", "n/a", "python 3."))
-    told = json.loads(CliRunner().invoke(main, ["cache", "--situations", str(path), "--json"]).output)
+    told = json.loads(runner.invoke(main, [*command, "--json"]).output)
     assert told["broken"] == []
 
 

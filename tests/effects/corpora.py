@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from collections.abc import Iterator
@@ -10,6 +11,13 @@ from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
 KINDS = ("shell", "sql", "http", "mcp")
+READ_LIKE = re.compile(
+    r"\s*(?:cd \S+ && )?(?:ls|cat|head|tail|grep|egrep|rg|find|wc|stat|tree|which|pwd|echo|jq|sed -n|diff|sort|file|du"
+    r"|git (?:--no-pager )?(?:-C \S+ )?(?:status|log|diff|show|branch|rev-parse|ls-files|ls-tree"
+    r"|blame|remote|merge-base)"
+    r"|gh (?:pr|issue|run) (?:view|list|diff|checks))\b"
+)
+"""Calls that a person would call reads at first sight, whatever follows: the denominator on real traces."""
 
 
 class Case(NamedTuple):
@@ -79,3 +87,16 @@ def adversarial() -> list[Case]:
 
 def reads() -> list[Case]:
     return [*shell("reads_shell", escapes=False), *sql("reads_sql"), *http("reads_http"), *mcp("reads_mcp")]
+
+
+def commands_of(source: Path) -> list[str]:
+    """Every command line that the agents of recorded sessions asked a shell for, under whatever name the tool had."""
+    texts = list[str]()
+    with gzip.open(source, "rt", encoding="utf-8") as opened:
+        for line in opened:
+            for message in json.loads(line)["messages"]:
+                for call in message.get("tool_calls") or ():
+                    arguments = json.loads(call["function"]["arguments"] or "{}")
+                    if isinstance(arguments, dict) and isinstance(arguments.get("command"), str):
+                        texts.append(arguments["command"])
+    return texts

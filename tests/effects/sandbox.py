@@ -1,16 +1,13 @@
-"""Runs an allowed command line as it would be run early, in a folder that is compared before and after."""
+"""A folder, a repository and a home for our executor, compared before and after."""
 
 from __future__ import annotations
 
-import glob
-import hashlib
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 from agentaccel.effects import early
-from agentaccel.effects.parse import Command, Word, commands
+from agentaccel.tools.shell import Shell
 
 FILES = {
     "README.md": "# Project\n\nA small project for the sandbox.\nthe end\n",
@@ -68,41 +65,15 @@ def made(root: Path) -> tuple[Path, Path]:
     return work, home
 
 
-def snapshot(root: Path) -> dict[str, tuple[int, int, str]]:
-    """Mode, time and contents of everything below `root`."""
+def snapshot(root: Path) -> dict[str, tuple[int, ...]]:
+    """Of everything below `root` what the system keeps of every change: the time of the last one cannot be set."""
     found = {}
-    for path in [root, *sorted(root.rglob("*"))]:
+    for path in [root, *root.rglob("*")]:
         state = path.lstat()
-        text = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-        found[str(path.relative_to(root))] = (state.st_mode, state.st_mtime_ns, text)
+        found[str(path)] = (state.st_ino, state.st_mode, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
     return found
 
 
-def run(text: str, work: Path, home: Path) -> bool:
-    """Run every command of an allowed line; whether all its programs are on this machine."""
-    path = f"{early.PATH}:{os.environ['PATH']}"
-    environment = {**early.environment(str(home)), "PATH": path}
-    output, cwd, complete = b"", work, True
-    for command in commands(text):
-        words = _expanded(command, cwd, home)
-        if words[0] == "cd":
-            cwd = cwd / words[1]
-            continue
-        program = shutil.which(words[0], path=path)
-        if program is None:
-            complete = False
-            continue
-        given = output if command.piped else b""
-        argv = list(early.argv(words))
-        done = subprocess.run(argv, cwd=cwd, env=environment, input=given, capture_output=True, timeout=60)
-        output = done.stdout
-    return complete
-
-
-def _expanded(command: Command, cwd: Path, home: Path) -> list[str]:
-    return [one for word in command.words for one in _names(word, cwd, home)]
-
-
-def _names(word: Word, cwd: Path, home: Path) -> list[str]:
-    text = str(home) + word.text[1:] if word.home else word.text
-    return (sorted(glob.glob(text, root_dir=cwd)) or [text]) if word.glob else [text]
+def shell(work: Path, home: Path) -> Shell:
+    """Our executor as a user there would have it."""
+    return Shell(cwd=work, home=home, environment={"PATH": early.PATH, "HOME": str(home)}, timeout=60)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
-import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -14,16 +11,9 @@ import pytest
 
 from agentaccel.effects.cases import judge
 from agentaccel.effects.places import Surroundings
-from tests.effects.corpora import KINDS, adversarial, reads
+from tests.effects.corpora import KINDS, READ_LIKE, adversarial, commands_of, reads
 
 HERE = Surroundings(cwd=Path("/nowhere/at/all"), home=Path("/nowhere/home"))
-READ_LIKE = re.compile(
-    r"\s*(?:cd \S+ && )?(?:ls|cat|head|tail|grep|egrep|rg|find|wc|stat|tree|which|pwd|echo|jq|sed -n|diff|sort|file|du"
-    r"|git (?:--no-pager )?(?:-C \S+ )?(?:status|log|diff|show|branch|rev-parse|ls-files|ls-tree"
-    r"|blame|remote|merge-base)"
-    r"|gh (?:pr|issue|run) (?:view|list|diff|checks))\b"
-)
-"""Calls that a person would call reads at first sight, whatever follows: the denominator on real traces."""
 
 
 def test_nothing_adversarial_is_ever_run_early() -> None:
@@ -71,14 +61,7 @@ def test_only_what_is_near_is_run_on_a_prediction() -> None:
 @pytest.mark.traces
 def test_the_share_of_reads_in_real_sessions() -> None:
     """Printed beside the corpus: over the shell calls of real sessions that look like reads."""
-    texts = list[str]()
-    source = Path(os.environ["AGENTACCEL_TRACES"]) / "entire_cli_claude.jsonl.gz"
-    with gzip.open(source, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            for message in json.loads(line)["messages"]:
-                for call in message.get("tool_calls") or ():
-                    if call["function"]["name"] == "Bash":
-                        texts.append(json.loads(call["function"]["arguments"]).get("command", ""))
+    texts = commands_of(Path(os.environ["AGENTACCEL_TRACES"]) / "entire_cli_claude.jsonl.gz")
     like = [text for text in texts if READ_LIKE.match(text)]
     useful = sum(judge({"kind": "shell", "input": {"command": text}}, HERE).launchable != "never" for text in like)
     share = f"{useful} of {len(like)} ({useful / len(like):.1%})"

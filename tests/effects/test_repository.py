@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -49,9 +50,18 @@ def verdict(command: str, cwd: Path, home: Path) -> str:
     return judge(case).launchable
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `made` makes takes git a dozen starts; each test has a copy."""
+    root = tmp_path_factory.mktemp("template")
+    made(root)
+    return root
+
+
 @pytest.fixture
-def place(tmp_path: Path) -> tuple[Path, Path]:
-    return made(tmp_path)
+def place(tmp_path: Path, template: Path) -> tuple[Path, Path]:
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "work", tmp_path / "home"
 
 
 def test_git_reads_where_settings_start_nothing(place: tuple[Path, Path]) -> None:

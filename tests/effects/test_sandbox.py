@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from agentaccel.effects.cases import judge
+from agentaccel.effects.declare import running_early
+from agentaccel.tools import Shell
 from tests.effects import sandbox
-from tests.effects.corpora import shell
+from tests.effects.corpora import shell as cases
+
+MOVING = ("ps", "date", "uptime", "free", "df")
+"""Programs that print something else each time."""
 
 
 @pytest.fixture(scope="module")
@@ -16,21 +22,52 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return sandbox.made(tmp_path_factory.mktemp("sandbox"))
 
 
-def test_allowed_commands_change_nothing(place: tuple[Path, Path]) -> None:
+@pytest.fixture(scope="module")
+def lines(place: tuple[Path, Path]) -> list[str]:
+    """The ordinary command lines that our executor proves to read, there."""
+    shell = sandbox.shell(*place)
+    texts = [case.case["input"]["command"] for case in cases("reads_shell", escapes=False)]
+    proven = [text for text in texts if shell.judge(text).launchable != "never"]
+    assert len(proven) >= 0.75 * len(texts), "too few of the programs are installed to prove anything"
+    return proven
+
+
+@pytest.mark.parametrize("one_in", [6, pytest.param(1, marks=pytest.mark.soak)])
+async def test_allowed_commands_change_nothing_as_our_executor_runs_them(
+    place: tuple[Path, Path], lines: list[str], one_in: int
+) -> None:
     """Must show 5: contents, modes, times and the state of git before and after each line of the corpus."""
     work, home = place
-    root, unseen = work.parent, list[str]()
+    shell, root = sandbox.shell(work, home), work.parent
     before = sandbox.snapshot(root)
-    for case in shell("reads_shell", escapes=False):
-        text = case.case["input"]["command"]
-        verdict = judge({**case.case, "cwd": str(work), "home": str(home)})
-        if verdict.launchable == "never":
-            continue
-        if not sandbox.run(text, work, home):
-            unseen.append(text)
+    for text in lines[::one_in]:
+        with running_early():
+            await shell.run(text)
         after = sandbox.snapshot(root)
         assert after == before, f"{text!r} changed {sorted(set(after.items()) ^ set(before.items()))[:4]}"
-    assert len(unseen) <= 40, f"too few of the programs are installed to prove anything: {unseen}"
+
+
+@pytest.mark.parametrize("one_in", [6, pytest.param(1, marks=pytest.mark.soak)])
+async def test_a_proven_line_prints_what_a_shell_would_print(
+    place: tuple[Path, Path], lines: list[str], one_in: int
+) -> None:
+    """Pipes, lists, redirections, patterns and folders mean what they mean to bash."""
+    work, home = place
+    shell = sandbox.shell(work, home)
+    compared = [text for text in lines[::one_in] if not set(MOVING) & set(text.split())]
+    for text in compared:
+        ran = await shell.execute(text)
+        theirs = await asyncio.to_thread(_bash, text, shell)
+        assert (ran.status, ran.out) == (theirs.returncode, theirs.stdout.decode()), text
+    assert len(compared) >= 0.9 * len(lines[::one_in])
+
+
+def _bash(text: str, shell: Shell) -> subprocess.CompletedProcess[bytes]:
+    environment = {**(shell.environment or {}), "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0"}
+    command = ["bash", "-c", text]
+    return subprocess.run(
+        command, cwd=shell.cwd, env=environment, capture_output=True, stdin=subprocess.DEVNULL, timeout=60
+    )
 
 
 def test_the_snapshot_notices_what_git_does_by_itself(place: tuple[Path, Path], tmp_path: Path) -> None:

@@ -109,6 +109,6 @@ def _marked(step: Step, turn: TurnRecord) -> Step:
 
 def _by_session(tools: Iterable[ToolRecord]) -> dict[str, list[ToolRecord]]:
     found: dict[str, list[ToolRecord]] = {}
-    for tool in tools:
+    for tool in (one for one in tools if not one.speculative):
         found.setdefault(tool.session, []).append(tool)
     return {name: sorted(own, key=lambda tool: tool.started) for name, own in found.items()}

@@ -1,0 +1,43 @@
+"""Where requests go, as users name it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agentaccel.errors import ConfigError
+from agentaccel.facts import PROVIDERS, platforms
+from agentaccel.providers import wire_of
+from agentaccel.types import Endpoint, Request
+
+
+def endpoint_of(request: Request, provider: str, platform: str | None) -> Endpoint:
+    """Where `request` is to go, once everything said of it is known to make sense."""
+    if provider not in PROVIDERS:
+        raise ConfigError(f"provider is {provider!r}; known are {', '.join(map(repr, PROVIDERS))}")
+    known = platforms(provider)
+    platform = known[0] if platform is None else platform
+    if platform not in known:
+        raise ConfigError(f"platform is {platform!r}; known are {', '.join(map(repr, known))}")
+    if not isinstance(request, Mapping):
+        raise ConfigError(f"a request is the JSON body as a dict; got {type(request).__name__}")
+    for name in ("messages", "input"):
+        messages = request.get(name)
+        kinds = list | tuple | str if name == "input" else list | tuple
+        if messages is not None and not isinstance(messages, kinds):
+            raise ConfigError(f"{name} must be a list; got {type(messages).__name__}, which could be read only once")
+    return Endpoint(provider, platform, wire_of(provider, request))
+
+
+def is_of_sdk(kind: type) -> bool:
+    """Whether a class is a vendor SDK's: frameworks have classes that are called `OpenAI`, too."""
+    return kind.__module__.partition(".")[0] in ("anthropic", "openai")
+
+
+def platform_named(platform: str | None) -> tuple[str, str] | None:
+    """The provider and platform that the user named; None for the host to say."""
+    if platform is None:
+        return None
+    known = {name: provider for provider in ("compatible", "openai") for name in platforms(provider)}
+    if platform not in known:
+        raise ConfigError(f"platform is {platform!r}; known are {', '.join(map(repr, known))}")
+    return known[platform], platform

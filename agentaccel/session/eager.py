@@ -1,0 +1,74 @@
+"""Tier 1: a call that reads is begun the moment the model has written it, before its message ends.
+
+It needs no prediction, and a remote read is allowed, because the model did ask. Each call is begun once: a stream that
+was dropped and is retried finds the runs of the first attempt waiting. A tool whose early results are never asked for,
+because the loop gives it other arguments than the model wrote, is left alone after a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agentaccel.session.conversation import Conversation
+from agentaccel.session.launching import Launcher, Step
+from agentaccel.session.tools import Tool
+from agentaccel.speculate.buffer import Entry, State
+from agentaccel.speculate.keys import arguments_key
+from agentaccel.speculate.order import Order, Placed
+from agentaccel.types import ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Eager:
+    """Begins what the model has asked for. Thread-safe, but for one message, which comes in on one thread."""
+
+    launcher: Launcher
+
+    def asked(self, step: Step, call: ToolCall) -> None:
+        """The arguments of `call` are complete; its message may still go on."""
+        order, tools = step.following.order, self.launcher.serving.tools
+        if not self.launcher.policy.eager or order is None or step.following.step != step.number:
+            return
+        tool = tools.named(call.name, step.conversation.id)
+        reads = tool is not None and tools.reads(tool, call)
+        defaults = tool.defaults if tool is not None else {}
+        for one in order.closed(Placed(call, arguments_key(call.arguments, defaults), reads)):
+            self._launch(step, order, one)
+
+    def wrote(self, call: ToolCall, tool: Tool, conversation: Conversation) -> None:
+        """A call that may write has ended: what waited for it in its message may be begun."""
+        following = conversation.following
+        order = following.order
+        if order is None:
+            return
+        step = Step(conversation, following, True, following.step)
+        for one in order.done(call.name, arguments_key(call.arguments, tool.defaults)):
+            self._launch(step, order, one)
+
+    def _launch(self, step: Step, order: Order, placed: Placed) -> None:
+        launcher, call = self.launcher, placed.call
+        tool = launcher.runnable(step.conversation, call)
+        key = launcher.key(step.conversation, tool, call) if tool is not None else None
+        if tool is None or key is None or launcher.remembered(tool, key):
+            return
+        if launcher.serving.buffer.waits(key) >= order.copies(placed) or launcher.may(step, tool, call) == "never":
+            return
+        rule = f"asked {tool.name}"
+        now, experience = launcher.clock.wall(), launcher.serving.experience
+        with launcher.serving.lock:
+            if experience.breakers.room(rule, now) < 1:
+                return
+        if launcher.launch(step, tool, call, "asked", told=self._settles(rule)) is not None:
+            with launcher.serving.lock:
+                experience.breakers.launched(rule, now)
+
+    def _settles(self, rule: str) -> Callable[[Entry], None]:
+        serving, clock = self.launcher.serving, self.launcher.clock
+
+        def settled(entry: Entry) -> None:
+            with serving.lock:
+                used = entry.state is State.SERVED
+                serving.experience.breakers.settled(rule, 1.0, used=used, now=clock.wall())
+
+        return settled

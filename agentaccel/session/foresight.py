@@ -1,0 +1,242 @@
+"""Composes what is launched early: what has happened ▶ predictions ▶ decision ▶ runs.
+
+    request sent ──▶ learn, predict, decide, launch          (tier 2; once the request is on its way)
+         a finished guess ──▶ suppose, predict, decide, launch            (the same, several steps deep)
+    a call's arguments close ──▶ launch it, unless a write stands before it            (tier 1)
+
+Nothing here is ever raised into the agent's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
+
+from agentaccel.background import in_a_loop
+from agentaccel.facts import Wire
+from agentaccel.policy import Policy
+from agentaccel.session.conversation import Conversation
+from agentaccel.session.eager import Eager
+from agentaccel.session.handle import Scope
+from agentaccel.session.launching import Launcher, Step
+from agentaccel.session.modes import mode_of
+from agentaccel.session.running import shown
+from agentaccel.session.settlement import Going
+from agentaccel.session.tools import Tool
+from agentaccel.session.warming import Warming
+from agentaccel.speculate.buffer import Entry, State
+from agentaccel.speculate.decide import Candidate, Host, Load, decide
+from agentaccel.speculate.foresees import Foresees, Predicts
+from agentaccel.speculate.order import Order
+from agentaccel.turn import Ended
+from agentaccel.types import Prediction, Request, ToolCall
+
+log = logging.getLogger("agentaccel")
+
+
+class Hooks(NamedTuple):
+    """What a turn tells of, as it goes."""
+
+    on_send: Callable[[], None]
+    on_call: Callable[[ToolCall], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Foresight:
+    """Launches early runs for one `Accel`. Thread-safe."""
+
+    policy: Policy
+    launcher: Launcher
+    predictor: Predicts | None
+    """None launches nothing before the model asks."""
+    warming: Warming
+    shared_key: bytes
+    _said: set[str] = field(default_factory=set)
+
+    @property
+    def strict(self) -> bool:
+        return self.policy.strict
+
+    def acts(self, conversation: Conversation, scope: Scope) -> bool:
+        """Whether calls of that session may be answered early."""
+        if scope.session is not None and scope.session.closed:
+            return False
+        return mode_of(self.policy, self.shared_key, conversation.id, scope) == "on"
+
+    # --- a model call -------------------------------------------------------------------------------------------------
+
+    def begins(self, going: Going, request: Request, wire: Wire, scope: Scope) -> Hooks | None:
+        """A request is about to be sent; None where nothing comes of it."""
+        tools = self.policy.tools
+        if not (tools.eager or tools.speculate or tools.prewarm) or not self.launcher.serving.tools.all():
+            return None
+        if going.mode == "bypass" or scope.early is not None:
+            return None
+        following = going.conversation.following
+        following.step += 1
+        following.order = Order()
+        if going.prompt.messages != following.messages:  # else it is retried, and its calls are still to be made
+            following.messages = going.prompt.messages
+            self._cancel(self.launcher.serving.buffer.leave(going.conversation.id, "asked"))
+        step = Step(going.conversation, following, going.mode == "on", following.step)
+        names = [one.name for one in going.as_written.segments if one.level == "tools"]
+        sent = partial(self._sent, step, request, wire, bool(going.prompt.held), names)
+        asked = partial(self._guarded, partial(Eager(self.launcher).asked, step))
+        return Hooks(partial(self._soon, step, partial(self._guarded, sent)), asked)
+
+    def ended(self, going: Going, ended: Ended) -> None:
+        """The reply has ended."""
+        if ended.outcome != "ok":
+            return
+        serving, following = self.launcher.serving, going.conversation.following
+        with serving.lock:
+            serving.experience.replied(ended.finished - ended.started)
+        with following.lock:
+            following.replied = ended.calls
+            if going.prompt.held:
+                following.hear_reply()
+
+    def _soon(self, step: Step, work: Callable[[], None]) -> None:
+        """Do it once the request is on its way."""
+        if self.predictor is None or not (self.policy.tools.speculate or self.policy.tools.prewarm):
+            return
+        if in_a_loop():
+            asyncio.get_running_loop().call_soon(work)
+        else:
+            self.launcher.runner.background.submit(step.conversation.id, work)
+
+    def _guarded(self, work: Callable[..., None], *given: object) -> None:
+        try:
+            work(*given)
+        except Exception:
+            if self.strict:
+                raise
+            if "failed" not in self._said:
+                self._said.add("failed")
+                log.exception("agentaccel: could not run a tool early; the agent goes on without")
+
+    # --- before the model asks ----------------------------------------------------------------------------------------
+
+    def _sent(self, step: Step, request: Request, wire: Wire, held: bool, names: list[str]) -> None:
+        following = step.following
+        assert self.predictor is not None
+        with following.lock:
+            if following.history is None:
+                schemas = {name: dict[str, object]() for name in names}
+                reads = partial(self._reads, step.conversation.id)
+                following.history = self.predictor.session(step.conversation.workload, schemas, reads)
+            following.replied = None  # it stands in the request
+            following.take(following.hearing.request(request, wire, held=held))
+            self._expect(step, following.history, None)
+
+    def _reads(self, session: str, call: ToolCall) -> bool:
+        tools = self.launcher.serving.tools
+        return tools.reads(tools.of(call.name, session), call)
+
+    def _expect(self, step: Step, history: Foresees, after: Entry | None) -> None:
+        """Launch what pays of what is expected, where `after` is the guess that it all depends on."""
+        serving, clock = self.launcher.serving, self.launcher.clock
+        serving.settle()
+        self._cancel(serving.buffer.sweep(clock.monotonic()))
+        expected = history.predict()
+        if after is None and self.policy.tools.prewarm and step.acts:
+            self.warming.warm(step.conversation.id, expected, history.resources())
+        if not self.policy.tools.speculate:
+            return
+        if after is not None:
+            expected = tuple(_chained(one, after) for one in expected)
+        candidates = [one for one in map(partial(self._candidate, step), expected) if one is not None]
+        if not candidates:
+            return
+        load = self._load(step, candidates)
+        with serving.lock:
+            learned = serving.experience
+            chosen = decide(candidates, experience=learned, runway=learned.runway(), load=load, now=clock.wall())
+        for prediction in chosen.launch:
+            self._launch(step, history, prediction, after)
+
+    def _cancel(self, gone: list[Entry]) -> None:
+        for entry in gone:
+            if not entry.over:
+                entry.handle.cancel()
+
+    def _candidate(self, step: Step, prediction: Prediction) -> Candidate | None:
+        """What is to be decided; None for a call that cannot be run, or whose result is here or on its way."""
+        call, launcher = prediction.call, self.launcher
+        tool = launcher.runnable(step.conversation, call)
+        key = launcher.key(step.conversation, tool, call) if tool is not None else None
+        if tool is None or key is None or launcher.serving.world.closed(tool.spec.domain):
+            return None
+        if launcher.serving.buffer.waits(key) or launcher.remembered(tool, key):
+            return None
+        familiar = step.following.familiar
+        return Candidate(
+            prediction=prediction,
+            launchable="predicted" if launcher.may(step, tool, call, familiar) == "predicted" else "never",
+            host=tool.name if tool.name in self.policy.tools.slots else "",
+            gives_back=0.0 if tool.is_async else None,
+        )
+
+    def _load(self, step: Step, candidates: list[Candidate]) -> Load:
+        hosts = {one.host: self._host(one.host) for one in candidates if one.host}
+        launcher = self.launcher
+        kept = launcher.serving.buffer.of(step.conversation.id)
+        return Load(hosts=hosts, kept=kept, running=launcher.runner.under_way())
+
+    def _host(self, name: str) -> Host:
+        slots, (running, needed) = self.policy.tools.slots[name], self.launcher.serving.tools.running(name)
+        taken = running + self.launcher.runner.under_way(name)
+        return Host(free=max(slots - taken, 0), slots=slots, needed=needed)
+
+    def _launch(self, step: Step, history: Foresees, prediction: Prediction, after: Entry | None) -> None:
+        launcher = self.launcher
+        tool = launcher.runnable(step.conversation, prediction.call)
+        if tool is None:
+            return
+        then = partial(self._guarded, partial(self._finished, step, history))
+        told = partial(self._settled, prediction)
+        entry = launcher.launch(step, tool, prediction.call, "predicted", then=then, told=told)
+        if entry is not None:
+            entry.probability, entry.rule = max(prediction.probability, prediction.soon), prediction.rule
+            entry.depth = 1 if after is None else after.depth + 1
+            with launcher.serving.lock:
+                launcher.serving.experience.launched(prediction, launcher.clock.wall())
+
+    def _settled(self, prediction: Prediction, entry: Entry) -> None:
+        serving = self.launcher.serving
+        with serving.lock:
+            used = entry.state is State.SERVED
+            serving.experience.settled(prediction, used=used, now=self.launcher.clock.wall())
+
+    def _finished(self, step: Step, history: Foresees, entry: Entry) -> None:
+        """A guess has its result: what would the model ask for once it had seen that?"""
+        following = step.following
+        if entry.depth >= self.policy.tools.depth:
+            return
+        with following.lock:
+            if following.step == step.number and entry.state is State.FINISHED:
+                self._expect(step, history.supposing(entry.call, shown(entry.result)), entry)
+
+    # --- what real calls tell -----------------------------------------------------------------------------------------
+
+    def wrote(self, call: ToolCall, tool: Tool, conversation: Conversation | None, scope: Scope) -> None:
+        """A call that may write has ended."""
+        if conversation is not None and self.policy.tools.eager and self.acts(conversation, scope):
+            self._guarded(partial(Eager(self.launcher).wrote, call, tool, conversation))
+
+    def left(self, conversation: Conversation) -> None:
+        """The session was left: nothing of it waits any more, and no request will repeat its last reply."""
+        serving = self.launcher.serving
+        for part in (serving.buffer, serving.memo, serving.tools):
+            part.leave(conversation.id)
+        self._guarded(conversation.following.ends)
+
+
+def _chained(prediction: Prediction, after: Entry) -> Prediction:
+    """As likely as that both are right; its call is not the very next one."""
+    joint = max(prediction.soon, prediction.probability) * after.probability
+    return replace(prediction, probability=0.0, soon=joint, rule=f"{after.rule} > {prediction.rule}")

@@ -1,0 +1,157 @@
+"""What a request tells of what has happened since the one before it: the events that the predictor learns from.
+
+Everything comes from requests, the model's own replies included: the next request repeats them. Only where the provider
+holds the conversation, and at its end, the reply itself is heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentaccel.canonical import digest, wire_bytes
+from agentaccel.facts import Wire
+from agentaccel.providers.history import field_of
+from agentaccel.providers.values import exactly, is_object, items, text_or_none
+from agentaccel.speculate.events import Answered, Asked, Event, Returned, Said
+from agentaccel.types import Request, ToolCall
+
+_MOST_AT_FIRST = 64
+"""Messages of a conversation that is heard of for the first time; of a long one, only the last ones are told."""
+_MOST_CALLS = 512
+"""Calls whose results are still to come."""
+
+
+@dataclass(slots=True)
+class Hearing:
+    """Where one conversation has been heard to. Not thread-safe."""
+
+    _heard: int = 0
+    """Messages that were told."""
+    _last: bytes = b""
+    """The last of them."""
+    _calls: dict[str, ToolCall] = field(default_factory=dict)
+    """Calls by the provider's id."""
+
+    def request(self, request: Request, wire: Wire, *, held: bool = False) -> list[Event]:
+        """What is new in `request`; where its history is `held` by the provider, all of it is.
+
+        A history that was rewritten is not told again: only what follows the model's last reply is new then.
+        """
+        given = request.get(field_of(wire))
+        messages = [{"role": "user", "content": given}] if isinstance(given, str) else list(items(given))
+        start = 0 if held else self._start(messages, wire)
+        if not held and messages:
+            self._heard, self._last = len(messages), _digest(messages[-1])
+        return list(self._events(messages[start:], wire))
+
+    def reply(self, calls: tuple[ToolCall, ...]) -> Event:
+        """What the model has replied, where no request will repeat it."""
+        for call in calls:
+            self._remember(call)
+        return Asked(calls) if calls else Answered("")
+
+    def _start(self, messages: list[Any], wire: Wire) -> int:
+        heard = self._heard
+        if not heard:
+            return max(len(messages) - _MOST_AT_FIRST, 0)
+        if len(messages) >= heard and _digest(messages[heard - 1]) == self._last:
+            return heard
+        ours = [at for at, message in enumerate(messages) if _is_reply(message)]
+        end = ours[-1] if ours else len(messages) - 1
+        while end > 0 and ours and _is_reply(messages[end - 1]):
+            end -= 1
+        return max(end, 0)
+
+    def _events(self, messages: Iterable[Any], wire: Wire) -> Iterator[Event]:
+        calls, texts = list[ToolCall](), list[str]()
+        for message in messages:
+            if not is_object(message):
+                continue
+            if _is_reply(message):
+                found, text = _reply(message, wire)
+                calls += found
+                texts += text
+                continue
+            yield from self._ended(calls, texts)
+            calls, texts = [], []
+            yield from self._told(message, wire)
+        yield from self._ended(calls, texts)
+
+    def _ended(self, calls: list[ToolCall], texts: list[str]) -> Iterator[Event]:
+        if calls:
+            for call in calls:
+                self._remember(call)
+            yield Asked(tuple(calls), "\n".join(texts))
+        elif texts:
+            yield Answered("\n".join(texts))
+
+    def _remember(self, call: ToolCall) -> None:
+        if call.id is not None:
+            self._calls[call.id] = call
+            while len(self._calls) > _MOST_CALLS:
+                del self._calls[next(iter(self._calls))]
+
+    def _told(self, message: Mapping[str, Any], wire: Wire) -> Iterator[Event]:
+        """What the user and the tools say in a message that is not the model's."""
+        if wire == "responses" and message.get("type") == "function_call_output":
+            yield from self._returned(message.get("call_id"), message.get("output"))
+        elif message.get("role") == "tool":
+            yield from self._returned(message.get("tool_call_id"), message.get("content"))
+        elif message.get("role") == "user":
+            content = message.get("content")
+            for block in items(content):
+                if is_object(block) and block.get("type") == "tool_result":
+                    error = block.get("is_error") is True
+                    yield from self._returned(block.get("tool_use_id"), block.get("content"), error=error)
+            if text := text_of(content):
+                yield Said(text)
+
+    def _returned(self, id_: Any, content: Any, *, error: bool = False) -> Iterator[Event]:
+        call = self._calls.pop(id_, None) if isinstance(id_, str) else None
+        if call is not None:
+            yield Returned(call, text_of(content), error)
+
+
+def text_of(content: Any) -> str:
+    """The text of a message or of a result, its blocks of text joined by newlines."""
+    if isinstance(content, str):
+        return content
+    texts = (block.get("text") for block in items(content) if is_object(block))
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _is_reply(message: Any) -> bool:
+    return is_object(message) and (message.get("role") == "assistant" or message.get("type") == "function_call")
+
+
+def _reply(message: Mapping[str, Any], wire: Wire) -> tuple[list[ToolCall], list[str]]:
+    """The calls and the texts of a message of the model's."""
+    if message.get("type") == "function_call":
+        call = _call(message.get("call_id"), message.get("name"), message.get("arguments"))
+        return [call] if call is not None else [], []
+    content = message.get("content")
+    found = [
+        _call(block.get("id"), block.get("name"), block.get("input"))
+        for block in items(content)
+        if is_object(block) and block.get("type") == "tool_use"
+    ]
+    for call in items(message.get("tool_calls")):
+        function = call.get("function") if is_object(call) else None
+        if is_object(call) and is_object(function):
+            found.append(_call(call.get("id"), function.get("name"), function.get("arguments")))
+    text = text_of(content)
+    return [one for one in found if one is not None], [text] if text else []
+
+
+def _call(id_: Any, name: Any, arguments: Any) -> ToolCall | None:
+    """The call; None where it is none that a tool could be run for."""
+    given = exactly(arguments or "{}") if isinstance(arguments, str) else arguments
+    if not isinstance(name, str) or not is_object(given):
+        return None
+    return ToolCall(name=name, arguments=given, id=text_or_none(id_))
+
+
+def _digest(message: Any) -> bytes:
+    return digest(wire_bytes(message))

@@ -1,0 +1,244 @@
+"""Running a tool early: the very executor of the real call, in a task or a thread that a session owns.
+
+What is begun here ends in the buffer: as a result that waits for its call, or as a failure that nobody hears of. It is
+told to listeners once, flagged as speculative, and recorded once it is known what came of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import copy
+import inspect
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from agentaccel.background import Background
+from agentaccel.canonical import wire_bytes
+from agentaccel.clock import Clock
+from agentaccel.effects.declare import running_early
+from agentaccel.listening import Began, Listeners, Told
+from agentaccel.policy import ToolPolicy
+from agentaccel.records import Outcome, ToolRecord
+from agentaccel.session.conversation import Conversation
+from agentaccel.session.handle import current
+from agentaccel.session.registry import identity_of
+from agentaccel.session.tools import Tool, Tools
+from agentaccel.speculate.buffer import Buffer, Entry, State
+from agentaccel.speculate.keys import is_plain
+from agentaccel.trace.recorder import Recorder
+
+log = logging.getLogger("agentaccel")
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """An early run under way."""
+
+    work: asyncio.Task[Any] | Future[Any] | None = None
+    guard: asyncio.Timeout | None = None
+    """Ends it when it takes too long."""
+
+    def waitable(self) -> asyncio.Future[Any] | None:
+        """What can be awaited on the running loop; None for a task of another loop."""
+        if isinstance(self.work, asyncio.Task):
+            return self.work if self.work.get_loop() is asyncio.get_running_loop() else None
+        return None if self.work is None else asyncio.wrap_future(self.work)
+
+    def awaited(self) -> None:
+        """A caller waits for it whatever it takes: from here on that is for the caller to end."""
+        if self.guard is not None and not self.guard.expired() and self._is_here():
+            self.guard.reschedule(None)
+
+    def cancel(self) -> None:
+        """Nobody needs it any more. Best effort, and no undo: a thread goes on to its end."""
+        if isinstance(self.work, asyncio.Task) and not self._is_here():
+            self.work.get_loop().call_soon_threadsafe(self.work.cancel)
+        elif self.work is not None:
+            self.work.cancel()
+
+    def _is_here(self) -> bool:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        return isinstance(self.work, asyncio.Task) and self.work.get_loop() is loop
+
+
+@dataclass(slots=True, kw_only=True)
+class Runner:
+    """Begins early runs for one `Accel`."""
+
+    policy: ToolPolicy
+    clock: Clock
+    recorder: Recorder
+    listeners: Listeners
+    background: Background
+    buffer: Buffer
+    tools: Tools
+    _under_way: set[Entry] = field(default_factory=set)
+
+    @property
+    def free(self) -> int:
+        """How many more may be begun now."""
+        return self.policy.concurrency - len(self._under_way)
+
+    def under_way(self, name: str | None = None) -> int:
+        """How many are: all of them, or those of one tool."""
+        return sum(name is None or entry.call.name == name for entry in tuple(self._under_way))
+
+    def start(
+        self,
+        tool: Tool,
+        entry: Entry,
+        conversation: Conversation,
+        *,
+        then: Callable[[Entry], None] | None = None,
+        told: Callable[[Entry], None],
+    ) -> None:
+        """Begin the run of `entry`, which is in the buffer from here on. An async tool needs a running event loop.
+
+        `then`: told when its result is there. `told`: told when it is known what came of it.
+        """
+        context = contextvars.copy_context()
+        context.run(current.set, replace(current.get(), early=entry))
+        entry.handle = run = Run()
+        made = self.buffer.put(entry)
+        if made is not None and made.handle is not None:
+            made.handle.cancel()
+        self._under_way.add(entry)
+        owner, telling = conversation.id, _Telling(self, entry, conversation, then, told)
+        if tool.is_async:
+            task = self.background.spawn(owner, partial(self._run_async, tool, telling), context)
+            task.add_done_callback(lambda done: self._over(entry))
+            run.work = task
+        else:
+            run.work = self.background.submit(owner, partial(context.run, partial(self._run_sync, tool, telling)))
+            run.work.add_done_callback(lambda done: self._over(entry))
+
+    def _over(self, entry: Entry) -> None:
+        self._under_way.discard(entry)
+        if not entry.over:  # cancelled before it had begun
+            self.buffer.failed(entry, self.clock.monotonic())
+
+    async def _run_async(self, tool: Tool, told: _Telling) -> None:
+        entry = told.begins()
+        assert tool.function is not None
+        try:
+            with running_early():
+                async with asyncio.timeout(self.policy.timeout) as entry.handle.guard:
+                    result = await tool.function(**copy.deepcopy(dict(entry.call.arguments)))
+        except asyncio.CancelledError:
+            self._failed(told, "cancelled", "CancelledError")
+            raise
+        except (Exception, SystemExit) as failure:  # noqa: BLE001 - a miss: the real call tells its caller
+            self._failed(told, "failed", type(failure).__name__)
+        else:
+            self._finished(told, tool, result)
+
+    def _run_sync(self, tool: Tool, told: _Telling) -> None:
+        entry = told.begins()
+        assert tool.function is not None
+        try:
+            with running_early():
+                result = tool.function(**copy.deepcopy(dict(entry.call.arguments)))
+        except BaseException as failure:  # noqa: BLE001 - the thread is ours, and ends here
+            self._failed(told, "failed", type(failure).__name__)
+            return
+        if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+            self._failed(told, "failed", "NotAResult")  # what is still to run
+        elif entry.tier == "predicted" and self.clock.monotonic() - entry.born > self.policy.timeout:
+            self._failed(told, "failed", "TimeoutError")
+        else:
+            self._finished(told, tool, result)
+
+    def _finished(self, told: _Telling, tool: Tool, result: Any) -> None:
+        entry = told.entry
+        undisturbed = self.buffer.world.holds(entry.version, entry.domain)
+        if entry.state is State.RUNNING and undisturbed and not entry.unchanged():
+            self.tools.wrote(tool.name)  # nothing that may write ran but this
+        if size_of(result) > self.policy.output_cap:
+            self._failed(told, "failed", "ResultTooLarge")
+            return
+        self.buffer.finished(entry, result, self.clock.monotonic())
+        told.ended()
+        if told.then is not None and entry.state is State.FINISHED:
+            told.then(entry)
+
+    def _failed(self, told: _Telling, outcome: Outcome, error: str) -> None:
+        told.outcome, told.error = outcome, error
+        self.buffer.failed(told.entry, self.clock.monotonic())
+        told.ended()
+
+
+class _Telling:
+    """Tells listeners of an early run as it ends, and the trace store once it is known what came of it."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        entry: Entry,
+        conversation: Conversation,
+        then: Callable[[Entry], None] | None,
+        told: Callable[[Entry], None],
+    ) -> None:
+        self._runner, self.entry, self._conversation = runner, entry, conversation
+        self.then, self._told = then, told
+        self.outcome: Outcome = "ok"
+        self.error: str | None = None
+        clock = runner.clock
+        self._started = clock.wall() - (clock.monotonic() - entry.born)
+        self._began: Began | None = None
+        entry.on_end = self._settled
+
+    def begins(self) -> Entry:
+        """The run begins here, in the context that it ends in."""
+        self._began = self._runner.listeners.begins(self._started, self.entry.call.name)
+        return self.entry
+
+    def ended(self) -> None:
+        """The run has ended, in the context that it began in."""
+        if self._began is not None:
+            self._runner.listeners.ended(self._began, Told(self._record(), self.entry.call.id))
+
+    def _settled(self, entry: Entry) -> None:
+        self._told(entry)
+        record = replace(
+            self._record(),
+            fate=entry.state.value,
+            wasted=None if entry.state is State.SERVED else entry.seconds,
+        )
+        self._runner.recorder.write(record)
+
+    def _record(self) -> ToolRecord:
+        entry, conversation = self.entry, self._conversation
+        return ToolRecord(
+            session=conversation.id,
+            name=entry.call.name,
+            key=identity_of(entry.call, self._runner.recorder.key).hex(),
+            started=self._started,
+            finished=self._started + entry.seconds,
+            outcome=self.outcome,
+            error=self.error,
+            agent=conversation.agent,
+            tenant=conversation.tenant,
+            speculative=True,
+        )
+
+
+def size_of(result: Any) -> int:
+    """Bytes of a result; 0 for one that is no text and no JSON, which cannot be told."""
+    if isinstance(result, str):
+        return len(result) if result.isascii() else len(result.encode("utf-8", "replace"))
+    if isinstance(result, bytes | bytearray):
+        return len(result)
+    return len(wire_bytes(result)) if is_plain(result) else 0
+
+
+def shown(result: Any) -> str:
+    """A result as the model will most likely see it; for predicting what it asks for next."""
+    return result if isinstance(result, str) else wire_bytes(result).decode()

@@ -1,0 +1,251 @@
+"""Answering a real call by a run that was begun early, or by the result of an earlier call.
+
+A call that finds nothing runs exactly as it would without us: before it is dispatched a few dictionaries are asked and
+no analyser is. A call of which only a long look could tell whether it writes is looked at while it runs; until then its
+domain is closed to early results.
+
+Cancelling a caller that waits for an early run leaves that run for another caller; whatever is begun early ends with
+its session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from agentaccel.background import Background, in_a_loop
+from agentaccel.clock import Clock
+from agentaccel.locks import Lock
+from agentaccel.policy import ToolPolicy
+from agentaccel.records import ServedFrom
+from agentaccel.session.conversation import Conversation
+from agentaccel.session.running import Run
+from agentaccel.session.tools import READS, Tool, Tools
+from agentaccel.speculate.buffer import Buffer, Entry
+from agentaccel.speculate.experience import Experience
+from agentaccel.speculate.keys import Principal
+from agentaccel.speculate.memo import Memo, Read, Remembered
+from agentaccel.speculate.witness import witnessed
+from agentaccel.speculate.world import World
+from agentaccel.types import Effect, ToolCall
+
+MISS: Final = object()
+"""What `Serving.join` gives where the call has to be run."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Served:
+    """How a call was answered without being run for."""
+
+    source: ServedFrom
+    hidden: float
+
+
+@dataclass(slots=True, eq=False)
+class Mark:
+    """What a call under way does to the world, as far as it is known."""
+
+    domain: str | None
+    number: int | None = None
+    """What closes the domain; None where nothing does."""
+    unsettled: bool = False
+    ended: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Serving:
+    """The tool calls of one `Accel`, on their way to be answered. Thread-safe."""
+
+    policy: ToolPolicy
+    clock: Clock
+    background: Background
+    tools: Tools
+    world: World
+    buffer: Buffer
+    memo: Memo
+    experience: Experience
+    lock: Lock = field(default_factory=Lock)
+    """Guards `experience`."""
+    _unsettled: list[tuple[Mark, Tool, ToolCall]] = field(default_factory=list)
+    """Calls that may write and have not been looked at."""
+
+    def remembers(self, tool: Tool) -> bool:
+        """Whether results of a tool may answer later calls: where it is known when they are not fresh any more."""
+        if not self.policy.memo or tool.effect is None:
+            return False
+        if tool.effect is Effect.PURE:
+            return True
+        return tool.effect in READS and (tool.spec.fresh_for is not None or tool.spec.witness is not None)
+
+    # --- what is there already ----------------------------------------------------------------------------------------
+
+    def look(
+        self, tool: Tool, call: ToolCall, conversation: Conversation
+    ) -> tuple[Entry | Remembered | None, Read | None]:
+        """What can answer `call`, or else what its result depends on, where that may answer a later one.
+
+        Takes no lock where nothing waits.
+        """
+        remembers = self.remembers(tool)
+        if not self.buffer and not remembers:
+            return None, None
+        key = self.tools.key(tool, call.arguments, Principal(conversation.tenant, conversation.id))
+        if key is None:
+            return None, None
+        now = self.clock.monotonic()
+        if self.buffer and (entry := self.buffer.claim(key, now)) is not None:
+            return entry, None
+        if not remembers:
+            return None, None
+        if self.memo and (known := self.memo.find(key, now)) is not None:
+            return known, None
+        spec = tool.spec
+        if self.world.closed(spec.domain):
+            return None, None
+        return None, Read(
+            key=key,
+            arguments=call.arguments,
+            domain=spec.domain,
+            version=self.world.version(spec.domain),
+            at=now,
+            fresh_for=float("inf") if spec.fresh_for is None else spec.fresh_for,
+            witness=spec.witness,
+            seen=witnessed(spec.witness, call.arguments) if spec.witness is not None else None,
+        )
+
+    def recall(self, found: Remembered, conversation: Conversation) -> tuple[Any, Served]:
+        """A result of an earlier call, counted."""
+        tally = conversation.ledger.memo
+        with self.lock:
+            tally.served += 1
+            tally.hidden += found.seconds
+        return found.result, Served(source="memo", hidden=found.seconds)
+
+    # --- waiting for what was begun -----------------------------------------------------------------------------------
+
+    async def join(self, entry: Entry, execute: Callable[[], Awaitable[Any]], owner: str) -> tuple[Any, Served | None]:
+        """The result of `entry`, waited for if need be; `MISS` where the call has to be run.
+
+        A run that was begun on a prediction is waited for as long as a fresh run is expected to take. Then a fresh one
+        is begun beside it, and whichever ends first answers the call. One that the model had asked for already is the
+        call's own run, so it is waited for to its end.
+        """
+        run: Run = entry.handle
+        began, joined = self.clock.monotonic(), not entry.over
+        if joined:
+            waiting = run.waitable()
+            if waiting is None:
+                self.buffer.hand_back(entry)
+                return MISS, None
+            try:
+                if entry.tier == "asked":
+                    run.awaited()
+                    await asyncio.wait([waiting])
+                elif not (await asyncio.wait([waiting], timeout=self._expected(entry)))[0]:
+                    return await self._hedge(entry, waiting, execute, owner, began)
+            except asyncio.CancelledError:
+                self.buffer.hand_back(entry)
+                raise
+        return self._served(entry, began, joined=joined)
+
+    async def _hedge(
+        self,
+        entry: Entry,
+        waiting: asyncio.Future[Any],
+        execute: Callable[[], Awaitable[Any]],
+        owner: str,
+        began: float,
+    ) -> tuple[Any, Served | None]:
+        async def run() -> Any:
+            return await execute()
+
+        fresh = self.background.spawn(owner, run, contextvars.copy_context())
+        try:
+            await asyncio.wait([waiting, fresh], return_when=asyncio.FIRST_COMPLETED)
+            if not fresh.done():
+                result, served = self._served(entry, began, joined=True)
+                if served is not None:
+                    fresh.cancel()
+                    return result, served
+                await asyncio.wait([fresh])
+        except asyncio.CancelledError:
+            fresh.cancel()
+            await asyncio.wait([fresh])
+            raise
+        self.buffer.drop(entry)
+        entry.handle.cancel()
+        return fresh.result(), None
+
+    def join_here(self, entry: Entry) -> tuple[Any, Served | None]:
+        """The same in a thread, where no second run can be begun beside the first."""
+        work = entry.handle.work
+        began, joined = self.clock.monotonic(), not entry.over
+        if joined:
+            if not isinstance(work, concurrent.futures.Future):
+                self.buffer.hand_back(entry)
+                return MISS, None
+            limit = None if entry.tier == "asked" else self._expected(entry)
+            if not concurrent.futures.wait([work], timeout=limit).done:
+                self.buffer.drop(entry)
+                return MISS, None
+        return self._served(entry, began, joined=joined)
+
+    def _served(self, entry: Entry, began: float, *, joined: bool) -> tuple[Any, Served | None]:
+        now = self.clock.monotonic()
+        if not self.buffer.serve(entry, now, waited=now - began, joined=joined):
+            return MISS, None
+        return entry.result, Served(source=entry.tier, hidden=max(entry.seconds - (now - began), 0.0))
+
+    def _expected(self, entry: Entry) -> float:
+        """Seconds that a fresh run is expected to take."""
+        with self.lock:
+            return self.experience.latencies.quantile(entry.call.name, 0.5)
+
+    # --- what runs do to the world ------------------------------------------------------------------------------------
+
+    def begins(self, tool: Tool, call: ToolCall) -> Mark | None:
+        """`call` is about to run; None where it is known to read."""
+        reads = self.tools.at_once(tool)
+        if reads:
+            return None
+        mark = Mark(tool.spec.domain)
+        if reads is None:
+            mark.number, mark.unsettled = self.world.pends(mark.domain), True
+            self._unsettled.append((mark, tool, call))
+            if in_a_loop():  # else it is looked at once it has run
+                asyncio.get_running_loop().call_soon(self.settle)
+        else:
+            mark.number = self.world.begins(mark.domain)
+        return mark
+
+    def ends(self, mark: Mark) -> None:
+        """That call has run, failed or been cancelled."""
+        with self.lock:
+            mark.ended = True
+            number = None if mark.unsettled else mark.number
+        if number is not None:
+            self.world.ends(number)
+        elif mark.unsettled and not in_a_loop():
+            self.settle()
+
+    def settle(self) -> None:
+        """Look at the calls that were not looked at before they were dispatched."""
+        while self._unsettled:
+            try:
+                mark, tool, call = self._unsettled.pop()
+            except IndexError:  # another thread was faster
+                return
+            writes, number = not self.tools.reads(tool, call), mark.number
+            assert number is not None
+            with self.lock:
+                self.world.settles(number, ended=mark.ended, writes=writes)
+                mark.unsettled, mark.number = False, number if writes and not mark.ended else None
+
+    def took(self, tool: Tool, seconds: float) -> None:
+        """A real call ran so long."""
+        with self.lock:
+            self.experience.latencies.saw(tool.name, seconds)

@@ -1,0 +1,59 @@
+"""Puts together what runs the tools of one `Accel` early."""
+
+from __future__ import annotations
+
+from agentaccel.background import Background
+from agentaccel.clock import Clock
+from agentaccel.listening import Listeners
+from agentaccel.policy import Policy
+from agentaccel.session.foresight import Foresight
+from agentaccel.session.launching import Launcher
+from agentaccel.session.running import Runner
+from agentaccel.session.serving import Serving
+from agentaccel.session.tools import Tools
+from agentaccel.session.warming import Warming
+from agentaccel.speculate.buffer import Buffer
+from agentaccel.speculate.experience import Experience
+from agentaccel.speculate.foresees import Predicts
+from agentaccel.speculate.memo import Memo
+from agentaccel.speculate.world import World
+from agentaccel.trace.recorder import Recorder
+
+
+def speculation(
+    policy: Policy,
+    clock: Clock,
+    recorder: Recorder,
+    listeners: Listeners,
+    background: Background,
+    predictor: Predicts | None,
+) -> Foresight:
+    """All of it, around one world; `predictor` None begins nothing before the model asks."""
+    tools, world = Tools(policy.tools), World()
+    buffer = Buffer(world)
+    serving = Serving(
+        policy=policy.tools,
+        clock=clock,
+        background=background,
+        tools=tools,
+        world=world,
+        buffer=buffer,
+        memo=Memo(world, across=policy.tools.memo_across),
+        experience=Experience(),
+    )
+    runner = Runner(
+        policy=policy.tools,
+        clock=clock,
+        recorder=recorder,
+        listeners=listeners,
+        background=background,
+        buffer=buffer,
+        tools=tools,
+    )
+    return Foresight(
+        policy=policy,
+        launcher=Launcher(policy=policy.tools, clock=clock, serving=serving, runner=runner),
+        predictor=predictor,
+        warming=Warming(tools, clock, background),
+        shared_key=recorder.shared_key,
+    )

@@ -1,0 +1,214 @@
+"""The tools of one `Accel` by name: how each is run, what its owner declares, and whether a call of it reads."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypedDict
+
+from agentaccel.effects.declare import Kind, ToolSpec
+from agentaccel.effects.launch import Allowance, Permission, judge_call, permission
+from agentaccel.locks import Lock
+from agentaccel.policy import ToolPolicy
+from agentaccel.speculate.keys import Key, Principal, arguments_key, is_plain
+from agentaccel.types import Effect, EffectSaid, ToolCall
+
+log = logging.getLogger("agentaccel")
+
+READS = (Effect.PURE, Effect.READ_LOCAL, Effect.READ_REMOTE)
+"""Effects of calls that change nothing."""
+
+
+class Declared(TypedDict, total=False):
+    """What the owner of a tool may declare where it is written: fields of `ToolSpec`, which says what they mean."""
+
+    effect: EffectSaid
+    concurrent: bool
+    in_thread: bool
+    sequential: bool
+    needs_approval: bool
+    stateful: bool
+    injected: bool
+    domain: str
+    fresh_for: float
+    witness: Callable[[Mapping[str, Any]], Hashable]
+    prefetch_key: str
+    prefetch: Callable[[str], Awaitable[None]]
+    prewarm: Callable[[], Awaitable[None]]
+    kind: Kind
+
+
+_NOT_BY_NAME = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Tool:
+    """One tool: the user's function, and what is known of it."""
+
+    name: str
+    function: Callable[..., Any] | None
+    """The very executor of real calls; None where only the loop knows how to run it."""
+    spec: ToolSpec
+    is_async: bool = True
+    signature: inspect.Signature | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Of arguments that a call need not name, where they are plain JSON."""
+    effect: Effect | None = None
+    """What every call of it does, where that does not depend on the arguments."""
+    running: int = 0
+    """Real calls under way."""
+    needed: int = 1
+    """Real calls that were under way at once."""
+
+    def by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
+        """Arguments by name, as the model gives them; by position where the signature does not say."""
+        if args and self.signature is not None:
+            try:
+                return dict(self.signature.bind(*args, **kwargs).arguments)
+            except TypeError:  # the tool itself is the one to complain
+                pass
+        return {**{str(i): value for i, value in enumerate(args)}, **kwargs} if args else kwargs
+
+    def takes(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether the function can be called with `arguments`, and with nothing but them."""
+        if self.signature is None or self.function is None:
+            return False
+        if any(one.kind in _NOT_BY_NAME for one in self.signature.parameters.values()):
+            return False
+        try:
+            self.signature.bind(**arguments)
+        except TypeError:
+            return False
+        return True
+
+
+def made(name: str, function: Callable[..., Any] | None, spec: ToolSpec, policy: ToolPolicy) -> Tool:
+    """The tool that runs `function`; what its effect is, where one look is enough, is told here."""
+    signature = _signature(function)
+    return Tool(
+        name=name,
+        function=function,
+        spec=spec,
+        is_async=inspect.iscoroutinefunction(function),
+        signature=signature,
+        defaults={
+            one.name: one.default
+            for one in (signature.parameters.values() if signature is not None else ())
+            if one.default is not one.empty and is_plain(one.default)
+        },
+        effect=_steady(name, spec, policy),
+    )
+
+
+def _signature(function: Callable[..., Any] | None) -> inspect.Signature | None:
+    try:
+        return None if function is None else inspect.signature(function)
+    except (TypeError, ValueError):  # some builtins have none
+        return None
+
+
+def _steady(name: str, spec: ToolSpec, policy: ToolPolicy) -> Effect | None:
+    """The effect of every call; None where it takes a look at the arguments, which may be a long one."""
+    looks = callable(policy.effects.get(name)) or (
+        name not in policy.effects and (callable(spec.effect) or spec.judge is not None or spec.kind is not None)
+    )
+    if looks:
+        return None
+    return judge_call(ToolCall(name=name, arguments={}), spec, Allowance(effects=policy.effects)).effect
+
+
+@dataclass(slots=True)
+class Tools:
+    """Thread-safe. A name that stands for two functions stands for none, as far as early runs go."""
+
+    policy: ToolPolicy
+    epoch: int = 0
+    """Changes whenever something that was allowed is not any more."""
+    _known: dict[tuple[str, str], Tool | None] = field(default_factory=dict)
+    """By the session that it was wrapped in, empty for none, and its name."""
+    _unnamed: dict[str, Tool] = field(default_factory=dict)
+    _wrote: frozenset[str] = frozenset()
+    """Tools that were seen to write although they were said to read."""
+    _lock: Lock = field(default_factory=Lock)
+
+    def add(self, name: str, function: Callable[..., Any], spec: ToolSpec, session: str = "") -> Tool:
+        """`function` is the tool called `name`: of all sessions, or of the one that it was wrapped in."""
+        tool = made(name, function, spec, self.policy)
+        with self._lock:
+            known = self._known.get((session, name), tool)
+            same = known is not None and known.function == function and known.spec == spec
+            self._known[session, name] = tool if same else None
+            self.epoch += not same
+        return tool
+
+    def named(self, name: str, session: str) -> Tool | None:
+        """The one tool of this name that `session` has and that it is known how to run."""
+        own = (session, name)
+        return self._known[own] if own in self._known else self._known.get(("", name))
+
+    def leave(self, session: str) -> None:
+        """Forget what is `session`'s own."""
+        with self._lock:
+            for own in [own for own in self._known if session and own[0] == session]:
+                del self._known[own]
+
+    def running(self, name: str) -> tuple[int, int]:
+        """Real calls of a tool under way in all sessions, and the most that were in one."""
+        known = [tool for tool in self.all() if tool.name == name]
+        return sum(tool.running for tool in known), max((tool.needed for tool in known), default=1)
+
+    def all(self) -> list[Tool]:
+        """All of them that it is known how to run."""
+        return [tool for tool in tuple(self._known.values()) if tool is not None]
+
+    def of(self, name: str, session: str) -> Tool:
+        """What is known of a tool that may be run by the loop alone."""
+        tool = self.named(name, session) or self._unnamed.get(name)
+        if tool is None:
+            tool = made(name, None, ToolSpec(), self.policy)
+            with self._lock:
+                if len(self._unnamed) < _MOST_NAMES:
+                    self._unnamed[name] = tool
+        return tool
+
+    def key(self, tool: Tool, arguments: Mapping[str, Any], principal: Principal) -> Key | None:
+        """The identity of a call; None for one that no early result can be served to."""
+        data = arguments_key(arguments, tool.defaults)
+        return None if data is None else Key(tool.name, data, principal, self.epoch)
+
+    def reads(self, tool: Tool, call: ToolCall) -> bool:
+        """Whether a call is proven to change nothing. May take long where that depends on the arguments."""
+        if tool.name in self._wrote:
+            return False
+        effect = tool.effect
+        return (judge_call(call, tool.spec, self.allowance()).effect if effect is None else effect) in READS
+
+    def at_once(self, tool: Tool) -> bool | None:
+        """The same where it can be told without a look at the arguments; else None."""
+        if tool.name in self._wrote:
+            return False
+        return None if tool.effect is None else tool.effect in READS
+
+    def allowance(self, familiar: Callable[[ToolCall], bool] | None = None) -> Allowance:
+        """What the user allows, and what is known of the past."""
+        given = Allowance(effects=self.policy.effects, egress=frozenset(self.policy.egress), wrote=self._wrote)
+        return given if familiar is None else replace(given, familiar=familiar)
+
+    def may(self, tool: Tool, call: ToolCall, familiar: Callable[[ToolCall], bool] | None = None) -> Permission:
+        """When a call may be launched."""
+        return permission(call, tool.spec, self.allowance(familiar), sync=not tool.is_async)
+
+    def wrote(self, name: str) -> None:
+        """That tool was seen to write: from here on it counts as one that does."""
+        with self._lock:
+            if name in self._wrote:
+                return
+            self._wrote |= {name}
+            self.epoch += 1
+        log.warning("agentaccel: %s wrote although it is said to read; it is not run early again", name)
+
+
+_MOST_NAMES = 1024
+"""Tools that are only known by name and kept; loops that make up names do not fill the memory."""

@@ -1,0 +1,234 @@
+"""Files for agents to read: one folder and what is below it, without a program or a shell.
+
+Nothing here follows a link out of the folder, opens a pipe or a device, or reads more than it may. Errors are raised as
+Python has them (`FileNotFoundError`, `PermissionError`, …) with words that a model can act on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from agentaccel.effects.declare import Arguments, ToolSpec
+from agentaccel.errors import ConfigError
+from agentaccel.tools.output import readable
+from agentaccel.types import Effect
+
+T = TypeVar("T")
+
+MOST_ENTRIES = 1_000
+"""Names in a list of a folder."""
+MOST_MATCHES = 200
+"""Lines that a search shows."""
+MOST_FILES = 20_000
+"""Files that a search looks into."""
+LONGEST_LINE = 2_000
+"""Characters of a line that are shown."""
+_LOOKED_AT = 8_192
+"""Bytes at the beginning of a file in which a NUL says that it is no text, as in git."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Three tools that read a folder: `accel.tools({"read_file": folder.read_file, …})`, or all with `tools()`.
+
+    Links inside are followed as long as they stay inside. Safe to run beside anything; each run is in a thread.
+    """
+
+    root: str | os.PathLike[str]
+    """The folder; must be there when the tools are made."""
+    _: KW_ONLY
+    most_bytes: int = 10_000_000
+    """Of a file; a larger one is not read."""
+    output_cap: int = 60_000
+    """Characters of a result."""
+    fresh_for: float | None = 10.0
+    """Seconds that the early result of a search may wait for its call (`ToolSpec`); the others are told by the disk."""
+    _root: Path = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        root = Path(self.root).resolve()
+        if not root.is_dir():
+            raise ConfigError(f"root must be a folder that is there; got {str(self.root)!r}")
+        if self.most_bytes <= 0 or self.output_cap <= 0:
+            raise ConfigError("most_bytes and output_cap must be above 0")
+        object.__setattr__(self, "_root", root)
+
+    def tools(self) -> dict[str, Callable[..., object]]:
+        """All three by name, for `accel.tools`."""
+        return {"read_file": self.read_file, "list_folder": self.list_folder, "search_text": self.search_text}
+
+    @property
+    def specs(self) -> Mapping[str, ToolSpec]:
+        """They read what is local. The disk tells when a file or a folder has changed; a search has no such witness."""
+
+        def spec(witness: Callable[[Arguments], Hashable] | None, fresh_for: float | None) -> ToolSpec:
+            return ToolSpec(
+                effect=Effect.READ_LOCAL,
+                concurrent=True,
+                domain="files",
+                witness=witness,
+                fresh_for=fresh_for,
+                prefetch_key="path",
+                prefetch=self._warm,
+            )
+
+        return {
+            "read_file": spec(self._state, None),
+            "list_folder": spec(self._state, None),
+            "search_text": spec(None, self.fresh_for),
+        }
+
+    async def read_file(self, path: str, first_line: int = 1, lines: int = 2_000) -> str:
+        """Return the text of a file of the project, `lines` lines from `first_line` on (counted from 1)."""
+        return await asyncio.to_thread(self._read_file, path, first_line, lines)
+
+    async def list_folder(self, path: str = ".") -> str:
+        """List a folder of the project, one name a line: folders end with "/", links with "@"."""
+        return await asyncio.to_thread(self._list_folder, path)
+
+    async def search_text(self, text: str, path: str = ".", ignore_case: bool = False) -> str:
+        """Find lines that hold `text`, as it stands, in the files below `path`: "file:line: the line".
+
+        Hidden folders, links and files that are no text are left out.
+        """
+        if not text or "\n" in text:
+            raise ValueError("text must be some characters of one line")
+        over = threading.Event()
+        try:
+            return await asyncio.to_thread(self._search_text, text, path, ignore_case, over)
+        finally:
+            over.set()  # a search that nobody waits for any more ends with the file that it is at
+
+    def _inside(self, path: str) -> Path:
+        """Where `path` really leads. Raises `PermissionError` where that is outside of the folder."""
+        if "\0" in path:
+            raise ValueError("a path holds no NUL")
+        try:
+            real = (self._root / path).resolve()
+        except RuntimeError:  # links in a circle, before 3.13
+            raise OSError(f"{path} is a link that leads nowhere") from None
+        if not real.is_relative_to(self._root):
+            raise PermissionError(f"{path} lies outside of the folder")
+        return real
+
+    def _bytes(self, real: Path, name: str) -> bytes:
+        """All of a plain file. What stands there may be replaced at any moment: what was opened is looked at again."""
+        try:
+            seen = os.lstat(real)
+        except FileNotFoundError:
+            raise FileNotFoundError(f"there is no {name}") from None
+        if stat.S_ISDIR(seen.st_mode):
+            raise IsADirectoryError(f"{name} is a folder")
+        if not stat.S_ISREG(seen.st_mode):
+            raise OSError(f"{name} is no plain file")
+        if seen.st_size > self.most_bytes:
+            raise OSError(f"{name} has {seen.st_size:,} bytes, more than the {self.most_bytes:,} that may be read")
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        with os.fdopen(os.open(real, flags), "rb") as file:
+            opened = os.fstat(file.fileno())
+            if (opened.st_dev, opened.st_ino) != (seen.st_dev, seen.st_ino) or real.resolve() != real:
+                raise OSError(f"{name} was replaced while it was read")
+            return file.read(self.most_bytes)
+
+    def _read_file(self, path: str, first_line: int, lines: int) -> str:
+        if first_line < 1 or lines < 1:
+            raise ValueError("first_line and lines count from 1")
+        data = self._bytes(self._inside(path), path)
+        if b"\0" in data[:_LOOKED_AT]:
+            return f"[{path} is no text; it has {len(data):,} bytes]"
+        found = readable(data).split("\n")
+        if found[-1] == "":
+            found.pop()
+        shown, length = list[str](), 0
+        for line in found[first_line - 1 : first_line - 1 + lines]:
+            shown.append(_cut(line))
+            length += len(shown[-1]) + 1
+            if length > self.output_cap and len(shown) > 1:
+                shown.pop()
+                break
+        text = "\n".join(shown)
+        if len(shown) == len(found):
+            return text
+        last = first_line - 1 + len(shown)
+        return f"{text}\n[lines {first_line} to {last} of {len(found)}]" if shown else f"[{len(found)} lines in all]"
+
+    def _list_folder(self, path: str) -> str:
+        real = self._inside(path)
+        if not real.is_dir():
+            raise NotADirectoryError(f"there is no folder {path}")
+        with os.scandir(real) as entries:
+            names = sorted(entry.name + _mark(entry) for entry in entries)
+        more = [f"[{len(names) - MOST_ENTRIES:,} more]"] if len(names) > MOST_ENTRIES else []
+        return "\n".join(name.encode(errors="replace").decode() for name in names[:MOST_ENTRIES] + more) or "[empty]"
+
+    def _search_text(self, text: str, path: str, ignore_case: bool, over: threading.Event) -> str:
+        wanted = text.casefold() if ignore_case else text
+        shown, length = list[str](), 0
+        for looked, file in enumerate(self._files(self._inside(path))):
+            if over.is_set() or looked == MOST_FILES:
+                shown.append(f"[only the first {MOST_FILES:,} files were searched]")
+                break
+            for line in self._matches(file, wanted, ignore_case):
+                length += len(line) + 1
+                if len(shown) == MOST_MATCHES or length > self.output_cap:
+                    return "\n".join([*shown, "[there are more]"])
+                shown.append(line)
+        return "\n".join(shown) or "[no match]"
+
+    def _matches(self, file: Path, wanted: str, ignore_case: bool) -> Iterator[str]:
+        name = file.relative_to(self._root).as_posix()
+        try:
+            data = self._bytes(file, name)
+        except OSError:
+            return  # too large, not to be read, or gone by now
+        if b"\0" in data[:_LOOKED_AT]:
+            return
+        for number, line in enumerate(readable(data).split("\n"), start=1):
+            if wanted in (line.casefold() if ignore_case else line):
+                yield f"{name}:{number}: {_cut(line.strip())}".encode(errors="replace").decode()
+
+    def _files(self, real: Path) -> Iterator[Path]:
+        """Plain files below, by name; a single file is its own folder."""
+        if not real.is_dir():
+            if not real.exists():
+                raise FileNotFoundError(f"there is no {real.relative_to(self._root).as_posix()}")
+            yield real
+            return
+        for folder, inner, files in os.walk(real):
+            inner[:] = sorted(name for name in inner if not name.startswith("."))
+            for name in sorted(files):
+                file = Path(folder, name)
+                if not file.is_symlink():
+                    yield file
+
+    def _state(self, arguments: Arguments) -> Hashable:
+        """The version of the file or the folder that a call names, as the disk tells it."""
+        state = os.stat(self._inside(str(arguments.get("path", "."))))
+        return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+
+    async def _warm(self, path: str) -> None:
+        """Read it once, so that the system has it at hand; a folder has nothing to warm."""
+
+        def read() -> None:
+            real = self._inside(path)
+            if real.is_file():
+                self._bytes(real, path)
+
+        await asyncio.to_thread(read)
+
+
+def _mark(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return "@"
+    return "/" if entry.is_dir(follow_symlinks=False) else ""
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} [cut]"

@@ -1,0 +1,239 @@
+"""A database tool: queries that are proven to read run on a read-only connection, all else on an ordinary one.
+
+Every call opens its connection, has one transaction and closes it, early or not: so an early run shares nothing with
+the agent's own, and what the model sees does not depend on when a query ran.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from agentaccel.effects.declare import Arguments, NotProven, ToolSpec, is_early
+from agentaccel.effects.sql import judge_sql
+from agentaccel.effects.verdict import Verdict, analysed
+from agentaccel.errors import ConfigError
+from agentaccel.locks import Lock
+from agentaccel.types import Effect
+
+_AT_ONCE = 100
+"""Rows that are fetched together."""
+_WAL = b"\x02\x02"
+"""Bytes 18 and 19 of a SQLite file that keeps a write-ahead log (SQLite, Database File Format, 1.3.4)."""
+
+
+class Connection(Protocol):
+    """The part of a DB-API 2.0 connection (PEP 249) that is used. Where it has `interrupt` or `cancel`, a query that
+    takes too long is ended by it."""
+
+    def cursor(self) -> Any: ...
+    def commit(self) -> object: ...
+    def rollback(self) -> object: ...
+    def close(self) -> object: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sql:
+    """A database tool over any DB-API driver: `accel.tools({"query": Sql(…).query})`; for SQLite `Sql.sqlite(path)`."""
+
+    connect: Callable[[], Connection]
+    """Opens an ordinary connection. Called in a thread, as is all that is done with it."""
+    dialect: str
+    """As the analyser names it: "postgres", "mysql", "sqlite", "duckdb", …"""
+    read_only: Callable[[], Connection] | None = None
+    """Opens a connection in a role that may only read; without one, no query is run early."""
+    timeout: float = 60.0
+    """Seconds that a statement may take; then `TimeoutError`."""
+    most_rows: int = 1_000
+    """Rows of a result; that there are more is said."""
+    output_cap: int = 60_000
+    """Characters of a result."""
+    witness: Callable[[Arguments], Hashable] | None = None
+    """Tells the version of the database, where that is quick (`ToolSpec.witness`)."""
+    obstacle: Callable[[], str | None] | None = None
+    """Why opening a read-only connection now would leave a trace; None where it would not."""
+
+    def __post_init__(self) -> None:
+        if self.timeout <= 0 or self.most_rows <= 0 or self.output_cap <= 0:
+            raise ConfigError("timeout, most_rows and output_cap must be above 0")
+
+    @classmethod
+    def sqlite(cls, path: str | os.PathLike[str]) -> Sql:
+        """The tool for one SQLite file. Raises `ConfigError` for a database in memory, which each connection has anew.
+
+        Queries run with `mode=ro`, `query_only`, untrusted views and an authorizer that takes nothing but reading.
+        """
+        if str(path).startswith(":memory:") or not str(path):
+            raise ConfigError("every call opens a connection of its own, so the database must be a file")
+        file = Path(path).resolve()
+        return cls(
+            connect=partial(sqlite3.connect, file),
+            dialect="sqlite",
+            read_only=partial(_sqlite_read_only, file),
+            witness=partial(_version, file),
+            obstacle=partial(_leaves_a_trace, file),
+        )
+
+    @property
+    def specs(self) -> Mapping[str, ToolSpec]:
+        """Of `query`: each call by its statement; safe beside anything, for every run has its own connection."""
+        spec = ToolSpec(kind="sql", concurrent=True, witness=self.witness, judge=self._judge_call)
+        return {"query": spec}
+
+    def _judge_call(self, arguments: Arguments) -> Verdict:
+        sql = arguments.get("sql")
+        if set(arguments) != {"sql"} or not isinstance(sql, str):
+            return analysed(Effect.UNKNOWN, "sql: its arguments are not one statement")
+        return self.judge(sql)
+
+    def judge(self, sql: str) -> Verdict:
+        """What this statement would do. Without a read-only connection nothing is proven."""
+        if self.read_only is None:
+            return analysed(Effect.UNKNOWN, "sql: the tool names no read-only connection")
+        verdict = judge_sql(sql, self.dialect)
+        if verdict.launchable != "never" and self.obstacle is not None and (why := self.obstacle()) is not None:
+            return analysed(Effect.UNKNOWN, f"sql: {why}")
+        return verdict
+
+    async def query(self, sql: str) -> str:
+        """Run one SQL statement and return its rows as JSON: {"columns": [...], "rows": [[...], ...]}.
+
+        A statement that returns no rows gives {"changed": N}. Where rows are left out, "more" says so.
+        """
+        proven = self.judge(sql).launchable != "never"
+        if is_early() and not proven:
+            raise NotProven("the statement is not proven to be a read")
+        running = _Running(self.read_only if proven and self.read_only is not None else self.connect)
+        try:
+            async with asyncio.timeout(self.timeout):
+                return await asyncio.to_thread(running.run, sql, self.most_rows, self.output_cap)
+        except (asyncio.CancelledError, TimeoutError):
+            running.stop()
+            raise
+
+
+class _Running:
+    """One statement on a connection of its own, in a thread; another thread may stop it."""
+
+    def __init__(self, opened: Callable[[], Connection]) -> None:
+        self._open = opened
+        self._lock = Lock()
+        self._connection: Connection | None = None
+        self._stopped = False
+
+    def run(self, sql: str, most_rows: int, cap: int) -> str:
+        connection = self._open()
+        try:
+            with self._lock:
+                self._connection = connection
+                if self._stopped:
+                    raise TimeoutError
+            cursor = connection.cursor()
+            cursor.execute(sql)
+            text = _shown(cursor, most_rows, cap)
+            with self._lock:
+                if self._stopped:
+                    raise TimeoutError  # nobody waits any more: what nobody saw done is not done
+            connection.commit()
+            return text
+        except BaseException:
+            with suppress(Exception):
+                connection.rollback()
+            raise
+        finally:
+            with self._lock:
+                self._connection = None
+            connection.close()
+
+    def stop(self) -> None:
+        """End the statement where the driver can; what it did is rolled back, unless it is being committed."""
+        with self._lock:
+            self._stopped = True
+            for name in ("interrupt", "cancel"):
+                end = getattr(self._connection, name, None)
+                if callable(end):
+                    with suppress(Exception):
+                        end()
+                    return
+
+
+def _shown(cursor: Any, most_rows: int, cap: int) -> str:
+    if cursor.description is None:
+        return json.dumps({"changed": max(cursor.rowcount, 0)})
+    columns = [column[0] for column in cursor.description]
+    rows, length, more = list[str](), 0, ""
+    while not more and (some := cursor.fetchmany(_AT_ONCE)):
+        for row in some:
+            text = json.dumps([_plain(value) for value in row], ensure_ascii=False)
+            length += len(text) + 2
+            if len(rows) == most_rows or length > cap:
+                more = f"there are more than these {len(rows)} rows"
+                break
+            rows.append(text)
+    said = f', "more": {json.dumps(more)}' if more else ""
+    return f'{{"columns": {json.dumps(columns, ensure_ascii=False)}, "rows": [{", ".join(rows)}]{said}}}'
+
+
+def _plain(value: object) -> object:
+    """A value as JSON has it; what JSON cannot hold as text.
+
+    >>> [_plain(one) for one in (1, None, b"abc", float("inf"))]
+    [1, None, '3 bytes', 'inf']
+    """
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"{len(bytes(value))} bytes"
+    if isinstance(value, float) and value - value != 0:
+        return str(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+# --- SQLite ---------------------------------------------------------------------------------------------------------
+
+_READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+
+
+def _only_reads(action: int, first: str | None, second: str | None, database: str | None, by: str | None) -> int:
+    """The authorizer: names of pragmas were looked at by the analyser, and `query_only` stands."""
+    if action in _READING or (action == sqlite3.SQLITE_PRAGMA and (first or "").lower() != "query_only"):
+        return sqlite3.SQLITE_OK
+    return sqlite3.SQLITE_DENY
+
+
+def _sqlite_read_only(file: Path) -> Connection:
+    connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA query_only = ON")
+    connection.set_authorizer(_only_reads)
+    return connection
+
+
+def _version(file: Path, arguments: Arguments) -> Hashable:
+    return tuple(_stat(Path(f"{file}{ending}")) for ending in ("", "-wal", "-journal"))
+
+
+def _stat(file: Path) -> tuple[int, ...] | None:
+    try:
+        state = file.stat()
+    except FileNotFoundError:
+        return None
+    return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+
+
+def _leaves_a_trace(file: Path) -> str | None:
+    """A read-only connection makes the files of a write-ahead log where there are none, and cannot remove them."""
+    try:
+        with file.open("rb") as opened:
+            keeps_log = opened.read(20)[18:20] == _WAL
+    except OSError:
+        return "the database cannot be opened"
+    if keeps_log and not (Path(f"{file}-wal").exists() and Path(f"{file}-shm").exists()):
+        return "the database keeps a write-ahead log that nobody has open, and reading would create it"
+    return None

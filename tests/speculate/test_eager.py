@@ -1,0 +1,241 @@
+"""Tier 1: what the model has asked for begins as soon as its arguments close, in the order that the message has."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from agentaccel import Policy, StorePolicy, ToolCall
+from agentaccel.policy import ToolPolicy
+from agentaccel.turn import CallClosed, Failed, Started
+from tests.speculate.agent import Agent, call
+
+LOOK, LOOK_B, BOOK = call("look", key="a"), call("look", key="b"), call("book", key="a")
+
+
+def test_a_read_begins_when_its_arguments_close_and_runs_once() -> None:
+    agent = Agent()
+    look = agent.reads(seconds=2.0)
+
+    async def main() -> Any:
+        await agent.model(LOOK, LOOK_B, gap=1.5)
+        return [await agent.timed(look("a")), await agent.timed(look("b"))]
+
+    assert agent.run(main) == [("a=0", 0.0), ("b=0", 0.5)]
+    assert agent.log == ["look a", "look b"]
+    assert (agent.ledger.asked.launched, agent.ledger.asked.served, agent.ledger.asked.hidden) == (2, 2, 3.5)
+
+
+def test_a_remote_read_may_begin_because_the_model_did_ask() -> None:
+    agent = Agent()
+    look = agent.reads(effect="read_remote")
+
+    async def main() -> Any:
+        await agent.model(LOOK, gap=1.0)
+        return await agent.timed(look("a"))
+
+    assert agent.run(main) == ("a=0", 0.0)
+
+
+def test_a_slow_run_that_the_model_asked_for_is_the_calls_own_and_never_doubled() -> None:
+    agent = Agent(ToolPolicy(timeout=5.0))
+    look = agent.reads(seconds=40.0)
+    agent.accel._foresight.launcher.serving.experience.latencies.saw("look", 0.01)
+
+    async def main() -> Any:
+        await agent.model(LOOK, gap=1.0)
+        return await agent.timed(look("a"))
+
+    assert agent.run(main) == ("a=0", 39.0)
+    assert agent.log == ["look a"]
+
+
+def test_the_same_call_twice_in_a_message_runs_twice_and_no_more() -> None:
+    agent = Agent()
+    look = agent.reads()
+
+    async def main() -> Any:
+        await agent.model(LOOK, LOOK, gap=1.0)
+        return [await agent.timed(look("a")) for _ in range(3)]
+
+    assert agent.run(main) == [("a=0", 0.0), ("a=0", 0.0), ("a=0", 1.0)]
+    assert len(agent.log) == 3
+
+
+def test_a_read_after_a_write_in_the_same_message_waits_for_it() -> None:
+    """Once the write has run, all reads up to the next write begin together."""
+    agent = Agent()
+    look, book = agent.reads(), agent.writes()
+
+    async def main() -> Any:
+        await agent.model(LOOK, BOOK, LOOK, LOOK_B, BOOK, LOOK_B, gap=1.0)
+        assert agent.log == ["look a"]
+        results = [await look("a"), await book("a"), await agent.timed(look("a")), await agent.timed(look("b"))]
+        assert agent.log[-2:] == ["look a", "look b"]
+        return results
+
+    assert agent.run(main) == ["a=0", "done", ("a=1", 1.0), ("b=0", 0.0)]
+
+
+def test_a_dropped_stream_that_is_retried_runs_each_call_once() -> None:
+    agent = Agent()
+    look = agent.reads()
+
+    async def main() -> Any:
+        request = {"model": "claude-sonnet-5", "max_tokens": 100, "messages": list(agent.messages)}
+        turn = agent.accel.turn(request)
+        turn.handle(Started(agent.clock.monotonic()))
+        turn.handle(CallClosed(ToolCall(name="look", arguments={"key": "a"}, id="first"), agent.clock.monotonic()))
+        await asyncio.sleep(0.2)
+        turn.handle(Failed(at=agent.clock.monotonic(), error="ConnectError"))
+        await agent.model(LOOK, LOOK_B, gap=1.0)
+        return [await agent.timed(look("a")), await agent.timed(look("b"))]
+
+    assert agent.run(main) == [("a=0", 0.0), ("b=0", 0.0)]
+    assert agent.log == ["look a", "look b"]
+
+
+def test_early_runs_without_a_session_are_found_by_the_call_that_the_model_made() -> None:
+    """The quickstart: a client, a table of tools, and nothing else."""
+    from tests.speculate.virtual import run
+
+    agent = Agent()
+    look = agent.reads(seconds=2.0)
+
+    async def main() -> Any:
+        await agent.model(LOOK, gap=1.5)
+        return await agent.timed(look("a"))
+
+    assert run(main, agent.clock) == ("a=0", 0.5)
+    assert agent.log == ["look a"]
+
+
+def test_a_loop_that_gives_a_tool_other_arguments_makes_it_stop() -> None:
+    agent = Agent()
+    look = agent.reads(seconds=0.1)
+
+    async def main() -> None:
+        for number in range(60):
+            await agent.model(call("look", key=f"k{number}"), gap=1.0)
+            agent.answers(await look(f"K{number}"))
+
+    agent.run(main)
+    assert agent.ledger.asked.launched < 30
+    assert agent.ledger.asked.served == 0
+
+
+def test_a_call_through_the_sessions_own_method_is_served_too() -> None:
+    agent = Agent()
+    look = agent.reads(seconds=2.0)
+
+    async def main() -> Any:
+        async with agent.accel.session("s") as session:
+            await agent.model(LOOK, gap=1.5)
+            return await agent.timed(session.tool(LOOK, lambda: look("a")))
+
+    assert agent.run(main) == ("a=0", 0.5)
+    assert agent.log == ["look a"]
+
+
+def test_switched_off_nothing_begins_before_its_call() -> None:
+    agent = Agent(ToolPolicy(eager=False))
+    look = agent.reads()
+
+    async def main() -> Any:
+        await agent.model(LOOK, gap=1.0)
+        assert agent.log == []
+        return await agent.timed(look("a"))
+
+    assert agent.run(main) == ("a=0", 1.0)
+
+
+def test_no_more_runs_at_once_than_the_policy_allows() -> None:
+    agent = Agent(ToolPolicy(concurrency=2))
+    agent.reads(seconds=9.0)
+
+    async def main() -> None:
+        await agent.model(*(call("look", key=str(number)) for number in range(5)), gap=0.1)
+        assert len(agent.log) == 2
+
+    agent.run(main)
+
+
+def test_a_name_that_stands_for_two_functions_is_never_run_early() -> None:
+    agent = Agent()
+    agent.reads()
+    agent.reads()
+
+    async def main() -> None:
+        await agent.model(LOOK, gap=1.0)
+
+    agent.run(main)
+    assert agent.log == []
+
+
+def test_sync_tools_run_early_in_threads_only_where_their_owner_allows_it(tmp_path: Any) -> None:
+    """With real threads and no event loop."""
+    from agentaccel import Accel
+
+    accel = Accel(Policy(strict=True, store=StorePolicy(path=tmp_path / "trace.db")))
+    runs: list[str] = []
+
+    @accel.tool(effect="read_local", concurrent=True, in_thread=True)
+    def look(key: str) -> str:
+        runs.append(key)
+        return key.upper()
+
+    @accel.tool(effect="read_local", concurrent=True)
+    def peek(key: str) -> str:
+        runs.append(key)
+        return key
+
+    with accel.session("s") as session:
+        turn = accel.turn({"model": "claude-sonnet-5", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]})
+        turn.handle(Started(0.0))
+        turn.handle(CallClosed(call("look", key="a"), 0.1))
+        turn.handle(CallClosed(call("peek", key="b"), 0.2))
+        assert (look("a"), peek("b")) == ("A", "b")
+    assert sorted(runs) == ["a", "b"]
+    assert (session.speculation.asked.launched, session.speculation.asked.served) == (1, 1)
+    accel.close()
+
+
+def test_tools_that_are_wrapped_in_a_session_are_its_own() -> None:
+    """A server makes its tools anew for each user: one name, two functions, no doubt which."""
+    agent = Agent()
+
+    async def main() -> Any:
+        found = []
+        for user in ("ann", "bob"):
+            async with agent.accel.session(user):
+
+                @agent.accel.tool(name="look", effect="read_local", concurrent=True)
+                async def look(key: str, user: str = user) -> str:
+                    agent.log.append(user)
+                    return f"{user}'s {key}"
+
+                await agent.model(LOOK, gap=1.0)
+                found.append(await look("a"))
+        return found
+
+    assert agent.run(main) == ["ann's a", "bob's a"]
+    assert agent.log == ["ann", "bob"]
+    assert [one.served_from for one in agent.heard.heard if not one.speculative] == ["asked", "asked"]
+
+
+def test_what_hands_out_something_that_is_still_to_run_is_not_served_early(tmp_path: Any) -> None:
+    from agentaccel import Accel
+
+    accel = Accel(Policy(strict=True, store=StorePolicy(path=tmp_path / "trace.db")))
+
+    @accel.tool(name="look", effect="read_local", concurrent=True, in_thread=True)
+    def look(key: str) -> Any:
+        return (part for part in key)
+
+    with accel.session("s") as session:
+        turn = accel.turn({"model": "claude-sonnet-5", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]})
+        turn.handle(Started(0.0))
+        turn.handle(CallClosed(call("look", key="ab"), 0.1))
+        assert list(look("ab")) == ["a", "b"]
+    assert (session.speculation.asked.launched, session.speculation.asked.served) == (1, 0)
+    accel.close()

@@ -1,0 +1,222 @@
+"""The guards of early results bite: without any single one, random histories or a named case tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import Mutant, survives
+
+BUFFER, WORLD, SERVING = "speculate/buffer.py", "speculate/world.py", "session/serving.py"
+HISTORIES = "tests/speculate/test_histories.py"
+PARTS = "tests/speculate/test_early_parts.py"
+SERVED, EAGER, MEMO = (f"tests/speculate/test_{name}.py" for name in ("served", "eager", "memo"))
+
+FUZZED = (
+    Mutant(
+        guard="a result from before a write",
+        file=BUFFER,
+        old="return entry.version == self.world.version(entry.domain) and now",
+        new="return now",
+    ),
+    Mutant(
+        guard="a result from before a write that ran while its caller waited",
+        file=BUFFER,
+        old="""            if not (unchanged and self._fresh(entry, now)) or self.world.closed(entry.domain):
+                self._end(entry, State.STALE)
+                return False
+""",
+        new="",
+    ),
+    Mutant(
+        guard="a result that is served twice",
+        file=BUFFER,
+        old="""            if entry.state is not State.FINISHED:
+                return False
+            if not""",
+        new="""            if entry.state is State.FINISHED:
+                self._waiting.setdefault(entry.key, deque()).append(entry)
+            if not""",
+    ),
+    Mutant(
+        guard="a stalled guess that is waited for to its end",
+        file=SERVING,
+        old="asyncio.wait([waiting], timeout=self._expected(entry))",
+        new="asyncio.wait([waiting])",
+    ),
+)
+
+NAMED: tuple[tuple[str, Mutant], ...] = (
+    (
+        f"{PARTS}::TestWorld::test_a_read_begun_while_a_write_runs_is_dead_once_that_ends",
+        Mutant(
+            guard="a read that overlaps the end of a write",
+            file=WORLD,
+            old="        self._wrote(self._open[call])\n        self._open.pop(call, None)\n\n    def pends",
+            new="        self._open.pop(call, None)\n\n    def pends",
+        ),
+    ),
+    (
+        f"{SERVED}::test_a_write_kills_what_was_read_before_it",
+        Mutant(
+            guard="a write that is not noted as it begins and ends",
+            file=WORLD,
+            old="        self._any = number\n",
+            new="",
+        ),
+    ),
+    (
+        f"{SERVED}::test_no_other_call_is_served",
+        Mutant(
+            guard="a result of other arguments",
+            file="session/tools.py",
+            old="return None if data is None else Key(tool.name, data, principal, self.epoch)",
+            new='return Key(tool.name, b"", principal, self.epoch)',
+        ),
+    ),
+    (
+        f"{SERVED}::test_two_sessions_share_nothing",
+        Mutant(
+            guard="a result of another session",
+            file="session/tools.py",
+            old="return None if data is None else Key(tool.name, data, principal, self.epoch)",
+            new='return None if data is None else Key(tool.name, data, Principal(None, ""), self.epoch)',
+        ),
+    ),
+    (
+        f"{SERVED}::test_what_a_witness_tells_of_a_change_is_not_served",
+        Mutant(
+            guard="a result of what has changed since",
+            file=BUFFER,
+            old="return self.witness is None or bool(",
+            new="return True or bool(",
+        ),
+    ),
+    (
+        f"{SERVED}::test_what_fails_early_is_run_for_its_call",
+        Mutant(
+            guard="a result that is too large to keep",
+            file="session/running.py",
+            old="if size_of(result) > self.policy.output_cap:",
+            new="if False:",
+        ),
+    ),
+    (
+        f"{SERVED}::test_cancelling_a_caller_leaves_the_run_for_the_next_one",
+        Mutant(
+            guard="a caller that is cancelled and takes the run along",
+            file=SERVING,
+            old="""                self.buffer.hand_back(entry)
+                raise
+""",
+            new="""                run.cancel()
+                raise
+""",
+        ),
+    ),
+    (
+        f"{SERVED}::test_tools_with_people_order_state_or_context_are_never_launched",
+        Mutant(
+            guard="a tool whose runs need a person, an order, state or context",
+            file="effects/launch.py",
+            old="    if kept is not None:\n",
+            new="    if False:\n",
+        ),
+    ),
+    (
+        f"{SERVED}::test_leaving_a_session_leaves_no_run",
+        Mutant(
+            guard="a run that outlives its session",
+            file="background.py",
+            old="        self._own(owner, _Running(over, lambda: _call(loop, task.cancel, over), loop))\n",
+            new="",
+        ),
+    ),
+    (
+        f"{SERVED}::test_a_nested_call_that_may_write_ends_the_run_that_nobody_asked_for",
+        Mutant(
+            guard="a write inside a run that nobody asked for",
+            file="tooling.py",
+            old="        if scope.early is not None:\n            if not",
+            new="        if scope.early is not None:\n            if False and not",
+        ),
+    ),
+    (
+        f"{SERVED}::test_audit_hooks_see_each_early_run_once_and_flagged",
+        Mutant(
+            guard="an early run that is not told apart from a call",
+            file="session/running.py",
+            old="            speculative=True,\n",
+            new="",
+        ),
+    ),
+    (
+        f"{EAGER}::test_a_read_after_a_write_in_the_same_message_waits_for_it",
+        Mutant(
+            guard="a read before the write that its message puts first",
+            file="speculate/order.py",
+            old="        while self._begun < len(self._calls) and self._calls[self._begun].reads:",
+            new="        while self._begun < len(self._calls):",
+        ),
+    ),
+    (
+        f"{EAGER}::test_a_dropped_stream_that_is_retried_runs_each_call_once",
+        Mutant(
+            guard="a call that runs once for each attempt to stream it",
+            file="session/eager.py",
+            old="if launcher.serving.buffer.waits(key) >= order.copies(placed) or",
+            new="if",
+        ),
+    ),
+    (
+        f"{EAGER}::test_a_slow_run_that_the_model_asked_for_is_the_calls_own_and_never_doubled",
+        Mutant(
+            guard="a second run of a call that the model asked for",
+            file=SERVING,
+            old='if entry.tier == "asked":\n                    run.awaited()',
+            new='if entry.tier == "none":\n                    run.awaited()',
+        ),
+    ),
+    (
+        f"{MEMO}::test_after_a_write_it_runs_again",
+        Mutant(
+            guard="an earlier result from before a write",
+            file="speculate/memo.py",
+            old="            and world.holds(self.version, self.domain)\n",
+            new="",
+        ),
+    ),
+    (
+        f"{MEMO}::test_what_a_caller_does_to_its_result_is_not_seen_by_the_next",
+        Mutant(
+            guard="a result that two callers share",
+            file="speculate/memo.py",
+            old="return kept._replace(result=copy.deepcopy(kept.result))",
+            new="return kept",
+        ),
+    ),
+    (
+        f"{MEMO}::test_a_call_of_which_only_a_long_look_tells_what_it_does_closes_the_world_until_it_was_looked_at",
+        Mutant(
+            guard="a long look before a call is dispatched",
+            file=SERVING,
+            old="asyncio.get_running_loop().call_soon(self.settle)",
+            new="self.settle()",
+        ),
+    ),
+)
+
+
+@pytest.mark.many(4)
+@pytest.mark.parametrize("mutant", FUZZED, ids=lambda mutant: mutant.guard)
+def test_random_histories_tell_when_a_guard_is_gone(mutant: Mutant, tmp_path: Path) -> None:
+    command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(tmp_path)]
+    assert survives(mutant, tmp_path, [*command, HISTORIES]) is None
+
+
+@pytest.mark.many(6)
+@pytest.mark.parametrize(("test", "mutant"), NAMED, ids=lambda one: one.guard if isinstance(one, Mutant) else "")
+def test_the_case_that_names_a_guard_tells_when_it_is_gone(test: str, mutant: Mutant, tmp_path: Path) -> None:
+    command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(tmp_path)]
+    assert survives(mutant, tmp_path, [*command, "-o", "asyncio_mode=auto", test]) is None

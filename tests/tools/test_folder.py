@@ -1,0 +1,183 @@
+"""Tools that read files: nothing outside of the folder, nothing that is no plain file, nothing without a bound."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentaccel.effects.declare import running_early, spec_of
+from agentaccel.effects.launch import permission
+from agentaccel.errors import ConfigError
+from agentaccel.tools import Folder
+from agentaccel.types import ToolCall
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "src/deep").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / ".git/config").write_text("needle\n")
+    (folder / "notes.txt").write_text("one\ntwo needle\nthree\n")
+    (folder / "src/app.py").write_text("# Needle\npass")
+    (folder / "src/deep/blob").write_bytes(b"needle\0needle")
+    (tmp_path / "secret.txt").write_text("needle of others\n")
+    (folder / "out").symlink_to(tmp_path / "secret.txt")
+    (folder / "up").symlink_to(tmp_path)
+    (folder / "same").symlink_to("notes.txt")
+    os.mkfifo(folder / "pipe")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seen"),
+    [
+        ({"path": "notes.txt"}, "one\ntwo needle\nthree"),
+        ({"path": "same"}, "one\ntwo needle\nthree"),
+        ({"path": "src/../notes.txt", "first_line": 2, "lines": 1}, "two needle\n[lines 2 to 2 of 3]"),
+        ({"path": "notes.txt", "first_line": 9}, "[3 lines in all]"),
+        ({"path": "src/app.py"}, "# Needle\npass"),
+        ({"path": "src/deep/blob"}, "[src/deep/blob is no text; it has 13 bytes]"),
+    ],
+)
+async def test_a_file_is_read_by_lines(root: Path, arguments: dict[str, Any], seen: str) -> None:
+    assert await Folder(root).read_file(**arguments) == seen
+
+
+async def test_bytes_that_are_no_utf8_are_shown_as_such(root: Path) -> None:
+    (root / "latin").write_bytes(b"caf\xe9\n")
+    assert await Folder(root).read_file("latin") == "caf\ufffd"
+
+
+@pytest.mark.parametrize(
+    "path", ["out", "up/secret.txt", "../secret.txt", "/etc/passwd", "up", "..", "src/../../secret.txt"]
+)
+async def test_nothing_outside_of_the_folder_is_read_listed_or_searched(root: Path, path: str) -> None:
+    folder = Folder(root)
+    for call in (folder.read_file(path), folder.list_folder(path), folder.search_text("needle", path)):
+        with pytest.raises(PermissionError, match="outside of the folder"):
+            await call
+
+
+async def test_the_folder_itself_may_stand_behind_a_link(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(root)
+    assert await Folder(tmp_path / "link").read_file("same") == "one\ntwo needle\nthree"
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [("missing", FileNotFoundError), ("src", IsADirectoryError), ("pipe", OSError), ("a\0b", ValueError)],
+)
+async def test_what_is_no_plain_file_is_refused_with_words(root: Path, path: str, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"there is no|is a folder|no plain file|no NUL"):
+        await Folder(root).read_file(path)
+
+
+async def test_a_pipe_is_not_even_opened(root: Path) -> None:
+    """Who waits to write into it would be let in by any reader, however short."""
+    let_in = threading.Event()
+
+    def write() -> None:
+        with (root / "pipe").open("wb"):
+            let_in.set()
+
+    writer = asyncio.create_task(asyncio.to_thread(write))
+    await Folder(root).search_text("needle")
+    with pytest.raises(OSError, match="no plain file"):
+        await Folder(root).read_file("pipe")
+    assert not let_in.is_set()
+    reader = os.open(root / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    await writer
+    os.close(reader)
+
+
+async def test_a_file_that_is_replaced_between_looking_and_opening_is_refused(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+
+    def swapped(path: Any, flags: int, *rest: Any, **more: Any) -> int:
+        if Path(path).name == "notes.txt":
+            os.unlink(path)
+            os.link(tmp_path / "secret.txt", path)
+        return real(path, flags, *rest, **more)
+
+    monkeypatch.setattr(os, "open", swapped)
+    with pytest.raises(OSError, match="replaced"):
+        await Folder(root).read_file("notes.txt")
+
+
+async def test_a_folder_is_listed_with_marks(root: Path) -> None:
+    assert await Folder(root).list_folder() == ".git/\nnotes.txt\nout@\npipe\nsame@\nsrc/\nup@"
+    assert await Folder(root).list_folder("src/deep") == "blob"
+    (root / "empty").mkdir()
+    assert await Folder(root).list_folder("empty") == "[empty]"
+    with pytest.raises(NotADirectoryError):
+        await Folder(root).list_folder("notes.txt")
+
+
+async def test_text_is_found_in_files_but_not_in_hidden_folders_links_and_binaries(root: Path) -> None:
+    folder = Folder(root)
+    assert await folder.search_text("needle") == "notes.txt:2: two needle"
+    assert await folder.search_text("needle", ignore_case=True) == "notes.txt:2: two needle\nsrc/app.py:1: # Needle"
+    assert await folder.search_text("needle", "notes.txt") == "notes.txt:2: two needle"
+    assert await folder.search_text("n.edle") == "[no match]", "text is no pattern"
+    with pytest.raises(FileNotFoundError):
+        await folder.search_text("needle", "missing")
+    with pytest.raises(ValueError, match="one line"):
+        await folder.search_text("")
+
+
+async def test_what_is_read_and_what_is_shown_is_bounded_and_said_to_be(root: Path) -> None:
+    (root / "long.txt").write_text("".join(f"{number} needle\n" for number in range(1_000)))
+    (root / "wide.txt").write_text("x" * 5_000)
+    small = Folder(root, most_bytes=6_000, output_cap=600)
+    with pytest.raises(OSError, match="more than the 6,000"):
+        await small.read_file("long.txt")
+    assert (await Folder(root, output_cap=600).read_file("long.txt")).endswith("of 1000]")
+    assert (await Folder(root).read_file("wide.txt")).endswith("x [cut]")
+    found = await Folder(root, output_cap=600).search_text("needle", "long.txt")
+    assert found.endswith("[there are more]")
+    assert len(found) < 700
+    assert (await Folder(root).search_text("needle", "long.txt")).count("\n") == 200
+
+
+async def test_the_tools_declare_what_may_be_run_early(root: Path) -> None:
+    folder = Folder(root)
+    for name, tool in folder.tools().items():
+        spec = spec_of(tool)
+        assert spec is not None
+        assert permission(ToolCall(name=name, arguments={"path": "notes.txt"}), spec).launch == "predicted"
+        assert spec.prefetch_key == "path"
+        assert spec.prefetch is not None
+        await spec.prefetch("notes.txt")
+        with pytest.raises(PermissionError):
+            await spec.prefetch("out")
+    with running_early():
+        assert await folder.read_file("notes.txt") == "one\ntwo needle\nthree"
+
+
+def test_the_witness_tells_a_change_of_what_a_call_reads(root: Path) -> None:
+    folder = Folder(root)
+    read, listed = folder.specs["read_file"].witness, folder.specs["list_folder"].witness
+    assert read is not None
+    assert listed is not None
+    before = read({"path": "same"}), listed({})
+    assert (read({"path": "same"}), listed({})) == before
+    (root / "notes.txt").write_text("other\n")
+    (root / "another").write_text("")
+    assert read({"path": "same"}) != before[0]
+    assert listed({}) != before[1]
+    with pytest.raises(FileNotFoundError):  # a witness that raises: nothing is served
+        read({"path": "missing"})
+
+
+def test_what_cannot_work_is_refused_when_the_tools_are_made(root: Path) -> None:
+    for wrong in ({"root": root / "missing"}, {"root": root, "most_bytes": 0}, {"root": root, "output_cap": 0}):
+        with pytest.raises(ConfigError):
+            Folder(**wrong)  # type: ignore[arg-type]

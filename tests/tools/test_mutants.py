@@ -1,0 +1,193 @@
+"""The tests of our executors, and of what may be launched, bite: without any single guard they fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import Mutant, survives
+
+GUARDS = (
+    Mutant(
+        guard="early runs of what is not proven",
+        file="tools/shell.py",
+        old="        if is_early() and not proven:\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="early runs that lose their proof midway",
+        file="tools/shell.py",
+        old='            if is_early() and self.judge(command).launchable == "never":\n',
+        new="            if False:\n",
+    ),
+    Mutant(
+        guard="timed-out early runs that are served",
+        file="tools/shell.py",
+        old="        except TimeoutError:\n            if is_early():\n",
+        new="        except TimeoutError:\n            if False:\n",
+    ),
+    Mutant(
+        guard="programs that shadow those of the system",
+        file="tools/shell.py",
+        old="            if (ours is None and one == name) or not (",
+        new="            if False and (",
+    ),
+    Mutant(
+        guard="variables that lead git elsewhere",
+        file="tools/shell.py",
+        old='        if name == "git" and (',
+        new='        if name == "nothing" and (',
+    ),
+    Mutant(
+        guard="the user's environment in proven lines",
+        file="tools/shell.py",
+        old="        environment = {**early.environment(",
+        new="        environment = {**self._surrounding(), **early.environment(",
+    ),
+    Mutant(
+        guard="a time zone that names a file",
+        file="tools/shell.py",
+        old="        if _ZONE.fullmatch(zone):\n",
+        new="        if zone:\n",
+    ),
+    Mutant(
+        guard="arguments that are more than a line",
+        file="tools/shell.py",
+        old='        if set(arguments) != {"command"} or not',
+        new="        if not",
+    ),
+    Mutant(
+        guard="processes that are left behind",
+        file="tools/processes.py",
+        old="        finally:\n            self._signal(signal.SIGKILL)\n",
+        new="        finally:\n",
+    ),
+    Mutant(
+        guard="signals that reach the head of a session only",
+        file="tools/processes.py",
+        old="                    os.killpg(process.pid, number)\n",
+        new="                    os.kill(process.pid, number)\n",
+    ),
+    Mutant(
+        guard="output without a bound in memory",
+        file="tools/output.py",
+        old="            del self._last[: -self._half]\n",
+        new="            pass\n",
+    ),
+    Mutant(
+        guard="redirections that are not made",
+        file="tools/line.py",
+        old="    for stream, other in command.redirects:\n",
+        new="    for stream, other in ():\n",
+    ),
+    Mutant(
+        guard="commands that run though && says no",
+        file="tools/line.py",
+        old='        if (pipeline[0].after == "&&" and status) or',
+        new="        if False or",
+    ),
+    Mutant(
+        guard="links that lead out of a folder",
+        file="tools/folder.py",
+        old="        if not real.is_relative_to(self._root):\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="pipes and devices that are read",
+        file="tools/folder.py",
+        old="        if not stat.S_ISREG(seen.st_mode):\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="files that are replaced",
+        file="tools/folder.py",
+        old="            if (opened.st_dev, opened.st_ino) != (seen.st_dev, seen.st_ino) or",
+        new="            if",
+    ),
+    Mutant(
+        guard="early statements that are not proven",
+        file="tools/sql.py",
+        old="        if is_early() and not proven:\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="proven queries on the ordinary connection",
+        file="tools/sql.py",
+        old="        running = _Running(self.read_only if proven and self.read_only is not None else self.connect)\n",
+        new="        running = _Running(self.connect)\n",
+    ),
+    Mutant(
+        guard="a read-only connection that takes anything",
+        file="tools/sql.py",
+        old="    connection.set_authorizer(_only_reads)\n",
+        new="",
+    ),
+    Mutant(
+        guard="files that a reader of a log leaves behind",
+        file="tools/sql.py",
+        old="    if keeps_log and not",
+        new="    if False and not",
+    ),
+    Mutant(
+        guard="statements that nobody waits for any more",
+        file="tools/sql.py",
+        old="            running.stop()\n",
+        new="            pass\n",
+    ),
+    Mutant(
+        guard="tools of which nobody said that they are safe beside others",
+        file="effects/launch.py",
+        old="        (not (spec.concurrent or spec.judge), ",
+        new="        (False, ",
+    ),
+    Mutant(
+        guard="tools that ask a person",
+        file="effects/launch.py",
+        old="        (spec.needs_approval, ",
+        new="        (False, ",
+    ),
+    Mutant(
+        guard="executors that are not ours",
+        file="effects/launch.py",
+        old="        elif spec.kind is not None:\n",
+        new="        elif False:\n",
+    ),
+    Mutant(
+        guard="predicted remote reads of new arguments",
+        file="effects/launch.py",
+        old="        if allowance.familiar(call):\n",
+        new="        if True:\n",
+    ),
+    Mutant(
+        guard="predicted remote reads that nobody allowed",
+        file="effects/launch.py",
+        old='    if launch == "asked" and _may_leave(call, allowance):\n',
+        new='    if launch == "asked":\n',
+    ),
+    Mutant(
+        guard="metadata that nobody trusts",
+        file="effects/mcp.py",
+        old="            if trusted:\n",
+        new="            if True:\n",
+    ),
+)
+
+TESTS = ["tests/tools/test_shell.py", "tests/tools/test_output.py", "tests/tools/test_folder.py"]
+COMMAND = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", "/dev/null", "-o", "asyncio_mode=auto"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mutant", GUARDS, ids=lambda mutant: mutant.guard)
+def test_the_tests_fail_without_the_guard(mutant: Mutant, tmp_path: Path) -> None:
+    """Chosen by us: a safety test that passes without what it tests is none."""
+    command = [*COMMAND, *TESTS, "tests/tools/test_sql.py", "tests/effects/test_launch.py"]
+    assert survives(mutant, tmp_path, command) is None
+
+
+@pytest.mark.soak
+def test_the_tests_pass_with_every_guard(tmp_path: Path) -> None:
+    """Or the others would prove nothing."""
+    nothing = Mutant(guard="nothing", file="tools/shell.py", old='"""A shell for agents:', new='"""A shell for agents:')
+    command = [*COMMAND, *TESTS, "tests/tools/test_sql.py", "tests/effects/test_launch.py"]
+    assert survives(nothing, tmp_path, command) is not None
