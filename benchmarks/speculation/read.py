@@ -33,7 +33,8 @@ class Run:
     workload: str
     """What statistics are learned for; the domain of the source stands in for the agent's name."""
     tools: tuple[Json, ...]
-    """As offered to the model: `name`, `description`, `input_schema`."""
+    """As offered to the model: `name`, `description`, `input_schema`. Those that the source inferred from what happened
+    are left out: they would tell the future."""
     labels: Mapping[str, bool]
     """By tool, whether the source says that it only reads."""
     events: tuple[Event, ...]
@@ -108,7 +109,9 @@ def run_of(entry: Json) -> Run:
         id=str(entry.get("id") or entry["task_id"]),
         task=str(entry["task_id"]),
         workload=str(entry.get("domain") or ""),
-        tools=tuple({name: one[name] for name in _OFFERED if name in one} for one in tools),
+        tools=tuple(
+            {name: one[name] for name in _OFFERED if name in one} for one in tools if one.get("origin") != "inferred"
+        ),
         labels={str(one.get("name")): one.get("read_only") is True for one in tools},
         events=_events([one for one in _list(entry["messages"]) if isinstance(one, dict)]),
     )

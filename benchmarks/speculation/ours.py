@@ -1,0 +1,98 @@
+"""agentaccel's own predictor, as the benchmark judges it."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentaccel.locks import Lock
+from agentaccel.speculate.knowledge import Knowledge
+from agentaccel.speculate.predict import History, Predictor
+from agentaccel.speculate.symbols import REPLY, tool_of
+from agentaccel.types import Prediction
+from benchmarks.speculation.calls import key_of
+from benchmarks.speculation.guesses import Before, Guess
+from benchmarks.speculation.read import Run
+from benchmarks.speculation.resources import MOST
+
+MOST_GUESSES = 24
+"""Asked for before a turn: more than are ever launched."""
+
+
+class Ours:
+    """Learns as it does at work: event by event. What it judges leaves no trace, since it judges with a copy."""
+
+    def __init__(self) -> None:
+        self._knowledge = Knowledge()
+        self._image: bytes | None = None
+
+    def learn(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            history = _session(self._knowledge, run)
+            for event in run.events:
+                history.take(event)
+            history.close()
+        self._image = None
+
+    def before(self, run: Run) -> tuple[Before, ...]:
+        if self._image is None:
+            self._image = _image(self._knowledge)
+        history, turns, found = _session(_copy(self._image), run), {turn.at for turn in run.turns}, []
+        for i, event in enumerate(run.events):
+            if i in turns:
+                found.append(_before(history, run))
+            history.take(event)
+        return tuple(found)
+
+
+def _session(knowledge: Knowledge, run: Run) -> History:
+    tools: Mapping[str, Mapping[str, Any]] = {str(tool.get("name")): tool for tool in run.tools}
+    return Predictor(knowledge).session(run.workload, tools, run.only_reads)
+
+
+def _before(history: History, run: Run) -> Before:
+    guesses: dict[Any, Guess] = {}
+    for one in history.predict(MOST_GUESSES):
+        guess = _guess(run, one)
+        guesses.setdefault(guess.key, guess)
+    offered = frozenset(str(tool.get("name")) for tool in run.tools)
+    tools: dict[str, float] = {}
+    for symbol, probability in history.symbols().items():
+        if symbol != REPLY:
+            tool = tool_of(symbol, offered)
+            tools[tool] = tools.get(tool, 0.0) + probability
+    return Before(
+        guesses=tuple(guesses.values()),
+        tools=tuple(sorted(tools, key=lambda tool: (-tools[tool], tool))),
+        resources=tuple(one.value for one in history.resources(MOST)),
+    )
+
+
+def _guess(run: Run, one: Prediction) -> Guess:
+    return Guess(key_of(one.call), one.probability, one.soon, run.only_reads(one.call))
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves locks out: the copy has its own."""
+
+    def persistent_id(self, obj: object) -> str | None:
+        return "lock" if isinstance(obj, Lock) else None
+
+
+class _Unpickler(pickle.Unpickler):
+    def persistent_load(self, pid: object) -> Lock:
+        return Lock()
+
+
+def _image(knowledge: Knowledge) -> bytes:
+    kept = io.BytesIO()
+    _Pickler(kept, protocol=pickle.HIGHEST_PROTOCOL).dump(knowledge)
+    return kept.getvalue()
+
+
+def _copy(image: bytes) -> Knowledge:
+    found = _Unpickler(io.BytesIO(image)).load()
+    assert isinstance(found, Knowledge)
+    return found
