@@ -139,7 +139,9 @@ def decide(
     spent: dict[str, float] = {}
     for at in sorted(range(len(candidates)), key=lambda i: -_likely(candidates[i].prediction)):
         candidate = candidates[at]
-        if (why := _forbidden(candidate, load, prices)) is None:
+        if (why := _forbidden(candidate, load, prices)) is None and room.slots(candidate) <= 0:
+            why = "no slot to spare"
+        if why is None:
             left = spent.get(candidate.rivals, 1.0) if candidate.rivals else 1.0
             net, cost, p = scale.weigh(candidate, left)
             if net > prices.margin:
@@ -256,14 +258,14 @@ class _Room:
             return why
         if self._by_rule.get(rule, 0) >= self._breakers.room(rule, self._now):
             return "its pattern is given up"
-        if self._by_host.get(host, 0) >= self._slots(candidate):
+        if self._by_host.get(host, 0) >= self.slots(candidate):
             return "no slot to spare"
         self._launched += 1
         self._by_rule[rule] = self._by_rule.get(rule, 0) + 1
         self._by_host[host] = self._by_host.get(host, 0) + 1
         return None
 
-    def _slots(self, candidate: Candidate) -> int:
+    def slots(self, candidate: Candidate) -> int:
         """The slots of its host that it may take. The last free one stays with real calls, and so do as many as they
         need: only a run that gives its slot back at once may stand in one of those until a real call comes."""
         host = self._load.hosts.get(candidate.host)

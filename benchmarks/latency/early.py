@@ -65,17 +65,18 @@ class EarlyRuns:
         self._pool, self._thinking = [], False
 
     def _launch(self) -> None:
+        if self.slots.free <= 0:
+            return
         new = [guess for guess in self._pool if not self.buffer.waits(guess.key) and not self.remembered(guess.key)]
         if not new:
             return
         if self.arm.decided:
-            elapsed = self.timeline.now - self._began
             setting = self.setting
             named = {id(guess.prediction): guess for guess in new}
             decision = decide(
                 [_candidate(guess, setting.gives_back) for guess in new],
                 experience=setting.experience,
-                runway=setting.experience.runway(elapsed) if elapsed else setting.runway,
+                runway=setting.runway(self.timeline.now - self._began),
                 load=self._load(),
                 now=setting.wall + self.timeline.now,
             )
@@ -221,7 +222,8 @@ class EarlyRuns:
         thinking = self._thinking
         if thinking and guess.depth < self.arm.depth and guess.then:
             known = {one.key for one in self._pool}
-            self._pool += [one for one in guess.then if one.reads and one.key not in known]
+            new = [one for one in guess.then if one.reads and one.key not in known]
+            self._pool = new if self.slots.total is None else self._pool + new  # what was not worth it is not now
             self._launch()
         elif thinking and self.slots.total is not None and self._pool:
             self._launch()

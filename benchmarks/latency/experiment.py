@@ -26,7 +26,6 @@ WITH_EAGER = Arm(name="agentaccel, with eager dispatch", memo=True, eager=True, 
 STEPS = tuple(Arm(name=f"agentaccel, {steps} deep", memo=True, foreseen=OURS, depth=steps) for steps in (1, 2))
 ALL_WRONG = Arm(name="all wrong", foreseen=WRONG)
 RANDOM = Arm(name="random, as many launches", memo=True, foreseen=PLACEBO, decided=False)
-UNHEDGED = Arm(name="agentaccel, joins not hedged", memo=True, foreseen=OURS, hedged=False)
 ARMS = (
     MEMO,
     EAGER,
@@ -54,8 +53,8 @@ class Cell:
     """One source at one tool share."""
 
     arms: dict[str, Sums] = field(default_factory=dict)
-    own: dict[str, Sums] = field(default_factory=dict)
-    """Where early runs take draws of their own."""
+    own: Sums = field(default_factory=Sums)
+    """agentaccel where early runs take draws of their own."""
     limited: dict[tuple[Limits, str], Sums] = field(default_factory=dict)
     unhelped: dict[int, Sums] = field(default_factory=dict)
     """By slots, without any acceleration."""
@@ -105,8 +104,7 @@ class _Stage:
             outcomes = self._sessions(arm, cell.arms.setdefault(arm.name, Sums()), counts if arm is RANDOM else ())
             if arm is AGENTACCEL:
                 counts = [one.launched for one in outcomes]
-        for arm in (AGENTACCEL, UNHEDGED):
-            self._sessions(arm, cell.own.setdefault(arm.name, Sums()), own=True)
+        self._sessions(AGENTACCEL, cell.own, own=True)
         for slots in SLOTS:
             self._sessions(OFF, cell.unhelped.setdefault(slots, Sums()), limits=Limits(slots, QUICK))
             for limits in (Limits(slots, QUICK), Limits(slots, THREADS)):

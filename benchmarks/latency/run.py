@@ -58,13 +58,13 @@ def run(traces: Path, draws: int, folds: int, only: tuple[str, ...], domains: st
         raise click.UsageError(f"{traces} holds no source called {', '.join(only)}")
     all_played = [_played(source, folds, draws, start) for source in sources]
     counted = {source.name for source in sources if _counts(source, domains.split(","))}
-    counting = [one for one in all_played if one.name in counted]
+    counting = [one for one in all_played if one.name in counted and _can_save(one)]
     broken = [*_missed(counting), *_wasteful(counting), *_slower(all_played), *_no_saving(counting)]
     return Result(
         figure=_figure(counting),
         inputs={
             "sources": ", ".join(one.name for one in sources),
-            "that count": ", ".join(sorted(counted)) or "none",
+            "that count": ", ".join(one.name for one in counting) or "none",
             "draws": draws,
             "folds": folds,
             "CPU of a launch, ms": 1000 * start,
@@ -87,6 +87,13 @@ def _played(source: Source, folds: int, draws: int, start: float) -> Played:
 
 def _counts(source: Source, domains: Sequence[str]) -> bool:
     return all(run.workload.partition("/")[0] in domains for run in source.runs)
+
+
+def _can_save(one: Played) -> bool:
+    """Whether the oracle saves anything: a source without reads says nothing."""
+    return all(
+        cell.arms and cell.arms[ORACLE.name].seconds < cell.arms[OFF.name].seconds for cell in one.cells.values()
+    )
 
 
 def _mean_share(counting: Sequence[Played], share: float, arm: str = AGENTACCEL.name) -> float:

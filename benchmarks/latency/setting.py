@@ -50,11 +50,15 @@ class Setting:
     """Slots that real calls were seen to need at once."""
     wall: float = 0.0
     """When the next session begins, in seconds."""
-    runway: Runway = field(init=False)
-    """When a reply begins."""
+    _runways: dict[float, Runway] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.runway = self.experience.runway()
+    def runway(self, elapsed: float) -> Runway:
+        """Of a reply that was asked for so long ago, to a tenth of a second; replies are learned before, not here."""
+        near = round(elapsed, 1)
+        found = self._runways.get(near)
+        if found is None:
+            found = self._runways[near] = self.experience.runway(near)
+        return found
 
 
 @dataclass(slots=True, kw_only=True)

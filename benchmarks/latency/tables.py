@@ -14,7 +14,6 @@ from benchmarks.latency.experiment import (
     SHARES,
     STEPS,
     THREADS,
-    UNHEDGED,
     Cell,
     Limits,
     Played,
@@ -48,9 +47,8 @@ def _shares_of_oracle(counting: Sequence[Played]) -> Table:
     for arm in ARMS:
         values = [mean(_of_oracle(one, share, one.cells[share].arms[arm.name]) for one in counting) for share in SHARES]
         rows.append((arm.name, *values))
-    for arm in (AGENTACCEL, UNHEDGED):
-        values = [mean(_of_oracle(one, share, one.cells[share].own[arm.name]) for one in counting) for share in SHARES]
-        rows.append((f"{arm.name}; early runs take draws of their own", *values))
+    values = [mean(_of_oracle(one, share, one.cells[share].own) for one in counting) for share in SHARES]
+    rows.append((f"{AGENTACCEL.name}, early runs take draws of their own", *values))
     return Table(
         title="Part of the one-step oracle's saving, mean of the sources that count, by the tools' share of the time",
         columns=("", *_BY_SHARE),

@@ -296,6 +296,19 @@ def test_the_benchmark_runs_on_any_folder_in_the_format(tmp_path: Path) -> None:
     assert not [sentence for sentence in told["broken"] if "slower" in sentence]
 
 
+def test_a_source_without_calls_says_nothing(tmp_path: Path) -> None:
+    """And is no error."""
+    run = {
+        **recorded(0, 0),
+        "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello."}],
+    }
+    lines = [json.dumps({**run, "id": str(i), "task_id": str(i)}) for i in range(4)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
+    result = CliRunner().invoke(main, ["latency", "--traces", str(tmp_path), "--draws", "1", "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["inputs"]["that count"] == "none"
+
+
 def test_a_source_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     """By its name."""
     (tmp_path / "a.jsonl").write_text(json.dumps(recorded(0, 0)) + "\n")

@@ -38,8 +38,8 @@ GUARDS = (
     Mutant(
         guard="more runs than there are slots",
         file=DECIDE,
-        old="        if self._by_host.get(host, 0) >= self._slots(candidate):\n",
-        new="        if self._slots(candidate) <= 0:\n",
+        old="        if self._by_host.get(host, 0) >= self.slots(candidate):\n",
+        new="        if self.slots(candidate) <= 0:\n",
     ),
     Mutant(
         guard="delays of real calls that nobody charges",
