@@ -25,8 +25,8 @@ from agentaccel.cache.price import input_cost, price_card
 from agentaccel.emulator import Behaviour, Emulator, Timing, Tokenizer, serve
 from agentaccel.emulator.faults import FaultsLike
 from agentaccel.listening import Told
+from agentaccel.testing.virtual import EmulatedTransport, run
 from benchmarks.registry import Result, Table, benchmark
-from benchmarks.virtual import EmulatedTransport, run
 
 MODEL = "claude-sonnet-5"
 BYTES_PER_TOKEN = 4

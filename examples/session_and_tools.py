@@ -20,7 +20,7 @@ OPTIONS: Any = {"model": "claude-sonnet-5", "max_tokens": 200, "system": SYSTEM}
 async def main(store: Path) -> None:
     accel = Accel(Policy(store=StorePolicy(path=store)))
 
-    @accel.tool(effect="read_local")  # what its owner declares of it; nothing acts on it yet
+    @accel.tool(effect="read_local")  # what its owner declares of it
     async def stock(item: str) -> str:
         return f"three of {item}"
 

@@ -67,6 +67,7 @@ MAY_TOUCH_THE_WORLD = {
     "tools/sql.py",  # in threads, and SQLite
     "demo/desk.py",
     "cli/purge.py",
+    "testing/virtual.py",
     "cli/patterns.py",
     "replay/talk_store.py",
 }

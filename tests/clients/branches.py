@@ -14,7 +14,7 @@ from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, Tur
 from agentaccel.emulator import Behaviour, Emulator, Tokenizer
 from agentaccel.emulator.faults import FaultsLike
 from agentaccel.listening import Told
-from benchmarks.virtual import EmulatedTransport, run
+from agentaccel.testing.virtual import EmulatedTransport, run
 from tests.driver import Json, body, prose, tool, user
 
 R = TypeVar("R")

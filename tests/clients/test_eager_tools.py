@@ -15,7 +15,7 @@ import pytest
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
 from agentaccel.emulator import Emulator
 from agentaccel.emulator.faults import FaultsLike
-from benchmarks.virtual import EmulatedTransport, run
+from agentaccel.testing.virtual import EmulatedTransport, run
 from tests.driver import Json
 
 CALLS = [{"q": "first"}, {"q": "second"}]

@@ -18,7 +18,7 @@ from tests.clients.wire import an_accel, records
 
 SHORT = [call("search", {"q": "a lamp"}, text="Let me look.")]
 LONG = [say("word " * 60_000)]
-"""More than one read of the connection takes (256 KiB in asyncio): a reader who breaks off has not been given the end."""
+"""More than one read of a connection takes (256 KiB in asyncio): a reader who breaks off was not given the end."""
 TRANSPORT = ("chat", "responses")
 """Dialects that are watched in the HTTP transport, where errors are the HTTP library's and not yet the SDK's."""
 

@@ -21,8 +21,8 @@ from agentaccel import Accel, CachePolicy, ManualClock, Policy, Session, StorePo
 from agentaccel.emulator import Emulator, serve
 from agentaccel.records import PREWARM
 from agentaccel.report import render_text, report
+from agentaccel.testing.virtual import EmulatedTransport, run
 from agentaccel.trace.store import open_reader
-from benchmarks.virtual import EmulatedTransport, run
 from tests.clients.branches import EXACT
 from tests.driver import Json, assistant, prose, tool, user
 from tests.session.test_arranging import clocked

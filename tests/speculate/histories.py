@@ -19,9 +19,9 @@ from agentaccel import Accel, ManualClock, Policy, StorePolicy, ToolCall
 from agentaccel.policy import ToolPolicy
 from agentaccel.session.handle import current
 from agentaccel.speculate.ledger import Tally
+from agentaccel.testing.virtual import run
 from agentaccel.turn import CallClosed, Finished, Started, Turn
 from tests.speculate.scripted import Script, likely
-from tests.speculate.virtual import run
 
 TAKES = 1.0
 """Seconds that every run takes, but for those that stall."""

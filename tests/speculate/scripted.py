@@ -13,9 +13,9 @@ from agentaccel.policy import ToolPolicy
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.speculate.events import Event
 from agentaccel.speculate.resources import Resource
+from agentaccel.testing.virtual import run
 from agentaccel.turn import CallClosed, Finished, Started
 from agentaccel.types import Prediction
-from tests.speculate.virtual import run
 
 Json = dict[str, Any]
 

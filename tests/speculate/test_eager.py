@@ -97,7 +97,7 @@ def test_a_dropped_stream_that_is_retried_runs_each_call_once() -> None:
 
 def test_early_runs_without_a_session_are_found_by_the_call_that_the_model_made() -> None:
     """The quickstart: a client, a table of tools, and nothing else."""
-    from tests.speculate.virtual import run
+    from agentaccel.testing.virtual import run
 
     agent = Agent()
     look = agent.reads(seconds=2.0)

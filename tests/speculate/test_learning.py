@@ -8,8 +8,8 @@ from typing import Any
 
 from agentaccel.policy import ToolPolicy
 from agentaccel.speculate.predict import Predictor
+from agentaccel.testing.virtual import run
 from tests.speculate.scripted import Agent, call
-from tests.speculate.virtual import run
 
 
 def desk() -> tuple[Agent, Any]:

@@ -376,7 +376,7 @@ def test_leaving_a_session_leaves_no_run() -> None:
             await main()
         assert len(asyncio.all_tasks()) == 1
 
-    from tests.speculate.virtual import run
+    from agentaccel.testing.virtual import run
 
     run(outside, agent.clock)
     assert agent.clock.now - 1_700_000_000.0 < 10.0
