@@ -104,12 +104,11 @@ class Seen:
         self.moment += 1
         return self.moment
 
-    def disturbed(self, tool: str, since: int, until: int) -> bool:
-        """Whether anything that this tool could see was written in that time."""
-        return any(
-            begin < until and end > since and domain in (("", FILES, OUTSIDE) if tool == "peek" else ("", FILES))
-            for domain, begin, end in self.wrote
-        )
+    def disturbed(self, call: tuple[str, str], since: int, until: int) -> bool:
+        """Whether anything that this call could see was written in that time."""
+        tool, key = call
+        seen = {"", FILES, f"{OUTSIDE} {key}"} if tool == "peek" else {"", FILES}
+        return any(begin < until and end > since and domain in seen for domain, begin, end in self.wrote)
 
 
 class World:
@@ -239,7 +238,7 @@ class Player:
                 case ("outside", key):
                     self.seen.outside[key] = self.seen.outside.get(key, 0) + 1
                     moment = self.seen.now()
-                    self.seen.wrote.append((OUTSIDE, moment, moment))
+                    self.seen.wrote.append((f"{OUTSIDE} {key}", moment, moment))
                 case ("wait",):
                     if self.begun:
                         await asyncio.wait([task for task, _ in self.begun])

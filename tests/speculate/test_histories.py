@@ -30,14 +30,13 @@ def check(history: list[Action]) -> Seen:
     for here, there in zip(on.answers, off.answers, strict=True):
         if here.given_up or there.given_up:
             continue
-        tool = here.call[0]
-        beside = off.disturbed(tool, there.began, there.ended) or on.disturbed(tool, here.began, here.ended)
+        beside = off.disturbed(here.call, there.began, there.ended) or on.disturbed(here.call, here.began, here.ended)
         if not beside:  # else the two may fall into either order: also where a write begins as a read ends
             assert here.value == there.value, here
         assert here.seconds <= 2.2 * TAKES, f"{here} took longer than a fresh run and the wait for one"
         if here.run is not None and here.run >= 0 and on.runs[here.run][2]:
             answered[here.run] += 1
-            assert not on.disturbed(tool, on.runs[here.run][1], here.ended), f"{here} was served although stale"
+            assert not on.disturbed(here.call, on.runs[here.run][1], here.ended), f"{here} was served although stale"
     assert max(answered.values(), default=1) == 1, "one early result was served twice"
     return on
 
