@@ -72,6 +72,7 @@ class History:
 
     def __init__(self, knowledge: Knowledge, workload: str, tools: Tools | None, reads: Reads | None) -> None:
         self._knowledge = knowledge
+        self._workload = workload
         self._tools = frozenset(tools) if tools else frozenset[str]()
         self._reads = reads
         self._learns = True
@@ -96,6 +97,8 @@ class History:
                 self._replied((), event.text)
                 self._push(REPLY)
             elif isinstance(event, Said):
+                if not self._past and self._learns:
+                    self._opened(event.text)
                 self._scene.hear("user", event.text)
                 self._resources.named(event.text)
                 self._push(USER)
@@ -125,7 +128,8 @@ class History:
             other = History.__new__(History)
             other._knowledge, other._tools, other._reads = self._knowledge, self._tools, self._reads
             other._learns, other._outcomes, other._ready = False, self._outcomes, None
-            other._mixture = Mixture(self._mixture.trees, self._mixture.weights)
+            other._workload = self._workload
+            other._mixture = Mixture(self._mixture.trees, self._mixture.weights, self._mixture.known)
             other._scene, other._resources = self._scene.copy(), self._resources.copy()
             other._past, other._beside = self._past, self._beside
             other._asked(Asked((call,)))
@@ -137,6 +141,15 @@ class History:
         with self._knowledge.lock:
             if self._learns:
                 self._outcomes.close()
+
+    def _opened(self, text: str) -> None:
+        """A session that begins like an earlier one may do the same by chance: what it does tells little of others."""
+        if self._knowledge.opened(text):
+            self._scene.repeats = True
+            again = self._knowledge.tree_again(self._workload)
+            again.knows(sorted({*self._tools, REPLY}))
+            _, workload, session = self._mixture.trees
+            self._mixture = Mixture((workload, again, session), known=1)
 
     def _asked(self, event: Asked) -> None:
         self._replied(event.calls, event.text)

@@ -96,6 +96,7 @@ class Scene:
         "offered",
         "places",
         "records",
+        "repeats",
         "said",
         "session",
         "step",
@@ -111,6 +112,8 @@ class Scene:
         """What sources offer at this moment, as far as they were asked: forgotten whenever something happens."""
         self.session = session
         """Tells sessions apart in which something was seen."""
+        self.repeats = False
+        """Whether an earlier session began with the same words: what holds in both may hold nowhere else."""
         self.step = 0
         """How many replies there were."""
         self.places: dict[Place, tuple[Group, ...]] = {}
@@ -133,6 +136,7 @@ class Scene:
     def copy(self) -> Scene:
         """One that can go on by itself."""
         scene = Scene(self.session)
+        scene.repeats = self.repeats
         scene.step, scene.told, scene.said = self.step, self.told, self.said
         scene.places, scene.records = dict(self.places), dict(self.records)
         scene.where = dict(self.where)
