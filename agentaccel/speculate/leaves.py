@@ -177,7 +177,8 @@ def outline(text: str) -> Any:
             lines[-1] = (at - 2, None, rest)
         elif not lines:
             return None
-        # What is left are lines that go on with the text of the value before them: no value that is looked for.
+        elif lines[-1][2] and at > lines[-1][0]:  # the text of the value before it goes on
+            lines[-1] = (*lines[-1][:2], f"{lines[-1][2]} {rest}")
     structured = sum(1 for _ in lines)
     if (structured < 2 and not (lines and lines[0][1] is None)) or structured * 2 < count:
         return None

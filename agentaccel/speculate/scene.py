@@ -7,14 +7,14 @@ Values stay the caller's; nothing of a scene is kept beyond its session.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import orjson
 
 from agentaccel.canonical import identity_bytes
 from agentaccel.speculate.leaves import Record, leaves_of
-from agentaccel.speculate.shape import MOST_RESOURCE, excerpt, values_in
+from agentaccel.speculate.shape import MOST_LENGTH, MOST_RESOURCE, excerpt, shape, values_in
 from agentaccel.types import ToolCall
 
 MOST_PLACES = 768
@@ -186,6 +186,8 @@ class Scene:
         leaves = leaves_of(result)
         for path, values in leaves.values.items():
             self._put(Place("result", symbol, path), values)
+        for look, values in _alike(leaves.values).items():
+            self._put(Place("result", "", look), values)
         for path, records in leaves.records.items():
             if records:
                 place = Place("result", symbol, path)
@@ -225,3 +227,17 @@ class Scene:
 def arguments_of(call: ToolCall) -> Mapping[str, Any]:
     """The arguments of a call; none where they are no object."""
     return call.arguments if isinstance(call.arguments, Mapping) else {}
+
+
+def _alike(leaves: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """The values of a result by what they look like, wherever they stand in it."""
+    found: dict[str, list[Any]] = {}
+    for path, values in leaves.items():
+        _, marked, kind = path.rpartition("~")
+        for value in values:
+            plain = isinstance(value, str) and len(value) <= MOST_LENGTH and " " not in value
+            if look := f"~{kind}" if marked else shape(value) if plain else "":
+                known = found.setdefault(look, [])
+                if value not in known:
+                    known.append(value)
+    return found
