@@ -143,7 +143,8 @@ def read_into(knowledge: Knowledge, dump: object) -> None:
     models, stated = _object(dump.get("models")), _object(dump.get("stated"))
     for name in knowledge.models:
         _read_model(knowledge.models[name], _object(models.get(name)))
-        _read_bins(knowledge.stated[name], _object(stated.get(name)))
+    for name, calibration in knowledge.stated.items():
+        _read_bins(calibration, _object(stated.get(name)))
     for name, counts in _objects(dump.get("resources")):
         _add(knowledge.resources.setdefault(name, [0.0, 0.0]), counts)
 

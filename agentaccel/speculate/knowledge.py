@@ -29,6 +29,8 @@ MOST_WORKLOADS = 16
 MOST_WORKLOAD_NODES = 5_000
 """Of each of a workload's two trees."""
 MOST_RULES = 4096
+STATED = ("next", "soon", "next again", "soon again")
+"""What is calibrated, and apart what is stated in sessions that repeat others, where more comes true."""
 MOST_OPENINGS = 4096
 """Beginnings of sessions that are remembered; a session that begins like none of them repeats none."""
 _DIGITS = 16
@@ -74,7 +76,7 @@ class Knowledge:
         self.tables = Tables()
         self.rules: dict[str, Rule] = {}
         self.models: dict[str, Logistic] = {"next": beginning(), "soon": beginning()}
-        self.stated: dict[str, Calibration] = {"next": Calibration(), "soon": Calibration()}
+        self.stated: dict[str, Calibration] = {name: Calibration() for name in STATED}
         self.resources: Counts = {}
         self.again: dict[str, Tree] = {}
         """By workload, of sessions that began like an earlier one; the one used last stands last."""
@@ -107,6 +109,10 @@ class Knowledge:
         if len(self.openings) > MOST_OPENINGS:
             del self.openings[next(iter(self.openings))]
         return before > 0.0
+
+    def calibration(self, of: str, *, repeats: bool) -> Calibration:
+        """What "next" and "soon" are worth where they are stated; `repeats`: in a session that repeats another."""
+        return self.stated[f"{of} again" if repeats else of]
 
     def rule(self, name: str) -> Rule:
         """How a pattern fared; the patterns met least often make room for new ones."""

@@ -145,7 +145,7 @@ class History:
     def _opened(self, text: str) -> None:
         """A session that begins like an earlier one may do the same by chance: what it does tells little of others."""
         if self._knowledge.opened(text):
-            self._scene.repeats = True
+            self._scene.repeats = self._outcomes.repeats = True
             again = self._knowledge.tree_again(self._workload)
             again.knows(sorted({*self._tools, REPLY}))
             _, workload, session = self._mixture.trees

@@ -184,10 +184,10 @@ class Scene:
         """Take in the result of a call."""
         self.offered.clear()
         leaves = leaves_of(result)
-        for path, values in leaves.values.items():
-            self._put(Place("result", symbol, path), values)
         for look, values in _alike(leaves.values).items():
             self._put(Place("result", "", look), values)
+        for path, values in leaves.values.items():
+            self._put(Place("result", symbol, path), values)
         for path, records in leaves.records.items():
             if records:
                 place = Place("result", symbol, path)
