@@ -98,17 +98,15 @@ class Knowledge:
         """The tree of those sessions of a workload that began like an earlier one."""
         return _tree_in(self.again, workload)
 
-    def opened(self, text: str) -> bool:
-        """Note that a session began with `text`; whether one did before."""
-        return self.began(digest(text.encode("utf-8", "surrogatepass"), self._key).hex()[:_DIGITS])
+    def opening_of(self, text: str) -> str:
+        """The keyed hash of what a session begins with."""
+        return digest(text.encode("utf-8", "surrogatepass"), self._key).hex()[:_DIGITS]
 
-    def began(self, opening: str, count: float = 1.0) -> bool:
-        """Note that so many sessions began with what has this hash; whether one did before."""
-        before = self.openings.pop(opening, 0.0)
-        self.openings[opening] = before + count
+    def began(self, opening: str, count: float = 1.0) -> None:
+        """Note that so many sessions began with what has this hash."""
+        self.openings[opening] = self.openings.pop(opening, 0.0) + count
         if len(self.openings) > MOST_OPENINGS:
             del self.openings[next(iter(self.openings))]
-        return before > 0.0
 
     def calibration(self, of: str, *, repeats: bool) -> Calibration:
         """What "next" and "soon" are worth where they are stated; `repeats`: in a session that repeats another."""
