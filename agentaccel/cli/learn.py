@@ -70,7 +70,7 @@ def learn_command(
             done += 1
             told("learning", done, len(lessons))
 
-        knowledge = Knowledge(sensitive=StorePolicy(sensitive=sensitive).is_sensitive)
+        knowledge = Knowledge(sensitive=StorePolicy(sensitive=sensitive).is_sensitive, key=key)
         found = learn((run for _, run in fresh()), len(lessons), knowledge, tell)
         if lessons:
             news = news_of(knowledge, key, values=values)

@@ -31,7 +31,8 @@ _TRIED = 8
 _RECORDS = 4
 """Sources that offer records, likewise."""
 _SESSIONS = 2
-"""A constant is offered once so many sessions had it: what one session alone has said stays in it."""
+"""A constant is offered once so many sessions had it: what one session alone has said stays in it. To a session that
+repeats none, those count that did not repeat one another."""
 _SLACK = 4.0
 """How far the best offers may beat what their sources are worth on the whole."""
 _WORTHLESS = 0.02
@@ -186,7 +187,7 @@ class _Binder:
         for source, stat in self.known.sources.get(name, {}).items():
             if stat.worth < _WORTHLESS:
                 break
-            if source.place is None and stat.sessions < _SESSIONS:
+            if source.place is None and (stat.sessions if self.scene.repeats else stat.openings) < _SESSIONS:
                 continue
             offered = yields(source, self.scene, Argument(self.symbol, name))
             for rank, (value, key, step) in enumerate(offered):

@@ -62,6 +62,8 @@ def dump_of(knowledge: Knowledge, shared: int = SHARED) -> dict[str, Any]:
         "version": VERSION,
         "fleet": _tree(knowledge.fleet),
         "workloads": {name: _tree(tree) for name, tree in knowledge.workloads.items()},
+        "again": {name: _tree(tree) for name, tree in knowledge.again.items()},
+        "openings": dict(knowledge.openings),
         "calls": {symbol: _known(known, shared) for symbol, known in knowledge.tables.known.items()},
         "rules": {
             name: {"met": rule.met, "right": rule.right, "soon": rule.soon} for name, rule in knowledge.rules.items()
@@ -100,7 +102,7 @@ def _known(known: Known, shared: int) -> dict[str, Any]:
 
 def _stat(stat: Stat) -> dict[str, Any]:
     after = {before: _numbered(counts) for before, counts in stat.after.items()}
-    return {"all": _numbered(stat.all), "after": after, "sessions": stat.sessions}
+    return {"all": _numbered(stat.all), "after": after, "sessions": stat.sessions, "openings": stat.openings}
 
 
 def _model(model: Logistic) -> dict[str, Any]:
@@ -126,6 +128,11 @@ def read_into(knowledge: Knowledge, dump: object) -> None:
     _read_tree(knowledge.fleet, _object(dump.get("fleet")))
     for name, tree in _objects(dump.get("workloads")):
         _read_tree(knowledge.tree_of(name), tree)
+    for name, tree in _objects(dump.get("again")):
+        _read_tree(knowledge.tree_again(name), tree)
+    for opening, count in _object(dump.get("openings")).items():
+        if isinstance(opening, str) and _count(count):
+            knowledge.began(opening, _count(count))
     for symbol, known in _objects(dump.get("calls")):
         _read_known(knowledge.tables.of(symbol), known)
     for name, counts in _objects(dump.get("rules")):
@@ -136,7 +143,8 @@ def read_into(knowledge: Knowledge, dump: object) -> None:
     models, stated = _object(dump.get("models")), _object(dump.get("stated"))
     for name in knowledge.models:
         _read_model(knowledge.models[name], _object(models.get(name)))
-        _read_bins(knowledge.stated[name], _object(stated.get(name)))
+    for name, calibration in knowledge.stated.items():
+        _read_bins(calibration, _object(stated.get(name)))
     for name, counts in _objects(dump.get("resources")):
         _add(knowledge.resources.setdefault(name, [0.0, 0.0]), counts)
 
@@ -190,6 +198,7 @@ def _read_stat(stat: Stat, dump: Mapping[str, Any]) -> None:
     for before, counts in _objects(dump.get("after")):
         _add(stat.after.setdefault(before, [0.0] * (2 * CLASSES)), counts)
     stat.sessions += int(_count(dump.get("sessions")))
+    stat.openings += int(_count(dump.get("openings", dump.get("sessions"))))
     stat.limit()
 
 

@@ -90,18 +90,20 @@ def predictions(
 ) -> tuple[Prediction, ...]:
     """The first `most` guesses that are admitted, with calibrated probabilities and what speaks for them in words."""
     told: list[Prediction] = []
+    repeats = moment.scene.repeats
+    coming, soon = knowledge.calibration("next", repeats=repeats), knowledge.calibration("soon", repeats=repeats)
     highest = 1.0
     for guess in found:
         if len(told) >= most:
             break
         if admits is not None and not admits(guess.call):
             continue
-        highest = min(highest, knowledge.stated["next"].of(guess.next))
+        highest = min(highest, coming.of(guess.next))
         told.append(
             Prediction(
                 call=guess.call,
                 probability=highest,
-                soon=max(highest, knowledge.stated["soon"].of(guess.soon)),
+                soon=max(highest, soon.of(guess.soon)),
                 rule=guess.rule,
                 evidence=_evidence(knowledge, moment, guess),
             )
@@ -139,16 +141,18 @@ class _Open:
 class Outcomes:
     """Learns what became of guesses: at once whether they came next, later whether soon."""
 
-    __slots__ = ("_is_read", "_knowledge", "_open")
+    __slots__ = ("_is_read", "_knowledge", "_open", "repeats")
 
     def __init__(self, knowledge: Knowledge, is_read: Callable[[ToolCall], bool]) -> None:
         self._knowledge, self._is_read = knowledge, is_read
+        self.repeats = False
+        """Whether the session repeats an earlier one."""
         self._open: deque[_Open] = deque()
 
     def learn(self, found: list[Guess], calls: Sequence[ToolCall]) -> None:
         """Take in the calls that the next reply asked for; none where it was text."""
         knowledge = self._knowledge
-        model, stated = knowledge.models["next"], knowledge.stated["next"]
+        model, stated = knowledge.models["next"], knowledge.calibration("next", repeats=self.repeats)
         asked = {identity(call) for call in calls}
         for guess in found:
             right = guess.key in asked
@@ -176,7 +180,7 @@ class Outcomes:
 
     def _settle(self, one: _Open) -> None:
         knowledge = self._knowledge
-        model, stated = knowledge.models["soon"], knowledge.stated["soon"]
+        model, stated = knowledge.models["soon"], knowledge.calibration("soon", repeats=self.repeats)
         for guess in one.guesses:
             right = guess.key in one.asked
             stated.learn(guess.soon, right)

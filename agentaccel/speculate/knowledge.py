@@ -3,9 +3,10 @@
 It holds counts and templates: names of tools and arguments, paths in results, shapes. Of values it holds constants
 alone, those that at least two sessions gave the same argument, and never of an argument that is said to be sensitive.
 
-**Memory.** The fleet's tree and one for each of `MOST_WORKLOADS` workloads, together at most 180,000 nodes (see `ctw`);
-the tables of sources (see `tables`); `MOST_RULES` patterns; two models of a few hundred numbers. A few MB where the
-agents of one application are learned, about 100 MB where every bound is reached.
+**Memory.** The fleet's tree and two for each of `MOST_WORKLOADS` workloads, together at most 180,000 nodes (see `ctw`);
+the tables of sources (see `tables`); `MOST_RULES` patterns; `MOST_OPENINGS` hashes of how sessions began; two models of
+a few hundred numbers. A few MB where the agents of one application are learned, about 100 MB where every bound is
+reached.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agentaccel.canonical import digest
 from agentaccel.locks import Lock
 from agentaccel.speculate import dumps
 from agentaccel.speculate.calibrate import Calibration
@@ -25,9 +27,15 @@ from agentaccel.speculate.tables import Tables
 
 MOST_WORKLOADS = 16
 """Workloads that have a tree of their own; the one used longest ago goes."""
-MOST_WORKLOAD_NODES = 10_000
-"""Of a workload's tree."""
+MOST_WORKLOAD_NODES = 5_000
+"""Of each of a workload's two trees."""
 MOST_RULES = 4096
+STATED = ("next", "soon", "next again", "soon again")
+"""What is calibrated, and apart what is stated in sessions that repeat others, where more comes true."""
+MOST_OPENINGS = 4096
+"""Beginnings of sessions that are remembered; a session that begins like none of them repeats none."""
+_DIGITS = 16
+"""Of a hash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +64,11 @@ class Rule:
 class Knowledge:
     """What was learned, shared by all sessions of a `Predictor`. Whoever reads or changes its parts holds `lock`.
 
-    `sensitive(tool, argument)` says whether the values of an argument must not be learned.
+    `sensitive(tool, argument)` says whether the values of an argument must not be learned; `key` is what the beginnings
+    of sessions are hashed with, so that nobody who has a dump alone can tell whether a session began with some text.
     """
 
-    def __init__(self, *, sensitive: Sensitive | None = None) -> None:
+    def __init__(self, *, sensitive: Sensitive | None = None, key: bytes = b"") -> None:
         self.lock = Lock()
         self.sensitive = sensitive
         self.fleet = Tree()
@@ -68,8 +77,13 @@ class Knowledge:
         self.tables = Tables()
         self.rules: dict[str, Rule] = {}
         self.models: dict[str, Logistic] = {"next": beginning(), "soon": beginning()}
-        self.stated: dict[str, Calibration] = {"next": Calibration(), "soon": Calibration()}
+        self.stated: dict[str, Calibration] = {name: Calibration() for name in STATED}
         self.resources: Counts = {}
+        self.again: dict[str, Tree] = {}
+        """By workload, of sessions that began like an earlier one; the one used last stands last."""
+        self.openings: dict[str, float] = {}
+        """Keyed hashes of what sessions began with, the newest last, and how many did."""
+        self._key = key
         self._sessions = 0
 
     def next_session(self) -> int:
@@ -79,11 +93,25 @@ class Knowledge:
 
     def tree_of(self, workload: str) -> Tree:
         """The tree of a workload."""
-        tree = self.workloads.pop(workload, None) or Tree(most_nodes=MOST_WORKLOAD_NODES)
-        self.workloads[workload] = tree
-        if len(self.workloads) > MOST_WORKLOADS:
-            del self.workloads[next(iter(self.workloads))]
-        return tree
+        return _tree_in(self.workloads, workload)
+
+    def tree_again(self, workload: str) -> Tree:
+        """The tree of those sessions of a workload that began like an earlier one."""
+        return _tree_in(self.again, workload)
+
+    def opening_of(self, text: str) -> str:
+        """The keyed hash of what a session begins with."""
+        return digest(text.encode("utf-8", "surrogatepass"), self._key).hex()[:_DIGITS]
+
+    def began(self, opening: str, count: float = 1.0) -> None:
+        """Note that so many sessions began with what has this hash."""
+        self.openings[opening] = self.openings.pop(opening, 0.0) + count
+        if len(self.openings) > MOST_OPENINGS:
+            del self.openings[next(iter(self.openings))]
+
+    def calibration(self, of: str, *, repeats: bool) -> Calibration:
+        """What "next" and "soon" are worth where they are stated; `repeats`: in a session that repeats another."""
+        return self.stated[f"{of} again" if repeats else of]
 
     def rule(self, name: str) -> Rule:
         """How a pattern fared; the patterns met least often make room for new ones."""
@@ -112,9 +140,9 @@ class Knowledge:
             return dumps.dump_of(self, shared)
 
     @classmethod
-    def load(cls, dump: object, *, sensitive: Sensitive | None = None) -> Knowledge:
+    def load(cls, dump: object, *, sensitive: Sensitive | None = None, key: bytes = b"") -> Knowledge:
         """What `dump` gave, in this version or another; empty where it is nothing of the kind."""
-        knowledge = cls(sensitive=sensitive)
+        knowledge = cls(sensitive=sensitive, key=key)
         dumps.read_into(knowledge, dump)
         return knowledge
 
@@ -122,3 +150,11 @@ class Knowledge:
         """Add what another process has learned, given as its dump, without `less`: the dump that both began with."""
         with self.lock:
             dumps.read_into(self, dumps.added({}, other, less) if less else other)
+
+
+def _tree_in(trees: dict[str, Tree], workload: str) -> Tree:
+    tree = trees.pop(workload, None) or Tree(most_nodes=MOST_WORKLOAD_NODES)
+    trees[workload] = tree
+    if len(trees) > MOST_WORKLOADS:
+        del trees[next(iter(trees))]
+    return tree

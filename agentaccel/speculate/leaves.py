@@ -154,6 +154,8 @@ def outline(text: str) -> Any:
 
     >>> outline("- id: 1\\n  to: 'x y'\\n- id: 2")
     [{'id': 1, 'to': 'x y'}, {'id': 2}]
+    >>> outline("- body: see\\n    www.example.com\\n- body: no")
+    [{'body': 'see www.example.com'}, {'body': 'no'}]
     >>> outline("Dear all, this is prose.") is None
     True
     """
@@ -177,7 +179,8 @@ def outline(text: str) -> Any:
             lines[-1] = (at - 2, None, rest)
         elif not lines:
             return None
-        # What is left are lines that go on with the text of the value before them: no value that is looked for.
+        else:
+            lines[-1] = _going_on(lines[-1], at, rest)
     structured = sum(1 for _ in lines)
     if (structured < 2 and not (lines and lines[0][1] is None)) or structured * 2 < count:
         return None
@@ -205,6 +208,11 @@ def _block(lines: list[tuple[int, str | None, str]], at: int, indent: int, depth
         else:
             fields[str(key)] = value
     return (elements if is_list else fields), at
+
+
+def _going_on(line: tuple[int, str | None, str], indent: int, rest: str) -> tuple[int, str | None, str]:
+    """A line whose value goes on, as YAML folds a long text."""
+    return (*line[:2], f"{line[2]} {rest}") if line[2] and indent > line[0] else line
 
 
 def _is_below(line: tuple[int, str | None, str], indent: int, key: str | None) -> bool:

@@ -21,11 +21,13 @@ _FIRST = (0.475, 0.475, 0.05)
 class Mixture:
     """The trees of one session, and how much each is believed."""
 
-    __slots__ = ("trees", "weights")
+    __slots__ = ("known", "trees", "weights")
 
-    def __init__(self, trees: Sequence[Tree], weights: Sequence[float] = _FIRST) -> None:
+    def __init__(self, trees: Sequence[Tree], weights: Sequence[float] = _FIRST, known: int = 0) -> None:
         self.trees = tuple(trees)
         self.weights = tuple(weights[: len(self.trees)])
+        self.known = known
+        """How many trees, the first ones, are asked and not taught."""
 
     def predict(self, past: Sequence[str]) -> dict[str, float]:
         """Probabilities of what may come next, for the symbols that some tree has counted in a context like this."""
@@ -45,7 +47,9 @@ class Mixture:
     def update(self, past: Sequence[str], symbols: Iterable[str]) -> None:
         """Learn that `symbols` followed `past`: one, or the several that one reply asked for side by side."""
         for symbol in symbols:
-            self.weights = fixed_share(self.weights, [tree.update(past, symbol) for tree in self.trees])
+            said = [tree.predict(past).of(symbol) for tree in self.trees[: self.known]]
+            said += [tree.update(past, symbol) for tree in self.trees[self.known :]]
+            self.weights = fixed_share(self.weights, said)
 
 
 def fixed_share(weights: Sequence[float], said: Sequence[float], share: float = SHARE) -> tuple[float, ...]:

@@ -72,9 +72,12 @@ class History:
 
     def __init__(self, knowledge: Knowledge, workload: str, tools: Tools | None, reads: Reads | None) -> None:
         self._knowledge = knowledge
+        self._workload = workload
         self._tools = frozenset(tools) if tools else frozenset[str]()
         self._reads = reads
         self._learns = True
+        self._opening = ""
+        """Hash of what the session began with, until something was learned from it."""
         with knowledge.lock:
             trees = (knowledge.fleet, knowledge.tree_of(workload), Tree(most_nodes=_MOST_NODES))
             for tree in trees:
@@ -96,6 +99,8 @@ class History:
                 self._replied((), event.text)
                 self._push(REPLY)
             elif isinstance(event, Said):
+                if not self._past and self._learns:
+                    self._opened(event.text)
                 self._scene.hear("user", event.text)
                 self._resources.named(event.text)
                 self._push(USER)
@@ -125,7 +130,8 @@ class History:
             other = History.__new__(History)
             other._knowledge, other._tools, other._reads = self._knowledge, self._tools, self._reads
             other._learns, other._outcomes, other._ready = False, self._outcomes, None
-            other._mixture = Mixture(self._mixture.trees, self._mixture.weights)
+            other._workload, other._opening = self._workload, ""
+            other._mixture = Mixture(self._mixture.trees, self._mixture.weights, self._mixture.known)
             other._scene, other._resources = self._scene.copy(), self._resources.copy()
             other._past, other._beside = self._past, self._beside
             other._asked(Asked((call,)))
@@ -137,6 +143,16 @@ class History:
         with self._knowledge.lock:
             if self._learns:
                 self._outcomes.close()
+
+    def _opened(self, text: str) -> None:
+        """A session that begins like an earlier one will do much the same: that tells little of other sessions."""
+        self._opening = self._knowledge.opening_of(text)
+        if self._opening in self._knowledge.openings:
+            self._scene.repeats = self._outcomes.repeats = True
+            again = self._knowledge.tree_again(self._workload)
+            again.knows(sorted({*self._tools, REPLY}))
+            _, workload, session = self._mixture.trees
+            self._mixture = Mixture((workload, again, session), known=1)
 
     def _asked(self, event: Asked) -> None:
         self._replied(event.calls, event.text)
@@ -151,6 +167,9 @@ class History:
 
     def _replied(self, calls: tuple[ToolCall, ...], text: str) -> None:
         if self._learns:
+            if self._opening:
+                self._knowledge.began(self._opening)
+                self._opening = ""
             self._learn(calls)
         self._resources.learn(self._knowledge.resources if self._learns else {}, calls)
         self._scene.step += 1

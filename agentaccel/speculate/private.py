@@ -47,8 +47,13 @@ def news_of(knowledge: Knowledge, key: bytes, *, values: bool = False) -> News:
     """All that `knowledge` holds; hashes are made under `key`. `values`: the user wants those of arguments kept."""
     dump = knowledge.dump(shared=0)
     veil = _Veil(key, knowledge.sensitive, values)
+    again = dump.pop("again")
     parts: Parts = {
-        name: {"version": dump["version"], "workloads": {name: _tree(tree)}}
+        name: {
+            "version": dump["version"],
+            "workloads": {name: _tree(tree)},
+            "again": {name: _tree(again[name])} if name in again else {},
+        }
         for name, tree in dump.pop("workloads").items()
         if name and tree["nodes"]
     }

@@ -80,14 +80,14 @@ def learn_records(
 
     for source, stat in known.items():
         if told := right(source):
-            stat.learn(before, told, scene.session)
+            stat.learn(before, told, scene.session, repeats=scene.repeats)
     for arguments in made[:2]:
         if len(arguments) < 2:
             continue
         found = {one for one in _from_records(arguments, scene) if one not in known}
         for source in sorted(found):
             known[source] = Stat(str(source), "record")
-            known[source].learn(before, right(source), scene.session)
+            known[source].learn(before, right(source), scene.session, repeats=scene.repeats)
         limit(known, MOST_RECORDS, lambda one: known[one].worth, keep=found)
 
 

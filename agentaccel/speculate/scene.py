@@ -7,14 +7,14 @@ Values stay the caller's; nothing of a scene is kept beyond its session.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import orjson
 
 from agentaccel.canonical import identity_bytes
 from agentaccel.speculate.leaves import Record, leaves_of
-from agentaccel.speculate.shape import MOST_RESOURCE, excerpt, values_in
+from agentaccel.speculate.shape import MOST_LENGTH, MOST_RESOURCE, excerpt, shape, values_in
 from agentaccel.types import ToolCall
 
 MOST_PLACES = 768
@@ -96,6 +96,7 @@ class Scene:
         "offered",
         "places",
         "records",
+        "repeats",
         "said",
         "session",
         "step",
@@ -111,6 +112,8 @@ class Scene:
         """What sources offer at this moment, as far as they were asked: forgotten whenever something happens."""
         self.session = session
         """Tells sessions apart in which something was seen."""
+        self.repeats = False
+        """Whether an earlier session began with the same words: what holds in both may hold nowhere else."""
         self.step = 0
         """How many replies there were."""
         self.places: dict[Place, tuple[Group, ...]] = {}
@@ -133,6 +136,7 @@ class Scene:
     def copy(self) -> Scene:
         """One that can go on by itself."""
         scene = Scene(self.session)
+        scene.repeats = self.repeats
         scene.step, scene.told, scene.said = self.step, self.told, self.said
         scene.places, scene.records = dict(self.places), dict(self.records)
         scene.where = dict(self.where)
@@ -180,6 +184,8 @@ class Scene:
         """Take in the result of a call."""
         self.offered.clear()
         leaves = leaves_of(result)
+        for look, values in _alike(leaves.values).items():
+            self._put(Place("result", "", look), values)
         for path, values in leaves.values.items():
             self._put(Place("result", symbol, path), values)
         for path, records in leaves.records.items():
@@ -221,3 +227,17 @@ class Scene:
 def arguments_of(call: ToolCall) -> Mapping[str, Any]:
     """The arguments of a call; none where they are no object."""
     return call.arguments if isinstance(call.arguments, Mapping) else {}
+
+
+def _alike(leaves: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """The values of a result by what they look like, wherever they stand in it."""
+    found: dict[str, list[Any]] = {}
+    for path, values in leaves.items():
+        _, marked, kind = path.rpartition("~")
+        for value in values:
+            plain = isinstance(value, str) and len(value) <= MOST_LENGTH and " " not in value
+            if look := f"~{kind}" if marked else shape(value) if plain else "":
+                known = found.setdefault(look, [])
+                if value not in known:
+                    known.append(value)
+    return found

@@ -136,7 +136,7 @@ def _bound(part: Part, most: int) -> None:
     least = 1
     while len(orjson.dumps(part)) > most and least < 1 << 30:
         least *= 2
-        for tree in (part.get("fleet", {}), *part.get("workloads", {}).values()):
+        for tree in (part.get("fleet", {}), *part.get("workloads", {}).values(), *part.get("again", {}).values()):
             _drop(tree.get("nodes", {}), lambda node: sum(node.get("counts", {}).values()), least)
             met = {symbol for node in tree.get("nodes", {}).values() for symbol in node.get("counts", {})}
             tree["symbols"] = dict.fromkeys(sorted(met), 0)
@@ -145,6 +145,8 @@ def _bound(part: Part, most: int) -> None:
             for table in (*known.get("sources", {}).values(), known.get("records", {})):
                 _drop(table, lambda row: row.get("all", {}).get("0", 0), least)
         _drop(part.get("rules", {}), lambda row: row.get("met", 0), least)
+        if "openings" in part:
+            part["openings"] = {hash_: count for hash_, count in part["openings"].items() if count >= least}
 
 
 def _drop(rows: Part, met: Callable[[Part], float], least: int) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from agentaccel.speculate.ctw import Tree
 from agentaccel.speculate.knowledge import Knowledge, Pattern
 from agentaccel.speculate.scene import value_of
 from agentaccel.speculate.symbols import REPLY, USER
@@ -49,13 +51,15 @@ def show(knowledge: Knowledge, workload: str | None = None, most: int = 20) -> S
     Where a workload is named: what follows what in it, and the patterns and values of the tools that it uses.
     """
     with knowledge.lock:
-        tree = knowledge.fleet if workload is None else knowledge.workloads.get(workload)
-        tools = set(tree.symbols) if tree is not None else set[str]()
+        if workload is None:
+            trees = [knowledge.fleet, *knowledge.again.values()]
+        else:
+            trees = [one[workload] for one in (knowledge.workloads, knowledge.again) if workload in one]
+        tools = {symbol for tree in trees for symbol in tree.symbols}
         steps = [
-            Step(after=_said(path[0]), then=_said(then), times=times, of=node.total)
-            for path, node in (tree.walk() if tree is not None else ())
-            if len(path) == 1
-            for then, times in node.counts.items()
+            Step(after=_said(after), then=_said(then), times=times, of=sum(counts.values()))
+            for after, counts in _followers(trees).items()
+            for then, times in counts.items()
         ]
         values = [
             Value(tool=symbol, argument=argument, value=value_of(source.constant), sessions=stat.sessions)
@@ -73,6 +77,15 @@ def show(knowledge: Knowledge, workload: str | None = None, most: int = 20) -> S
         patterns=tuple(patterns[:most]),
         values=tuple(sorted(values, key=lambda one: (one.tool, one.argument, -one.sessions, str(one.value)))),
     )
+
+
+def _followers(trees: Iterable[Tree]) -> dict[str, Counter[str]]:
+    """By symbol, what followed it and how often."""
+    found: dict[str, Counter[str]] = {}
+    for tree in trees:
+        for after, node in tree.root.below.items():
+            found.setdefault(after, Counter()).update(node.counts)
+    return found
 
 
 _SAYINGS: Mapping[str, str] = {USER: "the user has spoken", REPLY: "an answer in text"}

@@ -26,7 +26,7 @@ Sensitive = Callable[[str, str], bool]
 class Stat:
     """How often offers were made and right, by class of rank; at all, and after each symbol."""
 
-    __slots__ = ("_session", "after", "all", "kind", "name", "sessions", "worth")
+    __slots__ = ("_session", "after", "all", "kind", "name", "openings", "sessions", "worth")
 
     def __init__(self, name: str = "", kind: str = "") -> None:
         self.name, self.kind = name, kind
@@ -34,12 +34,14 @@ class Stat:
         self.after: dict[str, list[float]] = {}
         self.sessions = 0
         """In how many it was right."""
+        self.openings = 0
+        """The same, without those that began like an earlier one."""
         self._session = 0
         self.worth = 0.0
         """What it is kept for: a low estimate of how often it was right, in its best class of rank."""
 
-    def learn(self, before: str, right: Sequence[bool], session: int) -> None:
-        """Take in which of the offers made after `before` were right, in order."""
+    def learn(self, before: str, right: Sequence[bool], session: int, *, repeats: bool = False) -> None:
+        """Take in which of the offers made after `before` were right, in order; `repeats`: in such a session."""
         there = self.after.get(before)
         if there is None:
             self._make_room(MOST_BEFORE - 1)
@@ -55,6 +57,7 @@ class Stat:
         if session != self._session and True in right:
             self._session = session
             self.sessions += 1
+            self.openings += not repeats
         self._weigh()
 
     def limit(self) -> None:

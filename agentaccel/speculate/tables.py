@@ -48,7 +48,7 @@ class Known:
         self, scene: Scene, before: str, symbol: str, calls: Sequence[ToolCall], sensitive: Sensitive | None
     ) -> None:
         """Learn from calls of this symbol in one reply, made from what `scene` had at hand."""
-        self.again.learn(before, _right(again(scene, symbol), calls), scene.session)
+        self.again.learn(before, _right(again(scene, symbol), calls), scene.session, repeats=scene.repeats)
         values: dict[str, dict[str, Any]] = {}
         for call in calls:
             arguments = arguments_of(call)
@@ -68,7 +68,7 @@ class Known:
         table = self.sources.setdefault(argument.name, {})
         for source, stat in table.items():
             if offered := yields(source, scene, argument):
-                stat.learn(before, [one.key in values for one in offered], scene.session)
+                stat.learn(before, [one.key in values for one in offered], scene.session, repeats=scene.repeats)
         for key, value in list(values.items())[:_MOST_EXPLAINED]:
             if isinstance(value, str) and len(value) > MOST_RESOURCE:
                 continue  # prose or code: nothing offers it
@@ -79,7 +79,7 @@ class Known:
             for source in found:
                 stat = table[source] = Stat(str(source), source.kind)
                 offered = yields(source, scene, argument)
-                stat.learn(before, [one.key in values for one in offered], scene.session)
+                stat.learn(before, [one.key in values for one in offered], scene.session, repeats=scene.repeats)
             limit(table, MOST_SOURCES, lambda one: table[one].worth, keep=found)
 
     def limit(self, keep: Iterable[str] = ()) -> None:

@@ -62,7 +62,7 @@ class Library:
         """What is known; read from the store when it is first asked for."""
         with self._lock:
             if self._knowledge is None:
-                self._knowledge = Knowledge(sensitive=self._sensitive)
+                self._knowledge = Knowledge(sensitive=self._sensitive, key=self._recorder.key)
                 self._forks = forks()
                 self._guarded(self._open)
             elif self._forks != forks():

@@ -16,7 +16,7 @@ class Guess(NamedTuple):
     probability: float
     """As stated: that the very next reply asks for it."""
     soon: float
-    """As stated: that one of the next few replies does; what a launch is decided by."""
+    """How good it is to launch it now, from 0 to 1, as the model rates it: what a launch is decided by."""
     reads: bool
     """Whether it would only read."""
 

@@ -71,7 +71,9 @@ def _before(history: History, run: Run) -> Before:
 
 
 def _guess(run: Run, one: Prediction) -> Guess:
-    return Guess(key_of(one.call), one.probability, one.soon, run.only_reads(one.call))
+    """What is launched now rather than later serves the next turn (`gained`), and is wasted unless it comes soon."""
+    gained, wasted = one.probability, 1.0 - one.soon
+    return Guess(key_of(one.call), gained, gained / (gained + wasted) if gained else 0.0, run.only_reads(one.call))
 
 
 class _Pickler(pickle.Pickler):

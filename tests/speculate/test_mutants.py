@@ -10,6 +10,24 @@ from tests.mutants import ROOT, Mutant, survives
 
 GUARDS = (
     (
+        "test_repeats.py::test_what_one_session_did_many_times_tells_little_of_others",
+        Mutant(
+            guard="repeats in the trees of all sessions",
+            file="speculate/predict.py",
+            old="        if self._opening in self._knowledge.openings:\n",
+            new="        if False:\n",
+        ),
+    ),
+    (
+        "test_repeats.py::test_a_constant_of_repeats_alone_is_offered_to_repeats_alone",
+        Mutant(
+            guard="constants of repeats in other sessions",
+            file="speculate/stats.py",
+            old="            self.openings += not repeats\n",
+            new="            self.openings += 1\n",
+        ),
+    ),
+    (
         "test_predict.py::test_a_record_does_not_make_up_for_an_argument_that_is_not_known",
         Mutant(
             guard="a call with a hole",
@@ -32,8 +50,8 @@ GUARDS = (
         Mutant(
             guard="constants of one session in another",
             file="speculate/bind.py",
-            old="            if source.place is None and stat.sessions < _SESSIONS:\n",
-            new="            if False:\n",
+            old="(stat.sessions if self.scene.repeats else stat.openings) < _SESSIONS:\n",
+            new="False:\n",
         ),
     ),
     (
@@ -41,7 +59,7 @@ GUARDS = (
         Mutant(
             guard="constants of one session in a dump",
             file="speculate/dumps.py",
-            old="                if source.place is not None or stat.sessions >= _SHARED\n",
+            old="                if source.place is not None or stat.sessions >= shared\n",
             new="",
         ),
     ),
@@ -68,8 +86,8 @@ GUARDS = (
         Mutant(
             guard="suppositions that learn",
             file="speculate/predict.py",
-            old="        if self._learns:\n            self._learn(calls)\n",
-            new="        self._learn(calls)\n",
+            old="        if self._learns:\n            if self._opening:\n",
+            new="        if True:\n            if self._opening:\n",
         ),
     ),
     (
@@ -95,7 +113,7 @@ GUARDS = (
         Mutant(
             guard="stated probabilities that nobody checked",
             file="speculate/guesses.py",
-            old='        highest = min(highest, knowledge.stated["next"].of(guess.next))\n',
+            old="        highest = min(highest, coming.of(guess.next))\n",
             new="        highest = min(highest, 0.5 + 0.5 * guess.next)\n",
         ),
     ),
