@@ -60,6 +60,8 @@ class Following:
         """The session was left."""
         with self.lock:
             self.hear_reply()
+            if self.history is not None:
+                self.history.close()
 
     def familiar(self, call: ToolCall) -> bool:
         """Whether every argument was given to this tool before, or stands in what the user said."""

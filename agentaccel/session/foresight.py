@@ -23,6 +23,7 @@ from agentaccel.session.conversation import Conversation
 from agentaccel.session.eager import Eager
 from agentaccel.session.handle import Scope
 from agentaccel.session.launching import Launcher, Step
+from agentaccel.session.learning import Learning
 from agentaccel.session.modes import mode_of
 from agentaccel.session.running import shown
 from agentaccel.session.settlement import Going
@@ -51,8 +52,9 @@ class Foresight:
 
     policy: Policy
     launcher: Launcher
-    predictor: Predicts | None
-    """None launches nothing before the model asks."""
+    learning: Learning
+    predictor: Predicts
+    """`learning`, unless a test tells what is to come."""
     warming: Warming
     shared_key: bytes
     _said: set[str] = field(default_factory=set)
@@ -90,11 +92,12 @@ class Foresight:
 
     def ended(self, going: Going, ended: Ended) -> None:
         """The reply has ended."""
-        if ended.outcome != "ok":
-            return
         serving, following = self.launcher.serving, going.conversation.following
-        with serving.lock:
-            serving.experience.replied(ended.finished - ended.started)
+        if ended.outcome != "ok" or not serving.tools.all():
+            return
+        seconds = ended.finished - ended.started
+        serving.track.learn(lambda experience: experience.replied(seconds))
+        self.learning.turned(going.conversation.id)
         with following.lock:
             following.replied = ended.calls
             if going.prompt.held:
@@ -102,7 +105,8 @@ class Foresight:
 
     def _soon(self, step: Step, work: Callable[[], None]) -> None:
         """Do it once the request is on its way."""
-        if self.predictor is None or not (self.policy.tools.speculate or self.policy.tools.prewarm):
+        tools = self.policy.tools
+        if self.learning.begun and not (tools.speculate or tools.prewarm):
             return
         if in_a_loop():
             asyncio.get_running_loop().call_soon(work)
@@ -122,8 +126,10 @@ class Foresight:
     # --- before the model asks ----------------------------------------------------------------------------------------
 
     def _sent(self, step: Step, request: Request, wire: Wire, held: bool, names: list[str]) -> None:
-        following = step.following
-        assert self.predictor is not None
+        following, tools = step.following, self.policy.tools
+        self.learning.begin()
+        if not (tools.speculate or tools.prewarm):
+            return
         with following.lock:
             if following.history is None:
                 schemas = {name: dict[str, object]() for name in names}
@@ -153,8 +159,8 @@ class Foresight:
         if not candidates:
             return
         load = self._load(step, candidates)
-        with serving.lock:
-            learned = serving.experience
+        with serving.track.lock:
+            learned = serving.track.experience
             chosen = decide(candidates, experience=learned, runway=learned.runway(), load=load, now=clock.wall())
         for prediction in chosen.launch:
             self._launch(step, history, prediction, after)
@@ -175,7 +181,7 @@ class Foresight:
             return None
         familiar = step.following.familiar
         return Candidate(
-            prediction=prediction,
+            prediction=replace(prediction, rule=launcher.serving.track.named(prediction.rule)),
             launchable="predicted" if launcher.may(step, tool, call, familiar) == "predicted" else "never",
             host=tool.name if tool.name in self.policy.tools.slots else "",
             gives_back=0.0 if tool.is_async else None,
@@ -203,14 +209,13 @@ class Foresight:
         if entry is not None:
             entry.probability, entry.rule = max(prediction.probability, prediction.soon), prediction.rule
             entry.depth = 1 if after is None else after.depth + 1
-            with launcher.serving.lock:
-                launcher.serving.experience.launched(prediction, launcher.clock.wall())
+            now = launcher.clock.wall()
+            launcher.serving.track.learn(lambda experience: experience.launched(prediction, now))
 
     def _settled(self, prediction: Prediction, entry: Entry) -> None:
-        serving = self.launcher.serving
-        with serving.lock:
-            used = entry.state is State.SERVED
-            serving.experience.settled(prediction, used=used, now=self.launcher.clock.wall())
+        used, now = entry.state is State.SERVED, self.launcher.clock.wall()
+        track = self.launcher.serving.track
+        track.learn(lambda experience: experience.settled(prediction, used=used, now=now))
 
     def _finished(self, step: Step, history: Foresees, entry: Entry) -> None:
         """A guess has its result: what would the model ask for once it had seen that?"""

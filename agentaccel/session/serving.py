@@ -26,11 +26,11 @@ from agentaccel.session.conversation import Conversation
 from agentaccel.session.running import Run
 from agentaccel.session.tools import READS, Tool, Tools
 from agentaccel.speculate.buffer import Buffer, Entry
-from agentaccel.speculate.experience import Experience
 from agentaccel.speculate.keys import Principal
 from agentaccel.speculate.memo import Memo, Read, Remembered
 from agentaccel.speculate.witness import witnessed
 from agentaccel.speculate.world import World
+from agentaccel.trace.track import TrackRecord
 from agentaccel.types import Effect, ToolCall
 
 MISS: Final = object()
@@ -67,9 +67,8 @@ class Serving:
     world: World
     buffer: Buffer
     memo: Memo
-    experience: Experience
-    lock: Lock = field(default_factory=Lock)
-    """Guards `experience`."""
+    track: TrackRecord
+    _lock: Lock = field(default_factory=Lock)
     _unsettled: list[tuple[Mark, Tool, ToolCall]] = field(default_factory=list)
     """Calls that may write and have not been looked at."""
 
@@ -120,7 +119,7 @@ class Serving:
     def recall(self, found: Remembered, conversation: Conversation) -> tuple[Any, Served]:
         """A result of an earlier call, counted."""
         tally = conversation.ledger.memo
-        with self.lock:
+        with self._lock:
             tally.served += 1
             tally.hidden += found.seconds
         return found.result, Served(source="memo", hidden=found.seconds)
@@ -202,8 +201,8 @@ class Serving:
 
     def _expected(self, entry: Entry) -> float:
         """Seconds that a fresh run is expected to take."""
-        with self.lock:
-            return self.experience.latencies.quantile(entry.call.name, 0.5)
+        with self.track.lock:
+            return self.track.experience.latencies.quantile(entry.call.name, 0.5)
 
     # --- what runs do to the world ------------------------------------------------------------------------------------
 
@@ -224,7 +223,7 @@ class Serving:
 
     def ends(self, mark: Mark) -> None:
         """That call has run, failed or been cancelled."""
-        with self.lock:
+        with self._lock:
             mark.ended = True
             number = None if mark.unsettled else mark.number
         if number is not None:
@@ -241,11 +240,10 @@ class Serving:
                 return
             writes, number = not self.tools.reads(tool, call), mark.number
             assert number is not None
-            with self.lock:
+            with self._lock:
                 self.world.settles(number, ended=mark.ended, writes=writes)
                 mark.unsettled, mark.number = False, number if writes and not mark.ended else None
 
     def took(self, tool: Tool, seconds: float) -> None:
         """A real call ran so long."""
-        with self.lock:
-            self.experience.latencies.saw(tool.name, seconds)
+        self.track.learn(lambda experience: experience.ran(tool.name, seconds))

@@ -32,8 +32,8 @@ class Library:
 
     `values`: the user wants values of arguments kept, such as calls have in common; `sensitive` says which never.
 
-    Call `learned` after each turn, off its path: every `TURNS`-th call writes, which takes some milliseconds, and up to
-    a second where very much is known. Close it before its recorder.
+    Call `learned` after each turn, and `save` off its path where that says so: it takes some milliseconds, and up to a
+    second where very much is known. Close it before its recorder.
     """
 
     def __init__(
@@ -69,18 +69,15 @@ class Library:
                 self._begin_in_child()
             return self._knowledge
 
-    def learned(self) -> None:
-        """A turn has taught something."""
-        with self._lock:
-            self._turns += 1
-            if self._turns >= TURNS:
-                self.save()
+    def learned(self) -> bool:
+        """A turn has taught something; whether it is time to `save`. Never waits."""
+        self._turns += 1
+        return self._turns % TURNS == 0
 
     def save(self) -> None:
         """Write what was learned since the last time, and take in what others have written."""
         with self._lock:
             if self._knowledge is not None and self._forks == forks():
-                self._turns = 0
                 self._guarded(self._save)
 
     def close(self) -> None:
@@ -126,7 +123,7 @@ class Library:
 
     def _begin_in_child(self) -> None:
         """What the parent had not written when this process was forked off, the parent writes."""
-        self._forks, self._turns = forks(), 0
+        self._forks = forks()
         self._guarded(self._count_anew)
 
     def _known(self) -> Knowledge:

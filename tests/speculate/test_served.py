@@ -40,7 +40,7 @@ def test_a_guess_under_way_is_joined() -> None:
         await agent.model(LOOK)
         return await agent.timed(look("a"))
 
-    agent.accel._foresight.launcher.serving.experience.latencies.saw("look", 4.0)
+    agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", 4.0)
     assert agent.run(main) == ("a=0", 1.0)
     assert agent.log == ["look a"]
     assert (agent.ledger.total.joined, agent.ledger.total.hidden) == (1, 3.0)
@@ -152,7 +152,7 @@ def test_a_write_while_a_caller_waits_kills_what_it_waits_for() -> None:
     """The check before is not enough: something may have been written while the call was joined."""
     agent = guessing(LOOK)
     look, book = agent.reads(seconds=4.0), agent.writes(seconds=0.2)
-    agent.accel._foresight.launcher.serving.experience.latencies.saw("look", 4.0)
+    agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", 4.0)
 
     async def main() -> Any:
         await agent.model(seconds=2.5)  # the guess has read its value, and not ended
@@ -284,7 +284,7 @@ def test_a_stalled_guess_delays_its_call_by_no_more_than_a_fresh_run_takes() -> 
         return await agent.timed(look("a"))
 
     for _ in range(20):
-        agent.accel._foresight.launcher.serving.experience.latencies.saw("look", 1.0)
+        agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", 1.0)
     result, seconds = agent.run(main)
     assert result == "fresh"
     assert seconds <= 2.1
@@ -304,7 +304,7 @@ def test_of_a_guess_and_its_hedge_the_first_to_end_is_served() -> None:
         return f"run {mine}"
 
     for _ in range(20):
-        agent.accel._foresight.launcher.serving.experience.latencies.saw("look", 1.0)
+        agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", 1.0)
 
     async def main() -> Any:
         await agent.model()
@@ -317,7 +317,7 @@ def test_of_a_guess_and_its_hedge_the_first_to_end_is_served() -> None:
 def test_cancelling_a_caller_leaves_the_run_for_the_next_one() -> None:
     agent = guessing(LOOK)
     look = agent.reads(seconds=4.0)
-    agent.accel._foresight.launcher.serving.experience.latencies.saw("look", 4.0)
+    agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", 4.0)
 
     async def main() -> Any:
         await agent.model()

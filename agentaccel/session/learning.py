@@ -1,0 +1,81 @@
+"""What one `Accel` learns for running tools early: it outlasts the process, and several processes learn together.
+
+Nothing is read before it is needed, and nothing is written on the path of a call: a turn that makes it time to write
+has that done in a thread, and what is left over is written when the `Accel` is closed or the process ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Any
+from weakref import WeakSet
+
+from agentaccel.background import Background
+from agentaccel.clock import Clock
+from agentaccel.policy import Policy
+from agentaccel.speculate.foresees import Foresees
+from agentaccel.speculate.predict import Predictor
+from agentaccel.trace.library import Library
+from agentaccel.trace.recorder import Recorder
+from agentaccel.trace.track import TrackRecord
+from agentaccel.types import ToolCall
+
+
+class Learning:
+    """The patterns of tool calls, which it predicts by, and what came of predictions. Thread-safe."""
+
+    def __init__(self, policy: Policy, clock: Clock, recorder: Recorder, background: Background) -> None:
+        kept = policy.store
+        self.library = Library(recorder, clock, sensitive=kept.is_sensitive, values=kept.content, strict=policy.strict)
+        self.track = TrackRecord(recorder, clock)
+        self._background = background
+        self.begun = False
+        """Whether the track record was read."""
+
+    def session(
+        self,
+        workload: str = "",
+        tools: Mapping[str, Mapping[str, Any]] | None = None,
+        reads: Callable[[ToolCall], bool] | None = None,
+    ) -> Foresees:
+        """A session that begins, as `Predictor.session`; the first one reads the store."""
+        return Predictor(self.library.knowledge).session(workload, tools, reads)
+
+    def begin(self) -> None:
+        """A request is on its way: what is known is needed now."""
+        self.track.open()
+        self.begun = True
+        _ALIVE.add(self)
+        _save_at_exit()
+
+    def turned(self, session: str) -> None:
+        """A turn of that session has ended."""
+        if self.library.learned():
+            self._background.submit(session, self.save)
+
+    def save(self) -> None:
+        """Write what is new."""
+        self.library.save()
+        self.track.save()
+
+    def close(self) -> None:
+        """Write what is still to be written."""
+        _ALIVE.discard(self)
+        self.save()
+
+
+_ALIVE: WeakSet[Learning] = WeakSet()
+
+
+@cache
+def _save_at_exit() -> None:
+    atexit.register(_save_all)
+
+
+def _save_all() -> None:
+    for one in tuple(_ALIVE):
+        with suppress(Exception):  # nobody is left to be told
+            one.save()
