@@ -21,6 +21,7 @@ from agentaccel.facts import Wire
 from agentaccel.policy import Policy
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.eager import Eager
+from agentaccel.session.following import Waiting
 from agentaccel.session.handle import Scope
 from agentaccel.session.launching import Launcher, Step
 from agentaccel.session.learning import Learning
@@ -32,6 +33,7 @@ from agentaccel.session.warming import Warming
 from agentaccel.speculate.buffer import Entry, State
 from agentaccel.speculate.decide import Candidate, Host, Load, decide
 from agentaccel.speculate.foresees import Foresees, Predicts
+from agentaccel.speculate.guesses import SOON
 from agentaccel.speculate.order import Order
 from agentaccel.turn import Ended
 from agentaccel.types import Prediction, Request, ToolCall
@@ -97,9 +99,9 @@ class Foresight:
             return
         seconds = ended.finished - ended.started
         serving.track.learn(lambda experience: experience.replied(seconds))
-        self.learning.turned(going.conversation.id)
+        self.learning.turned()
         with following.lock:
-            following.replied = ended.calls
+            following.replied, following.sent = ended.calls, None
             if going.prompt.held:
                 following.hear_reply()
 
@@ -135,7 +137,8 @@ class Foresight:
                 schemas = {name: dict[str, object]() for name in names}
                 reads = partial(self._reads, step.conversation.id)
                 following.history = self.predictor.session(step.conversation.workload, schemas, reads)
-            following.replied = None  # it stands in the request
+            following.replied, following.sent = None, self.launcher.clock.monotonic()  # it stands in the request
+            following.waiting = [one for one in following.waiting if not self._given_up(one, step.number)]
             following.take(following.hearing.request(request, wire, held=held))
             self._expect(step, following.history, None)
 
@@ -159,9 +162,11 @@ class Foresight:
         if not candidates:
             return
         load = self._load(step, candidates)
+        sent = step.following.sent
+        elapsed = clock.monotonic() - sent if sent is not None else 0.0
         with serving.track.lock:
-            learned = serving.track.experience
-            chosen = decide(candidates, experience=learned, runway=learned.runway(), load=load, now=clock.wall())
+            known = serving.track.experience
+            chosen = decide(candidates, experience=known, runway=known.runway(elapsed), load=load, now=clock.wall())
         for prediction in chosen.launch:
             self._launch(step, history, prediction, after)
 
@@ -204,27 +209,41 @@ class Foresight:
         if tool is None:
             return
         then = partial(self._guarded, partial(self._finished, step, history))
-        told = partial(self._settled, prediction)
+        waiting = Waiting(prediction, step.number)
+        told = partial(self._settled, waiting)
         entry = launcher.launch(step, tool, prediction.call, "predicted", then=then, told=told)
         if entry is not None:
             entry.probability, entry.rule = max(prediction.probability, prediction.soon), prediction.rule
             entry.depth = 1 if after is None else after.depth + 1
             now = launcher.clock.wall()
             launcher.serving.track.learn(lambda experience: experience.launched(prediction, now))
+            step.following.waiting.append(waiting)
 
-    def _settled(self, prediction: Prediction, entry: Entry) -> None:
-        used, now = entry.state is State.SERVED, self.launcher.clock.wall()
-        track = self.launcher.serving.track
-        track.learn(lambda experience: experience.settled(prediction, used=used, now=now))
+    def _settled(self, waiting: Waiting, entry: Entry | None = None) -> None:
+        """It is known what came of a launch: what became of `entry`, or that nobody is expected to ask any more."""
+        if waiting.settled:
+            return
+        waiting.settled = True
+        prediction, now = waiting.prediction, self.launcher.clock.wall()
+        used = entry is not None and entry.state is State.SERVED
+        self.launcher.serving.track.learn(lambda experience: experience.settled(prediction, used=used, now=now))
+
+    def _given_up(self, waiting: Waiting, step: int) -> bool:
+        """Whether nothing more is to be learned from a launch. Its result may be served all the same."""
+        if step - waiting.step >= SOON:
+            self._settled(waiting)
+        return waiting.settled
 
     def _finished(self, step: Step, history: Foresees, entry: Entry) -> None:
-        """A guess has its result: what would the model ask for once it had seen that?"""
-        following = step.following
-        if entry.depth >= self.policy.tools.depth:
-            return
+        """A guess has its result: what would the model ask for once it had seen that? And its slot is free again."""
+        following, policy = step.following, self.policy.tools
         with following.lock:
-            if following.step == step.number and entry.state is State.FINISHED:
+            if following.step != step.number or following.sent is None or entry.state is not State.FINISHED:
+                return
+            if entry.depth < policy.depth:
                 self._expect(step, history.supposing(entry.call, shown(entry.result)), entry)
+            if entry.call.name in policy.slots and following.history is not None:
+                self._expect(step, following.history, None)
 
     # --- what real calls tell -----------------------------------------------------------------------------------------
 

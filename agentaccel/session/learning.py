@@ -23,6 +23,9 @@ from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.track import TrackRecord
 from agentaccel.types import ToolCall
 
+_NO_SESSION = ""
+"""Writing is of the `Accel`: no session that is left waits for it."""
+
 
 class Learning:
     """The patterns of tool calls, which it predicts by, and what came of predictions. Thread-safe."""
@@ -51,10 +54,10 @@ class Learning:
         _ALIVE.add(self)
         _save_at_exit()
 
-    def turned(self, session: str) -> None:
-        """A turn of that session has ended."""
+    def turned(self) -> None:
+        """A turn has ended."""
         if self.library.learned():
-            self._background.submit(session, self.save)
+            self._background.submit(_NO_SESSION, self.save)
 
     def save(self) -> None:
         """Write what is new."""

@@ -67,8 +67,9 @@ def test_what_two_at_once_learned_serves_a_third(tmp_path: Path) -> None:
 def test_it_is_written_while_the_process_lives(tmp_path: Path) -> None:
     """One that is killed has lost no more than the last `TURNS` turns."""
     count = TURNS // 5 + 1
-    tickets(tmp_path / "t.db", 100, count, close=False)
+    _, agent = tickets(tmp_path / "t.db", 100, count, close=False)
     assert count * 5 >= TURNS
+    agent.accel._background.leave("")
     store = Store(tmp_path / "t.db")
     assert read_shelf(store).parts
     store.close()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agentaccel.policy import ToolPolicy
+from agentaccel.types import Prediction
 from tests.speculate.scripted import Agent, Script, call, likely
 
 LOOK = call("look", key="a")
@@ -471,6 +472,63 @@ def test_a_finished_guess_leads_to_the_next_one() -> None:
 
     assert agent.run(main) == [("a=0", 0.0), ("b=0", 0.0), ("c=0", 0.0)]
     assert agent.ledger.total.launched == 3
+
+
+def expecting(*steps: list[Prediction], **policy: Any) -> Agent:
+    """An agent that expects so much, each time that it is asked."""
+    return Agent(ToolPolicy(eager=False, **policy), Script(dict(enumerate(steps, start=1))))
+
+
+def test_a_slot_that_is_free_again_takes_the_next_guess() -> None:
+    """While the model still thinks; the last guess waits for a slot that comes too late."""
+    guesses = [likely(call("look", key=key)) for key in "abc"]
+    agent = expecting(guesses, guesses, guesses, slots={"look": 1})
+    look = agent.reads(seconds=2.0)
+
+    async def main() -> Any:
+        await agent.model(seconds=3.5)
+        return [await agent.timed(look(key)) for key in "abc"]
+
+    assert agent.run(main) == [("a=0", 0.0), ("b=0", 0.5), ("c=0", 2.0)]
+    assert agent.ledger.total.launched == 2
+
+
+def test_a_guess_for_a_reply_that_is_nearly_there_is_not_begun() -> None:
+    """How long ago the model was asked tells how much of a run would still be hidden."""
+    guesses = [Prediction(call=call("look", key=key), probability=0.08, soon=0.08, rule="r") for key in "ab"]
+    for seconds, launched in ((1.2, 2), (2.5, 1)):
+        agent = expecting(guesses, guesses, slots={"look": 1})
+        look = agent.reads(seconds=seconds)
+        for _ in range(50):
+            agent.accel._foresight.learning.track.experience.replied(3.0)
+            agent.accel._foresight.learning.track.experience.ran("look", seconds)
+
+        async def main(agent: Agent = agent) -> None:
+            await agent.model(seconds=3.0)
+
+        agent.run(main)
+        assert agent.ledger.total.launched == launched
+        assert look is not None
+
+
+def test_what_nobody_asks_for_in_five_replies_counts_as_wasted_and_may_be_served_all_the_same() -> None:
+    agent = guessing(LOOK)
+    look = agent.reads()
+    known = agent.accel._foresight.learning.track.experience.dump
+    settled: list[float] = []
+
+    async def main() -> Any:
+        for _ in range(6):
+            await agent.model()
+            agent.messages.append({"role": "user", "content": "Go on."})
+            settled.append(known()["rules"][""]["settled"])
+        return await agent.timed(look("a"))
+
+    assert agent.run(main) == ("a=0", 0.0)
+    assert settled == [0.0] * 5 + [1.0]
+    assert known()["rules"][""]["used"] == 0.0
+    assert known()["rules"][""]["settled"] == 1.0
+    assert agent.ledger.total.served == 1
 
 
 def test_the_store_keeps_each_early_run_with_what_came_of_it(tmp_path: Any) -> None:
