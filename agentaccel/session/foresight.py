@@ -65,6 +65,11 @@ class Foresight:
     def strict(self) -> bool:
         return self.policy.strict
 
+    def prepare(self) -> None:
+        """There is a tool."""
+        if self.policy.tools.speculate or self.policy.tools.prewarm:
+            self.learning.prepare()
+
     def acts(self, conversation: Conversation, scope: Scope) -> bool:
         """Whether calls of that session may be answered early."""
         if scope.session is not None and scope.session.closed:

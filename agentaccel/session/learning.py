@@ -1,6 +1,6 @@
 """What one `Accel` learns for running tools early: it outlasts the process, and several processes learn together.
 
-Nothing is read before it is needed, and nothing is written on the path of a call: a turn that makes it time to write
+Nothing is read before there is a tool, and nothing is written on the path of a call: a turn that makes it time to write
 has that done in a thread, and what is left over is written when the `Accel` is closed or the process ends.
 """
 
@@ -35,6 +35,7 @@ class Learning:
         self.library = Library(recorder, clock, sensitive=kept.is_sensitive, values=kept.content, strict=policy.strict)
         self.track = TrackRecord(recorder, clock)
         self._background = background
+        self._prepared = False
         self.begun = False
         """Whether the track record was read."""
 
@@ -44,8 +45,14 @@ class Learning:
         tools: Mapping[str, Mapping[str, Any]] | None = None,
         reads: Callable[[ToolCall], bool] | None = None,
     ) -> Foresees:
-        """A session that begins, as `Predictor.session`; the first one reads the store."""
+        """A session that begins, as `Predictor.session`."""
         return Predictor(self.library.knowledge).session(workload, tools, reads)
+
+    def prepare(self) -> None:
+        """There are tools: patterns will be needed soon, and reading many takes longer than a loop may stand still."""
+        if not self._prepared:
+            self._prepared = True
+            self._background.submit(_NO_SESSION, lambda: self.library.knowledge)
 
     def begin(self) -> None:
         """A request is on its way: what is known is needed now."""

@@ -91,7 +91,6 @@ def test_where_it_is_off_nothing_is_learned(tmp_path: Path) -> None:
 
 
 def test_without_tools_nothing_is_read_or_written(tmp_path: Path) -> None:
-    """Nor is anything of a tool's call read before a request needs it."""
     accel = Accel(Policy(strict=True, store=StorePolicy(path=tmp_path / "t.db")), clock=ManualClock())
     accel.turn({"model": "claude-sonnet-5", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]})
     learning = accel._foresight.learning
