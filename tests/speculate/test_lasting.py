@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from agentaccel.trace.shelf import clear_shelf, read_shelf
 from agentaccel.trace.store import Store
 from agentaccel.trace.track import MOST_LESSONS, TrackRecord
 from agentaccel.types import Prediction
+from tests.mutants import ROOT
 from tests.speculate.scripted import call
 from tests.speculate.test_learning import desk
 
@@ -276,3 +279,15 @@ def test_what_a_parent_had_not_written_its_child_does_not_write(tmp_path: Path) 
     assert os.waitpid(child, 0)[1] == 0
     record.save()
     assert sum(track(tmp_path / "t.db")[0].experience.dump()["tools"]["look"].values()) == 2.0
+
+
+def test_a_process_that_ends_without_closing_has_written_what_it_learned(tmp_path: Path) -> None:
+    """Scripts seldom close anything."""
+    script = (
+        "import sys, pathlib; from tests.speculate.test_lasting import tickets; "
+        "lives = tickets(pathlib.Path(sys.argv[1]), 100, 4, close=False)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "t.db")], cwd=ROOT, check=True, timeout=60)
+    store = Store(tmp_path / "t.db")
+    assert read_shelf(store).parts
+    store.close()
