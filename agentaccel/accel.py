@@ -24,7 +24,6 @@ from agentaccel.session.prewarming import Prewarmer
 from agentaccel.session.registry import Registry
 from agentaccel.session.speculating import speculation
 from agentaccel.session.tools import Declared
-from agentaccel.speculate.predict import Predictor
 from agentaccel.tooling import Toolbox
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Turn
@@ -81,9 +80,7 @@ class Accel:
             self._prewarmer = Prewarmer(
                 self.policy, self._clock, self._background, composer, composer.fanning, composer.settlement
             )
-        self._foresight = speculation(
-            self.policy, self._clock, self._recorder, self._listeners, self._background, Predictor()
-        )
+        self._foresight = speculation(self.policy, self._clock, self._recorder, self._listeners, self._background)
         self._toolbox = Toolbox(self._clock, self._recorder, self._registry, self._listeners, self._foresight)
         if not off:
             self._composer.foresight = self._foresight
@@ -251,6 +248,7 @@ class Accel:
         """Close the trace store; what was waiting is written first. Clients go on working, unrecorded."""
         self._background.close()
         self._listeners.flush()
+        self._foresight.learning.close()
         self._recorder.close()
 
     def __enter__(self) -> Accel:

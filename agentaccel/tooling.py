@@ -64,6 +64,7 @@ class Toolbox:
         scope = current.get()
         session = scope.session.id if scope.session is not None and not scope.session.closed else ""
         known = self.serving.tools.add(label, tool, spec, session)
+        self.foresight.prepare()
         wrapped = self._async(tool, known) if known.is_async else self._sync(tool, known)
         setattr(wrapped, SPEC_ATTRIBUTE, spec)
         setattr(wrapped, _ORIGINAL, tool)

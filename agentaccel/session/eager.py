@@ -55,20 +55,18 @@ class Eager:
         if launcher.serving.buffer.waits(key) >= order.copies(placed) or launcher.may(step, tool, call) == "never":
             return
         rule = f"asked {tool.name}"
-        now, experience = launcher.clock.wall(), launcher.serving.experience
-        with launcher.serving.lock:
-            if experience.breakers.room(rule, now) < 1:
+        now, track = launcher.clock.wall(), launcher.serving.track
+        with track.lock:
+            if track.experience.breakers.room(rule, now) < 1:
                 return
         if launcher.launch(step, tool, call, "asked", told=self._settles(rule)) is not None:
-            with launcher.serving.lock:
-                experience.breakers.launched(rule, now)
+            track.learn(lambda experience: experience.breakers.launched(rule, now))
 
     def _settles(self, rule: str) -> Callable[[Entry], None]:
-        serving, clock = self.launcher.serving, self.launcher.clock
+        track, clock = self.launcher.serving.track, self.launcher.clock
 
         def settled(entry: Entry) -> None:
-            with serving.lock:
-                used = entry.state is State.SERVED
-                serving.experience.breakers.settled(rule, 1.0, used=used, now=clock.wall())
+            used, now = entry.state is State.SERVED, clock.wall()
+            track.learn(lambda experience: experience.breakers.settled(rule, 1.0, used=used, now=now))
 
         return settled

@@ -11,12 +11,22 @@ from agentaccel.session.hearing import Hearing
 from agentaccel.speculate.events import Asked, Event, Said
 from agentaccel.speculate.foresees import Foresees
 from agentaccel.speculate.order import Order
-from agentaccel.types import ToolCall
+from agentaccel.types import Prediction, ToolCall
 
 _MOST_SAID = 100_000
 """Characters of what the user said that are kept."""
 _MOST_SENT = 10_000
 """Values that tools were given, of each tool."""
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A launch of which it is not known yet whether it is used."""
+
+    prediction: Prediction
+    step: int
+    """The request that it was launched at."""
+    settled: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -29,6 +39,9 @@ class Following:
     """The calls of the message that is coming in, or came last."""
     step: int = 0
     """Requests that were sent; what was foreseen in an earlier one is out of date."""
+    sent: float | None = None
+    """Monotonic time of the last of them; None once its reply is here."""
+    waiting: list[Waiting] = field(default_factory=list)
     replied: tuple[ToolCall, ...] | None = None
     """The calls of the last reply, where it was not heard of otherwise."""
     messages: int = 0
@@ -60,6 +73,8 @@ class Following:
         """The session was left."""
         with self.lock:
             self.hear_reply()
+            if self.history is not None:
+                self.history.close()
 
     def familiar(self, call: ToolCall) -> bool:
         """Whether every argument was given to this tool before, or stands in what the user said."""

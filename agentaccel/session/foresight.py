@@ -21,8 +21,10 @@ from agentaccel.facts import Wire
 from agentaccel.policy import Policy
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.eager import Eager
+from agentaccel.session.following import Waiting
 from agentaccel.session.handle import Scope
 from agentaccel.session.launching import Launcher, Step
+from agentaccel.session.learning import Learning
 from agentaccel.session.modes import mode_of
 from agentaccel.session.running import shown
 from agentaccel.session.settlement import Going
@@ -31,6 +33,7 @@ from agentaccel.session.warming import Warming
 from agentaccel.speculate.buffer import Entry, State
 from agentaccel.speculate.decide import Candidate, Host, Load, decide
 from agentaccel.speculate.foresees import Foresees, Predicts
+from agentaccel.speculate.guesses import SOON
 from agentaccel.speculate.order import Order
 from agentaccel.turn import Ended
 from agentaccel.types import Prediction, Request, ToolCall
@@ -51,8 +54,9 @@ class Foresight:
 
     policy: Policy
     launcher: Launcher
-    predictor: Predicts | None
-    """None launches nothing before the model asks."""
+    learning: Learning
+    predictor: Predicts
+    """`learning`, unless a test tells what is to come."""
     warming: Warming
     shared_key: bytes
     _said: set[str] = field(default_factory=set)
@@ -60,6 +64,11 @@ class Foresight:
     @property
     def strict(self) -> bool:
         return self.policy.strict
+
+    def prepare(self) -> None:
+        """There is a tool."""
+        if self.policy.tools.speculate or self.policy.tools.prewarm:
+            self.learning.prepare()
 
     def acts(self, conversation: Conversation, scope: Scope) -> bool:
         """Whether calls of that session may be answered early."""
@@ -90,19 +99,21 @@ class Foresight:
 
     def ended(self, going: Going, ended: Ended) -> None:
         """The reply has ended."""
-        if ended.outcome != "ok":
-            return
         serving, following = self.launcher.serving, going.conversation.following
-        with serving.lock:
-            serving.experience.replied(ended.finished - ended.started)
+        if ended.outcome != "ok" or not serving.tools.all():
+            return
+        seconds = ended.finished - ended.started
+        serving.track.learn(lambda experience: experience.replied(seconds))
+        self.learning.turned()
         with following.lock:
-            following.replied = ended.calls
+            following.replied, following.sent = ended.calls, None
             if going.prompt.held:
                 following.hear_reply()
 
     def _soon(self, step: Step, work: Callable[[], None]) -> None:
         """Do it once the request is on its way."""
-        if self.predictor is None or not (self.policy.tools.speculate or self.policy.tools.prewarm):
+        tools = self.policy.tools
+        if self.learning.begun and not (tools.speculate or tools.prewarm):
             return
         if in_a_loop():
             asyncio.get_running_loop().call_soon(work)
@@ -122,14 +133,17 @@ class Foresight:
     # --- before the model asks ----------------------------------------------------------------------------------------
 
     def _sent(self, step: Step, request: Request, wire: Wire, held: bool, names: list[str]) -> None:
-        following = step.following
-        assert self.predictor is not None
+        following, tools = step.following, self.policy.tools
+        self.learning.begin()
+        if not (tools.speculate or tools.prewarm):
+            return
         with following.lock:
             if following.history is None:
                 schemas = {name: dict[str, object]() for name in names}
                 reads = partial(self._reads, step.conversation.id)
                 following.history = self.predictor.session(step.conversation.workload, schemas, reads)
-            following.replied = None  # it stands in the request
+            following.replied, following.sent = None, self.launcher.clock.monotonic()  # it stands in the request
+            following.waiting = [one for one in following.waiting if not self._given_up(one, step.number)]
             following.take(following.hearing.request(request, wire, held=held))
             self._expect(step, following.history, None)
 
@@ -153,9 +167,11 @@ class Foresight:
         if not candidates:
             return
         load = self._load(step, candidates)
-        with serving.lock:
-            learned = serving.experience
-            chosen = decide(candidates, experience=learned, runway=learned.runway(), load=load, now=clock.wall())
+        sent = step.following.sent
+        elapsed = clock.monotonic() - sent if sent is not None else 0.0
+        with serving.track.lock:
+            known = serving.track.experience
+            chosen = decide(candidates, experience=known, runway=known.runway(elapsed), load=load, now=clock.wall())
         for prediction in chosen.launch:
             self._launch(step, history, prediction, after)
 
@@ -175,7 +191,7 @@ class Foresight:
             return None
         familiar = step.following.familiar
         return Candidate(
-            prediction=prediction,
+            prediction=replace(prediction, rule=launcher.serving.track.named(prediction.rule)),
             launchable="predicted" if launcher.may(step, tool, call, familiar) == "predicted" else "never",
             host=tool.name if tool.name in self.policy.tools.slots else "",
             gives_back=0.0 if tool.is_async else None,
@@ -198,28 +214,41 @@ class Foresight:
         if tool is None:
             return
         then = partial(self._guarded, partial(self._finished, step, history))
-        told = partial(self._settled, prediction)
+        waiting = Waiting(prediction, step.number)
+        told = partial(self._settled, waiting)
         entry = launcher.launch(step, tool, prediction.call, "predicted", then=then, told=told)
         if entry is not None:
             entry.probability, entry.rule = max(prediction.probability, prediction.soon), prediction.rule
             entry.depth = 1 if after is None else after.depth + 1
-            with launcher.serving.lock:
-                launcher.serving.experience.launched(prediction, launcher.clock.wall())
+            now = launcher.clock.wall()
+            launcher.serving.track.learn(lambda experience: experience.launched(prediction, now))
+            step.following.waiting.append(waiting)
 
-    def _settled(self, prediction: Prediction, entry: Entry) -> None:
-        serving = self.launcher.serving
-        with serving.lock:
-            used = entry.state is State.SERVED
-            serving.experience.settled(prediction, used=used, now=self.launcher.clock.wall())
+    def _settled(self, waiting: Waiting, entry: Entry | None = None) -> None:
+        """It is known what came of a launch: what became of `entry`, or that nobody is expected to ask any more."""
+        if waiting.settled:
+            return
+        waiting.settled = True
+        prediction, now = waiting.prediction, self.launcher.clock.wall()
+        used = entry is not None and entry.state is State.SERVED
+        self.launcher.serving.track.learn(lambda experience: experience.settled(prediction, used=used, now=now))
+
+    def _given_up(self, waiting: Waiting, step: int) -> bool:
+        """Whether nothing more is to be learned from a launch. Its result may be served all the same."""
+        if step - waiting.step >= SOON:
+            self._settled(waiting)
+        return waiting.settled
 
     def _finished(self, step: Step, history: Foresees, entry: Entry) -> None:
-        """A guess has its result: what would the model ask for once it had seen that?"""
-        following = step.following
-        if entry.depth >= self.policy.tools.depth:
-            return
+        """A guess has its result: what would the model ask for once it had seen that? And its slot is free again."""
+        following, policy = step.following, self.policy.tools
         with following.lock:
-            if following.step == step.number and entry.state is State.FINISHED:
+            if following.step != step.number or following.sent is None or entry.state is not State.FINISHED:
+                return
+            if entry.depth < policy.depth:
                 self._expect(step, history.supposing(entry.call, shown(entry.result)), entry)
+            if entry.call.name in policy.slots and following.history is not None:
+                self._expect(step, following.history, None)
 
     # --- what real calls tell -----------------------------------------------------------------------------------------
 

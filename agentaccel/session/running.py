@@ -166,6 +166,7 @@ class Runner:
             return
         self.buffer.finished(entry, result, self.clock.monotonic())
         told.ended()
+        self._under_way.discard(entry)
         if told.then is not None and entry.state is State.FINISHED:
             told.then(entry)
 

@@ -14,6 +14,7 @@ import asyncio
 import concurrent.futures
 import contextvars
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,12 +26,12 @@ from agentaccel.records import ServedFrom
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.running import Run
 from agentaccel.session.tools import READS, Tool, Tools
-from agentaccel.speculate.buffer import Buffer, Entry
-from agentaccel.speculate.experience import Experience
-from agentaccel.speculate.keys import Principal
+from agentaccel.speculate.buffer import Buffer, Entry, State
+from agentaccel.speculate.keys import Key, Principal
 from agentaccel.speculate.memo import Memo, Read, Remembered
 from agentaccel.speculate.witness import witnessed
-from agentaccel.speculate.world import World
+from agentaccel.speculate.world import Version, World
+from agentaccel.trace.track import TrackRecord
 from agentaccel.types import Effect, ToolCall
 
 MISS: Final = object()
@@ -67,11 +68,12 @@ class Serving:
     world: World
     buffer: Buffer
     memo: Memo
-    experience: Experience
-    lock: Lock = field(default_factory=Lock)
-    """Guards `experience`."""
+    track: TrackRecord
+    _lock: Lock = field(default_factory=Lock)
     _unsettled: list[tuple[Mark, Tool, ToolCall]] = field(default_factory=list)
     """Calls that may write and have not been looked at."""
+    _joined: dict[Entry, asyncio.Future[None]] = field(default_factory=dict)
+    """Early runs that a caller waits for, and how it is told that something wrote where they read."""
 
     def remembers(self, tool: Tool) -> bool:
         """Whether results of a tool may answer later calls: where it is known when they are not fresh any more."""
@@ -106,21 +108,13 @@ class Serving:
         spec = tool.spec
         if self.world.closed(spec.domain):
             return None, None
-        return None, Read(
-            key=key,
-            arguments=call.arguments,
-            domain=spec.domain,
-            version=self.world.version(spec.domain),
-            at=now,
-            fresh_for=float("inf") if spec.fresh_for is None else spec.fresh_for,
-            witness=spec.witness,
-            seen=witnessed(spec.witness, call.arguments) if spec.witness is not None else None,
-        )
+        seen = witnessed(spec.witness, call.arguments) if spec.witness is not None else None
+        return None, _read(tool, key, call, version=self.world.version(spec.domain), at=now, seen=seen)
 
     def recall(self, found: Remembered, conversation: Conversation) -> tuple[Any, Served]:
         """A result of an earlier call, counted."""
         tally = conversation.ledger.memo
-        with self.lock:
+        with self._lock:
             tally.served += 1
             tally.hidden += found.seconds
         return found.result, Served(source="memo", hidden=found.seconds)
@@ -132,7 +126,8 @@ class Serving:
 
         A run that was begun on a prediction is waited for as long as a fresh run is expected to take. Then a fresh one
         is begun beside it, and whichever ends first answers the call. One that the model had asked for already is the
-        call's own run, so it is waited for to its end.
+        call's own run, so it is waited for to its end. Neither is waited for any longer once something writes where it
+        reads: it will not be served.
         """
         run: Run = entry.handle
         began, joined = self.clock.monotonic(), not entry.over
@@ -144,13 +139,36 @@ class Serving:
             try:
                 if entry.tier == "asked":
                     run.awaited()
-                    await asyncio.wait([waiting])
-                elif not (await asyncio.wait([waiting], timeout=self._expected(entry)))[0]:
+                limit = None if entry.tier == "asked" else self._expected(entry)
+                if await self._is_spoiled(entry, waiting, limit):
+                    self.buffer.drop(entry, State.STALE)
+                    run.cancel()
+                    return MISS, None
+                if not waiting.done():
                     return await self._hedge(entry, waiting, execute, owner, began)
             except asyncio.CancelledError:
                 self.buffer.hand_back(entry)
                 raise
         return self._served(entry, began, joined=joined)
+
+    async def _is_spoiled(self, entry: Entry, waiting: asyncio.Future[Any], limit: float | None) -> bool:
+        """Wait for the end of its run, `limit` seconds or until something writes where it reads; whether that came
+        first."""
+        spoiled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._joined[entry] = spoiled
+        try:
+            self._spoil()
+            await asyncio.wait([waiting, spoiled], timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            del self._joined[entry]
+        return spoiled.done() and not waiting.done()
+
+    def _spoil(self) -> None:
+        """Tell callers that wait for what will not be served."""
+        for entry, spoiled in tuple(self._joined.items()):
+            if entry.version != self.world.version(entry.domain):
+                with suppress(RuntimeError):  # its loop is closed, and nobody waits
+                    spoiled.get_loop().call_soon_threadsafe(_tell, spoiled)
 
     async def _hedge(
         self,
@@ -198,12 +216,20 @@ class Serving:
         now = self.clock.monotonic()
         if not self.buffer.serve(entry, now, waited=now - began, joined=joined):
             return MISS, None
+        self._keep(entry, now)
         return entry.result, Served(source=entry.tier, hidden=max(entry.seconds - (now - began), 0.0))
+
+    def _keep(self, entry: Entry, now: float) -> None:
+        """What the model had asked for is the call's own run: its result may answer later calls, too."""
+        tool = self.tools.named(entry.call.name, entry.key.principal.session)
+        if entry.tier == "asked" and tool is not None and self.remembers(tool):
+            read = _read(tool, entry.key, entry.call, version=entry.version, at=entry.born, seen=entry.seen)
+            self.memo.keep(read, entry.result, entry.seconds, now)
 
     def _expected(self, entry: Entry) -> float:
         """Seconds that a fresh run is expected to take."""
-        with self.lock:
-            return self.experience.latencies.quantile(entry.call.name, 0.5)
+        with self.track.lock:
+            return self.track.experience.latencies.quantile(entry.call.name, 0.5)
 
     # --- what runs do to the world ------------------------------------------------------------------------------------
 
@@ -220,11 +246,12 @@ class Serving:
                 asyncio.get_running_loop().call_soon(self.settle)
         else:
             mark.number = self.world.begins(mark.domain)
+            self._spoil()
         return mark
 
     def ends(self, mark: Mark) -> None:
         """That call has run, failed or been cancelled."""
-        with self.lock:
+        with self._lock:
             mark.ended = True
             number = None if mark.unsettled else mark.number
         if number is not None:
@@ -241,11 +268,32 @@ class Serving:
                 return
             writes, number = not self.tools.reads(tool, call), mark.number
             assert number is not None
-            with self.lock:
+            with self._lock:
                 self.world.settles(number, ended=mark.ended, writes=writes)
                 mark.unsettled, mark.number = False, number if writes and not mark.ended else None
+            if writes:
+                self._spoil()
 
     def took(self, tool: Tool, seconds: float) -> None:
         """A real call ran so long."""
-        with self.lock:
-            self.experience.latencies.saw(tool.name, seconds)
+        self.track.learn(lambda experience: experience.ran(tool.name, seconds))
+
+
+def _read(tool: Tool, key: Key, call: ToolCall, *, version: Version, at: float, seen: object) -> Read:
+    spec = tool.spec
+    fresh = float("inf") if spec.fresh_for is None else spec.fresh_for
+    return Read(
+        key=key,
+        arguments=call.arguments,
+        domain=spec.domain,
+        version=version,
+        at=at,
+        fresh_for=fresh,
+        witness=spec.witness,
+        seen=seen,
+    )
+
+
+def _tell(spoiled: asyncio.Future[None]) -> None:
+    if not spoiled.done():
+        spoiled.set_result(None)

@@ -8,13 +8,12 @@ from agentaccel.listening import Listeners
 from agentaccel.policy import Policy
 from agentaccel.session.foresight import Foresight
 from agentaccel.session.launching import Launcher
+from agentaccel.session.learning import Learning
 from agentaccel.session.running import Runner
 from agentaccel.session.serving import Serving
 from agentaccel.session.tools import Tools
 from agentaccel.session.warming import Warming
 from agentaccel.speculate.buffer import Buffer
-from agentaccel.speculate.experience import Experience
-from agentaccel.speculate.foresees import Predicts
 from agentaccel.speculate.memo import Memo
 from agentaccel.speculate.world import World
 from agentaccel.trace.recorder import Recorder
@@ -26,10 +25,10 @@ def speculation(
     recorder: Recorder,
     listeners: Listeners,
     background: Background,
-    predictor: Predicts | None,
 ) -> Foresight:
-    """All of it, around one world; `predictor` None begins nothing before the model asks."""
+    """All of it, around one world."""
     tools, world = Tools(policy.tools), World()
+    learning = Learning(policy, clock, recorder, background)
     buffer = Buffer(world)
     serving = Serving(
         policy=policy.tools,
@@ -39,7 +38,7 @@ def speculation(
         world=world,
         buffer=buffer,
         memo=Memo(world, across=policy.tools.memo_across),
-        experience=Experience(),
+        track=learning.track,
     )
     runner = Runner(
         policy=policy.tools,
@@ -53,7 +52,8 @@ def speculation(
     return Foresight(
         policy=policy,
         launcher=Launcher(policy=policy.tools, clock=clock, serving=serving, runner=runner),
-        predictor=predictor,
+        learning=learning,
+        predictor=learning,
         warming=Warming(tools, clock, background),
         shared_key=recorder.shared_key,
     )

@@ -32,6 +32,10 @@ class Experience:
         """A reply of the model took so long, from the request to its end."""
         self._replies.add(seconds)
 
+    def ran(self, tool: str, seconds: float) -> None:
+        """A real call of a tool took so long."""
+        self.latencies.saw(tool, seconds)
+
     def runway(self, elapsed: float = 0.0) -> Runway:
         """Until when results are needed, where the model was asked `elapsed` seconds ago."""
         return runway(self._replies, typical_step(self._replies, self.latencies), elapsed)

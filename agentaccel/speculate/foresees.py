@@ -29,6 +29,10 @@ class Foresees(Protocol):
         """What would be expected if `call` were made and returned `result`; learns nothing."""
         ...
 
+    def close(self) -> None:
+        """The session was left: what was expected and not asked for is counted as such."""
+        ...
+
 
 class Predicts(Protocol):
     """Where sessions begin. Thread-safe."""

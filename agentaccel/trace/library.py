@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from agentaccel.clock import Clock
 from agentaccel.locks import Lock, forks
@@ -24,7 +25,9 @@ from agentaccel.trace.shelf import Shelf, add_to_shelf, read_shelf
 log = logging.getLogger("agentaccel")
 
 TURNS = 32
-"""Turns between two writes: a killed process loses what so many have taught, and no more."""
+"""Turns between two writes: a killed process loses what so many have taught."""
+_SHARE = 50
+"""Where writing takes long, because very much is known, it is done no more than this part of the time."""
 
 
 class Library:
@@ -32,8 +35,8 @@ class Library:
 
     `values`: the user wants values of arguments kept, such as calls have in common; `sensitive` says which never.
 
-    Call `learned` after each turn, off its path: every `TURNS`-th call writes, which takes some milliseconds, and up to
-    a second where very much is known. Close it before its recorder.
+    Call `learned` after each turn, and `save` off its path where that says so: it takes some milliseconds, and up to a
+    second where very much is known. Close it before its recorder.
     """
 
     def __init__(
@@ -55,6 +58,8 @@ class Library:
         """What the store held then."""
         self._forks = forks()
         self._turns = 0
+        self._rests_until = 0.0
+        """Monotonic time before which nothing is written without being asked for."""
         self._said: set[str] = set()
 
     @property
@@ -62,40 +67,43 @@ class Library:
         """What is known; read from the store when it is first asked for."""
         with self._lock:
             if self._knowledge is None:
-                self._knowledge = Knowledge(sensitive=self._sensitive, key=self._recorder.key)
-                self._forks = forks()
-                self._guarded(self._open)
+                found = Knowledge(sensitive=self._sensitive, key=self._recorder.key)
+                self._guarded(partial(self._open, found))
+                self._knowledge, self._forks = found, forks()  # only now: a child forked meanwhile reads it itself
             elif self._forks != forks():
                 self._begin_in_child()
             return self._knowledge
 
-    def learned(self) -> None:
-        """A turn has taught something."""
-        with self._lock:
-            self._turns += 1
-            if self._turns >= TURNS:
-                self.save()
+    def learned(self) -> bool:
+        """A turn has taught something; whether it is time to `save`. Never waits."""
+        self._turns += 1
+        if self._turns < TURNS or self._clock.monotonic() < self._rests_until:
+            return False
+        self._turns = 0
+        return True
 
     def save(self) -> None:
         """Write what was learned since the last time, and take in what others have written."""
         with self._lock:
             if self._knowledge is not None and self._forks == forks():
-                self._turns = 0
+                began = self._clock.monotonic()
                 self._guarded(self._save)
+                now = self._clock.monotonic()
+                self._rests_until = now + _SHARE * (now - began)
 
     def close(self) -> None:
         """Write what is still to be written."""
         self.save()
 
-    def _open(self) -> None:
+    def _open(self, found: Knowledge) -> None:
         shelf = self._recorder.read(read_shelf, Shelf({}, {}))
         self._left_alone(shelf)
         for part in shelf.parts.values():
-            self._known().merge(part)
-        self._mine, self._theirs = self._news().parts, shelf.parts
+            found.merge(part)
+        self._mine, self._theirs = self._news(found).parts, shelf.parts
 
     def _save(self) -> None:
-        mine = self._news()
+        mine = self._news(self._known())
         news = since(mine, self._mine)
         if not news.parts:
             return
@@ -121,12 +129,12 @@ class Library:
             self._known().merge(part)
         return news_of(loaded(others), self._recorder.key).parts
 
-    def _news(self) -> News:
-        return news_of(self._known(), self._recorder.key, values=self._values)
+    def _news(self, known: Knowledge) -> News:
+        return news_of(known, self._recorder.key, values=self._values)
 
     def _begin_in_child(self) -> None:
         """What the parent had not written when this process was forked off, the parent writes."""
-        self._forks, self._turns = forks(), 0
+        self._forks = forks()
         self._guarded(self._count_anew)
 
     def _known(self) -> Knowledge:
@@ -134,7 +142,7 @@ class Library:
         return self._knowledge
 
     def _count_anew(self) -> None:
-        self._mine = self._news().parts
+        self._mine = self._news(self._known()).parts
 
     def _left_alone(self, shelf: Shelf) -> None:
         for why in shelf.barred.values():

@@ -86,6 +86,7 @@ def remove_before(connection: sqlite3.Connection, before: float) -> int:
     connection.execute("DELETE FROM lineage WHERE at < ? OR session NOT IN (SELECT id FROM sessions)", (before,))
     connection.execute("DELETE FROM statics WHERE at < ?", (before,))
     connection.execute("DELETE FROM patterns WHERE at < ?", (before,))
+    connection.execute("DELETE FROM experience WHERE at < ?", (before,))
     connection.execute("DELETE FROM lessons WHERE at < ?", (before,))
     connection.execute(
         "WITH RECURSIVE kept(id) AS ("

@@ -74,6 +74,12 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE lessons (run BLOB PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
     CREATE INDEX lessons_by_time ON lessons (at);
     """,
+    # What came of running tools early: one row.
+    """
+    CREATE TABLE experience (
+        one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL, at REAL NOT NULL, known TEXT NOT NULL
+    );
+    """,
 )
 
 

@@ -78,6 +78,7 @@ def clear_shelf(store: Store, workload: str | None = None) -> int:
         if workload is not None:
             return connection.execute("DELETE FROM patterns WHERE workload = ?", (text(workload),)).rowcount
         connection.execute("DELETE FROM lessons")
+        connection.execute("DELETE FROM experience")
         return connection.execute("DELETE FROM patterns").rowcount
 
 

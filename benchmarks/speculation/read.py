@@ -1,21 +1,16 @@
-"""Recorded agent runs in the normalised format (`id`, `task_id`, `tools`, `messages`) as events of an agent's loop.
-
-What the format does not say is done so: a result whose call is not there is left out, a call without a result stays
-one; several tool calls of one reply are one `Asked`; a marker of the client that the model never saw is no event.
-"""
+"""Recorded agent runs in the normalised format (`id`, `task_id`, `tools`, `messages`) as events of an agent's loop."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from agentaccel.errors import TraceError
-from agentaccel.speculate.events import Answered, Asked, Event, Returned, Said
+from agentaccel.replay.talk import events_of
+from agentaccel.speculate.events import Answered, Asked, Event
 from agentaccel.trace.importers.lines import SUFFIXES, ImportTally, Meter, parse, raw_lines
 from agentaccel.types import ToolCall
 from benchmarks.speculation.calls import Key, key_of, only_reads
@@ -113,47 +108,11 @@ def run_of(entry: Json) -> Run:
             {name: one[name] for name in _OFFERED if name in one} for one in tools if one.get("origin") != "inferred"
         ),
         labels={str(one.get("name")): one.get("read_only") is True for one in tools},
-        events=_events([one for one in _list(entry["messages"]) if isinstance(one, dict)]),
+        events=tuple(events_of(one for one in _list(entry["messages"]) if isinstance(one, dict))),
     )
 
 
 _OFFERED = ("name", "description", "input_schema")
-
-
-def _events(messages: Sequence[Json]) -> tuple[Event, ...]:
-    events, calls = list[Event](), dict[str, ToolCall]()
-    for message in messages:
-        role, text = message.get("role"), _text(message.get("content"))
-        if role == "user" and text and not message.get("compact_boundary"):
-            events.append(Said(text))
-        elif role == "assistant":
-            asked = tuple(_call(one) for one in _list(message.get("tool_calls")) if isinstance(one, dict))
-            calls.update((call.id, call) for call in asked if call.id)
-            if asked or text:
-                events.append(Asked(asked, text) if asked else Answered(text))
-        elif role == "tool" and (call := calls.pop(str(message.get("tool_call_id")), None)) is not None:
-            events.append(Returned(call, text, error=message.get("is_error") is True))
-    return tuple(events)
-
-
-def _call(raw: Json) -> ToolCall:
-    function = raw.get("function")
-    given = function if isinstance(function, dict) else {}
-    try:
-        arguments = orjson.loads(given.get("arguments") or b"{}")
-    except ValueError:
-        arguments = None
-    return ToolCall(
-        name=str(given.get("name") or ""),
-        arguments=arguments if isinstance(arguments, dict) else {"arguments": given.get("arguments")},
-        id=str(raw["id"]) if raw.get("id") else None,
-    )
-
-
-def _text(content: object) -> str:
-    if isinstance(content, str):
-        return content if content.strip() else ""
-    return "\n".join(str(block["text"]) for block in _list(content) if isinstance(block, dict) and block.get("text"))
 
 
 def _list(value: object) -> list[Any]:

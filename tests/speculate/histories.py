@@ -188,7 +188,7 @@ def play(history: list[Action], *, off: bool = False, tools: ToolPolicy | None =
     accel._foresight.predictor = Script(dict(enumerate(guesses, start=1)))
     for name in ("look", "peek", "query"):
         for _ in range(4):
-            accel._foresight.launcher.serving.experience.latencies.saw(name, TAKES)
+            accel._foresight.launcher.serving.track.experience.latencies.saw(name, TAKES)
     player = Player(accel, clock, World(accel, seen), seen)
 
     async def main() -> None:

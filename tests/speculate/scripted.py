@@ -58,6 +58,9 @@ class Script:
     def supposing(self, call: ToolCall, result: str) -> Script:
         return Script(self.by_request, self.by_result, supposed=result)
 
+    def close(self) -> None:
+        """What is told in advance is not learned from."""
+
 
 def likely(call: ToolCall, probability: float = 0.9, rule: str = "r") -> Prediction:
     return Prediction(call=call, probability=probability, soon=probability, rule=rule)

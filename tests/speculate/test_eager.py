@@ -40,7 +40,7 @@ def test_a_remote_read_may_begin_because_the_model_did_ask() -> None:
 def test_a_slow_run_that_the_model_asked_for_is_the_calls_own_and_never_doubled() -> None:
     agent = Agent(ToolPolicy(timeout=5.0))
     look = agent.reads(seconds=40.0)
-    agent.accel._foresight.launcher.serving.experience.latencies.saw("look", 0.01)
+    agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", 0.01)
 
     async def main() -> Any:
         await agent.model(LOOK, gap=1.0)
@@ -278,3 +278,46 @@ def test_sessions_in_several_threads_are_served_their_own(tmp_path: Any) -> None
     assert runs == Counter({f"{number}.{step}": 1 for number in range(16) for step in range(10)})
     assert sum(served) >= 100
     accel.close()
+
+
+def test_a_write_begins_the_fresh_run_of_a_read_that_waits_for_its_early_one() -> None:
+    """What the early run reads will not be served, so waiting for its end would only cost time."""
+    agent = Agent()
+    look, book = agent.reads(seconds=4.0), agent.writes(seconds=1.0)
+
+    async def main() -> Any:
+        await agent.model(LOOK, BOOK, gap=0.5)
+        return await asyncio.gather(agent.timed(look("a")), agent.timed(book("a")))
+
+    assert agent.run(main) == [("a=1", 4.0), ("done", 1.0)], "as long as without us"
+    assert agent.log == ["look a", "book a", "look a"]
+    assert (agent.ledger.asked.launched, agent.ledger.asked.stale) == (1, 1)
+
+
+def test_a_write_elsewhere_leaves_a_caller_waiting_for_the_early_run() -> None:
+    agent = Agent()
+    look, book = agent.reads(seconds=4.0, domain="files"), agent.writes(seconds=1.0, domain="mails")
+
+    async def main() -> Any:
+        await agent.model(LOOK, BOOK, gap=1.0)
+        return await asyncio.gather(agent.timed(look("a")), agent.timed(book("a")))
+
+    assert agent.run(main) == [("a=0", 2.0), ("done", 1.0)]
+    assert agent.log == ["look a", "book a"]
+
+
+def test_what_the_model_had_asked_for_is_remembered_as_any_run_is() -> None:
+    """Until something writes."""
+    agent = Agent()
+    look, book = agent.reads(fresh_for=60.0), agent.writes()
+
+    async def main() -> Any:
+        await agent.model(LOOK, gap=0.5)
+        first = await look("a")
+        again = await agent.timed(look("a"))
+        await book("a")
+        return [first, again, await agent.timed(look("a"))]
+
+    assert agent.run(main) == ["a=0", ("a=0", 0.0), ("a=1", 1.0)]
+    assert agent.log == ["look a", "book a", "look a"]
+    assert agent.ledger.memo.served == 1

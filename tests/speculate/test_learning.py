@@ -7,15 +7,14 @@ import json
 from typing import Any
 
 from agentaccel.policy import ToolPolicy
-from agentaccel.speculate.predict import Predictor
 from agentaccel.testing.virtual import run
 from tests.speculate.scripted import Agent, call
 
 
-def desk() -> tuple[Agent, Any]:
+def desk(**policy: Any) -> tuple[Agent, Any]:
     """Tickets of a service desk: look up the customer that the user names, then each order of theirs, then answer."""
-    agent = Agent(ToolPolicy(eager=False))
-    agent.accel._foresight.predictor = Predictor()
+    agent = Agent(ToolPolicy(eager=False), **policy)
+    agent.accel._foresight.predictor = agent.accel._foresight.learning
     read: dict[str, Any] = {"effect": "read_local", "concurrent": True}
 
     @agent.accel.tool(**read)
@@ -63,7 +62,7 @@ def test_a_loop_that_repeats_itself_is_served_early_after_a_while() -> None:
 
 def test_sessions_of_which_nothing_repeats_launch_next_to_nothing() -> None:
     agent = Agent(ToolPolicy(eager=False))
-    agent.accel._foresight.predictor = Predictor()
+    agent.accel._foresight.predictor = agent.accel._foresight.learning
     look = agent.reads()
     launched = 0
 

@@ -42,8 +42,8 @@ FUZZED = (
     Mutant(
         guard="a stalled guess that is waited for to its end",
         file=SERVING,
-        old="asyncio.wait([waiting], timeout=self._expected(entry))",
-        new="asyncio.wait([waiting])",
+        old="await self._is_spoiled(entry, waiting, limit)",
+        new="await self._is_spoiled(entry, waiting, None)",
     ),
 )
 
@@ -176,6 +176,15 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
             file=SERVING,
             old='if entry.tier == "asked":\n                    run.awaited()',
             new='if entry.tier == "none":\n                    run.awaited()',
+        ),
+    ),
+    (
+        f"{EAGER}::test_a_write_begins_the_fresh_run_of_a_read_that_waits_for_its_early_one",
+        Mutant(
+            guard="waiting for a result that will not be served",
+            file=SERVING,
+            old="            mark.number = self.world.begins(mark.domain)\n            self._spoil()\n",
+            new="            mark.number = self.world.begins(mark.domain)\n",
         ),
     ),
     (

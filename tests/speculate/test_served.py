@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agentaccel.policy import ToolPolicy
+from agentaccel.types import Prediction
 from tests.speculate.scripted import Agent, Script, call, likely
 
 LOOK = call("look", key="a")
@@ -40,7 +41,7 @@ def test_a_guess_under_way_is_joined() -> None:
         await agent.model(LOOK)
         return await agent.timed(look("a"))
 
-    agent.accel._foresight.launcher.serving.experience.latencies.saw("look", 4.0)
+    agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", 4.0)
     assert agent.run(main) == ("a=0", 1.0)
     assert agent.log == ["look a"]
     assert (agent.ledger.total.joined, agent.ledger.total.hidden) == (1, 3.0)
@@ -152,7 +153,7 @@ def test_a_write_while_a_caller_waits_kills_what_it_waits_for() -> None:
     """The check before is not enough: something may have been written while the call was joined."""
     agent = guessing(LOOK)
     look, book = agent.reads(seconds=4.0), agent.writes(seconds=0.2)
-    agent.accel._foresight.launcher.serving.experience.latencies.saw("look", 4.0)
+    agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", 4.0)
 
     async def main() -> Any:
         await agent.model(seconds=2.5)  # the guess has read its value, and not ended
@@ -284,7 +285,7 @@ def test_a_stalled_guess_delays_its_call_by_no_more_than_a_fresh_run_takes() -> 
         return await agent.timed(look("a"))
 
     for _ in range(20):
-        agent.accel._foresight.launcher.serving.experience.latencies.saw("look", 1.0)
+        agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", 1.0)
     result, seconds = agent.run(main)
     assert result == "fresh"
     assert seconds <= 2.1
@@ -304,7 +305,7 @@ def test_of_a_guess_and_its_hedge_the_first_to_end_is_served() -> None:
         return f"run {mine}"
 
     for _ in range(20):
-        agent.accel._foresight.launcher.serving.experience.latencies.saw("look", 1.0)
+        agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", 1.0)
 
     async def main() -> Any:
         await agent.model()
@@ -317,7 +318,7 @@ def test_of_a_guess_and_its_hedge_the_first_to_end_is_served() -> None:
 def test_cancelling_a_caller_leaves_the_run_for_the_next_one() -> None:
     agent = guessing(LOOK)
     look = agent.reads(seconds=4.0)
-    agent.accel._foresight.launcher.serving.experience.latencies.saw("look", 4.0)
+    agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", 4.0)
 
     async def main() -> Any:
         await agent.model()
@@ -471,6 +472,63 @@ def test_a_finished_guess_leads_to_the_next_one() -> None:
 
     assert agent.run(main) == [("a=0", 0.0), ("b=0", 0.0), ("c=0", 0.0)]
     assert agent.ledger.total.launched == 3
+
+
+def expecting(*steps: list[Prediction], **policy: Any) -> Agent:
+    """An agent that expects so much, each time that it is asked."""
+    return Agent(ToolPolicy(eager=False, **policy), Script(dict(enumerate(steps, start=1))))
+
+
+def test_a_slot_that_is_free_again_takes_the_next_guess() -> None:
+    """While the model still thinks; the last guess waits for a slot that comes too late."""
+    guesses = [likely(call("look", key=key)) for key in "abc"]
+    agent = expecting(guesses, guesses, guesses, slots={"look": 1})
+    look = agent.reads(seconds=2.0)
+
+    async def main() -> Any:
+        await agent.model(seconds=3.5)
+        return [await agent.timed(look(key)) for key in "abc"]
+
+    assert agent.run(main) == [("a=0", 0.0), ("b=0", 0.5), ("c=0", 2.0)]
+    assert agent.ledger.total.launched == 2
+
+
+def test_a_guess_for_a_reply_that_is_nearly_there_is_not_begun() -> None:
+    """How long ago the model was asked tells how much of a run would still be hidden."""
+    guesses = [Prediction(call=call("look", key=key), probability=0.08, soon=0.08, rule="r") for key in "ab"]
+    for seconds, launched in ((1.2, 2), (2.5, 1)):
+        agent = expecting(guesses, guesses, slots={"look": 1})
+        look = agent.reads(seconds=seconds)
+        for _ in range(50):
+            agent.accel._foresight.learning.track.experience.replied(3.0)
+            agent.accel._foresight.learning.track.experience.ran("look", seconds)
+
+        async def main(agent: Agent = agent) -> None:
+            await agent.model(seconds=3.0)
+
+        agent.run(main)
+        assert agent.ledger.total.launched == launched
+        assert look is not None
+
+
+def test_what_nobody_asks_for_in_five_replies_counts_as_wasted_and_may_be_served_all_the_same() -> None:
+    agent = guessing(LOOK)
+    look = agent.reads()
+    known = agent.accel._foresight.learning.track.experience.dump
+    settled: list[float] = []
+
+    async def main() -> Any:
+        for _ in range(6):
+            await agent.model()
+            agent.messages.append({"role": "user", "content": "Go on."})
+            settled.append(known()["rules"][""]["settled"])
+        return await agent.timed(look("a"))
+
+    assert agent.run(main) == ("a=0", 0.0)
+    assert settled == [0.0] * 5 + [1.0]
+    assert known()["rules"][""]["used"] == 0.0
+    assert known()["rules"][""]["settled"] == 1.0
+    assert agent.ledger.total.served == 1
 
 
 def test_the_store_keeps_each_early_run_with_what_came_of_it(tmp_path: Any) -> None:

@@ -160,14 +160,14 @@ def test_what_a_parent_had_learned_its_child_does_not_write_again(tmp_path: Path
     assert known(tmp_path / "t.db").fleet.root.total == alone.fleet.root.total
 
 
-def test_it_writes_after_so_many_turns_without_being_asked(tmp_path: Path) -> None:
+def test_it_says_after_so_many_turns_that_it_is_time_to_write(tmp_path: Path) -> None:
     """A process that is killed loses the last of them, and no more."""
     process = Process(tmp_path / "t.db")
     teach(process.knowledge, cases(12))
     for _ in range(TURNS - 1):
-        process.library.learned()
-    assert not foresees(known(tmp_path / "t.db"))
-    process.library.learned()
+        assert not process.library.learned()
+    assert process.library.learned()
+    process.library.save()
     assert foresees(known(tmp_path / "t.db"))
     process.recorder.close()
 
