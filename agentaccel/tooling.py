@@ -202,6 +202,8 @@ class Watch:
         self._here = box.conversation(self._call, scope)
         if self._here is None or not box.foresight.acts(self._here, scope):
             return
+        if not serving.tools.stands(self._known, self._here.id):
+            return
         self.found, self.read = serving.look(self._known, self._call, self._here)
 
     def _runs(self) -> None:

@@ -55,6 +55,10 @@ class Tool:
     signature: inspect.Signature | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Of arguments that a call need not name, where they are plain JSON."""
+    others: str | None = None
+    """The parameter that takes arguments of any other name."""
+    nameless: bool = False
+    """It takes an argument by position alone, so the names of arguments do not tell what it is given."""
     effect: Effect | None = None
     """What every call of it does, where that does not depend on the arguments."""
     running: int = 0
@@ -66,9 +70,12 @@ class Tool:
         """Arguments by name, as the model gives them; by position where the signature does not say."""
         if args and self.signature is not None:
             try:
-                return dict(self.signature.bind(*args, **kwargs).arguments)
+                given = dict(self.signature.bind(*args, **kwargs).arguments)
             except TypeError:  # the tool itself is the one to complain
                 pass
+            else:
+                more = given.pop(self.others, {}) if self.others is not None else {}
+                return {**given, **more}
         return {**{str(i): value for i, value in enumerate(args)}, **kwargs} if args else kwargs
 
     def takes(self, arguments: Mapping[str, Any]) -> bool:
@@ -87,6 +94,7 @@ class Tool:
 def made(name: str, function: Callable[..., Any] | None, spec: ToolSpec, policy: ToolPolicy) -> Tool:
     """The tool that runs `function`; what its effect is, where one look is enough, is told here."""
     signature = _signature(function)
+    parameters = signature.parameters.values() if signature is not None else ()
     return Tool(
         name=name,
         function=function,
@@ -94,10 +102,10 @@ def made(name: str, function: Callable[..., Any] | None, spec: ToolSpec, policy:
         is_async=inspect.iscoroutinefunction(function),
         signature=signature,
         defaults={
-            one.name: one.default
-            for one in (signature.parameters.values() if signature is not None else ())
-            if one.default is not one.empty and is_plain(one.default)
+            one.name: one.default for one in parameters if one.default is not one.empty and is_plain(one.default)
         },
+        others=next((one.name for one in parameters if one.kind is one.VAR_KEYWORD), None),
+        nameless=any(one.kind is one.POSITIONAL_ONLY for one in parameters),
         effect=_steady(name, spec, policy),
     )
 
@@ -148,6 +156,13 @@ class Tools:
         own = (session, name)
         return self._known[own] if own in self._known else self._known.get(("", name))
 
+    def stands(self, tool: Tool, session: str) -> bool:
+        """Whether `tool` is what its name stands for in `session`, so that results under that name are its own."""
+        if tool.function is None:
+            return True
+        named = self.named(tool.name, session)
+        return named is tool or (named is not None and named.function == tool.function and named.spec == tool.spec)
+
     def leave(self, session: str) -> None:
         """Forget what is `session`'s own."""
         with self._lock:
@@ -175,7 +190,7 @@ class Tools:
 
     def key(self, tool: Tool, arguments: Mapping[str, Any], principal: Principal) -> Key | None:
         """The identity of a call; None for one that no early result can be served to."""
-        data = arguments_key(arguments, tool.defaults)
+        data = None if tool.nameless else arguments_key(arguments, tool.defaults)
         return None if data is None else Key(tool.name, data, principal, self.epoch)
 
     def reads(self, tool: Tool, call: ToolCall) -> bool:
