@@ -202,12 +202,13 @@ class Watch:
         self._here = box.conversation(self._call, scope)
         if self._here is None or not box.foresight.acts(self._here, scope):
             return
-        if not serving.tools.stands(self._known, self._here.id):
+        if self._here.following.unseen or not serving.tools.stands(self._known, self._here.id):
             return
         self.found, self.read = serving.look(self._known, self._call, self._here)
 
     def _runs(self) -> None:
         known, self._ran = self._known, True
+        known.ran = True
         known.running += 1
         known.needed = max(known.needed, known.running)
         self._mark = self._box.serving.begins(known, self._call)

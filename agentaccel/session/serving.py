@@ -13,8 +13,9 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import copy
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from agentaccel.background import Background, in_a_loop
@@ -213,7 +214,8 @@ class Serving:
         if reads:
             return None
         mark = Mark(tool.spec.domain)
-        if reads is None:
+        if reads is None and (given := _copied(call)) is not None:
+            call = given
             mark.number, mark.unsettled = self.world.pends(mark.domain), True
             self._unsettled.append((mark, tool, call))
             if in_a_loop():  # else it is looked at once it has run
@@ -249,3 +251,11 @@ class Serving:
         """A real call ran so long."""
         with self.lock:
             self.experience.latencies.saw(tool.name, seconds)
+
+
+def _copied(call: ToolCall) -> ToolCall | None:
+    """`call` as it is now, whatever its run does to the arguments; None where they cannot be copied."""
+    try:
+        return replace(call, arguments=copy.deepcopy(dict(call.arguments)))
+    except Exception:  # noqa: BLE001 - objects of the user's; a call that nobody can look at later counts as a write
+        return None

@@ -65,6 +65,8 @@ class Tool:
     """Real calls under way."""
     needed: int = 1
     """Real calls that were under way at once."""
+    ran: bool = False
+    """Whether a call of it was run here."""
 
     def by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
         """Arguments by name, as the model gives them; by position where the signature does not say."""
@@ -177,6 +179,16 @@ class Tools:
     def all(self) -> list[Tool]:
         """All of them that it is known how to run."""
         return [tool for tool in tuple(self._known.values()) if tool is not None]
+
+    def had_by(self, session: str) -> list[Tool]:
+        """Those that `session` can call: its own, and of all sessions what its own do not stand before."""
+        names = {name for owner, name in tuple(self._known) if owner in ("", session)}
+        return [tool for name in sorted(names) if (tool := self.named(name, session)) is not None]
+
+    def sees(self, name: str, session: str) -> bool:
+        """Whether a run of the tool that `session` calls `name` goes by here, by what is known."""
+        one = self._unnamed.get(name)
+        return (session, name) in self._known or ("", name) in self._known or (one is not None and one.ran)
 
     def of(self, name: str, session: str) -> Tool:
         """What is known of a tool that may be run by the loop alone."""
