@@ -60,7 +60,8 @@ class Run:
     def cancel(self) -> None:
         """Nobody needs it any more. Best effort, and no undo: a thread goes on to its end."""
         if isinstance(self.work, asyncio.Task) and not self._is_here():
-            self.work.get_loop().call_soon_threadsafe(self.work.cancel)
+            with contextlib.suppress(RuntimeError):  # its event loop was closed under it
+                self.work.get_loop().call_soon_threadsafe(self.work.cancel)
         elif self.work is not None:
             self.work.cancel()
 

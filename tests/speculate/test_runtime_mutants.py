@@ -11,9 +11,7 @@ from tests.mutants import Mutant, survives
 BUFFER, WORLD, SERVING = "speculate/buffer.py", "speculate/world.py", "session/serving.py"
 HISTORIES = "tests/speculate/test_histories.py"
 PARTS = "tests/speculate/test_early_parts.py"
-SERVED, EAGER, MEMO, LOOKALIKES = (
-    f"tests/speculate/test_{name}.py" for name in ("served", "eager", "memo", "lookalikes")
-)
+SERVED, EAGER, MEMO = (f"tests/speculate/test_{name}.py" for name in ("served", "eager", "memo"))
 
 FUZZED = (
     Mutant(
@@ -206,56 +204,6 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
             old="asyncio.get_running_loop().call_soon(self.settle)",
             new="self.settle()",
         ),
-    ),
-    *(
-        (f"{LOOKALIKES}::{test}", mutant)
-        for test, mutant in (
-            (
-                "test_two_functions_of_one_name_answer_for_themselves",
-                Mutant(
-                    guard="the result of another function of that name",
-                    file="tooling.py",
-                    old="if not serving.tools.stands(self._known, self._here.id):",
-                    new="if False:",
-                ),
-            ),
-            (
-                "test_a_call_belongs_to_the_session_that_it_is_made_through",
-                Mutant(
-                    guard="the result of the session that is open inside",
-                    file="session/handle.py",
-                    old="current.set(replace(current.get(), session=self))",
-                    new="current.set(current.get())",
-                ),
-            ),
-            (
-                "test_removed_means_that_nothing_is_remembered",
-                Mutant(
-                    guard="memory where we were removed",
-                    file="session/modes.py",
-                    old=' or policy.mode == "off":',
-                    new=":",
-                ),
-            ),
-            (
-                "test_a_call_that_the_tool_would_refuse_is_not_answered",
-                Mutant(
-                    guard="names for what is given by position",
-                    file="session/tools.py",
-                    old="None if tool.nameless else ",
-                    new="",
-                ),
-            ),
-            (
-                "test_whatever_is_given_and_returned_goes_through_untouched",
-                Mutant(
-                    guard="arguments that have no form as text",
-                    file="session/registry.py",
-                    old="    except Exception:  # noqa: BLE001 - they hold",
-                    new="    except ImportError:  # noqa: BLE001 - they hold",
-                ),
-            ),
-        )
     ),
 )
 
