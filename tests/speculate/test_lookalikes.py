@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agentaccel import Accel, Policy, StorePolicy, ToolCall
+from agentaccel.errors import ConfigError
 from agentaccel.policy import ToolPolicy
 from agentaccel.speculate.keys import plain_bytes
 
@@ -237,3 +238,20 @@ def test_versions_that_cannot_be_compared_serve_nothing() -> None:
 
     asyncio.run(main())
     assert len(ran) == 2
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"fresh_for": 0}, "a number of seconds above 0"),
+        ({"fresh_for": float("nan")}, "a number of seconds above 0"),
+        ({"fresh_for": "60"}, "a number of seconds above 0"),
+        ({"concurrent": "yes"}, "True or False"),
+        ({"witness": 5}, "a function"),
+        ({"domain": ["mails"]}, "a name"),
+        ({"kind": "bash"}, "'shell', 'sql', 'http', 'mcp'"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_where_it_is_declared(declared: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        accel().tool(name="find", **declared)
