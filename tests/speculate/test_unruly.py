@@ -168,6 +168,23 @@ def test_loops_that_were_closed_under_early_runs_do_not_take_up_room_for_good() 
     assert agent.ledger.asked.served == 1
 
 
+def test_a_tool_that_hands_out_a_generator_writes_until_that_is_done_with() -> None:
+    agent = Agent(EAGER)
+    look = agent.reads(seconds=0.5, fresh_for=1000.0)
+
+    @agent.accel.tool
+    async def stream() -> AsyncIterator[int]:
+        yield 1
+        agent.state["a"] = 9
+        yield 2
+
+    async def main() -> list[Any]:
+        seen = [await look("a") async for _ in stream()]
+        return [*seen, await look("a"), (await agent.timed(look("a")))[1]]
+
+    assert agent.run(main) == ["a=0", "a=9", "a=9", 0.0]
+
+
 # --- tools that do not go by here -------------------------------------------------------------------------------------
 
 

@@ -112,6 +112,15 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             ),
         ),
         (
+            "test_a_tool_that_hands_out_a_generator_writes_until_that_is_done_with",
+            Mutant(
+                guard="a generator that is not done with",
+                file="tooling.py",
+                old="watch.goes_on = result",
+                new="pass",
+            ),
+        ),
+        (
             "test_nothing_is_fetched_by_the_tools_of_another_session",
             Mutant(
                 guard="the tools of another session",
