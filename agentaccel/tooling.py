@@ -10,6 +10,7 @@ import asyncio
 import functools
 import inspect
 import logging
+import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -19,6 +20,7 @@ from agentaccel.clock import Clock
 from agentaccel.effects.declare import SPEC_ATTRIBUTE, NotProven, ToolSpec, spec_of
 from agentaccel.errors import ConfigError
 from agentaccel.listening import Listeners, Told
+from agentaccel.locks import when_free
 from agentaccel.records import Outcome, ToolRecord
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.foresight import Foresight
@@ -99,7 +101,7 @@ class Toolbox:
                     watch.later = True  # a callable that hands out a coroutine: its run is what is awaited
                     return self._awaited(call, known, result)
                 if inspect.isgenerator(result) or inspect.isasyncgen(result):
-                    watch.goes_on = True
+                    watch.goes_on = result
                 return watch.returned(result)
 
         return run
@@ -168,8 +170,8 @@ class Watch:
         """What the call depends on, where its result is to be remembered."""
         self.later = False
         """The run goes on after this block; another watch records it."""
-        self.goes_on = False
-        """The call hands out a generator: nobody can tell when it has ended."""
+        self.goes_on: object = None
+        """The generator that the call hands out: it has ended once nobody holds that any more."""
 
     def __enter__(self) -> Watch:
         box, clock = self._box, self._box.clock
@@ -203,10 +205,13 @@ class Watch:
         self._here = box.conversation(self._call, scope)
         if self._here is None or not box.foresight.acts(self._here, scope):
             return
+        if self._here.following.unseen or not serving.tools.stands(self._known, self._here.id):
+            return
         self.found, self.read = serving.look(self._known, self._call, self._here)
 
     def _runs(self) -> None:
         known, self._ran = self._known, True
+        known.ran = True
         known.running += 1
         known.needed = max(known.needed, known.running)
         self._mark = self._box.serving.begins(known, self._call)
@@ -263,7 +268,9 @@ class Watch:
     def _ended(self, seconds: float, *, returned: bool) -> None:
         known, box = self._known, self._box
         known.running -= 1
-        if self._mark is not None and not self.goes_on:
+        if self._mark is not None and self.goes_on is not None:
+            weakref.finalize(self.goes_on, when_free, functools.partial(box.serving.ends, self._mark)).atexit = False
+        elif self._mark is not None:
             box.serving.ends(self._mark)
             self._here = self._here or box.conversation(self._call, self._scope)
             box.foresight.wrote(self._call, known, self._here, self._scope)

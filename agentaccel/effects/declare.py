@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from agentaccel.effects.tools import Declared
 from agentaccel.effects.verdict import Verdict
+from agentaccel.errors import ConfigError
 
 Arguments = Mapping[str, Any]
 """The arguments of one call, by name."""
@@ -61,6 +62,23 @@ class ToolSpec:
     """The tool as its server lists it, or the metadata that a framework keeps of it."""
     earlier_listing: Mapping[str, Any] | None = None
     """How the server listed it before, where it did."""
+
+    def __post_init__(self) -> None:
+        """Raises `ConfigError` for what cannot be meant. An effect that is none proves nothing, and stays as it is."""
+        for name in ("concurrent", "in_thread", "sequential", "needs_approval", "stateful", "injected"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} of a tool is {getattr(self, name)!r}; give True or False")
+        for name in ("witness", "prefetch", "prewarm", "judge"):
+            if getattr(self, name) is not None and not callable(getattr(self, name)):
+                raise ConfigError(f"{name} of a tool is {getattr(self, name)!r}; give a function")
+        for name in ("domain", "prefetch_key"):
+            if getattr(self, name) is not None and not (isinstance(getattr(self, name), str) and getattr(self, name)):
+                raise ConfigError(f"{name} of a tool is {getattr(self, name)!r}; give a name")
+        if self.kind is not None and self.kind not in get_args(Kind):
+            raise ConfigError(f"kind of a tool is {self.kind!r}; give one of {', '.join(map(repr, get_args(Kind)))}")
+        limit = self.fresh_for
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0):
+            raise ConfigError(f"fresh_for of a tool is {limit!r}; give a number of seconds above 0")
 
 
 SPEC_ATTRIBUTE = "__agentaccel_spec__"

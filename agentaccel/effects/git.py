@@ -41,8 +41,8 @@ def read_only(words: Sequence[Word], there: Surroundings) -> str:
     form, verbs = _forms()[name]
     _verb(name, verbs, rest)
     options = taken_apart(form, rest)
-    for word in options.operands if form.operands == "path" else ():
-        plain(word, there)
+    for word in options.operands if form.operands in ("path", "revision") else ():
+        plain(word, there)  # what is no revision is taken for a file
     return f"git {name} with these options only reads; {starts_nothing(there, form.reads_worktree)}"
 
 

@@ -209,6 +209,8 @@ def _identifier(node: Any, exp: Any) -> None:
 def _table(node: Any, exp: Any) -> None:
     if len(node.parts) > 3:
         raise Refused("a table is named through another server")
+    if node.name.lower().startswith("pragma_"):
+        raise Refused("a statement that sets something up stands in the place of a table")
 
 
 def _data_type(node: Any, exp: Any) -> None:

@@ -46,6 +46,9 @@ class Following:
     """The calls of the last reply, where it was not heard of otherwise."""
     messages: int = 0
     """Messages of the last of them."""
+    unseen: bool = False
+    """The model has asked for a tool whose run does not go by here and may write: until its next request nobody can
+    tell what that has changed."""
     lock: Lock = field(default_factory=Lock)
     _said: str = ""
     _sent: dict[str, set[str]] = field(default_factory=dict)

@@ -21,7 +21,7 @@ from agentaccel.facts import Wire
 from agentaccel.policy import Policy
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.eager import Eager
-from agentaccel.session.following import Waiting
+from agentaccel.session.following import Following, Waiting
 from agentaccel.session.handle import Scope
 from agentaccel.session.launching import Launcher, Step
 from agentaccel.session.learning import Learning
@@ -80,12 +80,16 @@ class Foresight:
 
     def begins(self, going: Going, request: Request, wire: Wire, scope: Scope) -> Hooks | None:
         """A request is about to be sent; None where nothing comes of it."""
-        tools = self.policy.tools
-        if not (tools.eager or tools.speculate or tools.prewarm) or not self.launcher.serving.tools.all():
+        tools, following = self.policy.tools, going.conversation.following
+        if not (tools.memo or tools.eager or tools.speculate or tools.prewarm):
             return None
-        if going.mode == "bypass" or scope.early is not None:
+        if not (tools.effects or self.launcher.serving.tools.all()) or scope.early is not None:
             return None
-        following = going.conversation.following
+        if following.unseen:
+            self._unseen(following, is_over=True)
+        if going.mode == "bypass":
+            self._unseen(following)  # nobody looks at what it asks for
+            return None
         following.step += 1
         following.order = Order()
         if going.prompt.messages != following.messages:  # else it is retried, and its calls are still to be made
@@ -94,7 +98,7 @@ class Foresight:
         step = Step(going.conversation, following, going.mode == "on", following.step)
         names = [one.name for one in going.as_written.segments if one.level == "tools"]
         sent = partial(self._sent, step, request, wire, bool(going.prompt.held), names)
-        asked = partial(self._guarded, partial(Eager(self.launcher).asked, step))
+        asked = partial(self._guarded, partial(self._asked, step))
         return Hooks(partial(self._soon, step, partial(self._guarded, sent)), asked)
 
     def ended(self, going: Going, ended: Ended) -> None:
@@ -130,6 +134,18 @@ class Foresight:
                 self._said.add("failed")
                 log.exception("agentaccel: could not run a tool early; the agent goes on without")
 
+    def _asked(self, step: Step, call: ToolCall) -> None:
+        tools, session = self.launcher.serving.tools, step.conversation.id
+        if not tools.sees(call.name, session) and not self._reads(session, call):
+            self._unseen(step.following)
+        Eager(self.launcher).asked(step, call)
+
+    def _unseen(self, following: Following, *, is_over: bool = False) -> None:
+        """A run that does not go by here is about to begin, or, by the next request, is over; it may write."""
+        following.unseen = not is_over
+        world = self.launcher.serving.world
+        world.ends(world.begins(None))
+
     # --- before the model asks ----------------------------------------------------------------------------------------
 
     def _sent(self, step: Step, request: Request, wire: Wire, held: bool, names: list[str]) -> None:
@@ -154,6 +170,8 @@ class Foresight:
     def _expect(self, step: Step, history: Foresees, after: Entry | None) -> None:
         """Launch what pays of what is expected, where `after` is the guess that it all depends on."""
         serving, clock = self.launcher.serving, self.launcher.clock
+        if step.following.unseen:
+            return
         serving.settle()
         self._cancel(serving.buffer.sweep(clock.monotonic()))
         expected = history.predict()

@@ -120,7 +120,11 @@ class Session:
         """
         if self.closed:
             return await execute()
-        return cast(T, await self._calls.run(call, execute))
+        token = current.set(replace(current.get(), session=self))  # another one may be open in here
+        try:
+            return cast(T, await self._calls.run(call, execute))
+        finally:
+            _reset(token)
 
     def prewarm(self, create: Callable[..., object], /, **request: Any) -> None:
         """Announce that the next request of this session begins so: the method of a wrapped client that will send it,

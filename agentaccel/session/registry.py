@@ -172,8 +172,15 @@ class Registry:
 
 
 def identity_of(call: ToolCall, key: bytes = b"") -> bytes:
-    """Equal for equal calls: the name and the arguments, whatever the order of their keys."""
-    return digest(identity_bytes([call.name, call.arguments]), key)
+    """Equal for equal calls: the name and the arguments, whatever the order of their keys.
+
+    Where the arguments have no form as text, which no model can ask for, it is the name alone. Raises nothing.
+    """
+    try:
+        data = identity_bytes([call.name, call.arguments])
+    except Exception:  # noqa: BLE001 - they hold themselves, or an object of the user's that cannot be shown
+        data = identity_bytes([call.name])
+    return digest(data, key)
 
 
 def _remember(known: OrderedDict[bytes, str], what: bytes, session_id: str) -> None:

@@ -7,6 +7,7 @@ told to listeners once, flagged as speculative, and recorded once it is known wh
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import copy
 import inspect
@@ -51,15 +52,22 @@ class Run:
 
     def awaited(self) -> None:
         """A caller waits for it whatever it takes: from here on that is for the caller to end."""
-        if self.guard is not None and not self.guard.expired() and self._is_here():
+        if self.guard is None or self.guard.expired() or not self._is_here():
+            return
+        with contextlib.suppress(RuntimeError):  # it has just ended
             self.guard.reschedule(None)
 
     def cancel(self) -> None:
         """Nobody needs it any more. Best effort, and no undo: a thread goes on to its end."""
         if isinstance(self.work, asyncio.Task) and not self._is_here():
-            self.work.get_loop().call_soon_threadsafe(self.work.cancel)
+            with contextlib.suppress(RuntimeError):  # its event loop was closed under it
+                self.work.get_loop().call_soon_threadsafe(self.work.cancel)
         elif self.work is not None:
             self.work.cancel()
+
+    def is_lost(self) -> bool:
+        """Whether it never ends, because its event loop was closed under it."""
+        return isinstance(self.work, asyncio.Task) and not self.work.done() and self.work.get_loop().is_closed()
 
     def _is_here(self) -> bool:
         try:
@@ -85,6 +93,9 @@ class Runner:
     @property
     def free(self) -> int:
         """How many more may be begun now."""
+        if len(self._under_way) >= self.policy.concurrency:
+            for entry in [one for one in tuple(self._under_way) if one.handle.is_lost()]:
+                self._over(entry)
         return self.policy.concurrency - len(self._under_way)
 
     def under_way(self, name: str | None = None) -> int:
@@ -132,13 +143,17 @@ class Runner:
             with running_early():
                 async with asyncio.timeout(self.policy.timeout) as entry.handle.guard:
                     result = await tool.function(**copy.deepcopy(dict(entry.call.arguments)))
-        except asyncio.CancelledError:
-            self._failed(told, "cancelled", "CancelledError")
+        except (asyncio.CancelledError, KeyboardInterrupt) as end:
+            self._failed(told, "cancelled", type(end).__name__)
             raise
-        except (Exception, SystemExit) as failure:  # noqa: BLE001 - a miss: the real call tells its caller
+        except BaseException as failure:  # noqa: BLE001 - a miss: the real call tells its caller
             self._failed(told, "failed", type(failure).__name__)
         else:
-            self._finished(told, tool, result)
+            task = asyncio.current_task()
+            if entry.handle.guard.expired() or (task is not None and task.cancelling()):
+                self._failed(told, "cancelled", "CancelledError")  # the tool gave what it had by then
+            else:
+                self._finished(told, tool, result)
 
     def _run_sync(self, tool: Tool, told: _Telling) -> None:
         entry = told.begins()
@@ -149,15 +164,16 @@ class Runner:
         except BaseException as failure:  # noqa: BLE001 - the thread is ours, and ends here
             self._failed(told, "failed", type(failure).__name__)
             return
-        if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
-            self._failed(told, "failed", "NotAResult")  # what is still to run
-        elif entry.tier == "predicted" and self.clock.monotonic() - entry.born > self.policy.timeout:
+        if entry.tier == "predicted" and self.clock.monotonic() - entry.born > self.policy.timeout:
             self._failed(told, "failed", "TimeoutError")
         else:
             self._finished(told, tool, result)
 
     def _finished(self, told: _Telling, tool: Tool, result: Any) -> None:
         entry = told.entry
+        if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+            self._failed(told, "failed", "NotAResult")  # it is still to run
+            return
         undisturbed = self.buffer.world.holds(entry.version, entry.domain)
         if entry.state is State.RUNNING and undisturbed and not entry.unchanged():
             self.tools.wrote(tool.name)  # nothing that may write ran but this
@@ -241,5 +257,10 @@ def size_of(result: Any) -> int:
 
 
 def shown(result: Any) -> str:
-    """A result as the model will most likely see it; for predicting what it asks for next."""
-    return result if isinstance(result, str) else wire_bytes(result).decode()
+    """A result as the model will most likely see it, to predict from; empty where nobody can tell."""
+    if isinstance(result, str):
+        return result
+    try:
+        return wire_bytes(result).decode()
+    except Exception:  # noqa: BLE001 - it holds itself, or an object of the user's that cannot be shown
+        return ""

@@ -25,7 +25,7 @@ from agentaccel.policy import ToolPolicy
 from agentaccel.records import ServedFrom
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.running import Run
-from agentaccel.session.tools import READS, Tool, Tools
+from agentaccel.session.tools import READS, Tool, Tools, copied
 from agentaccel.speculate.buffer import Buffer, Entry, State
 from agentaccel.speculate.keys import Key, Principal
 from agentaccel.speculate.memo import Memo, Read, Remembered
@@ -239,7 +239,8 @@ class Serving:
         if reads:
             return None
         mark = Mark(tool.spec.domain)
-        if reads is None:
+        if reads is None and (given := copied(call)) is not None:
+            call = given
             mark.number, mark.unsettled = self.world.pends(mark.domain), True
             self._unsettled.append((mark, tool, call))
             if in_a_loop():  # else it is looked at once it has run

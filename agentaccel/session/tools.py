@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping
@@ -55,20 +56,29 @@ class Tool:
     signature: inspect.Signature | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Of arguments that a call need not name, where they are plain JSON."""
+    others: str | None = None
+    """The parameter that takes arguments of any other name."""
+    nameless: bool = False
+    """It takes an argument by position alone, so the names of arguments do not tell what it is given."""
     effect: Effect | None = None
     """What every call of it does, where that does not depend on the arguments."""
     running: int = 0
     """Real calls under way."""
     needed: int = 1
     """Real calls that were under way at once."""
+    ran: bool = False
+    """Whether a call of it was run here."""
 
     def by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
         """Arguments by name, as the model gives them; by position where the signature does not say."""
         if args and self.signature is not None:
             try:
-                return dict(self.signature.bind(*args, **kwargs).arguments)
+                given = dict(self.signature.bind(*args, **kwargs).arguments)
             except TypeError:  # the tool itself is the one to complain
                 pass
+            else:
+                more = given.pop(self.others, {}) if self.others is not None else {}
+                return {**given, **more}
         return {**{str(i): value for i, value in enumerate(args)}, **kwargs} if args else kwargs
 
     def takes(self, arguments: Mapping[str, Any]) -> bool:
@@ -87,6 +97,7 @@ class Tool:
 def made(name: str, function: Callable[..., Any] | None, spec: ToolSpec, policy: ToolPolicy) -> Tool:
     """The tool that runs `function`; what its effect is, where one look is enough, is told here."""
     signature = _signature(function)
+    parameters = signature.parameters.values() if signature is not None else ()
     return Tool(
         name=name,
         function=function,
@@ -94,10 +105,10 @@ def made(name: str, function: Callable[..., Any] | None, spec: ToolSpec, policy:
         is_async=inspect.iscoroutinefunction(function),
         signature=signature,
         defaults={
-            one.name: one.default
-            for one in (signature.parameters.values() if signature is not None else ())
-            if one.default is not one.empty and is_plain(one.default)
+            one.name: one.default for one in parameters if one.default is not one.empty and is_plain(one.default)
         },
+        others=next((one.name for one in parameters if one.kind is one.VAR_KEYWORD), None),
+        nameless=any(one.kind is one.POSITIONAL_ONLY for one in parameters),
         effect=_steady(name, spec, policy),
     )
 
@@ -148,6 +159,13 @@ class Tools:
         own = (session, name)
         return self._known[own] if own in self._known else self._known.get(("", name))
 
+    def stands(self, tool: Tool, session: str) -> bool:
+        """Whether `tool` is what its name stands for in `session`, so that results under that name are its own."""
+        if tool.function is None:
+            return True
+        named = self.named(tool.name, session)
+        return named is tool or (named is not None and named.function == tool.function and named.spec == tool.spec)
+
     def leave(self, session: str) -> None:
         """Forget what is `session`'s own."""
         with self._lock:
@@ -163,6 +181,16 @@ class Tools:
         """All of them that it is known how to run."""
         return [tool for tool in tuple(self._known.values()) if tool is not None]
 
+    def had_by(self, session: str) -> list[Tool]:
+        """Those that `session` can call: its own, and of all sessions what its own do not stand before."""
+        names = {name for owner, name in tuple(self._known) if owner in ("", session)}
+        return [tool for name in sorted(names) if (tool := self.named(name, session)) is not None]
+
+    def sees(self, name: str, session: str) -> bool:
+        """Whether a run of the tool that `session` calls `name` goes by here, by what is known."""
+        one = self._unnamed.get(name)
+        return (session, name) in self._known or ("", name) in self._known or (one is not None and one.ran)
+
     def of(self, name: str, session: str) -> Tool:
         """What is known of a tool that may be run by the loop alone."""
         tool = self.named(name, session) or self._unnamed.get(name)
@@ -175,7 +203,7 @@ class Tools:
 
     def key(self, tool: Tool, arguments: Mapping[str, Any], principal: Principal) -> Key | None:
         """The identity of a call; None for one that no early result can be served to."""
-        data = arguments_key(arguments, tool.defaults)
+        data = None if tool.nameless else arguments_key(arguments, tool.defaults)
         return None if data is None else Key(tool.name, data, principal, self.epoch)
 
     def reads(self, tool: Tool, call: ToolCall) -> bool:
@@ -212,3 +240,11 @@ class Tools:
 
 _MOST_NAMES = 1024
 """Tools that are only known by name and kept; loops that make up names do not fill the memory."""
+
+
+def copied(call: ToolCall) -> ToolCall | None:
+    """`call` as it is now, whatever its run does to the arguments; None where they cannot be copied."""
+    try:
+        return replace(call, arguments=copy.deepcopy(dict(call.arguments)))
+    except Exception:  # noqa: BLE001 - objects of the user's; a call that nobody can look at later counts as a write
+        return None

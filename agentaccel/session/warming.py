@@ -57,7 +57,7 @@ class Warming:
 
     def _fetch(self, owner: str, value: str, now: float) -> None:
         """Fetch one resource for every tool that names it so, where a call for it might be begun early, too."""
-        for tool in self.tools.all():
+        for tool in self.tools.had_by(owner):
             spec = tool.spec
             if spec.prefetch is None or spec.prefetch_key is None:
                 continue

@@ -6,8 +6,7 @@
            ╲─────────────▶ UNUSED     nobody asked for it
 
 Several entries may wait under one key, because a model may ask for one call twice; the oldest goes first. An entry
-whose
-caller gave up is handed back, so cancelling one caller takes nothing from another.
+whose caller gave up is handed back, so cancelling one caller takes nothing from another.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any, Literal
 from agentaccel.locks import Lock, when_free
 from agentaccel.speculate.keys import Key
 from agentaccel.speculate.ledger import Ledger, Tally
-from agentaccel.speculate.witness import Witness, witnessed
+from agentaccel.speculate.witness import Witness, is_unchanged
 from agentaccel.speculate.world import Version, World
 from agentaccel.types import ToolCall
 
@@ -86,7 +85,7 @@ class Entry:
 
     def unchanged(self) -> bool:
         """Whether what it reads is as it was before it ran, by its witness."""
-        return self.witness is None or bool(witnessed(self.witness, self.call.arguments) == self.seen)
+        return is_unchanged(self.witness, self.call.arguments, self.seen)
 
 
 @dataclass(slots=True)

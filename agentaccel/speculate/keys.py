@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, NamedTuple
 
+import orjson
+
 from agentaccel.canonical import identity_bytes
 
 
@@ -31,12 +33,16 @@ class Key(NamedTuple):
     """Of what the tools may do: a result of a run that would not be allowed any more is not served either."""
 
 
-def is_plain(value: Any) -> bool:
-    """Whether `value` is what reading JSON gives, all through: no subclass, no NaN, no tuple.
+def is_plain(value: Any, depth: int = 100) -> bool:
+    """Whether `value` is what reading JSON gives, all through: no subclass, no NaN, no tuple, nothing inside itself.
+
+    What goes deeper than `depth` counts as not plain.
 
     >>> is_plain({"a": [1, 2.5, None, "x"]}), is_plain((1,)), is_plain({1: 2}), is_plain(float("nan"))
     (True, False, False, False)
     """
+    if depth < 0:
+        return False
     kind = type(value)
     if kind in _LEAVES:
         return True
@@ -44,12 +50,42 @@ def is_plain(value: Any) -> bool:
         return isfinite(value)
     if kind is dict:
         for name, item in value.items():
-            if type(name) is not str or (type(item) not in _LEAVES and not is_plain(item)):
+            if type(name) is not str or (type(item) not in _LEAVES and not is_plain(item, depth - 1)):
                 return False
         return True
     if kind is not list:
         return False
-    return all(type(item) in _LEAVES or is_plain(item) for item in value)
+    return all(type(item) in _LEAVES or is_plain(item, depth - 1) for item in value)
+
+
+def plain_bytes(value: Any, most: int) -> bytes | None:
+    """`value` as JSON that gives the very same value when it is read; None where there is none of at most `most` bytes.
+
+    Looks no further than that, however large `value` is.
+
+    >>> plain_bytes({"a": [1, None]}, 100), plain_bytes((1,), 100), plain_bytes("long", 4)
+    (b'{"a":[1,null]}', None, None)
+    """
+    left, stack = most, [value]
+    while stack and left >= 0:
+        one = stack.pop()
+        kind = type(one)
+        left -= 1 + (len(one) if kind in (str, list, dict) else 0)
+        if left < 0:
+            break
+        if kind is dict:
+            if not all(type(name) is str for name in one):
+                return None
+            stack += one.values()
+        elif kind is list:
+            stack += one
+        elif not (kind in _LEAVES or (kind is float and isfinite(one))):
+            return None
+    try:
+        written = orjson.dumps(value) if left >= 0 else None
+    except TypeError:  # too deep, a number of more than 64 bits, half of a surrogate pair
+        return None
+    return written if written is not None and len(written) <= most else None
 
 
 _LEAVES = frozenset({str, int, bool, type(None)})

@@ -1,21 +1,22 @@
 """Tier 0: a call that reads, made again while nothing that may write has run, is answered by its earlier result.
 
-Only results that are plain JSON are kept, as copies: what one caller does to its result is not seen by the next.
-Errors are never kept. A read whose owner says neither for how long a result is fresh nor how a change shows is not kept
-either: a model that asks again may be waiting for a change.
+Only results that are plain JSON, and not long, are kept, and as its text: what one caller does to its result is not
+seen by the next. Errors are never kept. A read whose owner says neither for how long a result is fresh nor how a change
+shows is not kept either: a model that asks again may be waiting for a change.
 """
 
 from __future__ import annotations
 
-import copy
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import orjson
+
 from agentaccel.locks import Lock
-from agentaccel.speculate.keys import Key, Principal, is_plain
-from agentaccel.speculate.witness import Witness, witnessed
+from agentaccel.speculate.keys import Key, Principal, plain_bytes
+from agentaccel.speculate.witness import Witness, is_unchanged
 from agentaccel.speculate.world import Version, World
 
 _EVERYBODY = ""
@@ -43,15 +44,22 @@ class Read:
         return (
             now - self.at <= self.fresh_for
             and world.holds(self.version, self.domain)
-            and (self.witness is None or bool(witnessed(self.witness, self.arguments) == self.seen))
+            and is_unchanged(self.witness, self.arguments, self.seen)
         )
 
 
 class Remembered(NamedTuple):
     """The result of a call, and what it took."""
 
-    read: Read
     result: Any
+    """The caller's own."""
+    seconds: float
+
+
+class _Kept(NamedTuple):
+    read: Read
+    text: bytes
+    """Its result as JSON."""
     seconds: float
 
 
@@ -64,7 +72,9 @@ class Memo:
     """Seconds for which sessions of one tenant share results; None where they do not."""
     most: int = 512
     """Results that are kept; the one used longest ago makes room."""
-    _kept: OrderedDict[Key, Remembered] = field(default_factory=OrderedDict)
+    most_bytes: int = 256 * 1024
+    """Of one result; a longer one is not kept, so that neither memory nor the time to copy it grows with it."""
+    _kept: OrderedDict[Key, _Kept] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
     def __len__(self) -> int:
@@ -72,10 +82,11 @@ class Memo:
 
     def keep(self, read: Read, result: Any, seconds: float, now: float) -> None:
         """`read` has returned `result` after so many `seconds`."""
-        if not is_plain(result) or not read.holds(self.world, now):
+        text = plain_bytes(result, self.most_bytes)
+        if text is None or not read.holds(self.world, now):
             return
         with self._lock:
-            found = Remembered(read, copy.deepcopy(result), seconds)
+            found = _Kept(read, text, seconds)
             for key in (read.key, _shared(read.key)) if self.across is not None else (read.key,):
                 self._kept[key] = found
                 self._kept.move_to_end(key)
@@ -92,7 +103,7 @@ class Memo:
                 with self._lock:
                     self._kept.pop(name, None)
             elif name is key or (age is not None and now - kept.read.at <= age):
-                return kept._replace(result=copy.deepcopy(kept.result))
+                return Remembered(orjson.loads(kept.text), kept.seconds)
         return None
 
     def leave(self, session: str) -> None:

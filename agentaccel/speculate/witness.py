@@ -36,6 +36,16 @@ def witnessed(witness: Witness | None, arguments: Mapping[str, Any]) -> object:
         return UNKNOWN
 
 
+def is_unchanged(witness: Witness | None, arguments: Mapping[str, Any], seen: object) -> bool:
+    """Whether `witness` says what it said when it was `seen`; also where there is none. Raises nothing."""
+    if witness is None:
+        return True
+    try:
+        return bool(witnessed(witness, arguments) == seen)
+    except Exception:  # noqa: BLE001 - values that cannot be compared tell nothing
+        return False
+
+
 def file_state(path: str | Path) -> Hashable:
     """The state of one file: time of its last change in nanoseconds, size, inode; None where there is no such file.
 

@@ -146,6 +146,8 @@ def test_what_is_no_plain_file_is_not_read(place: tuple[Path, Path]) -> None:
         "cat folder/tty",
         "grep x pipe",
         "cd src && wc ../pipe",
+        "git diff README.md pipe",
+        "git blame pipe",
     ):
         assert verdict(command, work, home) == "never", command
     assert verdict("cat README.md", work, home) == verdict("ls -la", work, home) == "predicted"

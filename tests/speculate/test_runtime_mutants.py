@@ -201,8 +201,8 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         Mutant(
             guard="a result that two callers share",
             file="speculate/memo.py",
-            old="return kept._replace(result=copy.deepcopy(kept.result))",
-            new="return kept",
+            old="Remembered(orjson.loads(kept.text),",
+            new='Remembered(globals().setdefault("one", orjson.loads(kept.text)),',
         ),
     ),
     (

@@ -1,0 +1,144 @@
+"""The guards against lookalikes and unruly tools bite: without any single one, the case that names it tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import Mutant, survives
+
+CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
+    "lookalikes": (
+        (
+            "test_two_functions_of_one_name_answer_for_themselves",
+            Mutant(
+                guard="the result of another function of that name",
+                file="tooling.py",
+                old=" or not serving.tools.stands(self._known, self._here.id):",
+                new=":",
+            ),
+        ),
+        (
+            "test_a_call_belongs_to_the_session_that_it_is_made_through",
+            Mutant(
+                guard="the result of the session that is open inside",
+                file="session/handle.py",
+                old="current.set(replace(current.get(), session=self))",
+                new="current.set(current.get())",
+            ),
+        ),
+        (
+            "test_removed_means_that_nothing_is_remembered",
+            Mutant(
+                guard="memory where we were removed",
+                file="session/modes.py",
+                old=' or policy.mode == "off":',
+                new=":",
+            ),
+        ),
+        (
+            "test_a_call_that_the_tool_would_refuse_is_not_answered",
+            Mutant(
+                guard="names for what is given by position",
+                file="session/tools.py",
+                old="None if tool.nameless else ",
+                new="",
+            ),
+        ),
+        (
+            "test_whatever_is_given_and_returned_goes_through_untouched",
+            Mutant(
+                guard="arguments that have no form as text",
+                file="session/registry.py",
+                old="    except Exception:  # noqa: BLE001 - they hold",
+                new="    except ImportError:  # noqa: BLE001 - they hold",
+            ),
+        ),
+    ),
+    "unruly": (
+        (
+            "test_what_a_tool_returns_when_its_time_is_up_is_not_served",
+            Mutant(
+                guard="what a tool returns when its time is up",
+                file="session/running.py",
+                old="if entry.handle.guard.expired() or (",
+                new="if (",
+            ),
+        ),
+        (
+            "test_what_a_tool_returns_when_its_session_is_left_is_not_served",
+            Mutant(
+                guard="what a tool returns when it is cancelled",
+                file="session/running.py",
+                old="task is not None and task.cancelling()",
+                new="False",
+            ),
+        ),
+        (
+            "test_a_write_shows_by_the_arguments_it_was_given_whatever_it_does_to_them",
+            Mutant(
+                guard="the arguments as they were given",
+                file="session/serving.py",
+                old="            call = given\n",
+                new="",
+            ),
+        ),
+        (
+            "test_a_guess_from_before_a_tool_that_nobody_wrapped_is_not_served_in_its_message",
+            Mutant(
+                guard="runs that do not go by here, in their message",
+                file="session/foresight.py",
+                old="            self._unseen(step.following)\n",
+                new="            pass\n",
+            ),
+        ),
+        (
+            "test_a_result_that_is_remembered_from_before_it_is_not_served_either",
+            Mutant(
+                guard="runs that do not go by here, until the next request",
+                file="tooling.py",
+                old="self._here.following.unseen or ",
+                new="",
+            ),
+        ),
+        (
+            "test_what_a_call_that_goes_past_us_asks_for_may_write",
+            Mutant(
+                guard="what a bypassed request asks for",
+                file="session/foresight.py",
+                old="            self._unseen(following)  # nobody",
+                new="            pass  # nobody",
+            ),
+        ),
+        (
+            "test_a_tool_that_hands_out_a_generator_writes_until_that_is_done_with",
+            Mutant(
+                guard="a generator that is not done with",
+                file="tooling.py",
+                old="watch.goes_on = result",
+                new="pass",
+            ),
+        ),
+        (
+            "test_nothing_is_fetched_by_the_tools_of_another_session",
+            Mutant(
+                guard="the tools of another session",
+                file="session/warming.py",
+                old="self.tools.had_by(owner)",
+                new="self.tools.all()",
+            ),
+        ),
+    ),
+}
+
+
+@pytest.mark.many(6)
+@pytest.mark.parametrize(
+    ("test", "mutant"),
+    [(f"tests/speculate/test_{name}.py::{test}", mutant) for name, found in CASES.items() for test, mutant in found],
+    ids=lambda one: one.guard if isinstance(one, Mutant) else "",
+)
+def test_the_case_that_names_a_guard_tells_when_it_is_gone(test: str, mutant: Mutant, tmp_path: Path) -> None:
+    command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(tmp_path)]
+    assert survives(mutant, tmp_path, [*command, "-o", "asyncio_mode=auto", test]) is None
