@@ -43,7 +43,7 @@ def test_a_chat_with_long_pauses_stops_being_written_within_a_few_turns(driver: 
     assert driver.marks == []
 
 
-@pytest.mark.parametrize("gap", [310, 600, 3000])
+@pytest.mark.parametrize("gap", [310, *(pytest.param(gap, marks=pytest.mark.soak) for gap in (600, 3000))])
 def test_a_chat_with_pauses_beyond_five_minutes_is_written_for_an_hour(driver: Driver, gap: float) -> None:
     """The longer lifetime costs twice the input price to write, and reads ever after."""
     costs = [chat(driver, 12, gap=gap, seed=number) for number in range(3)]

@@ -142,6 +142,7 @@ def test_a_few_get_no_key_at_all(provider: Provider, tmp_path: Path) -> None:
     assert set.union(*keys(provider).values()) == {None}
 
 
+@pytest.mark.soak
 def test_single_calls_are_not_taken_for_conversations(tmp_path: Path) -> None:
     """Chosen by us: every further machine has to read the beginning once, so there are few of them."""
     reads = []
