@@ -76,6 +76,7 @@ def test_a_file_that_cannot_be_meant_is_refused_by_name(old: str, new: str, name
     assert "lifetime.toml" in str(raised.value)
 
 
+@pytest.mark.soak
 def test_every_fault_says_what_it_costs_and_how_it_is_mended() -> None:
     """The same seeds and texts: without the fault nothing is dearer, and nothing takes longer."""
     for workload in bundled():

@@ -20,6 +20,7 @@ def test_edits_are_never_dearer_than_the_better_of_the_two_by_more_than_two_perc
     assert len(result.tables[0].rows) == len(models) * len(FORMS)
 
 
+@pytest.mark.soak
 def test_without_the_wait_the_bar_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: an edit in every request in which one could be made."""
     monkeypatch.setattr(Weighed, "pays", property(lambda self: self.saved > 0))

@@ -205,6 +205,7 @@ async def cancelled(dialect: Dialect, client: Any, server: RunningServer, moment
 MOMENTS = ("before json", "before a stream", "reading")
 
 
+@pytest.mark.many(3)
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("name", DIALECTS)
 async def test_a_cancelled_task_ends_its_turn_and_leaves_nothing(

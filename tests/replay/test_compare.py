@@ -176,6 +176,7 @@ def test_markdown_and_json_hold_the_same_figures(tmp_path: Path) -> None:
     assert found["requests"] == 9
 
 
+@pytest.mark.soak
 def test_rules_change_the_bill(tmp_path: Path) -> None:
     """Another model, another lifetime, other prices, another seed."""
     path = desk(tmp_path)

@@ -390,6 +390,7 @@ def test_an_auxiliary_request_of_the_session_does_not_undo_its_edits(tmp_path: P
 # --- twins ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_without_the_wait_edits_come_every_turn_and_cost_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: the rule that an edit waits is what saves."""
     ours = cost(talk(driver(tmp_path / "ours"), 40))
