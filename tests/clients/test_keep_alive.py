@@ -31,7 +31,7 @@ from tests.driver import Json, assistant, prose, tool, user
 
 TEA = 720.0
 """Seconds of a pause that outlasts an entry, and ends."""
-STATIC: Json = {"system": prose(5_000), "tools": [tool("search", 600)]}
+STATIC: Json = {"system": prose(9_000), "tools": [tool("search", 600)]}
 
 
 class Desk:
@@ -327,7 +327,7 @@ def test_responses_of_openai_are_kept_by_its_own_field(tmp_path: Path) -> None:
     with desk(tmp_path, ttl="30m") as clerk:
         bare = openai.OpenAI(base_url=f"{clerk.server.url}/v1", api_key="k", max_retries=0)
         client = clerk.accel.wrap(bare, platform="api")
-        history: list[Any] = [{"role": "developer", "content": prose(5_000)}, {"role": "user", "content": prose(50)}]
+        history: list[Any] = [{"role": "developer", "content": prose(9_000)}, {"role": "user", "content": prose(50)}]
         for name in ("monday", "tuesday", "wednesday", "thursday"):
             with clerk.accel.session(name, agent="gpt clerk"):
                 for pause in (0.0, 5.0, 6 * TEA, 5.0):
