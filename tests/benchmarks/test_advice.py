@@ -30,14 +30,20 @@ def test_it_prints_prediction_truth_and_their_ratio(tmp_path: Path) -> None:
     assert row["ratio"] == pytest.approx(row["predicted"] / row["true"])
 
 
-def test_what_agentaccel_mends_is_not_asked_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("cache_off", {"cache off": None}),
+        pytest.param("volatile", {"volatile text early": 1}, marks=pytest.mark.soak),
+    ],
+)
+def test_what_agentaccel_mends_is_not_asked_for(name: str, told: dict[str, int | None], tmp_path: Path) -> None:
     """With agentaccel on; the clock that it cannot mend is."""
-    only("cache_off", tmp_path)
-    done = CliRunner().invoke(run, ["--workloads", str(only("volatile", tmp_path)), "--mode", "on", "--json"])
+    done = CliRunner().invoke(run, ["--workloads", str(only(name, tmp_path)), "--mode", "on", "--json"])
     assert done.exit_code == 0, done.output
     (table,) = json.loads(done.stdout)["tables"]
     ranks = {fault: rank for _, fault, rank, *_ in table["rows"]}
-    assert ranks == {"cache off": None, "volatile text early": 1}
+    assert ranks == told
 
 
 def test_a_fault_that_is_not_found_ends_with_one(tmp_path: Path) -> None:
@@ -70,6 +76,7 @@ def test_a_file_that_cannot_be_meant_is_refused_by_name(old: str, new: str, name
     assert "lifetime.toml" in str(raised.value)
 
 
+@pytest.mark.soak
 def test_every_fault_says_what_it_costs_and_how_it_is_mended() -> None:
     """The same seeds and texts: without the fault nothing is dearer, and nothing takes longer."""
     for workload in bundled():

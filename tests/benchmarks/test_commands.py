@@ -68,7 +68,7 @@ def test_a_policy_below_the_bound_is_an_error(tmp_path: Path, monkeypatch: pytes
     assert "DOES NOT HOLD: agentaccel costs" in result.output
 
 
-@pytest.mark.many(5)
+@pytest.mark.many(10)
 @pytest.mark.parametrize("one", bundled(), ids=lambda one: one.name)
 def test_no_policy_beats_the_oracle_in_any_bundled_situation(one: Situation) -> None:
     """Smaller ones of the same kinds; the benchmark itself takes them whole. And the bound says something of each."""

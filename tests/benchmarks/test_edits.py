@@ -10,20 +10,21 @@ from agentaccel.loop.edits import Weighed
 from benchmarks.edits import FORMS, MODELS, Loop, cost, measure, measured
 
 
-@pytest.mark.parametrize(("turns", "models"), [(30, MODELS[1:]), pytest.param(60, MODELS, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("turns", "models"), [(16, MODELS[1:]), pytest.param(60, MODELS, marks=pytest.mark.soak)])
 def test_edits_are_never_dearer_than_the_better_of_the_two_by_more_than_two_percent(
     turns: int, models: Sequence[str]
 ) -> None:
-    """Must show 6 for loops of 60 requests, and here also 30; the whole table is `python -m benchmarks edits`."""
+    """Must show 6 for loops of 60 requests, and here also 16; the whole table is `python -m benchmarks edits`."""
     result = measure(turns=(turns,), results=(500,), models=models)
     assert result.broken == ()
     assert len(result.tables[0].rows) == len(models) * len(FORMS)
 
 
+@pytest.mark.soak
 def test_without_the_wait_the_bar_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: an edit in every request in which one could be made."""
     monkeypatch.setattr(Weighed, "pays", property(lambda self: self.saved > 0))
-    result = measure(turns=(20,), results=(500,), models=MODELS[1:])
+    result = measure(turns=(16,), results=(500,), models=MODELS[1:])
     assert result.broken
 
 

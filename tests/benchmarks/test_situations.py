@@ -73,6 +73,7 @@ def test_amounts_are_what_they_say(tmp_path: Path) -> None:
     assert one.turn.calls == Mixture(of=((1, 0.0), (3, Even(low=1, high=2))))
 
 
+@pytest.mark.soak
 def test_every_process_makes_the_same_requests() -> None:
     """Whatever the seed of Python's own hash."""
     code = (

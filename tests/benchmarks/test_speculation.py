@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable
@@ -27,6 +28,7 @@ RUNS = [run_of(desk(number, trial)) for number in range(16) for trial in range(2
 MODELS: tuple[Callable[[], Model], ...] = (Joint, Ours)
 
 
+@functools.cache
 def judged(ours: Callable[[], Model]) -> Outcome:
     judge = Judge(ours=ours)
     return outcome("desk", judge.judged(one_per_task(RUNS), "folds"))
@@ -112,7 +114,7 @@ def test_online_expects_nothing_of_the_first_run() -> None:
         assert all(last.run.turns[i].keys[0] in {guess.key for guess in befores[i].guesses[:3]} for i in (0, 1, 2))
 
 
-@pytest.mark.parametrize("protocol", ["split", "folds"])
+@pytest.mark.parametrize("protocol", ["split", pytest.param("folds", marks=pytest.mark.soak)])
 def test_the_command_tells_both_variants(tmp_path: Path, protocol: str) -> None:
     """All runs, and one per task, with numerators and denominators, as JSON."""
     path = written(tmp_path, "desk", [desk(number, trial) for number in range(16) for trial in range(2)])

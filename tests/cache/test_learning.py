@@ -43,7 +43,7 @@ def test_a_chat_with_long_pauses_stops_being_written_within_a_few_turns(driver: 
     assert driver.marks == []
 
 
-@pytest.mark.parametrize("gap", [310, 600, 3000])
+@pytest.mark.parametrize("gap", [310, *(pytest.param(gap, marks=pytest.mark.soak) for gap in (600, 3000))])
 def test_a_chat_with_pauses_beyond_five_minutes_is_written_for_an_hour(driver: Driver, gap: float) -> None:
     """The longer lifetime costs twice the input price to write, and reads ever after."""
     costs = [chat(driver, 12, gap=gap, seed=number) for number in range(3)]
@@ -142,7 +142,7 @@ def test_requests_side_by_side_are_no_sign_that_a_conversation_goes_on(driver: D
     assert costs[-1] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("before", "after"), [(60, 12), pytest.param(200, 30, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("before", "after"), [(20, 12), pytest.param(200, 30, marks=pytest.mark.soak)])
 def test_a_workload_that_changes_its_ways_is_learned_anew(driver: Driver, before: int, after: int) -> None:
     """Up to two hundred one-shot sessions, then conversations: what was learned fades."""
     for number in range(before):

@@ -46,6 +46,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     return json.loads(done.stdout), folder / "agentaccel-demo.db"
 
 
+@pytest.mark.soak
 def test_the_demo_holds_its_promise_in_all_five_forms(demo: Demo) -> None:
     """Must show 1: never dearer than automatic caching, nor than none by over the first two write premiums."""
     figures, _ = demo
@@ -59,6 +60,7 @@ def test_the_demo_holds_its_promise_in_all_five_forms(demo: Demo) -> None:
         assert cost["agentaccel"] <= allowed + 1e-12, form["form"]
 
 
+@pytest.mark.soak
 def test_the_demo_saves_where_automatic_caching_fails(demo: Demo) -> None:
     """The usefulness floor: doing nothing, or what automatic caching does, would fail."""
     forms = {form["form"]: form["columns"] for form in demo[0]["forms"]}
@@ -70,6 +72,7 @@ def test_the_demo_saves_where_automatic_caching_fails(demo: Demo) -> None:
     assert forms["30 pairs a turn"]["agentaccel"]["cost"] < 0.5 * forms["30 pairs a turn"]["automatic"]["cost"]
 
 
+@pytest.mark.soak
 def test_the_demo_says_which_consent_it_used_and_where(demo: Demo, plain: Demo) -> None:
     """Where it is not needed none is used; without consent nothing is moved, and what markers alone save is saved."""
     used = {form["form"]: form["consents"] for form in demo[0]["forms"] if form["consents"]}
@@ -80,6 +83,20 @@ def test_the_demo_says_which_consent_it_used_and_where(demo: Demo, plain: Demo) 
     assert clock["agentaccel"] < 0.8 * clock["no caching"]
 
 
+def test_a_plain_loop_costs_less_than_half_and_no_more_than_automatic_caching(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The promise and the floor in one form; the others are soak, and `make demo` runs them all."""
+    monkeypatch.setattr(run, "FORMS", [one for one in run.FORMS if one.name == "plain loop"])
+    done = CliRunner().invoke(main, ["demo", "--json", "--store", str(tmp_path / "s.db")], catch_exceptions=False)
+    assert done.exit_code == 0, done.stderr
+    (form,) = json.loads(done.stdout)["forms"]
+    cost = {name: column["cost"] for name, column in form["columns"].items()}
+    assert cost["agentaccel"] <= cost["automatic"] * (1 + 1e-9)
+    assert cost["agentaccel"] < 0.5 * cost["no caching"]
+
+
+@pytest.mark.soak
 def test_the_table_names_the_consents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For people, as it stands in the policy."""
     monkeypatch.setattr(run, "FORMS", [one for one in run.FORMS if one.name in CONSENTS])
@@ -88,6 +105,7 @@ def test_the_table_names_the_consents(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "freeze_tools=True for shuffled tools" in printed
 
 
+@pytest.mark.soak
 def test_the_report_on_the_demo_equals_the_emulators_counters(demo: Demo) -> None:
     """Must show 3: to the token, per form and in total."""
     figures, store = demo
@@ -103,6 +121,7 @@ def test_the_report_on_the_demo_equals_the_emulators_counters(demo: Demo) -> Non
         assert by_session[f"demo: {form}"]["read"] == column["read"]
 
 
+@pytest.mark.soak
 def test_the_figures_of_the_readme_are_those_of_the_demo(demo: Demo) -> None:
     """`python docs/generate_figures.py` writes them; the emulator and the script make them equal in every run."""
     figures = generator("generate_figures")
@@ -111,6 +130,7 @@ def test_the_figures_of_the_readme_are_those_of_the_demo(demo: Demo) -> None:
     assert shown[0].strip() == figures.rows(demo[0]).strip()
 
 
+@pytest.mark.soak
 def test_the_demo_is_told_of_its_clock_and_of_its_tool_order(plain: Demo) -> None:
     """With markers alone, nothing is marked behind them: what they cost shows only where the mended is planned anew."""
     figures, store = plain

@@ -143,6 +143,7 @@ async def _gpt_asked(client: Any, model: str, number: int) -> None:
         pass
 
 
+@pytest.mark.soak
 def test_the_report_says_how_many_were_held_and_for_how_long() -> None:
     """In all and for each group; the twin has no such line."""
     shown = []
@@ -159,6 +160,7 @@ def test_the_report_says_how_many_were_held_and_for_how_long() -> None:
 # --- the first one fails, or never answers ----------------------------------------------------------------------------
 
 
+@pytest.mark.many(3)
 @pytest.mark.parametrize("kind", ["429", "500", "529"])
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 def test_when_the_first_is_refused_one_other_writes(kind: str, stream: bool) -> None:
@@ -223,6 +225,7 @@ def test_attempts_of_one_request_share_its_bound() -> None:
     assert max(waited.values()) <= 4.0 + 1e-6
 
 
+@pytest.mark.many(2)
 @pytest.mark.parametrize("after", [0.5, 5.0])
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 def test_when_the_first_is_cancelled_one_other_writes(after: float, stream: bool) -> None:
@@ -262,6 +265,7 @@ def test_one_that_waits_and_is_cancelled_is_recorded_and_holds_nobody_up() -> No
     assert len(branches.transport.sent) == 2
 
 
+@pytest.mark.many(2)
 @pytest.mark.parametrize("bound", [1.0, 7.5, 10.0, 60.0])
 def test_nobody_waits_beyond_the_bound_for_one_that_never_answers(bound: float) -> None:
     """All others are answered, and none was held for longer than the policy says, nor forever for a lost one."""

@@ -153,7 +153,9 @@ def diagonal() -> Iterator[Case]:
     wanted = set[Case]()
     for number, (name, fault) in enumerate(itertools.product(DIALECTS, FAULTS)):
         wanted.add((name, fault, *ways[number % 8]))
-    return (case for case in cases() if case in wanted or case[1] in STREAMED)
+    for number, (fault, name) in enumerate(itertools.product(STREAMED, DIALECTS)):
+        wanted.add((name, fault, True, bool(number % 2), 0))
+    return (case for case in cases() if case in wanted)
 
 
 QUICK_CASES = list(diagonal())
@@ -203,6 +205,7 @@ async def cancelled(dialect: Dialect, client: Any, server: RunningServer, moment
 MOMENTS = ("before json", "before a stream", "reading")
 
 
+@pytest.mark.many(3)
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("name", DIALECTS)
 async def test_a_cancelled_task_ends_its_turn_and_leaves_nothing(

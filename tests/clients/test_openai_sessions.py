@@ -50,7 +50,12 @@ def resumed_after_one_shots(client: Any, server: RunningServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("calls", "at_most"), [(chains, 1.0), (strings_then_lists, 1.0), (resumed_after_one_shots, 1.05)]
+    ("calls", "at_most"),
+    [
+        (chains, 1.0),
+        pytest.param(strings_then_lists, 1.0, marks=pytest.mark.soak),
+        pytest.param(resumed_after_one_shots, 1.05, marks=pytest.mark.soak),
+    ],
 )
 def test_a_conversation_that_goes_on_keeps_its_cache(calls: Calls, at_most: float, tmp_path: Path) -> None:
     """Promised: never knowingly costlier. The third loses one request before the chat has gone on."""

@@ -142,6 +142,7 @@ def test_a_few_get_no_key_at_all(provider: Provider, tmp_path: Path) -> None:
     assert set.union(*keys(provider).values()) == {None}
 
 
+@pytest.mark.soak
 def test_single_calls_are_not_taken_for_conversations(tmp_path: Path) -> None:
     """Chosen by us: every further machine has to read the beginning once, so there are few of them."""
     reads = []
@@ -163,6 +164,7 @@ def test_another_process_gives_a_conversation_the_key_that_it_has(provider: Prov
     assert len(set.union(*keys(provider).values())) > 3
 
 
+@pytest.mark.soak
 def test_processes_that_share_a_store_do_not_fill_the_same_machine(tmp_path: Path) -> None:
     """Chosen by us: what others were answered in the last minute is in the store. The twin has a store each."""
     fullest = []

@@ -23,9 +23,11 @@ PROSE = [*PAGES, "CHANGELOG.md"]
 
 
 SLOW = {
+    "README.md",
     "docs/explanation/when-it-wont-help.md",
     "docs/how-to/act-on-the-advice.md",
     "docs/how-to/long-histories.md",
+    "docs/how-to/openai.md",
     "docs/how-to/pauses.md",
     "docs/how-to/read-the-report.md",
     "docs/how-to/test-your-agent.md",

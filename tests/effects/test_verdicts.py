@@ -139,7 +139,7 @@ VALUES = st.recursive(
 
 
 @given(st.sampled_from([*adversarial(), *reads()]), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=15 * settings.default.max_examples, deadline=None)
 def test_a_case_with_a_spoiled_field_raises_nothing(one: Any, data: st.DataObject) -> None:
     """Whatever stands in any field."""
     case = json.loads(one.text)
@@ -149,7 +149,7 @@ def test_a_case_with_a_spoiled_field_raises_nothing(one: Any, data: st.DataObjec
 
 
 @given(st.sampled_from([one for one in adversarial() if one.case["kind"] == "shell"]), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=15 * settings.default.max_examples, deadline=None)
 def test_a_refused_command_stays_refused_beside_a_read(one: Any, data: st.DataObject) -> None:
     """Joining a read to it, before or behind, gives no permission."""
     text = one.case["input"]["command"]
@@ -167,7 +167,7 @@ def test_a_refused_command_stays_refused_beside_a_read(one: Any, data: st.DataOb
 
 
 @given(st.text(alphabet=st.sampled_from(list("ab -/.;|&$`'\"\\()<>{}*?~!#=\n0219")), max_size=30))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=20 * settings.default.max_examples, deadline=None)
 def test_what_the_parser_takes_holds_nothing_that_a_shell_would_act_on(text: str) -> None:
     """Whatever the text, only listed programs with listed words come out."""
     verdict = judge({"kind": "shell", "input": {"command": f"ls {text}"}}, Surroundings())

@@ -82,6 +82,7 @@ def test_drawn_times_are_the_same_in_every_process(tmp_path: Path) -> None:
     assert [b - a for a, b, _ in times[0]] != [b - a for a, b, _ in times[0][:1]] * 3
 
 
+@pytest.mark.soak
 def test_gaps_have_the_stated_median(tmp_path: Path) -> None:
     """After results of tools and after a user's words, each by its own."""
     found = source(desk(tmp_path, sessions=400))
@@ -175,6 +176,7 @@ def test_markdown_and_json_hold_the_same_figures(tmp_path: Path) -> None:
     assert found["requests"] == 9
 
 
+@pytest.mark.soak
 def test_rules_change_the_bill(tmp_path: Path) -> None:
     """Another model, another lifetime, other prices, another seed."""
     path = desk(tmp_path)

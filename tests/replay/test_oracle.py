@@ -62,7 +62,7 @@ def billed(steps: Sequence[Step], marks: Sequence[Sequence[Mark]]) -> float:
     return sum(cost_of(provider.serve(steps[i], marks[i]), steps[i].prefix.facts) for i in order)
 
 
-@pytest.mark.parametrize("chunk", [0, 1, *(pytest.param(chunk, marks=pytest.mark.soak) for chunk in range(2, CHUNKS))])
+@pytest.mark.parametrize("chunk", [0, *(pytest.param(chunk, marks=pytest.mark.soak) for chunk in range(1, CHUNKS))])
 def test_the_oracle_finds_the_best_of_all_plans(chunk: int) -> None:
     """Small random conversations, every set of markers of every request enumerated."""
     size = FAST // CHUNKS
@@ -79,11 +79,11 @@ def test_the_oracle_finds_the_best_of_many_more_plans(chunk: int) -> None:
     assert not differences(range(10_000 + chunk * size, 10_000 + (chunk + 1) * size), most=5)
 
 
-@pytest.mark.parametrize("chunk", [0, *(pytest.param(chunk, marks=pytest.mark.soak) for chunk in range(1, 4))])
+@pytest.mark.parametrize("chunk", [0, *(pytest.param(chunk, marks=pytest.mark.soak) for chunk in range(1, 8))])
 def test_the_oracle_finds_the_best_of_all_plans_with_requests_that_may_be_left_out(chunk: int) -> None:
     """Pauses in which entries can be kept: each such request made with any markers that write nothing, or left out."""
     made = 0
-    for seed in range(chunk * 40, (chunk + 1) * 40):
+    for seed in range(chunk * 20, (chunk + 1) * 20):
         asks, rules = instance_with_pauses(seed)
         least_, steps = brute_force(asks, rules), steps_of(asks, rules)
         got = best(steps)
@@ -92,13 +92,13 @@ def test_the_oracle_finds_the_best_of_all_plans_with_requests_that_may_be_left_o
         sent = [(step, marks) for step, marks, usage in zip(steps, got.marks, got.usages, strict=True) if usage.input]
         assert billed([step for step, _ in sent], [marks for _, marks in sent]) == pytest.approx(got.cost), seed
         made += sum(step.optional for step, _ in sent)
-    assert made > 2  # some of them pay
+    assert made > 1  # some of them pay
 
 
 def test_the_plan_before_the_search_is_not_always_the_best() -> None:
     """The twin: an oracle without its search is caught by the same comparison, so the cases are hard enough."""
     worse = 0
-    for seed in range(60, 120):
+    for seed in range(60, 90):
         asks, rules = instance(seed, most=4)
         steps = steps_of(asks, rules)
         requests = compiled(steps, None)

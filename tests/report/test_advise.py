@@ -48,14 +48,14 @@ def test_there_are_ten_faults_and_two_healthy_workloads() -> None:
     assert len(WORKLOADS) - len(FAULTY) == 2
 
 
-@pytest.mark.many(4)
+@pytest.mark.many(8)
 @pytest.mark.parametrize("workload", WORKLOADS, ids=named)
 def test_the_planted_fault_is_named_first_with_its_saving(workload: Workload, tmp_path: Path) -> None:
     """Must show 4; the true saving is billed by the emulator, which shares no code with the replay."""
     assert found(workload, tmp_path).wrong() == []
 
 
-@pytest.mark.many(4)
+@pytest.mark.many(8)
 @pytest.mark.parametrize("workload", FAULTY, ids=named)
 def test_without_its_remedy_a_fault_is_not_found(
     workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

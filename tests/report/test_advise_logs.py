@@ -36,6 +36,7 @@ def saved(workload: Workload) -> float:
     return billed(workload.situation, faulty) - billed(workload.situation, mended)
 
 
+@pytest.mark.many(4)
 @pytest.mark.parametrize("kind", FROM_USAGE)
 def test_what_usage_shows_is_found_in_logs(kind: str, tmp_path: Path) -> None:
     said: tuple[Advice, ...] = advise(talks_of_logs(logged(WORKLOADS[kind], tmp_path)))
@@ -44,7 +45,7 @@ def test_what_usage_shows_is_found_in_logs(kind: str, tmp_path: Path) -> None:
     assert said[0].sure == {"slow tools": "at most", "calls one after another": "computed"}.get(kind, "inferred")
 
 
-@pytest.mark.many(3)
+@pytest.mark.many(6)
 @pytest.mark.parametrize("name", sorted(WORKLOADS.keys() - set(FROM_USAGE)))
 def test_what_usage_does_not_show_is_not_guessed(name: str, tmp_path: Path) -> None:
     """Neither on the healthy ones nor where the prompts would have to be known."""
@@ -60,6 +61,7 @@ def test_logs_without_counters_get_no_advice_on_the_cache(tmp_path: Path) -> Non
     assert advise(talks_of_logs(blind)) == ()
 
 
+@pytest.mark.soak
 def test_logs_without_times_get_no_advice_on_time(tmp_path: Path) -> None:
     untimed = [
         replace(one, started=0.0, finished=None) for one in logged(WORKLOADS["calls one after another"], tmp_path)

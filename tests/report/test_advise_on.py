@@ -112,7 +112,7 @@ def test_healthy_workloads_stay_silent(workload: Workload, seed: int, tmp_path: 
 LONG = [0.0, 200.0, 500.0, 1_500.0, Even(low=300, high=1_500)]
 
 
-@pytest.mark.many(5)
+@pytest.mark.soak
 @pytest.mark.parametrize("mode", [pytest.param("observe", marks=pytest.mark.soak), "on"])
 @pytest.mark.parametrize("place", ["system", "first"])
 @pytest.mark.parametrize("tokens", LONG, ids=str)
@@ -134,6 +134,7 @@ def test_the_policy_that_was_recorded_is_the_one_that_plans_anew(
     assert found(CLOCK, tmp_path, mode="on").wrong() == []
 
 
+@pytest.mark.soak
 def test_where_planning_anew_misses_the_bill_what_was_sent_is_replayed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,22 +80,23 @@ def edits(one: Driver) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("model", "read", "words"),
+    ("model", "read", "words", "turns"),
     [
-        ("claude-sonnet-5", 0.1, 1200),
-        pytest.param("claude-fable-5-2", 0.025, 350, marks=pytest.mark.soak),
-        pytest.param("claude-sonnet-5", 0.1, 350, marks=pytest.mark.soak),
-        pytest.param("claude-fable-5-2", 0.025, 1200, marks=pytest.mark.soak),
+        ("claude-sonnet-5", 0.1, 1200, 30),
+        pytest.param("claude-sonnet-5", 0.1, 1200, 60, marks=pytest.mark.soak),
+        pytest.param("claude-fable-5-2", 0.025, 350, 60, marks=pytest.mark.soak),
+        pytest.param("claude-sonnet-5", 0.1, 350, 60, marks=pytest.mark.soak),
+        pytest.param("claude-fable-5-2", 0.025, 1200, 60, marks=pytest.mark.soak),
     ],
 )
 def test_edits_cost_less_than_clearing_every_turn_and_less_than_never(
-    tmp_path: Path, model: str, read: float, words: int
+    tmp_path: Path, model: str, read: float, words: int, turns: int
 ) -> None:
     """Must show 6, in small: a first session, nothing learned; billed by the emulator."""
-    ours = cost(talk(driver(tmp_path / "ours"), 60, words, model=model), read)
-    never = cost(talk(driver(tmp_path / "never", PLAIN), 60, words, model=model), read)
+    ours = cost(talk(driver(tmp_path / "ours"), turns, words, model=model), read)
+    never = cost(talk(driver(tmp_path / "never", PLAIN), turns, words, model=model), read)
     by_hand = driver(tmp_path / "every", PLAIN)
-    every = [by_hand.ask(request(cleared_every_turn(history(turn, words)), model=model)) for turn in range(60)]
+    every = [by_hand.ask(request(cleared_every_turn(history(turn, words)), model=model)) for turn in range(turns)]
     assert ours <= 1.02 * min(never, cost(every, read))
     if read == 0.1:
         assert ours < 0.9 * min(never, cost(every, read)), "not by doing nothing"
@@ -149,6 +150,7 @@ def test_never_two_edits_where_one_pays(tmp_path: Path) -> None:
     assert all(later - earlier >= 5 for earlier, later in pairwise(anew))
 
 
+@pytest.mark.soak
 def test_a_session_of_a_workload_that_ends_soon_is_not_edited_near_its_end(tmp_path: Path) -> None:
     """What was learned of lengths bounds what an edit can save."""
     clock = ManualClock(now=START)
@@ -388,6 +390,7 @@ def test_an_auxiliary_request_of_the_session_does_not_undo_its_edits(tmp_path: P
 # --- twins ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_without_the_wait_edits_come_every_turn_and_cost_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: the rule that an edit waits is what saves."""
     ours = cost(talk(driver(tmp_path / "ours"), 40))

@@ -101,18 +101,19 @@ def test_a_killed_process_loses_at_most_the_row_being_written(tmp_path: Path) ->
     assert kept <= answered + 2
 
 
-def test_many_processes_write_one_store(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("processes", "turns"), [(2, 15), pytest.param(4, 40, marks=pytest.mark.soak)])
+def test_many_processes_write_one_store(tmp_path: Path, processes: int, turns: int) -> None:
     """Safe for many processes: none fails, and no row is lost."""
     script = (
         "import sys; from pathlib import Path; from tests.driver import *\n"
         "d = Driver(Path(sys.argv[1]))\n"
-        "[d.ask(body(user(prose(30, n)))) for n in range(40)]\n"
+        f"[d.ask(body(user(prose(30, n)))) for n in range({turns})]\n"
     )
     root = Path(__file__).parent.parent.parent
-    running = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], cwd=root) for _ in range(4)]
-    assert [process.wait() for process in running] == [0] * 4
+    running = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], cwd=root) for _ in range(processes)]
+    assert [process.wait() for process in running] == [0] * processes
     with open_reader(tmp_path / "trace.db") as reader:
-        assert len(list(reader.turns())) == 160
+        assert len(list(reader.turns())) == processes * turns
 
 
 def test_threads_share_one_accel(tmp_path: Path) -> None:

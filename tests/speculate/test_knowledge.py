@@ -114,7 +114,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(JSON, st.lists(st.integers(0, 40), max_size=6))
 def test_what_cannot_be_read_is_left_out(odd: Any, path: list[int]) -> None:
     """Anything may stand anywhere in a dump."""
@@ -132,7 +132,6 @@ def test_what_cannot_be_read_is_left_out(odd: Any, path: list[int]) -> None:
     history.close()
 
 
-@settings(max_examples=30)
 @given(JSON)
 def test_anything_can_be_loaded(odd: Any) -> None:
     fresh = play(Predictor(), opening(NEW)).predict()
@@ -168,7 +167,7 @@ def test_tables_stay_within_their_bounds(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(predictor.knowledge.workloads) <= knowledge_module.MOST_WORKLOADS
 
 
-@settings(max_examples=60)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(st.lists(st.tuples(st.text(max_size=40), JSON, st.text(max_size=80)), max_size=4))
 def test_nothing_that_comes_from_outside_raises(odd: list[tuple[str, Any, str]]) -> None:
     predictor = Predictor()

@@ -217,14 +217,14 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
 )
 
 
-@pytest.mark.many(4)
+@pytest.mark.soak
 @pytest.mark.parametrize("mutant", FUZZED, ids=lambda mutant: mutant.guard)
 def test_random_histories_tell_when_a_guard_is_gone(mutant: Mutant, tmp_path: Path) -> None:
     command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(tmp_path)]
     assert survives(mutant, tmp_path, [*command, HISTORIES]) is None
 
 
-@pytest.mark.many(6)
+@pytest.mark.soak
 @pytest.mark.parametrize(("test", "mutant"), NAMED, ids=lambda one: one.guard if isinstance(one, Mutant) else "")
 def test_the_case_that_names_a_guard_tells_when_it_is_gone(test: str, mutant: Mutant, tmp_path: Path) -> None:
     command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(tmp_path)]

@@ -233,6 +233,7 @@ def test_making_room_is_a_bounded_step_and_never_a_vacuum(tmp_path: Path) -> Non
         assert used_bytes(connection) <= MIB // 8
 
 
+@pytest.mark.soak
 def test_many_short_processes_keep_the_size(tmp_path: Path) -> None:
     """Runs of tools count as requests do, and no process lives long."""
     path = tmp_path / "trace.db"
