@@ -23,7 +23,6 @@ PROSE = [*PAGES, "CHANGELOG.md"]
 
 
 SLOW = {
-    "README.md",
     "docs/explanation/when-it-wont-help.md",
     "docs/how-to/act-on-the-advice.md",
     "docs/how-to/long-histories.md",
