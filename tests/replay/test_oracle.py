@@ -92,7 +92,7 @@ def test_the_oracle_finds_the_best_of_all_plans_with_requests_that_may_be_left_o
         sent = [(step, marks) for step, marks, usage in zip(steps, got.marks, got.usages, strict=True) if usage.input]
         assert billed([step for step, _ in sent], [marks for _, marks in sent]) == pytest.approx(got.cost), seed
         made += sum(step.optional for step, _ in sent)
-    assert made > 1  # some of them pay
+    assert made > 0  # some of them pay
 
 
 def test_the_plan_before_the_search_is_not_always_the_best() -> None:

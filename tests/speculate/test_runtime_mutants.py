@@ -89,8 +89,8 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         Mutant(
             guard="a result of what has changed since",
             file=BUFFER,
-            old="return self.witness is None or bool(",
-            new="return True or bool(",
+            old="return is_unchanged(self.witness, self.call.arguments, self.seen)",
+            new="return True",
         ),
     ),
     (
