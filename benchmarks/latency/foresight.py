@@ -7,20 +7,19 @@ or, where this run never makes it, in another one of the source; where no run do
 
 from __future__ import annotations
 
-import copyreg
-import pickle
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agentaccel.locks import Lock
 from agentaccel.speculate.events import Returned
 from agentaccel.speculate.keys import Key
-from agentaccel.speculate.predict import History, Predictor
+from agentaccel.speculate.knowledge import Knowledge
+from agentaccel.speculate.predict import History
 from agentaccel.speculate.prices import stated
 from agentaccel.types import Prediction, ToolCall
 from benchmarks.latency.scenes import Call, Guess, Session, Turn, guess_of, identity, never_made, turns_of
 from benchmarks.latency.simple import Simple, State
+from benchmarks.speculation.ours import copy_of, image_of, session_of, teach
 from benchmarks.speculation.protocols import Round, by_folds
 from benchmarks.speculation.read import Run, Source
 
@@ -63,11 +62,11 @@ def _results(run: Run) -> dict[Key, str]:
 
 
 def _fold(round_: Round, results: Mapping[Key, str]) -> Fold:
-    predictor, simple = Predictor(), {MARKOV: Simple(templates=False), TEMPLATES: Simple(templates=True)}
+    knowledge, simple = Knowledge(), {MARKOV: Simple(templates=False), TEMPLATES: Simple(templates=True)}
     tools: dict[str, int] = {}
     needed, reads = 1, list[ToolCall]()
     for run in round_.learned:
-        _teach(predictor, run)
+        teach(knowledge, run)
         for one in simple.values():
             one.learn(run.events)
         for calls in turns_of(run):
@@ -76,31 +75,16 @@ def _fold(round_: Round, results: Mapping[Key, str]) -> Fold:
                 tools[call.tool] = tools.get(call.tool, 0) + 1
         made = (event.call for event in run.events if isinstance(event, Returned))
         reads += [call for call in made if run.only_reads(call)]
-    learned = pickle.dumps(predictor.knowledge)
+    learned = image_of(knowledge)
     sessions = tuple(_session(run, learned, simple, reads, results) for run in round_.judged)
     return Fold(sessions=sessions, training=tools, needed=needed)
-
-
-def _teach(predictor: Predictor, run: Run) -> None:
-    history = _history(predictor, run)
-    for event in run.events:
-        history.take(event)
-    history.close()
-
-
-def _history(predictor: Predictor, run: Run) -> History:
-    schemas = {str(tool["name"]): tool.get("input_schema") or {} for tool in run.tools}
-    return predictor.session(run.workload, schemas, run.only_reads)
-
-
-copyreg.pickle(type(Lock()), lambda _: (Lock, ()))  # what was learned is copied for each run; its lock is not
 
 
 def _session(
     run: Run, learned: bytes, simple: Mapping[str, Simple], reads: Sequence[ToolCall], results: Mapping[Key, str]
 ) -> Session:
     calls, known = turns_of(run), {**results, **_results(run)}
-    history, state = _history(Predictor(pickle.loads(learned)), run), State()
+    history, state = session_of(copy_of(learned), run), State()
     chance = random.Random(run.id)
     turns = list[Turn]()
     at = {turn.at: i for i, turn in enumerate(run.turns)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+import copyreg
 import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,16 +30,13 @@ class Ours:
 
     def learn(self, runs: Sequence[Run]) -> None:
         for run in runs:
-            history = _session(self._knowledge, run)
-            for event in run.events:
-                history.take(event)
-            history.close()
+            teach(self._knowledge, run)
         self._image = None
 
     def before(self, run: Run) -> tuple[Before, ...]:
         if self._image is None:
-            self._image = _image(self._knowledge)
-        history, turns, found = _session(_copy(self._image), run), {turn.at for turn in run.turns}, []
+            self._image = image_of(self._knowledge)
+        history, turns, found = session_of(copy_of(self._image), run), {turn.at for turn in run.turns}, []
         for i, event in enumerate(run.events):
             if i in turns:
                 found.append(_before(history, run))
@@ -47,9 +44,18 @@ class Ours:
         return tuple(found)
 
 
-def _session(knowledge: Knowledge, run: Run) -> History:
+def session_of(knowledge: Knowledge, run: Run) -> History:
+    """The session of a run, before anything has happened in it."""
     tools: Mapping[str, Mapping[str, Any]] = {str(tool.get("name")): tool for tool in run.tools}
     return Predictor(knowledge).session(run.workload, tools, run.only_reads)
+
+
+def teach(knowledge: Knowledge, run: Run) -> None:
+    """Learn from a whole run."""
+    history = session_of(knowledge, run)
+    for event in run.events:
+        history.take(event)
+    history.close()
 
 
 def _before(history: History, run: Run) -> Before:
@@ -76,25 +82,16 @@ def _guess(run: Run, one: Prediction) -> Guess:
     return Guess(key_of(one.call), gained, gained / (gained + wasted) if gained else 0.0, run.only_reads(one.call))
 
 
-class _Pickler(pickle.Pickler):
-    """Leaves locks out: the copy has its own."""
-
-    def persistent_id(self, obj: object) -> str | None:
-        return "lock" if isinstance(obj, Lock) else None
+copyreg.pickle(type(Lock()), lambda _: (Lock, ()))  # a copy has a lock of its own
 
 
-class _Unpickler(pickle.Unpickler):
-    def persistent_load(self, pid: object) -> Lock:
-        return Lock()
+def image_of(knowledge: Knowledge) -> bytes:
+    """All of `knowledge`, to be copied from: what judges one run must not learn from another one of its task."""
+    return pickle.dumps(knowledge)
 
 
-def _image(knowledge: Knowledge) -> bytes:
-    kept = io.BytesIO()
-    _Pickler(kept, protocol=pickle.HIGHEST_PROTOCOL).dump(knowledge)
-    return kept.getvalue()
-
-
-def _copy(image: bytes) -> Knowledge:
-    found = _Unpickler(io.BytesIO(image)).load()
+def copy_of(image: bytes) -> Knowledge:
+    """What `image` was made of."""
+    found = pickle.loads(image)
     assert isinstance(found, Knowledge)
     return found
