@@ -6,7 +6,7 @@ two tool orders that alternate are two warm prefixes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Observation, is_history
@@ -21,6 +21,9 @@ from agentaccel.types import level_starts
 
 _MOST_HISTORY_PLACES = 8
 """Places in the messages that are watched at once: the last ones seen to change."""
+
+
+_STABLE_TAIL, _STABLE_ANY = f"stable/{TAIL}", "stable/any"
 
 
 class Observed(NamedTuple):
@@ -77,11 +80,18 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Ob
     if broken == TAIL:
         cut = len(head.hashes) - shared
     if broken == TAIL or state.cut:
-        seen.append(Observation(f"stable/{TAIL}", float(broken != TAIL)))
+        seen += _tail_seen(state, broken)
     if broken is None:
-        seen.append(Observation("stable/any", 1.0))
+        seen.append(Observation(_STABLE_ANY, 1.0))
     edited = _edited(head, prefix, shared) if broken is not None and is_history(broken) else -1
     return Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0), in_time, (), pause, edited)
+
+
+def _tail_seen(state: State, broken: str | None) -> Iterator[Observation]:
+    """Whether the tail came back; once it first did not, how often it had: as long as nothing was replaced."""
+    if _STABLE_TAIL not in state.seen.counts:
+        yield Observation(_STABLE_TAIL, *state.seen.counts.get(_STABLE_ANY, (0.0, 0.0)))
+    yield Observation(_STABLE_TAIL, float(broken != TAIL))
 
 
 def _edited(head: Head, prefix: Prefixes, shared: int) -> int:

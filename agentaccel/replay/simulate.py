@@ -9,6 +9,7 @@ ended; and a run is a session from the start, so nothing is lost to requests tha
 from __future__ import annotations
 
 import heapq
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -23,6 +24,7 @@ from agentaccel.cache.rhythm import snapshot
 from agentaccel.cache.sent import Sent
 from agentaccel.cache.settle import settle
 from agentaccel.cache.state import Head, State, head_of
+from agentaccel.cache.waiting import MOST_WAITING, waiting, with_waiting
 from agentaccel.cache.warm import Warming, kept, warming
 from agentaccel.facts import CacheFacts
 from agentaccel.replay.placements import Placement
@@ -136,7 +138,7 @@ class _Session:
     def send(self, step: Step, provider: Provider, learning: _Learning, *, plans: bool) -> Sent:
         prefix, now, allowed = step.prefix, step.started, learning.allowed
         if self.snapshot is None:
-            self.snapshot = snapshot(learning.beliefs(self.run.workload))
+            self.snapshot = snapshot(learning.believed(self.run.workload, now, tools=prefix.starts[1] > 0))
         self.requests += 1
         observed = observe(self.state, self.head, prefix, now)
         plan = (
@@ -202,12 +204,19 @@ class _Learning:
     provider: Provider
     allowed: Allowed
     learned: dict[str, Beliefs] = field(default_factory=dict)
+    _latest: dict[str, OrderedDict[int, _Session]] = field(default_factory=dict)
     _last_used: dict[bytes, float] = field(default_factory=dict)
     _events: list[tuple[float, int, _Going | _Keeping]] = field(default_factory=list)
     _count: int = 0
 
     def beliefs(self, workload: str) -> Beliefs:
         return self.learned.get(workload, self.first)
+
+    def believed(self, workload: str, now: float, *, tools: bool) -> Beliefs:
+        """What a session that begins now believes."""
+        latest = self._latest.get(workload, OrderedDict[int, _Session]())
+        silent = [one for session in latest.values() if (one := waiting(session.state)) is not None]
+        return with_waiting(self.beliefs(workload), silent, now=now, tools=tools)
 
     def wait(self, event: _Going | _Keeping, until: float) -> None:
         self._count += 1
@@ -234,6 +243,11 @@ class _Learning:
             seen += begun(beginnings, self._last_used.get, started=sent.started, facts=sent.prefix.facts, read=read)
         workload = session.run.workload
         self.learned[workload] = self.beliefs(workload).learned(seen)
+        latest: OrderedDict[int, _Session] = self._latest.setdefault(workload, OrderedDict())
+        latest[id(session)] = session
+        latest.move_to_end(id(session))
+        while len(latest) > MOST_WAITING:
+            latest.popitem(last=False)
         self._last_used.update(dict.fromkeys(beginnings.values(), sent.visible))
         if self.allowed.keep_alive and session.snapshot is not None:
             warm = warming(session.state, sent.prefix, session.snapshot.joined(session.state.seen))

@@ -252,7 +252,8 @@ class Composer:
         """The first request of a conversation: what is believed of its workload is fixed here."""
         conversation.workload = workload_of(prompt, conversation.agent)
         conversation.created = now
-        learned = self.recorder.read(lambda store: store.beliefs(conversation.workload), Beliefs())
+        workload, tools = conversation.workload, prompt.starts[1] > 0
+        learned = self.recorder.read(lambda store: store.beliefs(workload, now, tools=tools), Beliefs())
         conversation.snapshot = snapshot(learned)
 
     def _choose(

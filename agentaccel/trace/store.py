@@ -8,7 +8,7 @@ transaction, so a killed process loses at most the row being written. Failures n
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -18,6 +18,7 @@ from agentaccel.errors import TraceError
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.chains import Chains, Ends
 from agentaccel.trace.database import Database, store_path
+from agentaccel.trace.learned import beliefs_about, believed
 from agentaccel.trace.record import Routed, SessionRow, dump_tool, dump_turn, load_tool, load_turn, text
 from agentaccel.trace.record import TurnWrite as TurnWrite
 from agentaccel.trace.room import remove_before, remove_oldest, used_bytes
@@ -98,10 +99,10 @@ class Store:
             found.setdefault(hash_, str(session))
         return next((found[hash_] for hash_ in hashes if hash_ in found), None)
 
-    def beliefs(self, workload: str) -> Beliefs:
-        """What all sessions of `workload` have shown."""
+    def beliefs(self, workload: str, now: float, *, tools: bool) -> Beliefs:
+        """What all sessions of `workload` have shown, of those that may go on yet what is expected of them."""
         with self._database.using() as connection:
-            return _beliefs(connection, text(workload))
+            return believed(connection, text(workload), now, tools=tools)
 
     def routes(self, since: float, most: int) -> list[Routed]:
         """The sessions of the latest requests since then, of those that have a route."""
@@ -176,7 +177,7 @@ class Store:
             [(hash_, name, at, write.messages) for hash_ in write.lineage],
         )
         topics = {one.topic for one in write.learned}
-        known = _beliefs_on(connection, workload, topics).learned(write.learned).counts
+        known = beliefs_about(connection, workload, topics).learned(write.learned).counts
         connection.executemany(
             "INSERT OR REPLACE INTO beliefs (workload, topic, yes, n) VALUES (?, ?, ?, ?)",
             [(workload, topic, *known[topic]) for topic in topics],
@@ -251,20 +252,6 @@ class Store:
         with self._database.using() as connection:
             connection.execute("VACUUM")
         return gone
-
-
-def _beliefs(connection: sqlite3.Connection, workload: str) -> Beliefs:
-    rows = connection.execute("SELECT topic, yes, n FROM beliefs WHERE workload = ?", (workload,))
-    return Beliefs({topic: (yes, n) for topic, yes, n in rows})
-
-
-def _beliefs_on(connection: sqlite3.Connection, workload: str, topics: Collection[str]) -> Beliefs:
-    """Those about `topics` alone: a turn teaches about a few of what may be hundreds."""
-    rows = connection.execute(
-        f"SELECT topic, yes, n FROM beliefs WHERE workload = ? AND topic IN ({','.join('?' * len(topics))})",
-        (workload, *topics),
-    )
-    return Beliefs({topic: (yes, n) for topic, yes, n in rows})
 
 
 @contextmanager

@@ -190,3 +190,50 @@ def test_the_bill_as_written_is_what_the_request_as_written_would_have_cost(
     claimed = [(one.read, one.written, one.uncached) for one in modelled if one is not None]
     for said, true in zip(claimed, really, strict=True):
         assert said == pytest.approx(true, abs=2)
+
+
+def begun_at_once(driver: Driver, sessions: int) -> list[bool]:
+    """Sessions that begin a second after one another, before any has gone on: whether each was written for its next
+    request. Each then goes on."""
+    openings = [user(prose(1500, number)) for number in range(sessions)]
+    usages = [driver.ask(body(opening, tools=[tool("look")]), gap=0.5, seconds=0.5) for opening in openings]
+    for number, opening in enumerate(openings):
+        driver.ask(body(opening, assistant(prose(20, number)), user(prose(20)), tools=[tool("look")]), gap=1.0)
+    return [usage.written > 0 for usage in usages if usage.written is not None]
+
+
+def test_sessions_that_have_not_gone_on_yet_are_not_taken_to_have_ended(driver: Driver) -> None:
+    """Else, after a start of the service, the first requests of most would be left unwritten and paid for twice."""
+    assert begun_at_once(driver, 12) == [True] * 12
+
+
+def test_questions_that_nobody_goes_on_from_are_known_once_the_pauses_are_over(driver: Driver) -> None:
+    """What is expected of those that are silent ends with the pauses: a burst of them is learned from."""
+    for number in range(12):
+        driver.ask(body(user(prose(1500, number)), tools=[tool("look")]), gap=0.5)
+    driver.ask(body(user(prose(1500, 99)), tools=[tool("look")]), gap=600)
+    assert driver.marks == []
+
+
+def test_a_tail_that_was_always_kept_is_still_written_when_it_was_replaced_once(driver: Driver) -> None:
+    """One message taken back after four turns is no sign of a history whose end is always another one."""
+    messages: list[Json] = [user(prose(1500))]
+    for number in range(4):
+        driver.ask(body(*messages, system=SYSTEM))
+        messages += [assistant(prose(60, number)), user(prose(60, number + 50))]
+    last = driver.marks[-2]
+    assert last == "messages[6].content[0]"
+    messages[6] = user("Something else.")
+    driver.ask(body(*messages, system=SYSTEM))
+    assert "messages[8].content[0]" in driver.marks
+
+
+def test_a_tail_that_is_always_another_one_is_no_longer_written(driver: Driver) -> None:
+    """A state of the world behind each message: from the third request on, only what stays is written."""
+    messages: list[Json] = []
+    for number in range(3):
+        messages.append(user(prose(700, number)))
+        driver.ask(body(*messages, user([{"type": "text", "text": prose(300, number + 60)}]), system=SYSTEM))
+        messages.append(assistant(prose(60, number)))
+    assert "messages[4].content[0]" in driver.marks
+    assert not any(mark.startswith("messages[5]") for mark in driver.marks)
