@@ -26,7 +26,8 @@ _RUN = re.compile(r"[A-Za-z]+|\d+")
 _TOKEN = re.compile(r"[A-Za-z0-9_#@.\-]+")
 _URL = r"(?:https?://|www\.)[^\s\"'<>()\[\]{}|\\^`]+"
 _PATH = r"(?:~|\.{0,2}/)?(?:[\w.@+\-]+/)+[\w.@+\-]*|/[\w.@+\-]+|[\w@+\-][\w.@+\-]*\.[A-Za-z][A-Za-z0-9]{0,5}(?![\w.])"
-_RESOURCE = re.compile(rf"(?P<url>{_URL})|(?<![\w.])(?P<path>{_PATH})")
+# Only where a run of such characters begins: from each of its places, one of n characters would be read n times.
+_RESOURCE = re.compile(rf"(?P<url>{_URL})|(?<![\w.@+\-])(?P<path>{_PATH})")
 _QUOTED = re.compile(r"(?<!\w)'([^'\n]{1,60})'(?!\w)|\"([^\"\n]{1,60})\"|`([^`\n]{1,60})`")
 _NUMBER = re.compile(r"(?<![\w.,\-/])(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?![\w/\-]|\.\d)")
 _NAME = re.compile(r"\b[A-Z][a-z]+(?: [A-Z][a-z]+){1,3}\b")

@@ -20,7 +20,7 @@ MOST = 10
 _ADDRESS = r"(?:https?://|www\.)[^\s\"'<>)\]},]+"
 _PATH = r"~?/?[\w.@+\-]+(?:/[\w.@+\-]+)*"
 _WHOLE = re.compile(rf"{_ADDRESS}|~?(?=.*/){_PATH}/?|[\w\-]+\.[a-z]\w{{0,4}}")
-_NAMED = re.compile(rf"{_ADDRESS}|{_PATH}\.[a-z]\w{{0,4}}\b")
+_NAMED = re.compile(rf"{_ADDRESS}|(?<![\w.@+\-]){_PATH}\.[a-z]\w{{0,4}}\b")  # where a run of characters begins
 _LONGEST = 300
 
 
