@@ -15,6 +15,7 @@ import click
 
 from agentaccel.effects.cases import judge
 from agentaccel.effects.places import Surroundings
+from agentaccel.trace.importers.lines import SUFFIXES
 from benchmarks.registry import Result, Table, benchmark
 from tests.effects.corpora import KINDS, READ_LIKE, adversarial, commands_of, reads
 
@@ -58,16 +59,14 @@ def run(traces: Path | None, reasons: bool) -> Result:
 
 def _recorded(traces: Path, reasons: bool) -> tuple[tuple[str, int, int, int, float | None], ...]:
     rows, why = list[tuple[str, int, int, int, float | None]](), Counter[str]()
-    for source in sorted(traces.glob("*.jsonl.gz")):
+    for source in sorted(path for path in traces.iterdir() if path.name.endswith(SUFFIXES)):
         texts = commands_of(source)
         like = [text for text in texts if READ_LIKE.match(text)]
         verdicts = [judge({"kind": "shell", "input": {"command": text}}, NOWHERE) for text in like]
         useful = sum(one.launchable != "never" for one in verdicts)
         why.update(one.evidence[0].why for one in verdicts if one.launchable == "never")
         if texts:
-            rows.append(
-                (source.name.removesuffix(".jsonl.gz"), len(texts), len(like), useful, useful / max(len(like), 1))
-            )
+            rows.append((source.name.partition(".")[0], len(texts), len(like), useful, useful / max(len(like), 1)))
     if reasons:
         sys.stderr.writelines(f"{count:>5}  {reason}\n" for reason, count in why.most_common(40))
     return tuple(rows)

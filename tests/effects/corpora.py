@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from agentaccel.replay.talk import events_of
+from agentaccel.speculate.events import Asked
+from agentaccel.trace.importers.lines import ImportTally, Meter, parse, raw_lines
 
 HERE = Path(__file__).parent
 KINDS = ("shell", "sql", "http", "mcp")
@@ -90,13 +93,14 @@ def reads() -> list[Case]:
 
 
 def commands_of(source: Path) -> list[str]:
-    """Every command line that the agents of recorded sessions asked a shell for, under whatever name the tool had."""
-    texts = list[str]()
-    with gzip.open(source, "rt", encoding="utf-8") as opened:
-        for line in opened:
-            for message in json.loads(line)["messages"]:
-                for call in message.get("tool_calls") or ():
-                    arguments = json.loads(call["function"]["arguments"] or "{}")
-                    if isinstance(arguments, dict) and isinstance(arguments.get("command"), str):
-                        texts.append(arguments["command"])
+    """Every command line that the agents of recorded sessions asked a shell for, under whatever name the tool had.
+
+    What cannot be read is left out.
+    """
+    texts, tally = list[str](), ImportTally()
+    for line in raw_lines(source, tally, Meter(0, None)):
+        messages = (parse(line, tally) or {}).get("messages")
+        for event in events_of(messages if isinstance(messages, list) else ()):
+            calls = event.calls if isinstance(event, Asked) else ()
+            texts += [text for call in calls if isinstance(text := call.arguments.get("command"), str)]
     return texts
