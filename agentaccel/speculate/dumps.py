@@ -8,7 +8,7 @@ fail: a dump may come from another version, or from a file that somebody has edi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import orjson
@@ -17,6 +17,7 @@ from agentaccel.speculate.calibrate import BINS, Calibration
 from agentaccel.speculate.ctw import Tree
 from agentaccel.speculate.rank import NAMES, Logistic
 from agentaccel.speculate.records import FromRecord
+from agentaccel.speculate.resources import FEATURES
 from agentaccel.speculate.scene import Kind, Place, value_of
 from agentaccel.speculate.sources import Pick, Source
 from agentaccel.speculate.stats import CLASSES, Stat
@@ -68,12 +69,11 @@ def dump_of(knowledge: Knowledge, shared: int = SHARED) -> dict[str, Any]:
         "rules": {
             name: {"met": rule.met, "right": rule.right, "soon": rule.soon} for name, rule in knowledge.rules.items()
         },
-        "models": {name: _model(model) for name, model in knowledge.models.items()},
+        "models": {name: _model(model, names) for name, model, names in _models(knowledge)},
         "stated": {
             name: {str(at): _numbered(counts) for at, counts in enumerate(one.bins) if counts[0]}
             for name, one in knowledge.stated.items()
         },
-        "resources": {name: _numbered(counts) for name, counts in knowledge.resources.items()},
     }
 
 
@@ -105,10 +105,16 @@ def _stat(stat: Stat) -> dict[str, Any]:
     return {"all": _numbered(stat.all), "after": after, "sessions": stat.sessions, "openings": stat.openings}
 
 
-def _model(model: Logistic) -> dict[str, Any]:
+def _models(knowledge: Knowledge) -> Iterator[tuple[str, Logistic, Sequence[str]]]:
+    """Every model, its name, and the names of its features."""
+    yield from ((name, model, NAMES) for name, model in knowledge.models.items())
+    yield "resources", knowledge.resources, FEATURES
+
+
+def _model(model: Logistic, names: Sequence[str]) -> dict[str, Any]:
     """Weights times what they were learned from: so the sum of two models is their weighted mean."""
-    weights = {name: weight * model.seen for name, weight in zip(NAMES, model.weights, strict=True)}
-    return {"seen": model.seen, "weights": weights, "squares": dict(zip(NAMES, model.squares, strict=True))}
+    weights = {name: weight * model.seen for name, weight in zip(names, model.weights, strict=True)}
+    return {"seen": model.seen, "weights": weights, "squares": dict(zip(names, model.squares, strict=True))}
 
 
 def _numbered(counts: Iterable[float]) -> dict[str, float]:
@@ -141,12 +147,10 @@ def read_into(knowledge: Knowledge, dump: object) -> None:
         rule.right += _count(counts.get("right"))
         rule.soon += _count(counts.get("soon"))
     models, stated = _object(dump.get("models")), _object(dump.get("stated"))
-    for name in knowledge.models:
-        _read_model(knowledge.models[name], _object(models.get(name)))
+    for name, model, features in _models(knowledge):
+        _read_model(model, features, _object(models.get(name)))
     for name, calibration in knowledge.stated.items():
         _read_bins(calibration, _object(stated.get(name)))
-    for name, counts in _objects(dump.get("resources")):
-        _add(knowledge.resources.setdefault(name, [0.0, 0.0]), counts)
 
 
 def _read_tree(tree: Tree, dump: Mapping[str, Any]) -> None:
@@ -202,13 +206,13 @@ def _read_stat(stat: Stat, dump: Mapping[str, Any]) -> None:
     stat.limit()
 
 
-def _read_model(model: Logistic, dump: Mapping[str, Any]) -> None:
+def _read_model(model: Logistic, features: Sequence[str], dump: Mapping[str, Any]) -> None:
     seen = _count(dump.get("seen"))
     if not seen:
         return
     weights, squares = _object(dump.get("weights")), _object(dump.get("squares"))
     both = model.seen + seen
-    for at, name in enumerate(NAMES):
+    for at, name in enumerate(features):
         if name in weights:
             model.weights[at] = (model.weights[at] * model.seen + _number(weights[name])) / both
             model.squares[at] = max(model.squares[at], 1.0) + max(_number(squares.get(name)) - 1.0, 0.0)

@@ -4,8 +4,8 @@ It holds counts and templates: names of tools and arguments, paths in results, s
 alone, those that at least two sessions gave the same argument, and never of an argument that is said to be sensitive.
 
 **Memory.** The fleet's tree and two for each of `MOST_WORKLOADS` workloads, together at most 180,000 nodes (see `ctw`);
-the tables of sources (see `tables`); `MOST_RULES` patterns; `MOST_OPENINGS` hashes of how sessions began; two models of
-a few hundred numbers. A few MB where the agents of one application are learned, about 100 MB where every bound is
+the tables of sources (see `tables`); `MOST_RULES` patterns; `MOST_OPENINGS` hashes of how sessions began; three models
+of a few dozen numbers each. A few MB where the agents of one application are learned, about 100 MB where every bound is
 reached.
 """
 
@@ -17,11 +17,10 @@ from typing import Any
 
 from agentaccel.canonical import digest
 from agentaccel.locks import Lock
-from agentaccel.speculate import dumps
+from agentaccel.speculate import dumps, resources
 from agentaccel.speculate.calibrate import Calibration
 from agentaccel.speculate.ctw import Tree
 from agentaccel.speculate.rank import Logistic, beginning
-from agentaccel.speculate.resources import Counts
 from agentaccel.speculate.stats import Sensitive
 from agentaccel.speculate.tables import Tables
 
@@ -78,7 +77,7 @@ class Knowledge:
         self.rules: dict[str, Rule] = {}
         self.models: dict[str, Logistic] = {"next": beginning(), "soon": beginning()}
         self.stated: dict[str, Calibration] = {name: Calibration() for name in STATED}
-        self.resources: Counts = {}
+        self.resources = resources.beginning()
         self.again: dict[str, Tree] = {}
         """By workload, of sessions that began like an earlier one; the one used last stands last."""
         self.openings: dict[str, float] = {}

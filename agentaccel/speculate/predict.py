@@ -102,7 +102,7 @@ class History:
                 if not self._past and self._learns:
                     self._opened(event.text)
                 self._scene.hear("user", event.text)
-                self._resources.named(event.text)
+                self._resources.named(event.text, "user")
                 self._push(USER)
             else:
                 self._returned(event)
@@ -120,7 +120,7 @@ class History:
             return self._symbols()
 
     def resources(self, most: int = 10) -> tuple[Resource, ...]:
-        """The files and pages that are likely to be touched next, best first."""
+        """The files and pages that are likely to be read next, best first."""
         with self._knowledge.lock:
             return self._resources.ranked(self._knowledge.resources, most)
 
@@ -171,14 +171,14 @@ class History:
                 self._knowledge.began(self._opening)
                 self._opening = ""
             self._learn(calls)
-        self._resources.learn(self._knowledge.resources if self._learns else {}, calls)
+        self._resources.learn(self._knowledge.resources if self._learns else None, calls, self._may_read)
         self._scene.step += 1
         self._scene.hear("model", text)
-        self._resources.named(text)
+        self._resources.named(text, "model")
 
     def _returned(self, event: Returned) -> None:
         symbol = symbol_of(event.call)
-        self._resources.named(event.result)
+        self._resources.named(event.result, "result")
         if event.error:
             if self._past and self._past[-1] == symbol:
                 self._past = (*self._past[:-1], symbol + FAILED)
@@ -190,6 +190,10 @@ class History:
 
     def _is_read(self, call: ToolCall) -> bool:
         return self._reads is not None and self._reads(call)
+
+    def _may_read(self, call: ToolCall) -> bool:
+        """Whether a call counts as one that reads: where nothing is known of calls, every one."""
+        return self._reads is None or self._reads(call)
 
     def _symbols(self) -> dict[str, float]:
         mixed = self._mixture.predict(self._past)
