@@ -2,7 +2,8 @@
 
 Stated probabilities fall into bins of equal width in log odds. Each bin has a beta prior around what was stated, worth
 `WORTH` sightings. The bins are made monotone by pooling neighbours (isotonic regression: Ayer and others, 1955), so
-that calibrating never turns an order around. Until a bin has been met `ENOUGH` times its value is drawn towards a
+that calibrating never turns an order around, and what lies between two bins is interpolated, so that it blurs none
+either. Until a bin has been met `ENOUGH` times its value is drawn towards a
 one-sided lower bound: whoever pays for a guess should not pay for our ignorance.
 """
 
@@ -13,7 +14,8 @@ import math
 from agentaccel.speculate.rank import logit
 
 BINS = 24
-WORTH = 8.0
+WORTH = 64.0
+"""Many: the candidates of one moment, and the moments of one session, come true together or not at all."""
 ENOUGH = 30.0
 _LOW, _HIGH = -6.0, 4.0
 _SIGMAS = 0.84
@@ -62,7 +64,10 @@ class Calibration:
         if fitted is None:
             fitted = self._fitted = self._fit()
             self._left = _REFIT
-        return fitted[_bin(stated)]
+        at = min(max(_place(stated) - 0.5, 0.0), BINS - 1.0)
+        below = min(int(at), BINS - 2)
+        low, high = logit(fitted[below]), logit(fitted[below + 1])
+        return 1.0 / (1.0 + math.exp(-(low + (high - low) * (at - below))))
 
     def _fit(self) -> list[float]:
         """The value of every bin, rising."""
@@ -81,5 +86,10 @@ class Calibration:
         return [value for _, value, count in pooled for _ in range(count)]
 
 
+def _place(stated: float) -> float:
+    """Where it stands among the bins: the first begins at 0, the last ends at `BINS`."""
+    return (logit(stated) - _LOW) / (_HIGH - _LOW) * BINS
+
+
 def _bin(stated: float) -> int:
-    return min(max(int((logit(stated) - _LOW) / (_HIGH - _LOW) * BINS), 0), BINS - 1)
+    return min(max(int(_place(stated)), 0), BINS - 1)

@@ -67,7 +67,8 @@ def dump_of(knowledge: Knowledge, shared: int = SHARED) -> dict[str, Any]:
         "openings": dict(knowledge.openings),
         "calls": {symbol: _known(known, shared) for symbol, known in knowledge.tables.known.items()},
         "rules": {
-            name: {"met": rule.met, "right": rule.right, "soon": rule.soon} for name, rule in knowledge.rules.items()
+            name: {"met": rule.met, "right": rule.right, "soon": rule.soon, "expected": rule.expected}
+            for name, rule in knowledge.rules.items()
         },
         "models": {name: _model(model, names) for name, model, names in _models(knowledge)},
         "stated": {
@@ -146,6 +147,7 @@ def read_into(knowledge: Knowledge, dump: object) -> None:
         rule.met += _count(counts.get("met"))
         rule.right += _count(counts.get("right"))
         rule.soon += _count(counts.get("soon"))
+        rule.expected += _count(counts.get("expected", counts.get("right")))
     models, stated = _object(dump.get("models")), _object(dump.get("stated"))
     for name, model, features in _models(knowledge):
         _read_model(model, features, _object(models.get(name)))
@@ -217,6 +219,7 @@ def _read_model(model: Logistic, features: Sequence[str], dump: Mapping[str, Any
             model.weights[at] = (model.weights[at] * model.seen + _number(weights[name])) / both
             model.squares[at] = max(model.squares[at], 1.0) + max(_number(squares.get(name)) - 1.0, 0.0)
     model.seen = both
+    model.resume()
 
 
 def _read_bins(calibration: Calibration, dump: Mapping[str, Any]) -> None:

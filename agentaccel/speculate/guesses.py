@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from agentaccel.speculate.bind import Bound, bind
 from agentaccel.speculate.knowledge import Knowledge
-from agentaccel.speculate.rank import Around, features
+from agentaccel.speculate.rank import Around, Fared, features
 from agentaccel.speculate.scene import Scene, identity
 from agentaccel.speculate.symbols import FAILED, REPLY, USER, tool_of
 from agentaccel.types import Prediction, ToolCall
@@ -51,6 +51,8 @@ class Guess(NamedTuple):
     rule: str
     given: list[float]
     """What the models are told of it."""
+    prior: float
+    """The probability of its tool times the rate of its arguments."""
     next: float
     """What the models state: that the next reply asks for it."""
     soon: float
@@ -74,13 +76,13 @@ def guesses(knowledge: Knowledge, moment: Moment) -> list[Guess]:
     reply = probabilities.get(REPLY, 0.0)
     around = Around(scene, probabilities, tools, before == USER, before.endswith(FAILED), reply, moment.beside)
     found: list[Guess] = []
-    for _, order, one in bound[:MOST_CANDIDATES]:
+    for prior, order, one in bound[:MOST_CANDIDATES]:
         name = one.rule
         rule = knowledge.rules.get(name)
-        given = features(one, around, (rule.right, rule.met) if rule else (0.0, 0.0), order, best)
+        given = features(one, around, Fared(rule.right, rule.met, rule.expected) if rule else Fared(), order, best)
         call = ToolCall(name=tools[one.symbol], arguments=one.arguments)
         stated = knowledge.models["next"].of(given), knowledge.models["soon"].of(given)
-        found.append(Guess(one, call, f"{call.name}\0{one.key}", name, given, *stated))
+        found.append(Guess(one, call, f"{call.name}\0{one.key}", name, given, prior, *stated))
     found.sort(key=lambda one: -one.next)
     return found
 
@@ -157,10 +159,11 @@ class Outcomes:
         for guess in found:
             right = guess.key in asked
             stated.learn(guess.next, right)
-            model.learn(guess.given, right, guess.next)
+            model.learn(guess.given, right)
             rule = knowledge.rule(guess.rule)
             rule.met += 1.0
             rule.right += right
+            rule.expected += guess.prior
         if found:
             self._open.append(_Open(found))
         for one in self._open:
@@ -184,5 +187,5 @@ class Outcomes:
         for guess in one.guesses:
             right = guess.key in one.asked
             stated.learn(guess.soon, right)
-            model.learn(guess.given, right, guess.soon)
+            model.learn(guess.given, right)
             knowledge.rule(guess.rule).soon += right

@@ -54,10 +54,10 @@ class Pattern:
 class Rule:
     """How a pattern fared."""
 
-    __slots__ = ("met", "right", "soon")
+    __slots__ = ("expected", "met", "right", "soon")
 
-    def __init__(self, met: float = 0.0, right: float = 0.0, soon: float = 0.0) -> None:
-        self.met, self.right, self.soon = met, right, soon
+    def __init__(self) -> None:
+        self.met = self.right = self.soon = self.expected = 0.0
 
 
 class Knowledge:

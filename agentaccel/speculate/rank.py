@@ -20,11 +20,11 @@ KINDS = ("constant", "argument", "result", "text", "user", "model", "changed", "
 NAMES = (
     "one", "log p", "log rate", "log either", "log weakest", "rule", "rule seen", "share", "rank", "size", "first",
     "age", "fresh step", "agreeing", "ways", "seen", "arguments", "none", "dup", "asked", "by user", "by model",
-    "after user", "after error", "reply", "order", "beside", *KINDS,
+    "after user", "after error", "reply", "order", "beside", "beyond", *KINDS,
 )  # fmt: skip
 """What is told of a candidate, in order."""
 
-_STEP = 0.15
+_STEP = 0.4
 _FADE = 1e-5
 _SETTLED = 0.004
 """An error below which there is nothing to learn."""
@@ -46,21 +46,30 @@ class Around(NamedTuple):
     """Calls in the reply before."""
 
 
+class Fared(NamedTuple):
+    """What became of the candidates of a rule."""
+
+    right: float = 0.0
+    met: float = 0.0
+    expected: float = 0.0
+    """How many were expected to be right, by the probability of the tool and the rate of the arguments."""
+
+
 def logit(p: float) -> float:
     """Log odds, bounded."""
     p = min(max(p, 1e-4), 1.0 - 1e-4)
     return math.log(p / (1.0 - p))
 
 
-def features(bound: Bound, around: Around, rule: tuple[float, float], order: int, best: float) -> list[float]:
+def features(bound: Bound, around: Around, rule: Fared, order: int, best: float) -> list[float]:
     """What speaks for a candidate, each about between -1 and 1 or a few.
 
-    `rule`: how often its rule was right and how often met; `order`: among the calls of its tool; `best`: the highest
+    `rule`: how its rule fared; `order`: among the calls of its tool; `best`: the highest
     prior of all candidates.
     """
     scene, offers = around.scene, bound.offers
     p = around.probabilities.get(bound.symbol, 0.0)
-    right, met = rule
+    right, met, expected = rule
     prior = p * bound.rate
     past = scene.asked.get(f"{around.tools[bound.symbol]}\0{bound.key}")
     mentioned = [scene.mentions(value, key_of(value)) for value in bound.arguments.values()]
@@ -99,12 +108,16 @@ def features(bound: Bound, around: Around, rule: tuple[float, float], order: int
         around.reply,
         0.4 * log1p(order),
         0.4 * log1p(around.beside),
+        0.5 * log((right + 1.0) / (expected + 1.0)),
         *[1.0 if kind in kinds else 0.0 for kind in KINDS],
     ]
 
 
 class Logistic:
-    """An online logistic regression.
+    """An online logistic regression that states what the mean of its weights states.
+
+    The weights that learn go on swinging around the best ones by as much as a step; their mean, in which later ones
+    weigh more, does not (Polyak and Juditsky, 1992; weights that rise linearly: Lacoste-Julien and others, 2012).
 
     >>> model = Logistic([0.0, 0.0])
     >>> for _ in range(300):
@@ -114,31 +127,42 @@ class Logistic:
     True
     """
 
-    __slots__ = ("seen", "squares", "weights")
+    __slots__ = ("_moving", "seen", "squares", "weights")
 
     def __init__(self, weights: Sequence[float]) -> None:
         self.weights = list(weights)
+        """The mean."""
+        self._moving = list(weights)
         self.squares = [1.0] * len(self.weights)
         """Sums of squared gradients."""
         self.seen = 0.0
 
     def of(self, given: Sequence[float]) -> float:
         """The probability that it states."""
-        total = sum(map(mul, self.weights, given))
-        return 1.0 / (1.0 + math.exp(-max(-20.0, min(20.0, total))))
+        return _sigmoid(sum(map(mul, self.weights, given)))
 
-    def learn(self, given: Sequence[float], right: bool, said: float | None = None) -> None:
-        """Take in one outcome; `said` is what `of` stated."""
-        error = (self.of(given) if said is None else said) - right
+    def learn(self, given: Sequence[float], right: bool) -> None:
+        """Take in one outcome."""
+        moving, squares = self._moving, self.squares
+        error = _sigmoid(sum(map(mul, moving, given))) - right
         self.seen += 1.0
-        weights, squares = self.weights, self.squares
         if -_SETTLED < error < _SETTLED:
             return
         for at, value in enumerate(given):
             if value:
                 gradient = error * value
                 squares[at] += gradient * gradient
-                weights[at] -= _STEP * (gradient / math.sqrt(squares[at]) + _FADE * weights[at])
+                moving[at] -= _STEP * (gradient / math.sqrt(squares[at]) + _FADE * moving[at])
+        part = 2.0 / (self.seen + 1.0)
+        self.weights = [mean + part * (now - mean) for mean, now in zip(self.weights, moving, strict=True)]
+
+    def resume(self) -> None:
+        """Learn on from the mean, after that was changed from outside."""
+        self._moving = list(self.weights)
+
+
+def _sigmoid(total: float) -> float:
+    return 1.0 / (1.0 + math.exp(-max(-20.0, min(20.0, total))))
 
 
 def beginning() -> Logistic:
