@@ -10,6 +10,7 @@ one-sided lower bound: whoever pays for a guess should not pay for our ignorance
 from __future__ import annotations
 
 import math
+from bisect import bisect
 
 from agentaccel.speculate.rank import logit
 
@@ -44,7 +45,7 @@ class Calibration:
         self.bins = [[0.0, 0.0, 0.0] for _ in range(BINS)]
         """Met, came true, sum of what was stated."""
         self._left = 0
-        self._fitted: list[float] | None = None
+        self._fitted: list[tuple[float, float]] | None = None
 
     def learn(self, stated: float, right: bool) -> None:
         """Take in what became of a stated probability."""
@@ -64,32 +65,30 @@ class Calibration:
         if fitted is None:
             fitted = self._fitted = self._fit()
             self._left = _REFIT
-        at = min(max(_place(stated) - 0.5, 0.0), BINS - 1.0)
-        below = min(int(at), BINS - 2)
-        low, high = logit(fitted[below]), logit(fitted[below + 1])
-        return 1.0 / (1.0 + math.exp(-(low + (high - low) * (at - below))))
+        said = logit(stated)
+        at = min(max(bisect(fitted, (said,)), 1), BINS - 1)
+        (left, low), (right, high) = fitted[at - 1], fitted[at]
+        part = min(max((said - left) / (right - left), 0.0), 1.0)
+        return 1.0 / (1.0 + math.exp(-(low + (high - low) * part)))
 
-    def _fit(self) -> list[float]:
-        """The value of every bin, rising."""
+    def _fit(self) -> list[tuple[float, float]]:
+        """What was stated in every bin, on average, and what it is worth: both in log odds, both rising."""
         pooled: list[tuple[float, float, int]] = []
-        for number, (met, right, _) in enumerate(self.bins):
+        stated: list[float] = []
+        for number, (met, right, total) in enumerate(self.bins):
             centre = 1.0 / (1.0 + math.exp(-(_LOW + (number + 0.5) * (_HIGH - _LOW) / BINS)))
+            stated.append(logit((total + WORTH * centre) / (met + WORTH)))
             mean = (right + WORTH * centre) / (met + WORTH)
             unknown = max(0.0, 1.0 - met / ENOUGH)
             low = max(mean - unknown * _SIGMAS * math.sqrt(mean * (1.0 - mean) / (met + WORTH + 1.0)), 0.0)
-            pooled.append((met + WORTH, low, 1))
+            pooled.append((met + 1.0, low, 1))  # a bin that was never met yields to its neighbours
             while len(pooled) > 1 and pooled[-2][1] > pooled[-1][1]:
                 weight, value, count = pooled.pop()
                 other, its_value, its_count = pooled.pop()
                 both = weight + other
                 pooled.append((both, (weight * value + other * its_value) / both, count + its_count))
-        return [value for _, value, count in pooled for _ in range(count)]
-
-
-def _place(stated: float) -> float:
-    """Where it stands among the bins: the first begins at 0, the last ends at `BINS`."""
-    return (logit(stated) - _LOW) / (_HIGH - _LOW) * BINS
+        return list(zip(stated, (logit(value) for _, value, count in pooled for _ in range(count)), strict=True))
 
 
 def _bin(stated: float) -> int:
-    return min(max(int(_place(stated)), 0), BINS - 1)
+    return min(max(int((logit(stated) - _LOW) / (_HIGH - _LOW) * BINS), 0), BINS - 1)

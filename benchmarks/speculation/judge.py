@@ -45,12 +45,12 @@ class Judge:
     def theirs(self) -> Model:
         return Joint(self.contexts, self.recent)
 
-    def judged(self, runs: Sequence[Run], protocol: Protocol) -> tuple[Judged, ...]:
-        """Every run that the protocol judges, in its order."""
+    def judged(self, runs: Sequence[Run], protocol: Protocol, dealing: int = 0) -> tuple[Judged, ...]:
+        """Every run that the protocol judges, in its order; `dealing` is of tasks into `folds`."""
         if protocol == "online":
             return tuple(self._online(runs))
         if protocol == "folds":
-            parts = [self._round(one) for one in by_folds(runs)]
+            parts = [self._round(one) for one in by_folds(runs, dealing=dealing)]
             return tuple(
                 one
                 for i, part in enumerate(parts)

@@ -33,9 +33,14 @@ def in_training(task: str) -> bool:
     return int(sha1(task.encode()).hexdigest()[:8], 16) / 0xFFFFFFFF < TRAINING_SHARE
 
 
-def fold_of(task: str, folds: int = FOLDS) -> int:
-    """The fold of a task, from other bits of its SHA-1 than `in_training` takes, so that both can be combined."""
-    return int(sha1(task.encode()).hexdigest()[8:16], 16) % folds
+def fold_of(task: str, folds: int = FOLDS, dealing: int = 0) -> int:
+    """The fold of a task, from other bits of its SHA-1 than `in_training` takes, so that both can be combined.
+
+    Which tasks are judged together is chance, and a figure that hangs on it says little: a `dealing` other than 0 deals
+    them anew.
+    """
+    dealt = f"{dealing} {task}" if dealing else task
+    return int(sha1(dealt.encode()).hexdigest()[8:16], 16) % folds
 
 
 def split(runs: Sequence[Run]) -> list[Round]:
@@ -43,9 +48,9 @@ def split(runs: Sequence[Run]) -> list[Round]:
     return [_round(runs, [run for run in runs if not in_training(run.task)])]
 
 
-def by_folds(runs: Sequence[Run], folds: int = FOLDS) -> list[Round]:
+def by_folds(runs: Sequence[Run], folds: int = FOLDS, dealing: int = 0) -> list[Round]:
     """Every run is judged once, by what was learned from the tasks of the other folds; empty folds are left out."""
-    parts = [[run for run in runs if fold_of(run.task, folds) == fold] for fold in range(folds)]
+    parts = [[run for run in runs if fold_of(run.task, folds, dealing) == fold] for fold in range(folds)]
     return [_round(runs, part) for part in parts if part]
 
 

@@ -36,6 +36,19 @@ def test_without_evidence_it_is_worth_less_than_stated(stated: float) -> None:
 
 def test_what_never_came_true_is_worth_nothing() -> None:
     calibration = Calibration()
-    for _ in range(500):
+    worth = []
+    for _ in range(4000):
         calibration.learn(0.7, False)
-    assert calibration.of(0.7) < 0.05
+        worth.append(calibration.of(0.7))
+    assert worth[500] < 0.15
+    assert worth[-1] < 0.03
+
+
+def test_what_is_stated_apart_stays_apart() -> None:
+    calibration = Calibration()
+    chance = random.Random(3)
+    for _ in range(2000):
+        stated = chance.random()
+        calibration.learn(stated, chance.random() < stated)
+    worth = [calibration.of(at / 200) for at in range(20, 180)]
+    assert len(set(worth)) > 0.9 * len(worth)  # a step for each bin would leave 24 values
