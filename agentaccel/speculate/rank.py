@@ -18,9 +18,9 @@ from agentaccel.speculate.scene import Scene, key_of
 KINDS = ("constant", "argument", "result", "text", "user", "model", "changed", "record", "again")
 
 NAMES = (
-    "one", "log p", "log rate", "log either", "log weakest", "rule", "rule seen", "share", "rank", "size", "first",
+    "one", "log p", "log rate", "log either", "log weakest", "beyond", "rule seen", "share", "rank", "size", "first",
     "age", "fresh step", "agreeing", "ways", "seen", "arguments", "none", "dup", "asked", "by user", "by model",
-    "after user", "after error", "reply", "order", "beside", "beyond", *KINDS,
+    "after user", "after error", "reply", "order", "beside", *KINDS,
 )  # fmt: skip
 """What is told of a candidate, in order."""
 
@@ -86,7 +86,7 @@ def features(bound: Bound, around: Around, rule: Fared, order: int, best: float)
         0.5 * log(bound.rate + 1e-3) + 1.0,
         0.5 * log(bound.either + 1e-3) + 1.0,
         0.5 * log(min([one.rate for one in offers], default=1.0) + 1e-3) + 1.0,
-        0.5 * logit((right + 0.5 * min(max(prior, 0.02), 0.9)) / (met + 0.5)),
+        0.5 * log((right + 1.0) / (expected + 1.0)),
         0.3 * log1p(met),
         log((prior + 1e-4) / (best + 1e-4)) * 0.3,
         0.4 * log1p(rank),
@@ -108,7 +108,6 @@ def features(bound: Bound, around: Around, rule: Fared, order: int, best: float)
         around.reply,
         0.4 * log1p(order),
         0.4 * log1p(around.beside),
-        0.5 * log((right + 1.0) / (expected + 1.0)),
         *[1.0 if kind in kinds else 0.0 for kind in KINDS],
     ]
 
