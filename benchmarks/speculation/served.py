@@ -22,8 +22,11 @@ MOST_WASTE = 3.0
 NEVER = 2.0
 """A threshold that no probability reaches."""
 
-THRESHOLDS = tuple(round(0.002 * 1.12**i, 5) for i in range(55))
-"""From 0.002 to 0.91."""
+THRESHOLDS = tuple(round(0.006 * 1.06**i, 5) for i in range(88))
+"""From 0.006 to 0.95."""
+
+BESIDE = 3
+"""Thresholds on either side that one is judged together with: what came of a single one is largely chance."""
 
 
 class Served(NamedTuple):
@@ -79,10 +82,17 @@ def total(pairs: Iterable[tuple[Run, Sequence[Before]]], least: float, most: int
 
 
 def threshold(pairs: Sequence[tuple[Run, Sequence[Before]]], limit: float | None) -> float:
-    """The one that serves most at no more than `limit` wasted launches per hit; `NEVER` where all waste more."""
-    best, chosen = 0, NEVER
-    for least in reversed(THRESHOLDS):
-        found = total(pairs, least)
-        if found.waste is not None and found.waste <= (MOST_WASTE if limit is None else limit) and found.served > best:
-            best, chosen = found.served, least
+    """The one that serves most at no more than `limit` wasted launches per hit; `NEVER` where all waste more.
+
+    Each is judged by the sums over its neighbours, too: whoever takes the luckiest of many thresholds wastes more
+    elsewhere than where it was chosen.
+    """
+    found = [total(pairs, least) for least in THRESHOLDS]
+    best, chosen = 0.0, NEVER
+    for at in reversed(range(len(found))):
+        near = found[max(at - BESIDE, 0) : at + BESIDE + 1]
+        mean = sum(near, Served())
+        within = mean.waste is not None and mean.waste <= (MOST_WASTE if limit is None else limit)
+        if within and mean.served / len(near) > best:
+            best, chosen = mean.served / len(near), THRESHOLDS[at]
     return chosen

@@ -129,6 +129,18 @@ def test_the_command_tells_both_variants(tmp_path: Path, protocol: str) -> None:
     assert told["inputs"]["protocol"] == protocol
 
 
+@pytest.mark.soak
+def test_several_dealings_are_averaged(tmp_path: Path) -> None:
+    """The first is told as ever, and beside it the means of all."""
+    path = written(tmp_path, "desk", [desk(number) for number in range(12)])
+    result = CliRunner().invoke(main, ["speculation", "--traces", str(path), "--dealings", "2", "--json"])
+    told = json.loads(result.stdout)
+    [means] = [table for table in told["tables"] if table["title"].startswith("Means over 2 dealings")]
+    rows = {row[1]: row for row in means["rows"]}
+    assert set(rows) == {"exact top-1", "exact top-3", "served"}
+    assert rows["exact top-1"][2] == 48  # of each dealing, not of both together
+
+
 def test_bad_input_is_a_usage_error(tmp_path: Path) -> None:
     """In words, with exit code 2."""
     path = written(tmp_path, "desk", [desk(0)])
@@ -137,6 +149,7 @@ def test_bad_input_is_a_usage_error(tmp_path: Path) -> None:
         (["--traces", str(path), "--protocol", "split"], "desk: split leaves nothing to judge of 1 tasks"),
         (["--traces", str(path), "--only", "shop"], "has no source shop; it has desk"),
         (["--traces", str(path), "--protocol", "guess"], "Invalid value for '--protocol'"),
+        (["--traces", str(path), "--protocol", "split", "--dealings", "2"], "--dealings is of folds"),
         ([], "Missing option '--traces'"),
     ):
         result = CliRunner().invoke(main, ["speculation", *arguments], env={"AGENTACCEL_TRACES": None})

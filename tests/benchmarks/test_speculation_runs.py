@@ -119,6 +119,13 @@ def test_a_task_keeps_its_fold() -> None:
     assert {fold_of(f"task-{i}") for i in range(40)} == set(range(5))
 
 
+def test_another_dealing_puts_other_tasks_together() -> None:
+    tasks = [f"task-{i}" for i in range(40)]
+    first, second = ([fold_of(task, dealing=dealing) for task in tasks] for dealing in (0, 1))
+    assert first == [fold_of(task) for task in tasks] != second
+    assert set(second) == set(range(5))
+
+
 def test_one_run_per_task_is_the_first() -> None:
     """In the order of the file."""
     assert [one.id for one in one_per_task(RUNS)] == [f"desk-{number}/0" for number in range(30)]
