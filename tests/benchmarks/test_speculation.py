@@ -115,7 +115,8 @@ def test_online_expects_nothing_of_the_first_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "tasks"), [("split", 12), *(pytest.param(one, 16, marks=pytest.mark.soak) for one in ("split", "folds"))]
+    ("protocol", "tasks"),
+    [("split", 12), *(pytest.param(one, 16, marks=pytest.mark.soak) for one in ("split", "folds"))],
 )
 def test_the_command_tells_both_variants(tmp_path: Path, protocol: str, tasks: int) -> None:
     """All runs, and one per task, with numerators and denominators, as JSON."""
