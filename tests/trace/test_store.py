@@ -71,7 +71,7 @@ def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
     with driver.accel.session("s", agent="a", tenant="t", parent="p"):
         loop(driver, 3, system=prose(1200), tools=[tool("x", 900)])
     record = driver.records[-1]
-    assert (record.session, record.agent, record.tenant, record.parent) == ("s", "a", "t", "p")
+    assert (record.session, record.agent, record.tenant, record.parent) == ("@t/s", "a", "t", "@t/p")
     assert record.expected is not None
     assert record.usage.read == record.expected.read
     assert record.started < (record.first_byte or 0) < (record.finished or 0)
