@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -94,7 +95,7 @@ def test_an_answer_of_one_tenant_never_reaches_another_by_the_id_of_a_session() 
 
     async def main() -> list[str]:
         async with one.session("s", tenant="a") as a, one.session("s", tenant="b") as b, one.session("s") as nobody:
-            return [await each.tool(CALL, lambda: found(f"{each.tenant}'s")) for each in (a, b, nobody, a)]
+            return [await each.tool(CALL, partial(found, f"{each.tenant}'s")) for each in (a, b, nobody, a)]
 
     assert asyncio.run(main()) == ["a's", "b's", "None's", "a's"]
 

@@ -197,6 +197,15 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         ),
     ),
     (
+        f"{EAGER}::test_a_write_ends_the_wait_of_a_sync_caller_for_an_early_run",
+        Mutant(
+            guard="a sync caller that waits for what will not be served",
+            file=SERVING,
+            old="concurrent.futures.wait([work, spoiled], limit,",
+            new="concurrent.futures.wait([work], limit,",
+        ),
+    ),
+    (
         f"{MEMO}::test_what_a_caller_does_to_its_result_is_not_seen_by_the_next",
         Mutant(
             guard="a result that two callers share",
