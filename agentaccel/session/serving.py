@@ -29,6 +29,7 @@ from agentaccel.session.tools import READS, Tool, Tools, copied
 from agentaccel.speculate.buffer import Buffer, Entry, State
 from agentaccel.speculate.keys import Key, Principal
 from agentaccel.speculate.memo import Memo, Read, Remembered
+from agentaccel.speculate.rates import Rates
 from agentaccel.speculate.witness import witnessed
 from agentaccel.speculate.world import Version, World
 from agentaccel.trace.track import TrackRecord
@@ -68,6 +69,7 @@ class Serving:
     world: World
     buffer: Buffer
     memo: Memo
+    rates: Rates
     track: TrackRecord
     _lock: Lock = field(default_factory=Lock)
     _unsettled: list[tuple[Mark, Tool, ToolCall]] = field(default_factory=list)
@@ -108,7 +110,7 @@ class Serving:
         spec = tool.spec
         if self.world.closed(spec.domain):
             return None, None
-        seen = witnessed(spec.witness, call.arguments) if spec.witness is not None else None
+        seen = witnessed(spec.witness, call.arguments)
         return None, _read(tool, key, call, version=self.world.version(spec.domain), at=now, seen=seen)
 
     def recall(self, found: Remembered, conversation: Conversation) -> tuple[Any, Served]:
@@ -185,6 +187,7 @@ class Serving:
         began: float,
     ) -> tuple[Any, Served | None]:
         async def run() -> Any:
+            self.rates.ran(entry.call.name, self.clock.monotonic())
             return await execute()
 
         fresh = self.background.spawn(owner, run, contextvars.copy_context())
@@ -244,8 +247,8 @@ class Serving:
 
     def begins(self, tool: Tool, call: ToolCall) -> Mark | None:
         """`call` is about to run; None where it is known to read."""
-        reads = self.tools.at_once(tool)
-        if reads:
+        self.rates.ran(tool.name, self.clock.monotonic())
+        if reads := self.tools.at_once(tool):
             return None
         mark = Mark(tool.spec.domain)
         if reads is None and (given := copied(call)) is not None:
@@ -291,8 +294,7 @@ class Serving:
 
 def _read(tool: Tool, key: Key, call: ToolCall, *, version: Version, at: float, seen: object) -> Read:
     spec = tool.spec
-    fresh = float("inf") if spec.fresh_for is None else spec.fresh_for
     return Read(
-        key=key, arguments=call.arguments, domain=spec.domain, version=version, at=at, fresh_for=fresh,
-        witness=spec.witness, seen=seen,
+        key=key, arguments=call.arguments, domain=spec.domain, version=version, at=at, witness=spec.witness, seen=seen,
+        fresh_for=float("inf") if spec.fresh_for is None else spec.fresh_for,
     )  # fmt: skip

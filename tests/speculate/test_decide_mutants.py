@@ -66,10 +66,10 @@ GUARDS = (
         new=" - (1.0 - ever) * run.price * cost",
     ),
     Mutant(
-        guard="launching all of several guesses of which one can be right",
+        guard="guesses of one moment that use a rate limit up together",
         file=DECIDE,
-        old="spent[candidate.rivals] = left * (1.0 - p)",
-        new="spent[candidate.rivals] = left",
+        old="        if host is not None and host.rate is not None:",
+        new="        if False:",
     ),
     Mutant(
         guard="launches without budget",
