@@ -32,8 +32,8 @@ GUARDS = (
     Mutant(
         guard="taking the last slot of real calls",
         file=DECIDE,
-        old="return host.free if at_once else host.free - max(host.needed, 1)",
-        new="return host.free",
+        old="host.free if at_once else host.free - max(host.needed, 1))",
+        new="host.free)",
     ),
     Mutant(
         guard="more runs than there are slots",
