@@ -165,8 +165,8 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         Mutant(
             guard="a call that runs once for each attempt to stream it",
             file="session/eager.py",
-            old="if launcher.serving.buffer.waits(key) >= order.copies(placed) or",
-            new="if",
+            old="            launcher.serving.buffer.waits(key) >= order.copies(placed)\n            or ",
+            new="            ",
         ),
     ),
     (
