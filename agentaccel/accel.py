@@ -19,6 +19,7 @@ from agentaccel.listening import Listener, Listeners
 from agentaccel.policy import ENV_LOG, Policy, from_environment
 from agentaccel.providers import dialect
 from agentaccel.session import Composer, Session, bypassed, current
+from agentaccel.session.conversation import own_id
 from agentaccel.session.keeping import Keeper
 from agentaccel.session.prewarming import Prewarmer
 from agentaccel.session.registry import Registry
@@ -197,17 +198,22 @@ class Accel:
     ) -> Session:
         """The conversation called `id`, to be entered; what is said of it here outlasts this process.
 
-        `agent` is what statistics are learned for, `tenant` keeps conversations of different owners apart, `parent`
-        names the session that this one works for (default: the session that is open here).
+        `agent` is what statistics are learned for. `tenant` is whom the conversation belongs to: what two tenants call
+        by one id are two conversations, and so are one with a tenant and one without. `parent` names the session of
+        that tenant that this one works for (default: the session that is open here, whosever it is).
         """
         for what, name in (("session", id), ("agent", agent), ("tenant", tenant), ("parent", parent)):
             _check_name(what, name, required=what == "session")
         outer = current.get().session
-        conversation = self._registry.named(id)
+        conversation = self._registry.named(own_id(id, tenant))
+        if parent is not None:
+            parent = own_id(parent, tenant)
+        elif outer is not None and outer.id != conversation.id:
+            parent = outer.id
         with conversation.lock:
             conversation.agent = agent or conversation.agent
-            conversation.tenant = tenant or conversation.tenant
-            conversation.parent = parent or conversation.parent or (outer.id if outer and outer.id != id else None)
+            conversation.tenant = tenant
+            conversation.parent = conversation.parent or parent
         return Session(conversation, self._toolbox, self._background, self._announce)
 
     def _announce(self, session: Session, create: Callable[..., object], request: dict[str, Any]) -> None:

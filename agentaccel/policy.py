@@ -160,6 +160,8 @@ class ToolPolicy:
     slots: Mapping[str, int] = field(default_factory=dict)
     """By name of a tool, how many of its runs there can be at once, such as connections of a pool: the last one that is
     free is never taken early."""
+    per_minute: Mapping[str, int] = field(default_factory=dict)
+    """By name of a tool, how many runs of it a minute its provider allows; a guess never takes the last fifth."""
     output_cap: int = 4 * 1024 * 1024
     """Bytes of a result that is kept for its call; a larger one is dropped."""
     depth: int = 3
@@ -168,8 +170,9 @@ class ToolPolicy:
     def __post_init__(self) -> None:
         for name, least in (("concurrency", 0), ("output_cap", 0), ("depth", 1)):
             _check_count(f"ToolPolicy.{name}", getattr(self, name), least)
-        for name, slots in self.slots.items():
-            _check_count(f"ToolPolicy.slots[{name!r}]", slots, 1)
+        for what in ("slots", "per_minute"):
+            for name, most in getattr(self, what).items():
+                _check_count(f"ToolPolicy.{what}[{name!r}]", most, 1)
         for name in ("fresh_for", "timeout", "memo_across"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not 0 < value < float("inf")):

@@ -29,15 +29,23 @@ class Mutant:
 
 def survives(mutant: Mutant, folder: Path, command: list[str]) -> str | None:
     """Run `command` in a copy of the package without the guard; its output where it passed all the same."""
-    shutil.copytree(ROOT / "agentaccel", folder / "agentaccel", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     target = folder / "agentaccel" / mutant.file
+    # What is compiled of other modules is as good here; what ends in a number is being written.
+    compiled = shutil.ignore_patterns(f"{target.stem}.*.pyc", "*.pyc.*")
+    for part in ("agentaccel", "tests"):
+        shutil.copytree(ROOT / part, folder / part, ignore=compiled)
     text = target.read_text(encoding="utf-8")
     assert text.count(mutant.old) == 1, (
         f"the guard against {mutant.guard} has moved: found {text.count(mutant.old)} times"
     )
     target.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(folder),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_PLUGINS": "hypothesis.extra.pytestplugin,pytest_asyncio,pytest_timeout",
+    }
     done = subprocess.run(
         [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
     )

@@ -66,6 +66,7 @@ MAY_TOUCH_THE_WORLD = {
     "tools/shell.py",  # the user's environment, time limits
     "tools/folder.py",  # reads the user's files
     "tools/sql.py",  # in threads, and SQLite
+    "tools/http.py",  # time limits, and requests
     "demo/desk.py",
     "cli/purge.py",
     "testing/virtual.py",

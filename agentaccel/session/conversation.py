@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
@@ -30,6 +31,7 @@ class Conversation:
     """One session, shared by every handle of the same id in this process. `lock` guards every field."""
 
     id: str
+    """Unlike that of any other tenant: `own_id`."""
     agent: str | None = None
     tenant: str | None = None
     parent: str | None = None
@@ -63,6 +65,17 @@ class Conversation:
     stored_turns: int = 0
     """Turns that the store had when this process last looked."""
     lock: Lock = field(default_factory=Lock)
+
+
+def own_id(name: str, tenant: str | None) -> str:
+    """The id of the session that `tenant` calls `name`: two tenants, or one and nobody, never have the same.
+
+    >>> own_id("ticket-1", None), own_id("ticket-1", "acme"), own_id("@acme/ticket-1", None)
+    ('ticket-1', '@acme/ticket-1', '@@acme/ticket-1')
+    """
+    if tenant is None:
+        return f"@{name}" if name.startswith("@") else name
+    return f"@{quote(tenant, safe=' ', errors='surrogatepass')}/{name}"
 
 
 def workload_of(prompt: Prompt, agent: str | None) -> str:

@@ -52,7 +52,10 @@ class Eager:
         key = launcher.key(step.conversation, tool, call) if tool is not None else None
         if tool is None or key is None or launcher.remembered(tool, key):
             return
-        if launcher.serving.buffer.waits(key) >= order.copies(placed) or launcher.may(step, tool, call) == "never":
+        if (
+            launcher.serving.buffer.waits(key) >= order.copies(placed)
+            or launcher.may(step, tool, call).launch == "never"
+        ):
             return
         rule = f"asked {tool.name}"
         now, track = launcher.clock.wall(), launcher.serving.track

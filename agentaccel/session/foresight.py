@@ -207,13 +207,17 @@ class Foresight:
             return None
         if launcher.serving.buffer.waits(key) or launcher.remembered(tool, key):
             return None
-        familiar = step.following.familiar
+        permission = launcher.may(step, tool, call, step.following.familiar)
         return Candidate(
             prediction=replace(prediction, rule=launcher.serving.track.named(prediction.rule)),
-            launchable="predicted" if launcher.may(step, tool, call, familiar) == "predicted" else "never",
-            host=tool.name if tool.name in self.policy.tools.slots else "",
+            launchable=permission.verdict.launchable if permission.launch != "never" else "never",
+            egress=permission.launch == "predicted",
+            host=tool.name if self._is_limited(tool.name) else "",
             gives_back=0.0 if tool.is_async else None,
         )
+
+    def _is_limited(self, name: str) -> bool:
+        return name in self.policy.tools.slots or name in self.policy.tools.per_minute
 
     def _load(self, step: Step, candidates: list[Candidate]) -> Load:
         hosts = {one.host: self._host(one.host) for one in candidates if one.host}
@@ -222,9 +226,16 @@ class Foresight:
         return Load(hosts=hosts, kept=kept, running=launcher.runner.under_way())
 
     def _host(self, name: str) -> Host:
-        slots, (running, needed) = self.policy.tools.slots[name], self.launcher.serving.tools.running(name)
+        serving, slots = self.launcher.serving, self.policy.tools.slots.get(name)
+        running, needed = serving.tools.running(name)
         taken = running + self.launcher.runner.under_way(name)
-        return Host(free=max(slots - taken, 0), slots=slots, needed=needed)
+        return Host(
+            free=None if slots is None else max(slots - taken, 0),
+            slots=slots,
+            needed=needed,
+            headroom=serving.rates.headroom(name, self.launcher.clock.monotonic()),
+            rate=serving.rates.limit(name),
+        )
 
     def _launch(self, step: Step, history: Foresees, prediction: Prediction, after: Entry | None) -> None:
         launcher = self.launcher

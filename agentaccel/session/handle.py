@@ -88,6 +88,7 @@ class Session:
 
     @property
     def id(self) -> str:
+        """As records and reports have it: the id that it was opened by, with a tenant `@tenant/id`."""
         return self._conversation.id
 
     @property
@@ -140,7 +141,7 @@ class Session:
 
     def __enter__(self) -> Session:
         if self.closed:
-            raise SessionClosed(f"session {self.id!r} was left; open it again with accel.session({self.id!r})")
+            raise SessionClosed(f"session {self.id!r} was left; to go on, open it again with accel.session")
         with self._conversation.lock:
             self._conversation.open += 1
             self._conversation.left = False

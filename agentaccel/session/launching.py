@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from agentaccel.background import in_a_loop
 from agentaccel.clock import Clock
+from agentaccel.effects.launch import Permission
 from agentaccel.policy import ToolPolicy
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.following import Following
@@ -54,12 +55,14 @@ class Launcher:
         """Whether the call would be answered by an earlier result anyway."""
         return self.serving.remembers(tool) and self.serving.memo.find(key, self.clock.monotonic()) is not None
 
-    def may(self, step: Step, tool: Tool, call: ToolCall, familiar: Callable[[ToolCall], bool] | None = None) -> str:
+    def may(
+        self, step: Step, tool: Tool, call: ToolCall, familiar: Callable[[ToolCall], bool] | None = None
+    ) -> Permission:
         """When `call` may be launched, by its effect; what may not is counted."""
         permission = self.serving.tools.may(tool, call, familiar)
         if permission.launch == "never":
             step.conversation.ledger.refused[permission.verdict.effect.value] += 1
-        return permission.launch
+        return permission
 
     def launch(
         self,
@@ -94,5 +97,6 @@ class Launcher:
             witness=spec.witness,
             seen=witnessed(spec.witness, call.arguments),
         )
+        self.serving.rates.ran(tool.name, entry.born)
         self.runner.start(tool, entry, conversation, then=then, told=told)
         return entry

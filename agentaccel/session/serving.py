@@ -13,8 +13,8 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from agentaccel.session.tools import READS, Tool, Tools, copied
 from agentaccel.speculate.buffer import Buffer, Entry, State
 from agentaccel.speculate.keys import Key, Principal
 from agentaccel.speculate.memo import Memo, Read, Remembered
+from agentaccel.speculate.rates import Rates
 from agentaccel.speculate.witness import witnessed
 from agentaccel.speculate.world import Version, World
 from agentaccel.trace.track import TrackRecord
@@ -68,11 +69,12 @@ class Serving:
     world: World
     buffer: Buffer
     memo: Memo
+    rates: Rates
     track: TrackRecord
     _lock: Lock = field(default_factory=Lock)
     _unsettled: list[tuple[Mark, Tool, ToolCall]] = field(default_factory=list)
     """Calls that may write and have not been looked at."""
-    _joined: dict[Entry, asyncio.Future[None]] = field(default_factory=dict)
+    _joined: dict[Entry, concurrent.futures.Future[None]] = field(default_factory=dict)
     """Early runs that a caller waits for, and how it is told that something wrote where they read."""
 
     def remembers(self, tool: Tool) -> bool:
@@ -108,7 +110,7 @@ class Serving:
         spec = tool.spec
         if self.world.closed(spec.domain):
             return None, None
-        seen = witnessed(spec.witness, call.arguments) if spec.witness is not None else None
+        seen = witnessed(spec.witness, call.arguments)
         return None, _read(tool, key, call, version=self.world.version(spec.domain), at=now, seen=seen)
 
     def recall(self, found: Remembered, conversation: Conversation) -> tuple[Any, Served]:
@@ -154,21 +156,27 @@ class Serving:
     async def _is_spoiled(self, entry: Entry, waiting: asyncio.Future[Any], limit: float | None) -> bool:
         """Wait for the end of its run, `limit` seconds or until something writes where it reads; whether that came
         first."""
-        spoiled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._joined[entry] = spoiled
+        with self._joining(entry) as told:
+            spoiled = asyncio.wrap_future(told)
+            await asyncio.wait([waiting, spoiled], timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            return spoiled.done() and not waiting.done()
+
+    @contextmanager
+    def _joining(self, entry: Entry) -> Iterator[concurrent.futures.Future[None]]:
+        """A caller waits for `entry` inside; what is handed out is done once something writes where that reads."""
+        spoiled = self._joined[entry] = concurrent.futures.Future[None]()
         try:
             self._spoil()
-            await asyncio.wait([waiting, spoiled], timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            yield spoiled
         finally:
             del self._joined[entry]
-        return spoiled.done() and not waiting.done()
 
     def _spoil(self) -> None:
         """Tell callers that wait for what will not be served."""
         for entry, spoiled in tuple(self._joined.items()):
             if entry.version != self.world.version(entry.domain):
-                with suppress(RuntimeError):  # its loop is closed, and nobody waits
-                    spoiled.get_loop().call_soon_threadsafe(_tell, spoiled)
+                with suppress(concurrent.futures.InvalidStateError):  # it was told already, or nobody waits any more
+                    spoiled.set_result(None)
 
     async def _hedge(
         self,
@@ -179,6 +187,7 @@ class Serving:
         began: float,
     ) -> tuple[Any, Served | None]:
         async def run() -> Any:
+            self.rates.ran(entry.call.name, self.clock.monotonic())
             return await execute()
 
         fresh = self.background.spawn(owner, run, contextvars.copy_context())
@@ -207,8 +216,11 @@ class Serving:
                 self.buffer.hand_back(entry)
                 return MISS, None
             limit = None if entry.tier == "asked" else self._expected(entry)
-            if not concurrent.futures.wait([work], timeout=limit).done:
-                self.buffer.drop(entry)
+            with self._joining(entry) as spoiled:
+                concurrent.futures.wait([work, spoiled], limit, concurrent.futures.FIRST_COMPLETED)
+            if not work.done():
+                self.buffer.drop(entry, State.STALE if spoiled.done() else State.UNUSED)
+                entry.handle.cancel()
                 return MISS, None
         return self._served(entry, began, joined=joined)
 
@@ -235,8 +247,8 @@ class Serving:
 
     def begins(self, tool: Tool, call: ToolCall) -> Mark | None:
         """`call` is about to run; None where it is known to read."""
-        reads = self.tools.at_once(tool)
-        if reads:
+        self.rates.ran(tool.name, self.clock.monotonic())
+        if reads := self.tools.at_once(tool):
             return None
         mark = Mark(tool.spec.domain)
         if reads is None and (given := copied(call)) is not None:
@@ -282,19 +294,7 @@ class Serving:
 
 def _read(tool: Tool, key: Key, call: ToolCall, *, version: Version, at: float, seen: object) -> Read:
     spec = tool.spec
-    fresh = float("inf") if spec.fresh_for is None else spec.fresh_for
     return Read(
-        key=key,
-        arguments=call.arguments,
-        domain=spec.domain,
-        version=version,
-        at=at,
-        fresh_for=fresh,
-        witness=spec.witness,
-        seen=seen,
-    )
-
-
-def _tell(spoiled: asyncio.Future[None]) -> None:
-    if not spoiled.done():
-        spoiled.set_result(None)
+        key=key, arguments=call.arguments, domain=spec.domain, version=version, at=at, witness=spec.witness, seen=seen,
+        fresh_for=float("inf") if spec.fresh_for is None else spec.fresh_for,
+    )  # fmt: skip

@@ -15,6 +15,7 @@ from agentaccel.session.tools import Tools
 from agentaccel.session.warming import Warming
 from agentaccel.speculate.buffer import Buffer
 from agentaccel.speculate.memo import Memo
+from agentaccel.speculate.rates import Rates
 from agentaccel.speculate.world import World
 from agentaccel.trace.recorder import Recorder
 
@@ -38,6 +39,7 @@ def speculation(
         world=world,
         buffer=buffer,
         memo=Memo(world, across=policy.tools.memo_across),
+        rates=Rates(policy.tools.per_minute),
         track=learning.track,
     )
     runner = Runner(

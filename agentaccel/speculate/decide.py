@@ -7,8 +7,8 @@ is made, a candidate is worth
 
 seconds, where c is what a run costs and λ the price of a wasted second, which rises with load, with the use of the rate
 limit and while too much is wasted. What is worth more than a margin is launched, best value for its cost first, as far
-as budgets, breakers and slots go (reference: Cost-Aware Speculation, 2606.07846; the width among guesses of which at
-most one can be right: Speculative Actions, 2510.04371, theorem 4).
+as budgets, breakers and slots go (reference: Cost-Aware Speculation, 2606.07846). A probability is that of the very
+call, whatever else is launched, so guesses of which at most one can be right need no discount of their own.
 
 Nothing is asked about what a tool, a model or a workload is called: all of them are told apart by what they did.
 """
@@ -59,8 +59,6 @@ class Candidate:
     """What a run that nobody asks for costs, in seconds; None for as long as it takes."""
     gives_back: float | None = None
     """Seconds until its slot is free once it is cancelled; None where it goes on to its end, as a thread does."""
-    rivals: str = ""
-    """A name that guesses share of which at most one can be right; empty where others being right says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +73,8 @@ class Host:
     """Slots that real calls have been seen to need at once."""
     headroom: float = 1.0
     """The share of its rate limit that is left."""
+    rate: int | None = None
+    """Runs that its rate limit allows, of which that is a share; None where they are not counted."""
 
     @property
     def load(self) -> float:
@@ -136,16 +136,13 @@ def decide(
     scale = _Scale(experience, runway, load, prices)
     refused: list[tuple[Prediction, Refusal]] = []
     worth: list[tuple[float, int]] = []
-    spent: dict[str, float] = {}
     for at in sorted(range(len(candidates)), key=lambda i: -_likely(candidates[i].prediction)):
         candidate = candidates[at]
         if (why := _forbidden(candidate, load, prices)) is None and room.slots(candidate) <= 0:
             why = "no slot to spare"
         if why is None:
-            left = spent.get(candidate.rivals, 1.0) if candidate.rivals else 1.0
-            net, cost, p = scale.weigh(candidate, left)
+            net, cost = scale.weigh(candidate)
             if net > prices.margin:
-                spent[candidate.rivals] = left * (1.0 - p)
                 worth.append((-net / cost, at))
                 continue
             why = "not worth it"
@@ -183,12 +180,11 @@ class _Scale:
         self._start = prices.start if load.start is None else load.start
         self._known: dict[tuple[str, str], _Run] = {}
 
-    def weigh(self, candidate: Candidate, left: float) -> tuple[float, float, float]:
-        """The net benefit, what a run costs, and the probability that it is used; `left` is the probability that no
-        likelier rival is right."""
+    def weigh(self, candidate: Candidate) -> tuple[float, float]:
+        """The net benefit, and what a run costs."""
         prediction = candidate.prediction
         run = self._run(prediction.call.name, candidate.host)
-        believed = self._experience.breakers.trust(prediction.rule) * left
+        believed = self._experience.breakers.trust(prediction.rule)
         next_, ever = prediction.probability * believed, _likely(prediction) * believed
         cost = run.whole if candidate.cost is None else candidate.cost
         net = next_ * run.next + (ever - next_) * run.later - (1.0 - ever) * run.price * cost - self._start
@@ -196,7 +192,7 @@ class _Scale:
             net -= self._prices.privacy
         if candidate.gives_back:
             net -= (1.0 - next_) * run.pressed * candidate.gives_back
-        return net, max(cost, self._start), ever
+        return net, max(cost, self._start)
 
     def _run(self, tool: str, name: str) -> _Run:
         found = self._known.get((tool, name))
@@ -267,9 +263,13 @@ class _Room:
 
     def slots(self, candidate: Candidate) -> int:
         """The slots of its host that it may take. The last free one stays with real calls, and so do as many as they
-        need: only a run that gives its slot back at once may stand in one of those until a real call comes."""
+        need: only a run that gives its slot back at once may stand in one of those until a real call comes. Nor does
+        what is begun at one moment reach into the share of the rate limit that is theirs."""
         host = self._load.hosts.get(candidate.host)
+        most = self._prices.altogether
+        if host is not None and host.rate is not None:
+            most = min(most, int((host.headroom - self._prices.headroom) * host.rate + 1e-9))
         if host is None or host.free is None:
-            return self._prices.altogether
+            return most
         at_once = candidate.gives_back is not None and candidate.gives_back <= self._prices.gives_back
-        return host.free if at_once else host.free - max(host.needed, 1)
+        return min(most, host.free if at_once else host.free - max(host.needed, 1))

@@ -86,6 +86,7 @@ def static(step: Step) -> bytes:
     return step.prefix.hashes[step.prefix.starts[2] - 1]
 
 
+@pytest.mark.many(2)
 @pytest.mark.parametrize("one", MOVED, ids=lambda one: one.name)
 def test_no_mixture_of_written_and_arranged_requests_is_below_the_bound(one: Situation) -> None:
     """Every choice of every request of a short session, each with its best markers; and the bound says something."""
@@ -152,6 +153,7 @@ def test_sub_agents_wait_for_the_first_one(tmp_path: Path) -> None:
     assert costs[0] < 0.5 * costs[1]
 
 
+@pytest.mark.many(2)
 @pytest.mark.parametrize(
     ("name", "length", "most"),
     [

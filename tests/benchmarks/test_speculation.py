@@ -114,10 +114,13 @@ def test_online_expects_nothing_of_the_first_run() -> None:
         assert all(last.run.turns[i].keys[0] in {guess.key for guess in befores[i].guesses[:3]} for i in (0, 1, 2))
 
 
-@pytest.mark.parametrize("protocol", ["split", pytest.param("folds", marks=pytest.mark.soak)])
-def test_the_command_tells_both_variants(tmp_path: Path, protocol: str) -> None:
+@pytest.mark.parametrize(
+    ("protocol", "tasks"),
+    [("split", 12), *(pytest.param(one, 16, marks=pytest.mark.soak) for one in ("split", "folds"))],
+)
+def test_the_command_tells_both_variants(tmp_path: Path, protocol: str, tasks: int) -> None:
     """All runs, and one per task, with numerators and denominators, as JSON."""
-    path = written(tmp_path, "desk", [desk(number, trial) for number in range(16) for trial in range(2)])
+    path = written(tmp_path, "desk", [desk(number, trial) for number in range(tasks) for trial in range(2)])
     result = CliRunner().invoke(main, ["speculation", "--traces", str(path), "--protocol", protocol, "--json"])
     told = json.loads(result.stdout)
     assert result.exit_code == bool(told["broken"])

@@ -151,6 +151,7 @@ def test_a_workload_that_changes_its_ways_is_learned_anew(driver: Driver, before
     assert costs[-1] < 0.3
 
 
+@pytest.mark.many(2)
 @pytest.mark.parametrize(
     ("sessions", "turns", "gap", "lifetime"),
     [

@@ -20,6 +20,7 @@ def known_models() -> list[tuple[str, str]]:
     return [(p, name) for p in PROVIDERS for row in table(p).get("models", ()) for name in row["match"]]
 
 
+@pytest.mark.many(4)
 @pytest.mark.parametrize(("provider", "model"), known_models())
 @pytest.mark.parametrize("size", [1_000, 500_000])
 def test_prices_agree_with_the_multiples_that_the_facts_state(provider: str, model: str, size: int) -> None:

@@ -80,7 +80,7 @@ CASES = [
 ]
 
 
-@pytest.mark.many(2)
+@pytest.mark.many(3)
 @pytest.mark.parametrize(("name", "model"), CASES)
 def test_a_clock_costs_no_prefix_from_the_second_request_on(name: str, model: str, tmp_path: Path) -> None:
     """At every place where it is documented what may stand at the end; below no caching, and below automatic caching.
@@ -97,7 +97,7 @@ def test_a_clock_costs_no_prefix_from_the_second_request_on(name: str, model: st
     assert cost(billed) < 0.5 * cost(total(place, model, extra))
 
 
-@pytest.mark.many(2)
+@pytest.mark.many(3)
 @pytest.mark.parametrize(("name", "model"), [("chat", "gpt-6-sol"), ("responses", "gpt-6-sol"), ("chat", "gpt-4o")])
 def test_savings_are_stated_against_the_bill_of_the_request_as_written(name: str, model: str, tmp_path: Path) -> None:
     """To within the bytes of what stands in the place of the clock: the emulator bills the bare client for that."""

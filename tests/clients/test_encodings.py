@@ -97,6 +97,7 @@ def uncounted(got: list[Any]) -> list[Any]:
     return [one for one in got if not (isinstance(one, dict) and one["usage"])]
 
 
+@pytest.mark.many(3)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("how", ENCODED)
 def test_a_stream_encoded_in_any_way_is_what_it_is_bare(tmp_path: Path, how: str, asynchronous: bool) -> None:

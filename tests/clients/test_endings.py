@@ -116,6 +116,7 @@ def check_record(folder: Path, wanted: tuple[str, int | None, str | None, int | 
     assert record.finished is not None
 
 
+@pytest.mark.many(2)
 @pytest.mark.parametrize("why", sorted(ENDINGS))
 def test_a_sync_caller_sees_what_it_would_see_without_us(tmp_path: Path, why: str) -> None:
     """Chosen by us: same values, same exception, same cause; one record with the outcome; usage n/a if not told."""
@@ -124,6 +125,7 @@ def test_a_sync_caller_sees_what_it_would_see_without_us(tmp_path: Path, why: st
     check_record(tmp_path, wanted)
 
 
+@pytest.mark.many(2)
 @pytest.mark.parametrize("why", sorted(ENDINGS))
 async def test_an_async_caller_sees_what_it_would_see_without_us(tmp_path: Path, why: str) -> None:
     """Chosen by us, as above; and no more tasks are left than the bare client leaves."""

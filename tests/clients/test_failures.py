@@ -128,6 +128,7 @@ def test_a_request_that_cannot_be_planned_raises_under_strict() -> None:
 # --- watching the reply ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.many(3)
 @pytest.mark.parametrize("calls", range(12))
 @pytest.mark.parametrize("why", ["json", "read to its end", "error inside", "400", "timeout"])
 def test_a_failure_at_any_moment_of_a_turn_stays_ours(calls: int, why: str) -> None:
@@ -172,6 +173,7 @@ ENCODED: dict[str, tuple[str, bytes, int | None]] = {
 }
 
 
+@pytest.mark.many(3)
 @pytest.mark.parametrize("how", sorted(ENCODED))
 @pytest.mark.parametrize("size", [1, 7, 10**6])
 def test_a_compressed_reply_is_read_on_a_copy(tmp_path: Path, how: str, size: int) -> None:

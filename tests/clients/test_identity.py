@@ -29,7 +29,7 @@ from tests.driver import body, prose, user
 from tests.providers.bodies import requests
 from tests.providers.test_markable import BLOCKS, NESTED, SAMPLE, TOOLS
 
-pytestmark = pytest.mark.many(3)
+pytestmark = pytest.mark.many(6)
 
 HEAD = {"model": "claude-sonnet-5", "max_tokens": 9}
 

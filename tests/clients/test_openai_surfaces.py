@@ -16,7 +16,7 @@ from tests.clients.dialects import CHAT, RESPONSES, plain
 from tests.clients.places import PLACES, Line
 from tests.clients.wire import an_accel, records
 
-pytestmark = pytest.mark.many(2)
+pytestmark = pytest.mark.many(3)
 
 
 class Found(BaseModel):

@@ -14,7 +14,7 @@ from agentaccel.emulator import Fault
 from tests.clients.places import PLACES, Line
 from tests.clients.wire import an_accel, records, wire_of
 
-pytestmark = pytest.mark.many(4)
+pytestmark = pytest.mark.many(8)
 
 MODES = ("observe", "bypass", "holdout", "off")
 BOTH = pytest.mark.parametrize("streamed", [False, True], ids=["json", "stream"])

@@ -118,18 +118,19 @@ def keys(provider: Provider) -> dict[str, set[str | None]]:
 # --- where a key routes -----------------------------------------------------------------------------------------------
 
 
-def test_many_that_begin_alike_are_spread_and_each_stays_where_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("turns", [6, pytest.param(8, marks=pytest.mark.soak)])
+def test_many_that_begin_alike_are_spread_and_each_stays_where_it_is(tmp_path: Path, turns: int) -> None:
     """Documented: beyond fifteen a minute some go to machines that have nothing. Each conversation has one key."""
     rates = {}
     for how in ("bare", "one key", "ours"):
         provider = Provider()
         with provider.stack:
             if how == "ours":
-                crowd(provider, [provider.wrapped(tmp_path)])
+                crowd(provider, [provider.wrapped(tmp_path)], turns=turns)
                 assert {len(found) for found in keys(provider).values()} == {1}
                 assert provider.fullest() <= 15
             else:
-                crowd(provider, [(None, provider.client())], **({KEY: "mine"} if how == "one key" else {}))
+                crowd(provider, [(None, provider.client())], turns=turns, **({KEY: "mine"} if how == "one key" else {}))
                 assert provider.fullest() > 15
             rates[how] = provider.hit_rate
     assert rates["one key"] == rates["bare"]

@@ -25,14 +25,19 @@ PROSE = [*PAGES, "CHANGELOG.md"]
 SLOW = {
     "docs/explanation/when-it-wont-help.md",
     "docs/how-to/act-on-the-advice.md",
+    "docs/how-to/changing-tools.md",
     "docs/how-to/long-histories.md",
     "docs/how-to/openai.md",
     "docs/how-to/pauses.md",
     "docs/how-to/read-the-report.md",
+    "docs/how-to/servers-and-gateways.md",
+    "docs/how-to/sub-agents.md",
     "docs/how-to/test-your-agent.md",
+    "docs/how-to/volatile-text.md",
+    "docs/reference/emulator.md",
     "docs/reference/situations.md",
 }
-"""Pages that run the demo, long sessions, or other people's suites."""
+"""Pages that run the demo, long sessions, several servers or clients, or other people's suites."""
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def assert_arranged_well(name: str, conversations: int, seed: int) -> None:
         assert tally.stable >= 0.4 * tally.followed
 
 
-@pytest.mark.many(4)
+@pytest.mark.many(12)
 @AT_EACH
 def test_arranged_requests_are_legal_and_can_be_put_together_again(name: str) -> None:
     """Contract lines 1 and 2, where content may be moved: what was moved is there exactly once, the rest as it was."""

@@ -31,6 +31,7 @@ def one_shots(folder: Path, wire: str) -> Accel:
     return accel
 
 
+@pytest.mark.many(3)
 @pytest.mark.parametrize("wire", ["chat", "responses"])
 @pytest.mark.parametrize(
     "options", [5, 0, "x", "", [], [1], True, False, {"prewarm": True}, {"mode": 5}, {"mode": ""}, {"mode": "implicit"}]

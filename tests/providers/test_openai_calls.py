@@ -165,6 +165,7 @@ DEEP = '{"a":' * 10**5
 NO_OBJECTS = ["[1]", "nonsense", "NaN", '{"x": NaN}', '{"x": 1e999}', '"{}"', "{]", "}{", "1" * 5000, "[" * 10**5, DEEP]
 
 
+@pytest.mark.many(3)
 @pytest.mark.parametrize("text", NO_OBJECTS, ids=lambda text: text[:9])
 @pytest.mark.parametrize("wire", ["chat", "responses"])
 def test_arguments_that_are_no_object_are_no_call(wire: Wire, text: str) -> None:

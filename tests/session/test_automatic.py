@@ -16,7 +16,7 @@ from agentaccel.trace.store import open_reader
 from agentaccel.turn import Finished, Reported, Send, Started
 from tests.driver import Json, assistant, prose, user
 
-pytestmark = pytest.mark.many(3)
+pytestmark = pytest.mark.many(6)
 
 PLACES = {
     "gpt-4o": ("openai", "api", "gpt-4o"),

@@ -124,6 +124,7 @@ def test_a_function_that_is_cancelled_or_exits_ends_its_own_thread_alone(
     assert [line.message.partition(";")[0] for line in caplog.records] == ["agentaccel: distil failed"] * 3
 
 
+@pytest.mark.many(3)
 @pytest.mark.parametrize("made", ["", " \n", 42, None, ["short"], b"short", "half of \ud83d"])
 def test_what_is_no_text_that_can_be_sent_is_a_failure_with_a_log_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, made: Any

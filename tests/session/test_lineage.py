@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentaccel import ManualClock, Policy
+from agentaccel.session.conversation import own_id
 from tests.driver import Driver, assistant, body, prose, tool, user
+
+NAMES = st.text(alphabet="@/%4a ", min_size=1, max_size=4)
 
 
 @pytest.fixture
@@ -103,8 +109,26 @@ def test_an_open_session_gathers_what_is_called_in_it(driver: Driver) -> None:
         driver.ask(body(user("a")))
         driver.ask(body(user("something else")))
     record = driver.records[-1]
-    assert [one.session for one in driver.records] == ["ticket-1", "ticket-1"]
+    assert [one.session for one in driver.records] == ["@acme/ticket-1"] * 2
     assert (record.agent, record.tenant, record.parent) == ("desk", "acme", None)
+
+
+def test_what_two_tenants_call_by_one_id_are_two_conversations(driver: Driver) -> None:
+    """And so is what nobody in particular does; in another process, too."""
+    other = Driver(driver.store.parent, clock=driver.clock, emulator=driver.emulator)
+    for one in (driver, other):
+        for tenant in ("acme", "umbrella", None, "acme"):
+            with one.accel.session("ticket-1", tenant=tenant) as session:
+                assert session.tenant == tenant
+                one.ask(body(user(f"I am {tenant}.")))
+        one.accel.close()
+    found = Counter((record.session, record.tenant) for record in driver.records)
+    assert found == {("@acme/ticket-1", "acme"): 4, ("@umbrella/ticket-1", "umbrella"): 2, ("ticket-1", None): 2}
+
+
+@given(st.lists(st.tuples(NAMES, st.none() | NAMES), unique=True))
+def test_no_two_sessions_have_one_id(opened: list[tuple[str, str | None]]) -> None:
+    assert len({own_id(name, tenant) for name, tenant in opened}) == len(opened)
 
 
 def test_a_session_opened_inside_another_names_it_as_its_parent(driver: Driver) -> None:

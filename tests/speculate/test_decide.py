@@ -47,7 +47,6 @@ candidates = st.builds(
     egress=st.booleans(),
     gives_back=st.sampled_from([None, 0.0, 0.02, 5.0]),
     host=st.sampled_from(["", "one"]),
-    rivals=st.sampled_from(["", "x"]),
     rule=st.sampled_from("pqr"),
 )
 hosts = st.builds(
@@ -56,6 +55,7 @@ hosts = st.builds(
     slots=st.just(5),
     needed=st.integers(0, 3),
     headroom=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+    rate=st.none() | st.integers(1, 10),
 )
 
 
@@ -164,11 +164,11 @@ def test_what_is_left_of_a_rate_limit_belongs_to_real_calls() -> None:
     assert decided(guess(0.9, host="one"), hosts={"one": Host(headroom=0.9)}).launch
 
 
-def test_rivals_of_a_likely_guess_are_worth_less() -> None:
-    """At most one of them is right, so the second hides something only where the first is wrong."""
-    first, second = guess(0.95, name="a", rivals="x"), guess(0.2, name="b", rivals="x")
-    assert decided(first, second).launch == (first.prediction,)
-    assert len(decided(replace(first, rivals=""), replace(second, rivals="")).launch) == 2
+def test_guesses_of_one_moment_do_not_reach_into_it_together() -> None:
+    """Of ten runs a minute three are used: five more may be begun, and two stay."""
+    guesses = [guess(0.9, name=name, host="one") for name in "abcdefgh"]
+    assert len(decided(*guesses, hosts={"one": Host(headroom=0.7, rate=10)}).launch) == 5
+    assert len(decided(*guesses, hosts={"one": Host(headroom=0.7)}).launch) == 8
 
 
 def test_load_makes_waste_dearer() -> None:

@@ -32,8 +32,8 @@ GUARDS = (
     Mutant(
         guard="taking the last slot of real calls",
         file=DECIDE,
-        old="return host.free if at_once else host.free - max(host.needed, 1)",
-        new="return host.free",
+        old="host.free if at_once else host.free - max(host.needed, 1))",
+        new="host.free)",
     ),
     Mutant(
         guard="more runs than there are slots",
@@ -66,10 +66,10 @@ GUARDS = (
         new=" - (1.0 - ever) * run.price * cost",
     ),
     Mutant(
-        guard="launching all of several guesses of which one can be right",
+        guard="guesses of one moment that use a rate limit up together",
         file=DECIDE,
-        old="spent[candidate.rivals] = left * (1.0 - p)",
-        new="spent[candidate.rivals] = left",
+        old="        if host is not None and host.rate is not None:",
+        new="        if False:",
     ),
     Mutant(
         guard="launches without budget",

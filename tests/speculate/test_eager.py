@@ -280,6 +280,48 @@ def test_sessions_in_several_threads_are_served_their_own(tmp_path: Any) -> None
     accel.close()
 
 
+def test_a_write_ends_the_wait_of_a_sync_caller_for_an_early_run(tmp_path: Any) -> None:
+    """With real threads: what it waits for has read what is not there any more, and never ends by itself."""
+    import threading
+
+    from agentaccel import Accel
+
+    accel = Accel(Policy(strict=True, store=StorePolicy(path=tmp_path / "trace.db")))
+    here, answered, ended_by_itself = threading.get_ident(), threading.Event(), list[bool]()
+
+    @accel.tool(effect="read_local", concurrent=True, in_thread=True)
+    def look(key: str) -> str:
+        if threading.get_ident() == here:
+            return "fresh"
+        ended_by_itself.append(not answered.wait(5.0))
+        return "early"
+
+    @accel.tool
+    def book(key: str) -> None:
+        """It writes."""
+
+    class Writes:
+        """Begins a write in another thread once the call has found its early run."""
+
+        def begins(self, at: float, tool: str | None) -> None:
+            if tool == "look" and threading.get_ident() == here:
+                threading.Thread(target=book, args=("a",)).start()
+
+        def ended(self, began: object, told: object) -> None:
+            """Nothing to do."""
+
+    accel.listen(Writes())
+    with accel.session("s") as session:
+        turn = accel.turn({"model": "claude-sonnet-5", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]})
+        turn.handle(Started(0.0))
+        turn.handle(CallClosed(call("look", key="a"), 0.1))
+        assert look("a") == "fresh"
+        answered.set()
+    accel.close()
+    assert ended_by_itself == [False]
+    assert (session.speculation.asked.served, session.speculation.asked.stale) == (0, 1)
+
+
 def test_a_write_begins_the_fresh_run_of_a_read_that_waits_for_its_early_one() -> None:
     """What the early run reads will not be served, so waiting for its end would only cost time."""
     agent = Agent()

@@ -102,6 +102,7 @@ def test_without_tools_nothing_is_read_or_written(tmp_path: Path) -> None:
     accel.close()
 
 
+@pytest.mark.many(2)
 @pytest.mark.parametrize("damage", ["version = 99", "known = 'x'", "known = '[]'"])
 def test_a_broken_store_is_a_miss_and_one_log_line(
     damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -84,6 +85,19 @@ def test_a_call_belongs_to_the_session_that_it_is_made_through() -> None:
             return [of_b, await a.tool(CALL, lambda: found("for a")), await b.tool(CALL, lambda: found("again"))]
 
     assert asyncio.run(main()) == ["for b", "for a", "for b"]
+
+
+def test_an_answer_of_one_tenant_never_reaches_another_by_the_id_of_a_session() -> None:
+    one = accel(effects={"find": "pure"})
+
+    async def found(what: str) -> str:
+        return what
+
+    async def main() -> list[str]:
+        async with one.session("s", tenant="a") as a, one.session("s", tenant="b") as b, one.session("s") as nobody:
+            return [await each.tool(CALL, partial(found, f"{each.tenant}'s")) for each in (a, b, nobody, a)]
+
+    assert asyncio.run(main()) == ["a's", "b's", "None's", "a's"]
 
 
 def test_removed_means_that_nothing_is_remembered() -> None:

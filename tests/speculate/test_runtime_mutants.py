@@ -165,8 +165,8 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         Mutant(
             guard="a call that runs once for each attempt to stream it",
             file="session/eager.py",
-            old="if launcher.serving.buffer.waits(key) >= order.copies(placed) or",
-            new="if",
+            old="            launcher.serving.buffer.waits(key) >= order.copies(placed)\n            or ",
+            new="            ",
         ),
     ),
     (
@@ -194,6 +194,15 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
             file="speculate/memo.py",
             old="            and world.holds(self.version, self.domain)\n",
             new="",
+        ),
+    ),
+    (
+        f"{EAGER}::test_a_write_ends_the_wait_of_a_sync_caller_for_an_early_run",
+        Mutant(
+            guard="a sync caller that waits for what will not be served",
+            file=SERVING,
+            old="concurrent.futures.wait([work, spoiled], limit,",
+            new="concurrent.futures.wait([work], limit,",
         ),
     ),
     (

@@ -29,6 +29,15 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             ),
         ),
         (
+            "test_an_answer_of_one_tenant_never_reaches_another_by_the_id_of_a_session",
+            Mutant(
+                guard="the session of another tenant",
+                file="session/conversation.py",
+                old="    if tenant is None:",
+                new="    if True:",
+            ),
+        ),
+        (
             "test_removed_means_that_nothing_is_remembered",
             Mutant(
                 guard="memory where we were removed",

@@ -148,6 +148,42 @@ GUARDS = (
         new="        (False, ",
     ),
     Mutant(
+        guard="early requests that are not proven",
+        file="tools/http.py",
+        old='        if is_early() and proven.launchable == "never":\n',
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="early requests to another host",
+        file="tools/http.py",
+        old='                if is_early():\n                    raise NotProven("it is led to another host")\n',
+        new="",
+    ),
+    Mutant(
+        guard="early requests that are led to a deed",
+        file="tools/http.py",
+        old='            if is_early() and self.judge(url, method).launchable == "never":\n',
+        new="            if False:\n",
+    ),
+    Mutant(
+        guard="early answers that may be other ones on time",
+        file="tools/http.py",
+        old="                if is_early() and (answer.status_code in _PASSING or answer.status_code >= 500):\n",
+        new="                if False:\n",
+    ),
+    Mutant(
+        guard="secrets that another host is shown",
+        file="tools/http.py",
+        old="                headers = {name: value for name, value in headers.items() if name in _ANYWHERE}\n",
+        new="",
+    ),
+    Mutant(
+        guard="early requests by other methods",
+        file="tools/http.py",
+        old='if _fetches(arguments.get("method", "GET")) else _NO_FETCH',
+        new="if True else _NO_FETCH",
+    ),
+    Mutant(
         guard="executors that are not ours",
         file="effects/launch.py",
         old="        elif spec.kind is not None:\n",
@@ -173,7 +209,12 @@ GUARDS = (
     ),
 )
 
-TESTS = ["tests/tools/test_shell.py", "tests/tools/test_output.py", "tests/tools/test_folder.py"]
+TESTS = [
+    "tests/tools/test_shell.py",
+    "tests/tools/test_output.py",
+    "tests/tools/test_folder.py",
+    "tests/tools/test_http.py",
+]
 COMMAND = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", "/dev/null", "-o", "asyncio_mode=auto"]
 
 

@@ -185,6 +185,7 @@ def test_a_store_that_was_locked_gets_everything_later(tmp_path: Path) -> None:
     assert foresees(known(tmp_path / "t.db"))
 
 
+@pytest.mark.many(2)
 @pytest.mark.parametrize(
     "damage",
     [

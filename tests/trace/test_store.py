@@ -71,7 +71,7 @@ def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
     with driver.accel.session("s", agent="a", tenant="t", parent="p"):
         loop(driver, 3, system=prose(1200), tools=[tool("x", 900)])
     record = driver.records[-1]
-    assert (record.session, record.agent, record.tenant, record.parent) == ("s", "a", "t", "p")
+    assert (record.session, record.agent, record.tenant, record.parent) == ("@t/s", "a", "t", "@t/p")
     assert record.expected is not None
     assert record.usage.read == record.expected.read
     assert record.started < (record.first_byte or 0) < (record.finished or 0)
@@ -208,15 +208,16 @@ def test_purge_removes_old_turns_and_what_only_they_needed(tmp_path: Path) -> No
     assert len(rows(tmp_path / "trace.db", "SELECT * FROM sessions")) == 1
 
 
-def test_the_store_stays_under_its_size(tmp_path: Path) -> None:
+@pytest.mark.parametrize("requests", [100, pytest.param(200, marks=pytest.mark.soak)])
+def test_the_store_stays_under_its_size(tmp_path: Path, requests: int) -> None:
     """The oldest turns go first."""
     driver = Driver(tmp_path, policy=Policy(strict=True, store=StorePolicy(content=True, max_bytes=1024 * 1024)))
-    for number in range(200):
+    for number in range(requests):
         driver.ask(body(user(f"{number} {prose(2000, number)}")))
     driver.accel.close()
     assert (tmp_path / "trace.db").stat().st_size < 2.2 * 1024 * 1024
     newest = driver.records[-1]
-    assert 20 < len(driver.records) < 200
+    assert 20 < len(driver.records) < requests
     assert newest.started > driver.clock.now - 60
 
 

@@ -1,0 +1,199 @@
+"""An HTTP tool: requests that are proven to read may be made early, and every request carries what the model wrote.
+
+It speaks to a transport of httpx, below what a client keeps: so there are no cookies, no user and password and no proxy
+from the environment, and a run leaves nothing behind that a later one would see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import sys
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType, TracebackType
+from typing import Any, Protocol
+from urllib.parse import urljoin, urlsplit
+
+from agentaccel.effects.declare import Arguments, NotProven, ToolSpec, is_early
+from agentaccel.effects.http import judge_http
+from agentaccel.effects.verdict import Verdict, analysed
+from agentaccel.errors import ConfigError
+from agentaccel.types import Effect
+
+_FETCHES = ("GET", "HEAD")
+"""Methods that are run early, and that follow where they are led."""
+_LEADS = (301, 302, 303, 307, 308)
+_PASSING = (408, 425, 429)
+"""States that may be other ones a moment later, as those from 500 on may."""
+_LIBRARIES = ("httpx2", "httpx")
+"""Whose transports are spoken to; either comes with the SDKs of the vendors."""
+
+
+class Transport(Protocol):
+    """The part of `httpx.AsyncBaseTransport` that is used."""
+
+    async def handle_async_request(self, request: Any) -> Any: ...
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Http:
+    """A tool that makes HTTP requests: `accel.tools({"request": Http().request})`.
+
+    Its connections belong to one event loop, as those of an `httpx.AsyncClient` do; `async with Http() as web` closes
+    them. Raises `ConfigError` where neither httpx2 nor httpx is installed.
+    """
+
+    transport: Transport | None = None
+    """What carries requests, such as `httpx.AsyncHTTPTransport(proxy=…)`; None for one of its own."""
+    timeout: float = 30.0
+    """Seconds that a request may take, with all that it is led to; then `TimeoutError`."""
+    output_cap: int = 60_000
+    """Bytes of an answer that are read; that there is more is said."""
+    most_leads: int = 5
+    """Redirects that are followed."""
+    fresh_for: float | None = None
+    """Seconds for which an answer may be served (`ToolSpec.fresh_for`). Where it is given, a request that is made again
+    in a session meanwhile has the earlier answer."""
+    user_agent: str = "agentaccel"
+    """What it calls itself where the model does not say."""
+
+    def __post_init__(self) -> None:
+        if self.timeout <= 0 or self.output_cap <= 0 or self.most_leads < 0:
+            raise ConfigError("timeout and output_cap must be above 0, and most_leads at least 0")
+        if self.transport is None:
+            object.__setattr__(self, "transport", _installed().AsyncHTTPTransport())
+        elif _library(self.transport) is None:
+            raise ConfigError("transport must be one of httpx or httpx2, such as httpx.AsyncHTTPTransport()")
+
+    @property
+    def specs(self) -> Mapping[str, ToolSpec]:
+        """Of `request`: each call by its method, address and headers; safe beside anything, for it keeps no state."""
+        spec = ToolSpec(kind="http", concurrent=True, fresh_for=self.fresh_for, judge=self._judge_call)
+        return {"request": spec}
+
+    def _judge_call(self, arguments: Arguments) -> Verdict:
+        return judge_http({"method": "GET", **arguments}) if _fetches(arguments.get("method", "GET")) else _NO_FETCH
+
+    def judge(self, url: str, method: str = "GET", headers: Mapping[str, str] | None = None) -> Verdict:
+        """What this request would do. A read of what is far is `asked` at most, unless the user allows more."""
+        return self._judge_call({"url": url, "method": method, "headers": headers})
+
+    async def request(
+        self, url: str, method: str = "GET", headers: dict[str, str] | None = None, body: str | None = None
+    ) -> str:
+        """Make an HTTP request; returns its status and type, and the text of the answer (for HEAD, its headers).
+
+        Redirects of GET and HEAD are followed; any other is returned as it is.
+        """
+        proven = self._judge_call({"url": url, "method": method, "headers": headers, "body": body})
+        if is_early() and proven.launchable == "never":
+            raise NotProven("the request is not proven to be a read")
+        given = {
+            "user-agent": self.user_agent,
+            "accept-encoding": "gzip",
+            **{k.lower(): v for k, v in (headers or {}).items()},
+        }
+        async with asyncio.timeout(self.timeout):
+            return await self._answer(method.upper(), url, given, body)
+
+    async def _answer(self, method: str, url: str, headers: dict[str, str], body: str | None) -> str:
+        """Follow `url` to its end. What was meant for one host is not shown to another."""
+        library, transport = _library(self.transport), self.transport
+        assert library is not None
+        assert transport is not None
+        for left in range(self.most_leads, -1, -1):
+            content = body.encode() if body is not None else None
+            answer = await transport.handle_async_request(
+                library.Request(method, url, headers=headers, content=content)
+            )
+            try:
+                if is_early() and (answer.status_code in _PASSING or answer.status_code >= 500):
+                    raise ConnectionError(f"the answer was {answer.status_code}, and may be another one on time")
+                there = answer.headers.get("location")
+                if not (left and there and method in _FETCHES and answer.status_code in _LEADS):
+                    return await self._shown(method, answer)
+            finally:
+                await answer.aclose()
+            old, url = url, urljoin(url, there)
+            if urlsplit(old)[:2] != urlsplit(url)[:2]:  # a host, its port, or whether it is encrypted
+                if is_early():
+                    raise NotProven("it is led to another host")
+                headers = {name: value for name, value in headers.items() if name in _ANYWHERE}
+            if is_early() and self.judge(url, method).launchable == "never":
+                raise NotProven("what it is led to is not proven to be a read")
+        raise AssertionError("the last lead is not followed")
+
+    async def _shown(self, method: str, answer: Any) -> str:
+        kind = answer.headers.get("content-type", "")
+        first = f"{answer.status_code} {kind}".strip()
+        if method == "HEAD":
+            return "\n".join([first, *(f"{name}: {value}" for name, value in answer.headers.multi_items())])
+        lines = [first, f"location: {answer.headers['location']}"] if "location" in answer.headers else [first]
+        data, more = await _read(answer.aiter_bytes(), self.output_cap)
+        lines += ["", _text(data, answer.charset_encoding, more=more)]
+        return "\n".join([*lines, f"[more than these {self.output_cap} bytes]"] if more else lines)
+
+    async def aclose(self) -> None:
+        """Close its connections."""
+        assert self.transport is not None
+        await self.transport.aclose()
+
+    async def __aenter__(self) -> Http:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+_NO_FETCH = analysed(Effect.UNKNOWN, f"http: only {' and '.join(_FETCHES)} are made early")
+_ANYWHERE = ("user-agent", "accept", "accept-encoding", "accept-language")
+"""Headers that another host is sent, too."""
+
+
+def _fetches(method: object) -> bool:
+    return isinstance(method, str) and method.upper() in _FETCHES
+
+
+def _installed() -> ModuleType:
+    for name in _LIBRARIES:
+        try:
+            return import_module(name)
+        except ImportError:
+            continue
+    raise ConfigError("the HTTP tool speaks through httpx, which is not installed: pip install httpx")
+
+
+def _library(transport: object) -> ModuleType | None:
+    """The library whose requests `transport` takes."""
+    roots = [one.__module__.partition(".")[0] for one in type(transport).__mro__]
+    return next((sys.modules[root] for root in roots if root in _LIBRARIES), None)
+
+
+async def _read(pieces: AsyncIterator[bytes], most: int) -> tuple[bytes, bool]:
+    """At most so many bytes of an answer, and whether there are more."""
+    data = bytearray()
+    async for piece in pieces:
+        data += piece
+        if len(data) > most:
+            return bytes(data[:most]), True
+    return bytes(data), False
+
+
+def _text(data: bytes, charset: str | None, *, more: bool) -> str:
+    """The text of an answer; how many bytes it has where it is none.
+
+    >>> _text("café".encode(), None, more=False), _text("café".encode()[:4], None, more=True)
+    ('café', 'caf')
+    >>> _text(b"\\x89PNG", None, more=False)
+    '[4 bytes that are no text]'
+    """
+    try:
+        text = codecs.getincrementaldecoder(charset or "utf-8")().decode(data, final=not more)
+    except (LookupError, UnicodeError):
+        text = "\0"
+    return text if "\0" not in text else f"[{len(data)} bytes that are no text]"
