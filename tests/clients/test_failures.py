@@ -62,7 +62,7 @@ def test_a_store_that_breaks_is_given_up_with_one_line(tmp_path: Path, caplog: p
     client = an_accel(tmp_path, strict=False).wrap(peer.client())
     client.messages.create(**ASK)
     with sqlite3.connect(tmp_path / "trace.db") as connection:
-        connection.execute("DROP TABLE turns")
+        connection.execute("DROP TABLE segments")
     connection.close()
     for _ in range(3):
         assert client.messages.create(**ASK).usage.output_tokens == 12
@@ -75,7 +75,7 @@ def test_a_store_that_breaks_is_raised_under_strict(tmp_path: Path) -> None:
     client = an_accel(tmp_path).wrap(Peer(message()).client())
     client.messages.create(**ASK)
     with sqlite3.connect(tmp_path / "trace.db") as connection:
-        connection.execute("DROP TABLE turns")
+        connection.execute("DROP TABLE segments")
     connection.close()
     with pytest.raises(sqlite3.Error):
         client.messages.create(**ASK)
