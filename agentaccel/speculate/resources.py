@@ -124,7 +124,9 @@ class Resources:
 
         Without a `model` nothing is learned.
         """
-        touched = {value: (kind, not reads(call)) for call in calls for kind, value in _touched_by(call)}
+        touched: dict[str, tuple[Kind, bool]] = {
+            value: (kind, not reads(call)) for call in calls for kind, value in _touched_by(call)
+        }
         if model is not None:
             read = [value for value, (_, written) in touched.items() if not written]
             for one in self._candidates():
