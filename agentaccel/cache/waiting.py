@@ -8,14 +8,14 @@ will be: with f the odds that a request is followed, and l(a) those that a pause
 
     f·l(a) / (1 - f + f·l(a))
 
-This is one step of expectation maximisation for censored data (Dempster, Laird and Rubin, 1977), from the f of those
-occasions whose outcome is known.
+where f is such that it agrees with what is counted so: expectation maximisation for censored data (Dempster, Laird and
+Rubin, 1977). That nobody has gone on for longer than pauses last then says that nobody will.
 
 >>> ten = Beliefs({"goes_on/0": (0.0, 10.0), "followed/0": (0.0, 10.0)})
 >>> asked = [Waiting(place=0, turn=0, awaits="", since=0.0)] * 10
->>> soon, later = (with_waiting(ten, asked, now=now, tools=True) for now in (10.0, 1000.0))
+>>> soon, later = (with_waiting(ten, asked, now=now, tools=True) for now in (2.0, 1000.0))
 >>> round(soon.counts["goes_on/0"][0], 1), round(later.counts["goes_on/0"][0], 1)
-(7.0, 0.0)
+(5.6, 0.0)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from agentaccel.cache.beliefs import Beliefs, after_topic, followed_at_topic, go
 from agentaccel.cache.pauses import ANY, pauses
 from agentaccel.cache.state import State
 
-MOST_WAITING = 500
+MOST_WAITING = 200
 """Turns, the latest of all, among which those are sought that no request has followed yet."""
 
 
@@ -56,26 +56,14 @@ def with_waiting(learned: Beliefs, sessions: Sequence[Waiting], *, now: float, t
 
     Its prompts have `tools`, or none.
     """
-    usual = pauses(learned, ANY)
-    silent = [(one, usual.longer(max(now - one.since, 0.0))) for one in sessions]
-    silent = [(one, longer) for one, longer in silent if longer > _OVER]
-    if not silent:
-        return learned
-    counts = dict(learned.counts)
-    known = Beliefs(counts)
-    for one, _ in silent:
+    usual, groups = pauses(learned, ANY), dict[str, list[tuple[Waiting, float]]]()
+    for one in sessions:
+        longer = usual.longer(max(now - one.since, 0.0))
         for topic in _topics(one):
-            _count(counts, topic, 0.0, -1.0)
-    odds = {topic: _followed(known, topic, one, tools) for one, _ in silent for topic in _topics(one)}
-    for one, longer in silent:
-        for topic in _topics(one):
-            on = odds[topic] * longer
-            _count(counts, topic, on / (1.0 - odds[topic] + on), 1.0)
-    return known
-
-
-_OVER = 0.05
-"""A session that is silent for longer than all but so many pauses is taken to be over."""
+            if topic in learned.counts:
+                groups.setdefault(topic, []).append((one, longer))
+    counts = {topic: _counted(topic, learned.counts[topic], group, tools) for topic, group in groups.items()}
+    return Beliefs({**learned.counts, **counts}) if counts else learned
 
 
 def _topics(one: Waiting) -> list[str]:
@@ -83,12 +71,28 @@ def _topics(one: Waiting) -> list[str]:
     return [name for name in names if name is not None]
 
 
-def _followed(known: Beliefs, topic: str, one: Waiting, tools: bool) -> float:
-    after = one.awaits and topic == after_topic(one.awaits)
-    return known.followed_after(one.awaits) if after else known.followed(one.turn, tools=tools)
+def _counted(
+    topic: str, counted: tuple[float, float], group: Sequence[tuple[Waiting, float]], tools: bool
+) -> tuple[float, float]:
+    """What is `counted` under `topic`, each of the `group` as followed by its odds, once these agree with it."""
+    yes, n = counted
+    known, many = max(n - len(group), yes), len(group)  # old ones are forgotten, and it may be all but those that wait
+    low, high, expected = 0.0, 1.0, 0.0
+    for _ in range(_HALVINGS):
+        odds = (low + high) / 2.0
+        expected = sum(odds * longer / (1.0 - odds + odds * longer) for _, longer in group)
+        if _odds(topic, group[0][0], (yes + expected, known + many), tools) > odds:
+            low = odds
+        else:
+            high = odds
+    return yes + (n - known) * expected / many, n
 
 
-def _count(counts: dict[str, tuple[float, float]], topic: str, followed: float, occasions: float) -> None:
-    if topic in counts:
-        yes, n = counts[topic]
-        counts[topic] = (yes + followed, max(n + occasions, yes + followed))
+_HALVINGS = 12
+
+
+def _odds(topic: str, one: Waiting, counted: tuple[float, float], tools: bool) -> float:
+    """That a request like `one` is followed, where so much is counted."""
+    if one.awaits and topic == after_topic(one.awaits):
+        return Beliefs({topic: counted}).followed_after(one.awaits)
+    return Beliefs({goes_on_topic(one.turn): counted}).followed(one.turn, tools=tools)

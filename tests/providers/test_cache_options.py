@@ -27,7 +27,7 @@ def one_shots(folder: Path, wire: str) -> Accel:
         turn.handle(Started(0.0))
         turn.handle(Reported(usage=Usage(input=2000, read=0, write={}, output=1)))
         turn.handle(Finished(1.0))
-        clock.advance(90)
+        clock.advance(9)
     return accel
 
 
