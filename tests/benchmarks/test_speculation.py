@@ -152,7 +152,6 @@ def test_bad_input_is_a_usage_error(tmp_path: Path) -> None:
         (["--traces", str(path), "--protocol", "split"], "desk: split leaves nothing to judge of 1 tasks"),
         (["--traces", str(path), "--only", "shop"], "has no source shop; it has desk"),
         (["--traces", str(path), "--protocol", "guess"], "Invalid value for '--protocol'"),
-        (["--traces", str(path), "--protocol", "split", "--dealings", "2"], "--dealings is of folds"),
         ([], "Missing option '--traces'"),
     ):
         result = CliRunner().invoke(main, ["speculation", *arguments], env={"AGENTACCEL_TRACES": None})
