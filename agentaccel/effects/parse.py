@@ -45,7 +45,9 @@ class Word:
 
     text: str
     glob: bool = False
-    """It stands for the names of files that match, and begins with a character that is fixed and no dash."""
+    """It stands for the names of files that match."""
+    wild: bool = False
+    """It begins with a wildcard, so that a name which looks like an option could match."""
     home: bool = False
     """It begins with an unquoted ~/ that stands for the home folder."""
 
@@ -57,6 +59,8 @@ class Command:
     words: tuple[Word, ...]
     piped: bool
     """It stands in a pipeline of several commands."""
+    fed: bool = False
+    """The command before it in the pipeline writes its standard input, which is empty otherwise."""
     after: str
     """The operator before its pipeline: "", "&&", "||" or ";" (also for a line's end)."""
     pipeline: int = 0
@@ -178,11 +182,12 @@ class _Reader:
                 Command(
                     words=tuple(words),
                     piped=len(self._words) > 1,
+                    fed=place > 0,
                     after=self._after,
                     pipeline=self._pipelines,
                     redirects=tuple(redirects),
                 )
-                for words, redirects in zip(self._words, self._redirects, strict=True)
+                for place, (words, redirects) in enumerate(zip(self._words, self._redirects, strict=True))
             ]
             self._words, self._redirects = [], []
             self._pipelines += 1
@@ -212,9 +217,10 @@ def _word(node: Any) -> Word:
     glob = bool(_GLOB.search(bare))
     if glob and len(_MAGIC.findall(text)) != len(_GLOB.findall(bare)):
         raise Refused("a pattern for file names holds a wildcard that is quoted")
-    if glob and not (re.match(r"--[a-z-]+=|[A-Za-z0-9_./]|~/", first)):
-        raise Refused("a pattern for file names begins with a wildcard or a dash, and could become an option")
-    return Word(text=text, glob=glob, home=first.startswith("~"))
+    wild = glob and re.match(r"\*+[A-Za-z0-9_./]", first) is not None
+    if glob and not wild and not re.match(r"--[a-z-]+=|[A-Za-z0-9_./]|~/", first):
+        raise Refused("a pattern for file names could match any name, and become an option")
+    return Word(text=text, glob=glob, wild=wild, home=first.startswith("~"))
 
 
 def _decoded(piece: Any) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from agentaccel.effects.options import Options
+from agentaccel.effects.options import Form, Options
 from agentaccel.effects.parse import Word
+from agentaccel.effects.places import Surroundings, named
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused
 
@@ -89,19 +91,44 @@ RULES: Mapping[str, Callable[[Sequence[Word]], tuple[Word, ...]]] = {"find": fin
 
 
 def paths(kind: str, options: Options) -> tuple[Word, ...]:
-    """The operands that name files, as far as the form tells."""
+    """The operands that name files, as far as the form tells. Raises `Refused` for a pattern that is no fixed word."""
     if kind == "path":
         return options.operands
     if kind == "pattern":
         given = options.given & {"-e", "-f", "--regexp", "--file", "--files", "--type-list"}
+        if not given and options.operands and options.operands[0].glob:
+            raise Refused("what is looked for would be the names of files that match")
         return options.operands if given else options.operands[1:]
     return ()
 
 
-def whole_disk(name: str, options: Options, files: Sequence[Word]) -> None:
-    """Raises `Refused` where a program would read every file of the machine, those of the kernel included."""
-    reads = name == "rg" or (name in ("grep", "egrep", "fgrep") and options.given & {"-r", "-R", "--recursive"})
-    if (reads or (name == "diff" and options.given & {"-r", "--recursive"})) and any(
-        not word.text.strip("/.") and word.text.startswith("/") for word in files
-    ):
-        raise Refused(f"{name} would read the whole disk, devices and files of the kernel included")
+def recursive(form: Form, options: Options) -> bool:
+    """The program goes on into folders and reads every file below them."""
+    return "always" in form.recursive or bool(options.given & form.recursive)
+
+
+def waits(form: Form, options: Options, files: Sequence[Word]) -> bool:
+    """The program reads standard input: it is given no file, or one that is named "-"."""
+    if options.given & form.no_input:
+        return False
+    return any(word.text == "-" for word in files) or (form.filters and not files)
+
+
+def whole_disk(name: str, files: Sequence[Word], there: Surroundings) -> None:
+    """Raises `Refused` where a program that goes into folders would read every file of the machine.
+
+    Those of the kernel would be among them: some of them never end, or hand out what they hold only once. A folder that
+    is not named is the current one.
+    """
+    for word in files or (Word(text="."),):
+        for path in named(word, there):
+            if path.is_absolute() and real(path) in (Path("/"), *map(Path, table("shell")["kernel"]["folders"])):
+                raise Refused(f"{name} would read the whole disk, devices and files of the kernel included")
+
+
+def real(path: Path) -> Path:
+    """Where `path` leads. Raises `Refused` where that cannot be seen."""
+    try:
+        return path.resolve()
+    except (OSError, ValueError, RuntimeError):
+        raise Refused(f"{str(path)!r} cannot be looked at") from None

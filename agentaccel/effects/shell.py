@@ -11,7 +11,7 @@ import functools
 from collections.abc import Mapping
 
 from agentaccel.effects import git, rules
-from agentaccel.effects.options import Form, form_of, taken_apart
+from agentaccel.effects.options import Form, Options, form_of, taken_apart
 from agentaccel.effects.parse import Command, commands
 from agentaccel.effects.places import Surroundings, plain
 from agentaccel.effects.tables import table
@@ -59,15 +59,21 @@ def _judge(command: Command, there: Surroundings) -> tuple[Effect, str]:
     if name not in _forms():
         raise Refused(f"{name} is not on the list of programs that only read")
     form, needs_option = _forms()[name]
+    if any(word.wild for word in words) and not form.any_names:
+        raise Refused(f"{name} could take a file's name that matches for an option")
     if form.operands == "rule":
-        files = rules.RULES[name](words)
+        options = Options(given=frozenset(), operands=rules.RULES[name](words))
+        files = options.operands
     else:
         options = taken_apart(form, words)
-        files = (*rules.paths(form.operands, options), *options.files)
-        rules.whole_disk(name, options, files)
-        if needs_option and not options.given:
-            raise Refused(f"{name} without an option runs programs")
-    for word in files:
+        files = rules.paths(form.operands, options)
+    if rules.recursive(form, options):
+        rules.whole_disk(name, files, there)
+    elif not command.fed and rules.waits(form, options, files):
+        raise Refused(f"{name} would wait for input that nobody gives")
+    if needs_option and not options.given:
+        raise Refused(f"{name} without an option runs programs")
+    for word in (*files, *options.files):
         plain(word, there)
     return Effect.PURE if form.pure else Effect.READ_LOCAL, f"{name} with these options only reads"
 
