@@ -29,6 +29,7 @@ _BARE = re.compile(r"(?:[A-Za-z0-9_@%+=:,./~^*?\[\]{}!#-]|\\[ !-/:-@\[-`{-~])+")
 _GLOB = re.compile(r"(?<!\\)[*?\[]")
 _MAGIC = re.compile(r"[*?\[]")
 _DOUBLE_ESCAPE = re.compile(r'\\(["\\])')
+_TEST_SIGNS = {"[", "]", "[[", "]]", "test_operator", "=", "==", "!=", "!"}
 _SINKS: Mapping[tuple[str, ...], Redirect] = {
     ("2", ">", "/dev/null"): (2, None),
     (">", "/dev/null"): (1, None),
@@ -138,6 +139,10 @@ class _Reader:
             self._redirects.append([])
             for child in node.children:
                 self._argument(child)
+        elif kind == "test_command":
+            self._words.append([])
+            self._redirects.append([])
+            self._test(node)
         elif kind in _OPERATORS and node.child_count == 0:
             self._goes_on_at(node)
             self.tokens.append(kind)
@@ -158,6 +163,19 @@ class _Reader:
         word = _word(node)
         self._words[-1].append(word)
         self.tokens.append(word.text)
+
+    def _test(self, node: Any) -> None:
+        """`[ … ]` is the program `test`; `[[ … ]]` says the same where its words are plain."""
+        for child in node.children:
+            if child.type in ("unary_expression", "binary_expression"):
+                self._test(child)
+            elif child.child_count == 0 and child.type in _TEST_SIGNS:
+                self._goes_on_at(child)
+                text = child.text.decode()
+                self.tokens.append(text)
+                self._words[-1] += [Word(text="test")] if text[0] == "[" else [] if text[0] == "]" else [Word(text=text)]
+            else:
+                self._argument(child)
 
     def _goes_on_at(self, node: Any) -> None:
         """A line's end ends a command; the parser takes some for blanks, and what follows for more arguments."""

@@ -46,16 +46,17 @@ def echo(words: Sequence[Word]) -> tuple[Word, ...]:
 def sed(words: Sequence[Word]) -> tuple[Word, ...]:
     """The files of `sed -n 5,10p` or `sed s/a/b/`."""
     known = _row("sed")
-    rest = list(words)
-    flags = set[str]()
-    while rest and rest[0].text in ("-n", "-E", "-r"):
-        flags.add(rest.pop(0).text)
-    if not rest or rest[0].glob:
+    rest, scripts = list(words), list[Word]()
+    while rest and rest[0].text in ("-n", "-E", "-r", "-e"):
+        if rest.pop(0).text == "-e" and rest:
+            scripts.append(rest.pop(0))
+    if not scripts and rest:
+        scripts.append(rest.pop(0))
+    if not scripts or any(script.glob for script in scripts):
         raise Refused("sed has no fixed script")
-    script = rest.pop(0).text
-    printing = "-n" in flags and any(re.fullmatch(one, script, re.ASCII) for one in known["scripts"])
-    if not printing and not re.fullmatch(known["substitution"], script, re.ASCII):
-        raise Refused("sed: the script is not one that only prints lines")
+    for script in scripts:
+        if not any(re.fullmatch(one, script.text, re.ASCII) for one in known["scripts"]):
+            raise Refused("sed: the script is not one that only prints lines")
     return _files("sed", rest)
 
 
@@ -74,6 +75,44 @@ def awk(words: Sequence[Word]) -> tuple[Word, ...]:
     return _files("awk", rest)
 
 
+def jq(words: Sequence[Word]) -> None:
+    """Raises `Refused` for a `jq` program that may never end, or may make more than it was given.
+
+    Its language writes nothing and starts nothing, so what remains to look at is how long it runs.
+    """
+    known = table("shell")["jq"]
+    for word in words:
+        for pattern in known["endless"]:
+            if re.search(pattern, word.text):
+                raise Refused("jq: the program may never end")
+
+
+def test(words: Sequence[Word]) -> tuple[Word, ...]:
+    """The file of `test -f FILE`, or none where two texts are compared."""
+    known = table("shell")["test"]
+    rest = list(words)
+    if rest and rest[0].text == "!":
+        rest.pop(0)
+    if any(word.glob for word in rest):
+        raise Refused("test would get as many operands as files match")
+    if len(rest) == 2 and rest[0].text in known["of_files"]:
+        return _files("test", rest[1:])
+    if len(rest) == 2 and rest[0].text in known["of_texts"]:
+        return ()
+    if len(rest) == 3 and rest[1].text in known["comparisons"]:
+        return ()
+    raise Refused("test with these operands is not known to be a read")
+
+
+def tar(words: Sequence[Word]) -> tuple[Word, ...]:
+    """The archive of `tar -tzf ARCHIVE`. One with a colon in its name would lie on another machine."""
+    if len(words) != 2 or words[0].glob or not re.fullmatch(table("shell")["tar"]["listing"], words[0].text):
+        raise Refused("tar is understood only as tar -tf ARCHIVE")
+    if ":" in words[1].text:
+        raise Refused("tar: the archive may lie on another machine")
+    return _files("tar", list(words[1:]))
+
+
 def _files(name: str, words: list[Word]) -> tuple[Word, ...]:
     for word in words:
         if (word.text.startswith("-") and word.text != "-") or word.glob:
@@ -86,8 +125,18 @@ def _row(name: str) -> Mapping[str, Any]:
     return row
 
 
-RULES: Mapping[str, Callable[[Sequence[Word]], tuple[Word, ...]]] = {"find": find, "echo": echo, "sed": sed, "awk": awk}
+RULES: Mapping[str, Callable[[Sequence[Word]], tuple[Word, ...]]] = {
+    "find": find,
+    "echo": echo,
+    "sed": sed,
+    "awk": awk,
+    "tar": tar,
+    "test": test,
+}
 """By program; each returns the operands that are files, or raises `Refused`."""
+
+PROGRAMS: Mapping[str, Callable[[Sequence[Word]], None]] = {"jq": jq}
+"""By program: what is looked at beside the options; each raises `Refused`."""
 
 
 def paths(kind: str, options: Options) -> tuple[Word, ...]:
@@ -109,9 +158,9 @@ def recursive(form: Form, options: Options) -> bool:
 
 def waits(form: Form, options: Options, files: Sequence[Word]) -> bool:
     """The program reads standard input: it is given no file, or one that is named "-"."""
-    if options.given & form.no_input:
-        return False
-    return any(word.text == "-" for word in files) or (form.filters and not files)
+    if any(word.text == "-" for word in files):
+        return True
+    return form.filters and not files and not options.given & form.no_input and not recursive(form, options)
 
 
 def whole_disk(name: str, files: Sequence[Word], there: Surroundings) -> None:

@@ -67,9 +67,11 @@ def _judge(command: Command, there: Surroundings) -> tuple[Effect, str]:
     else:
         options = taken_apart(form, words)
         files = rules.paths(form.operands, options)
+        if name in rules.PROGRAMS:
+            rules.PROGRAMS[name](words)
     if rules.recursive(form, options):
         rules.whole_disk(name, files, there)
-    elif not command.fed and rules.waits(form, options, files):
+    if not command.fed and rules.waits(form, options, files):
         raise Refused(f"{name} would wait for input that nobody gives")
     if needs_option and not options.given:
         raise Refused(f"{name} without an option runs programs")
