@@ -15,25 +15,59 @@ from agentaccel.effects.verdict import Refused
 
 
 def find(words: Sequence[Word]) -> tuple[Word, ...]:
-    """The folders that `find` walks. Only tests and printing are listed: no -exec, no -delete, no -fprint."""
+    """The folders that `find` walks. Only tests, printing and -exec are listed: no -delete, no -fprint, no -ok.
+
+    What -exec starts is in `started`. It is given plain files only: where `-type f` certainly stands before it.
+    """
     known = table("shell")["find"]
     rest = list(words)
+    leading, folders = list[str](), list[Word]()
     while rest and rest[0].text in known["leading"]:
-        rest.pop(0)
-    folders = list[Word]()
+        leading.append(rest.pop(0).text)
     while rest and not rest[0].text.startswith("-") and rest[0].text not in ("!", "(", ")", ","):
         folders.append(rest.pop(0))
+    if any(word.glob for word in rest):
+        raise Refused("find: one of its tests would become the names of files that match")
+    plain_files, depth, before = set(leading) <= {"-P"}, 0, ""
+    certain = False
     while rest:
         word = rest.pop(0)
-        if word.glob:
-            raise Refused(f"find: {word.text!r} would become the names of files that match")
-        if word.text in known["values"]:
-            if not rest or rest[0].glob:
-                raise Refused(f"find {word.text} has no fixed value")
+        depth += {"(": 1, ")": -1}.get(word.text, 0)
+        if word.text in known["leads_on"] and depth == 0:
+            plain_files = False
+        if [word.text, *(one.text for one in rest[:1])] == ["-type", "f"] and depth == 0 and before not in ("!", "-not"):
+            certain = True
+        before = word.text
+        if word.text == "-exec":
+            if not (plain_files and certain):
+                raise Refused("find -exec is known to be a read only behind -type f, which nothing makes uncertain")
+            rest = rest[_end_of_exec(rest) + 1 :]
+        elif word.text in known["values"]:
+            if not rest:
+                raise Refused(f"find {word.text} has no value")
             rest.pop(0)
         elif word.text not in known["tests"]:
             raise Refused(f"find {word.text} is not on the list of tests that only read")
     return tuple(folders)
+
+
+def started(words: Sequence[Word]) -> tuple[tuple[Word, ...], ...]:
+    """The commands that `find` starts, with {} where it puts the names of plain files, which begin with a folder."""
+    found, rest = list[tuple[Word, ...]](), list(words)
+    while rest:
+        if rest.pop(0).text == "-exec":
+            end = _end_of_exec(rest)
+            found.append(tuple(rest[:end]))
+            rest = rest[end + 1 :]
+    return tuple(found)
+
+
+def _end_of_exec(rest: Sequence[Word]) -> int:
+    texts = [word.text for word in rest]
+    end = next((place for place, text in enumerate(texts) if text == ";" or texts[place - 1 : place + 1] == ["{}", "+"]), 0)
+    if texts[1:end].count("{}") != 1 or any("{}" in text and text != "{}" for text in texts[:end]):
+        raise Refused("find -exec is understood only with {} once, and ; or + behind it")
+    return end
 
 
 def echo(words: Sequence[Word]) -> tuple[Word, ...]:
@@ -72,6 +106,8 @@ def awk(words: Sequence[Word]) -> tuple[Word, ...]:
     program = rest.pop(0).text.strip(" ")
     if not program or not any(re.fullmatch(one, program, re.ASCII) for one in _row("awk")["programs"]):
         raise Refused("awk: the program is not one that only prints fields")
+    if any("=" in word.text for word in rest):
+        raise Refused("awk: a word with = is a setting, not a file")
     return _files("awk", rest)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 
 from agentaccel.effects import git, rules
 from agentaccel.effects.options import Form, Options, form_of, taken_apart
@@ -75,6 +76,11 @@ def _judge(command: Command, there: Surroundings) -> tuple[Effect, str]:
         raise Refused(f"{name} would wait for input that nobody gives")
     if needs_option and not options.given:
         raise Refused(f"{name} without an option runs programs")
+    for inner in rules.started(words) if name == "find" else ():
+        rules.whole_disk(name, files, there)
+        if inner[0].text == name or inner[0].text not in _forms():
+            raise Refused(f"find -exec {inner[0].text} is not on the list of programs that only read")
+        _judge(replace(command, words=inner), there)
     for word in (*files, *options.files):
         plain(word, there)
     return Effect.PURE if form.pure else Effect.READ_LOCAL, f"{name} with these options only reads"
