@@ -44,7 +44,9 @@ class Form:
     pure: bool = False
     """Nothing is read."""
     recursive: frozenset[str] = frozenset()
-    """Options with which it reads every file below a folder; "always" needs none."""
+    """Options with which it goes over all that lies below a folder; "always" needs none."""
+    shallow: frozenset[str] = frozenset()
+    """Options with which it does not."""
     filters: bool = False
     """It reads standard input where it is given no file, and where a file is named "-"."""
     no_input: frozenset[str] = frozenset()
@@ -92,6 +94,7 @@ def form_of(row: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> 
         needs=(frozenset(needs["one_of"]), needs["beyond"]) if needs else None,
         pure=row.get("pure", False),
         recursive=union("recursive"),
+        shallow=union("shallow"),
         filters=any(each.get("filters", False) for each in rows),
         no_input=union("no_input"),
         any_names=row.get("any_names", False),

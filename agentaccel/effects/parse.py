@@ -134,15 +134,10 @@ class _Reader:
                 self.read(child)
                 if kind == "program" and child.type not in _OPERATORS:
                     self._end(";")
-        elif kind == "command":
+        elif kind in ("command", "test_command"):
             self._words.append([])
             self._redirects.append([])
-            for child in node.children:
-                self._argument(child)
-        elif kind == "test_command":
-            self._words.append([])
-            self._redirects.append([])
-            self._test(node)
+            self._test(node) if kind == "test_command" else self._arguments(node)
         elif kind in _OPERATORS and node.child_count == 0:
             self._goes_on_at(node)
             self.tokens.append(kind)
@@ -152,6 +147,10 @@ class _Reader:
             self._sink(node)
         elif kind != "\n":
             raise Refused(f"it holds {_named(kind)}")
+
+    def _arguments(self, node: Any) -> None:
+        for child in node.children:
+            self._argument(child)
 
     def _argument(self, node: Any) -> None:
         if node.type == "command_name":
@@ -173,7 +172,8 @@ class _Reader:
                 self._goes_on_at(child)
                 text = child.text.decode()
                 self.tokens.append(text)
-                self._words[-1] += [Word(text="test")] if text[0] == "[" else [] if text[0] == "]" else [Word(text=text)]
+                if text not in ("]", "]]"):
+                    self._words[-1].append(Word(text="test" if text in ("[", "[[") else text))
             else:
                 self._argument(child)
 

@@ -28,27 +28,31 @@ def find(words: Sequence[Word]) -> tuple[Word, ...]:
         folders.append(rest.pop(0))
     if any(word.glob for word in rest):
         raise Refused("find: one of its tests would become the names of files that match")
-    plain_files, depth, before = set(leading) <= {"-P"}, 0, ""
-    certain = False
+    tests = [word.text for word in rest]
     while rest:
         word = rest.pop(0)
-        depth += {"(": 1, ")": -1}.get(word.text, 0)
-        if word.text in known["leads_on"] and depth == 0:
-            plain_files = False
-        if [word.text, *(one.text for one in rest[:1])] == ["-type", "f"] and depth == 0 and before not in ("!", "-not"):
-            certain = True
-        before = word.text
         if word.text == "-exec":
-            if not (plain_files and certain):
+            if not set(leading) <= {"-P"} or not _only_plain_files(tests[: len(tests) - len(rest) - 1]):
                 raise Refused("find -exec is known to be a read only behind -type f, which nothing makes uncertain")
             rest = rest[_end_of_exec(rest) + 1 :]
         elif word.text in known["values"]:
-            if not rest:
-                raise Refused(f"find {word.text} has no value")
+            if not rest or rest[0].text in ("(", ")", "-exec"):
+                raise Refused(f"find {word.text} has no value, or one that is read in two ways")
             rest.pop(0)
         elif word.text not in known["tests"]:
             raise Refused(f"find {word.text} is not on the list of tests that only read")
     return tuple(folders)
+
+
+def _only_plain_files(tests: Sequence[str]) -> bool:
+    """Whatever passes these tests of `find` is a plain file: -type f is one of them, in no parentheses and no "or"."""
+    depth, certain = 0, False
+    for before, test, value in zip(("", *tests), tests, (*tests[1:], ""), strict=False):
+        depth += {"(": 1, ")": -1}.get(test, 0)
+        if depth == 0 and test in table("shell")["find"]["leads_on"]:
+            return False
+        certain |= depth == 0 and (test, value) == ("-type", "f") and before not in ("!", "-not")
+    return certain
 
 
 def started(words: Sequence[Word]) -> tuple[tuple[Word, ...], ...]:
@@ -64,7 +68,8 @@ def started(words: Sequence[Word]) -> tuple[tuple[Word, ...], ...]:
 
 def _end_of_exec(rest: Sequence[Word]) -> int:
     texts = [word.text for word in rest]
-    end = next((place for place, text in enumerate(texts) if text == ";" or texts[place - 1 : place + 1] == ["{}", "+"]), 0)
+    ends = (place for place, text in enumerate(texts) if text == ";" or texts[place - 1 : place + 1] == ["{}", "+"])
+    end = next(ends, 0)
     if texts[1:end].count("{}") != 1 or any("{}" in text and text != "{}" for text in texts[:end]):
         raise Refused("find -exec is understood only with {} once, and ; or + behind it")
     return end
@@ -188,7 +193,9 @@ def paths(kind: str, options: Options) -> tuple[Word, ...]:
 
 
 def recursive(form: Form, options: Options) -> bool:
-    """The program goes on into folders and reads every file below them."""
+    """The program goes on into folders, and into all that lies below them."""
+    if options.given & form.shallow:
+        return False
     return "always" in form.recursive or bool(options.given & form.recursive)
 
 
@@ -202,13 +209,13 @@ def waits(form: Form, options: Options, files: Sequence[Word]) -> bool:
 def whole_disk(name: str, files: Sequence[Word], there: Surroundings) -> None:
     """Raises `Refused` where a program that goes into folders would read every file of the machine.
 
-    Those of the kernel would be among them: some of them never end, or hand out what they hold only once. A folder that
-    is not named is the current one.
+    Those of the kernel would be among them: some of them never end, or hand out what they hold only once. Even their
+    names take minutes. A folder that is not named is the current one.
     """
     for word in files or (Word(text="."),):
         for path in named(word, there):
             if path.is_absolute() and real(path) in (Path("/"), *map(Path, table("shell")["kernel"]["folders"])):
-                raise Refused(f"{name} would read the whole disk, devices and files of the kernel included")
+                raise Refused(f"{name} would go over the whole disk, devices and files of the kernel included")
 
 
 def real(path: Path) -> Path:

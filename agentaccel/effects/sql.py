@@ -274,4 +274,11 @@ def _table_hint(node: Any, exp: Any) -> None:
         raise Refused("it asks for a lock")
 
 
-_CHECKS = {"Identifier": (_identifier,), "Table": (_table,), "DataType": (_data_type,), "Select": (_select,), "With": (_recursive,), "WithTableHint": (_table_hint,)}
+_CHECKS = {
+    "Identifier": (_identifier,),
+    "Table": (_table,),
+    "DataType": (_data_type,),
+    "Select": (_select,),
+    "With": (_recursive,),
+    "WithTableHint": (_table_hint,),
+}
