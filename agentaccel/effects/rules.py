@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agentaccel.effects.awk import only_prints
 from agentaccel.effects.options import Form, Options
 from agentaccel.effects.parse import Word
 from agentaccel.effects.places import Surroundings, named
@@ -100,7 +101,7 @@ def sed(words: Sequence[Word]) -> tuple[Word, ...]:
 
 
 def awk(words: Sequence[Word]) -> tuple[Word, ...]:
-    """The files of an `awk` that prints fields."""
+    """The files of an `awk` that only prints."""
     rest = list(words)
     if rest and rest[0].text == "-F":
         rest = rest[2:]
@@ -108,9 +109,7 @@ def awk(words: Sequence[Word]) -> tuple[Word, ...]:
         rest = rest[1:]
     if not rest or rest[0].glob:
         raise Refused("awk has no fixed program")
-    program = rest.pop(0).text.strip(" ")
-    if not program or not any(re.fullmatch(one, program, re.ASCII) for one in _row("awk")["programs"]):
-        raise Refused("awk: the program is not one that only prints fields")
+    only_prints(rest.pop(0).text)
     if any("=" in word.text for word in rest):
         raise Refused("awk: a word with = is a setting, not a file")
     return _files("awk", rest)

@@ -48,7 +48,7 @@ GUARDS = (
     Mutant(
         guard="a wildcard that becomes an option",
         file="effects/parse.py",
-        old='    if glob and not (re.match(r"--[a-z-]+=|[A-Za-z0-9_./]|~/", first)):\n',
+        old='    if glob and not wild and not re.match(r"--[a-z-]+=|[A-Za-z0-9_./]|~/", first):\n',
         new="    if False:\n",
     ),
     Mutant(
@@ -248,6 +248,36 @@ GUARDS = (
         file="effects/mcp.py",
         old='        raise Refused("the tool runs only as a task")\n',
         new="        pass\n",
+    ),
+    Mutant(
+        guard="awk that writes",
+        file="effects/awk.py",
+        old='        if printing and token == ">":\n',
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="awk that grows",
+        file="effects/awk.py",
+        old="            _change(tokens, place)\n",
+        new="            pass\n",
+    ),
+    Mutant(
+        guard="names of awk",
+        file="effects/awk.py",
+        old="            _name(tokens, place)\n",
+        new="            pass\n",
+    ),
+    Mutant(
+        guard="a name with a dash that matches",
+        file="effects/places.py",
+        old='    if any(name.startswith("-") for name in found):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="devices by a relative name",
+        file="effects/places.py",
+        old="        _no_device(joined, joined, text)\n",
+        new="",
     ),
     Mutant(
         guard="the worst of several sources",
