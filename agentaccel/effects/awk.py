@@ -94,6 +94,10 @@ def _name(tokens: Sequence[str], place: int) -> None:
             or ")" not in tokens[place + 5 : place + 6]
         ):
             raise Refused("awk: the loop may never end")
+    elif name in ("printf", "sprintf"):
+        given = [one for one in tokens[place + 1 : place + 4] if one != "("]
+        if not given or given[0][0] != '"' or given[1:2] not in ([], [","], [")"], [";"], ["}"]):
+            raise Refused("awk: a format that is not written there makes more than it is given")
     elif name in known["refused"]:
         raise Refused(f"awk: {name} is not known to be a read")
     elif name in known["words"] or name in known["variables"]:
