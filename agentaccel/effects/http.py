@@ -58,6 +58,8 @@ def _headers(headers: object) -> None:
             raise Refused(f"the header {name!r} is not on the list")
         if not isinstance(value, str) or not _TEXT.fullmatch(value):
             raise Refused(f"the value of the header {name!r} is no plain line")
+        if name.lower() == "accept" and any(kind in value.lower() for kind in table("http")["endless_types"]):
+            raise Refused("it asks for a stream, which does not end")
         if len({one.lower() for one in headers}) != len(headers):
             raise Refused("a header is given twice")
 
@@ -72,6 +74,12 @@ def _address(url: object) -> None:
     for segment in parts.path.split("/"):
         for piece in re.split(r"[;:,=@!()*'+$&~|]", unquote(segment)):
             _deed(piece, "path")
+            for part in piece.split(".") if "." in piece else ():
+                if len(_WORDS.findall(part)) > 1:  # one word beside a dot is the name of a file, or its ending
+                    _deed(part, "path")
+    last = unquote(parts.path.rsplit("/", 1)[-1]).lower()
+    if last in table("http")["endless"] or (parts.query and last.endswith(".gif")):
+        raise Refused(f"{last!r} is a stream, or counts who looks at it")
     for name, value in _parameters(parts):
         _parameter(name, value)
 
@@ -113,10 +121,24 @@ def _parameter(name: str, value: str) -> None:
         _deed(piece, "parameter")
     if plain in known["verbs_in"]:
         _deed(value, "parameter")
+    if value.lower().strip() in known["writing_stems"] and plain not in known["free_texts"]:
+        raise Refused(f"the parameter {name!r} may ask for a deed")
+    if plain in known["endless_parameters"] and value.lower() not in ("false", "0", "no"):
+        raise Refused(f"the parameter {name!r} asks for an answer that does not end")
+    _inner_address(name, value)
     if re.search(r"\bmutation\b\s*\w*\s*[({]|<script|__proto__", value) or value.lstrip().startswith(
         ("mutation", "{", "[")
     ):
         raise Refused(f"the value of the parameter {name!r} is a program or a call")
+
+
+def _inner_address(name: str, value: str) -> None:
+    """An address in a parameter is one that the server may open: it is held to the same rules."""
+    if re.match(r"\s*(?:[a-z][a-z0-9+.-]*:)?//", value, re.IGNORECASE):
+        parts = urlsplit(value.strip())
+        if parts.scheme.lower() not in ("http", "https", "") or "@" in parts.netloc:
+            raise Refused(f"the parameter {name!r} holds an address that is no plain one")
+        _host(parts)
 
 
 def _deed(text: str, where: str) -> None:

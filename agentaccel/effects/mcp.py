@@ -141,6 +141,9 @@ def _contradicts(tool: Mapping[str, Any]) -> None:
             plain = str(name).replace("_", "").lower()
             if value is True and any(part in plain for part in known["asks_people"]):
                 raise Refused(f"{name!r} says that a person is asked, or that state is kept")
+    execution = tool.get("execution")
+    if isinstance(execution, Mapping) and execution.get("taskSupport", "forbidden") not in ("forbidden", "optional"):
+        raise Refused("the tool runs only as a task")
     for name in set(tool) & set(known["spellings"]):
         if tool[name] is not (name.replace("_", "").lower() == "readonlyhint"):
             raise Refused(f"{name!r} stands beside the annotations, and contradicts a read")

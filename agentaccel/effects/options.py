@@ -43,6 +43,16 @@ class Form:
     """Operands beyond this number are read only where one of these options stands."""
     pure: bool = False
     """Nothing is read."""
+    recursive: frozenset[str] = frozenset()
+    """Options with which it goes over all that lies below a folder; "always" needs none."""
+    shallow: frozenset[str] = frozenset()
+    """Options with which it does not."""
+    filters: bool = False
+    """It reads standard input where it is given no file, and where a file is named "-"."""
+    no_input: frozenset[str] = frozenset()
+    """Options with which it does not."""
+    any_names: bool = False
+    """No option of it writes, waits or runs anything, so files may be given that are named like one."""
     reads_worktree: bool = False
     """git only: it looks at files of the work tree, so filters would run."""
 
@@ -83,6 +93,11 @@ def form_of(row: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> 
         allowed=allowed,
         needs=(frozenset(needs["one_of"]), needs["beyond"]) if needs else None,
         pure=row.get("pure", False),
+        recursive=union("recursive"),
+        shallow=union("shallow"),
+        filters=any(each.get("filters", False) for each in rows),
+        no_input=union("no_input"),
+        any_names=row.get("any_names", False),
         reads_worktree=row.get("reads_worktree", False),
     )
 

@@ -29,6 +29,7 @@ _BARE = re.compile(r"(?:[A-Za-z0-9_@%+=:,./~^*?\[\]{}!#-]|\\[ !-/:-@\[-`{-~])+")
 _GLOB = re.compile(r"(?<!\\)[*?\[]")
 _MAGIC = re.compile(r"[*?\[]")
 _DOUBLE_ESCAPE = re.compile(r'\\(["\\])')
+_TEST_SIGNS = {"[", "]", "[[", "]]", "test_operator", "=", "==", "!=", "!"}
 _SINKS: Mapping[tuple[str, ...], Redirect] = {
     ("2", ">", "/dev/null"): (2, None),
     (">", "/dev/null"): (1, None),
@@ -45,7 +46,9 @@ class Word:
 
     text: str
     glob: bool = False
-    """It stands for the names of files that match, and begins with a character that is fixed and no dash."""
+    """It stands for the names of files that match."""
+    wild: bool = False
+    """It begins with a wildcard, so that a name which looks like an option could match."""
     home: bool = False
     """It begins with an unquoted ~/ that stands for the home folder."""
 
@@ -57,6 +60,8 @@ class Command:
     words: tuple[Word, ...]
     piped: bool
     """It stands in a pipeline of several commands."""
+    fed: bool = False
+    """The command before it in the pipeline writes its standard input, which is empty otherwise."""
     after: str
     """The operator before its pipeline: "", "&&", "||" or ";" (also for a line's end)."""
     pipeline: int = 0
@@ -129,11 +134,10 @@ class _Reader:
                 self.read(child)
                 if kind == "program" and child.type not in _OPERATORS:
                     self._end(";")
-        elif kind == "command":
+        elif kind in ("command", "test_command"):
             self._words.append([])
             self._redirects.append([])
-            for child in node.children:
-                self._argument(child)
+            self._test(node) if kind == "test_command" else self._arguments(node)
         elif kind in _OPERATORS and node.child_count == 0:
             self._goes_on_at(node)
             self.tokens.append(kind)
@@ -143,6 +147,10 @@ class _Reader:
             self._sink(node)
         elif kind != "\n":
             raise Refused(f"it holds {_named(kind)}")
+
+    def _arguments(self, node: Any) -> None:
+        for child in node.children:
+            self._argument(child)
 
     def _argument(self, node: Any) -> None:
         if node.type == "command_name":
@@ -154,6 +162,20 @@ class _Reader:
         word = _word(node)
         self._words[-1].append(word)
         self.tokens.append(word.text)
+
+    def _test(self, node: Any) -> None:
+        """`[ … ]` is the program `test`; `[[ … ]]` says the same where its words are plain."""
+        for child in node.children:
+            if child.type in ("unary_expression", "binary_expression"):
+                self._test(child)
+            elif child.child_count == 0 and child.type in _TEST_SIGNS:
+                self._goes_on_at(child)
+                text = child.text.decode()
+                self.tokens.append(text)
+                if text not in ("]", "]]"):
+                    self._words[-1].append(Word(text="test" if text in ("[", "[[") else text))
+            else:
+                self._argument(child)
 
     def _goes_on_at(self, node: Any) -> None:
         """A line's end ends a command; the parser takes some for blanks, and what follows for more arguments."""
@@ -178,11 +200,12 @@ class _Reader:
                 Command(
                     words=tuple(words),
                     piped=len(self._words) > 1,
+                    fed=place > 0,
                     after=self._after,
                     pipeline=self._pipelines,
                     redirects=tuple(redirects),
                 )
-                for words, redirects in zip(self._words, self._redirects, strict=True)
+                for place, (words, redirects) in enumerate(zip(self._words, self._redirects, strict=True))
             ]
             self._words, self._redirects = [], []
             self._pipelines += 1
@@ -212,9 +235,10 @@ def _word(node: Any) -> Word:
     glob = bool(_GLOB.search(bare))
     if glob and len(_MAGIC.findall(text)) != len(_GLOB.findall(bare)):
         raise Refused("a pattern for file names holds a wildcard that is quoted")
-    if glob and not (re.match(r"--[a-z-]+=|[A-Za-z0-9_./]|~/", first)):
-        raise Refused("a pattern for file names begins with a wildcard or a dash, and could become an option")
-    return Word(text=text, glob=glob, home=first.startswith("~"))
+    wild = glob and re.match(r"\*+[A-Za-z0-9_./]", first) is not None
+    if glob and not wild and not re.match(r"--[a-z-]+=|[A-Za-z0-9_./]|~/", first):
+        raise Refused("a pattern for file names could match any name, and become an option")
+    return Word(text=text, glob=glob, wild=wild, home=first.startswith("~"))
 
 
 def _decoded(piece: Any) -> str:

@@ -49,17 +49,25 @@ def plain(word: Word, there: Surroundings) -> None:
     whole = posixpath.normpath(text)
     rooted = whole if whole.startswith("/") else "/" + re.sub(r"^(?:\.\./?)+", "", whole)
     climbs = whole.startswith(("/", ".."))
-    if climbs and _DEVICES.match(rooted) and not _PLAIN.fullmatch(whole):
-        raise Refused(f"{text!r} lies among devices and files of the kernel")
-    for path in _named(word, there):
+    _no_device(rooted if climbs else "", whole, text)
+    if there.cwd is not None and text and not word.home:
+        joined = posixpath.normpath(there.cwd / text)
+        _no_device(joined, joined, text)
+    for path in named(word, there):
         _look(path, text)
+
+
+def _no_device(path: str, whole: str, text: str) -> None:
+    if _DEVICES.match(path) and not _PLAIN.fullmatch(whole):
+        raise Refused(f"{text!r} lies among devices and files of the kernel")
 
 
 def expanded(word: Word, there: Surroundings) -> list[str]:
     """The words that a program gets for `word`: its home folder put in, and the names of files that match it, sorted.
 
-    A pattern that matches nothing stays as it is, as in a shell. Raises `Refused` for more than `MOST_MATCHES`. The
-    verdict and the executor both ask here, so that what runs is what was looked at.
+    A pattern that matches nothing stays as it is, as in a shell. Raises `Refused` for more than `MOST_MATCHES`, and for
+    a name that a program would take for an option. The verdict and the executor both ask here, so that what runs is
+    what was looked at.
 
     >>> expanded(Word(text="~/notes", home=True), Surroundings(home=Path("/home/dev")))
     ['/home/dev/notes']
@@ -75,10 +83,13 @@ def expanded(word: Word, there: Surroundings) -> list[str]:
         raise Refused(f"{word.text!r} is no pattern that can be looked at") from None
     if len(found) > MOST_MATCHES:
         raise Refused(f"{word.text!r} may match more than {MOST_MATCHES} files")
+    if any(name.startswith("-") for name in found):
+        raise Refused(f"{word.text!r} matches a name that begins with a dash")
     return found or [text]
 
 
-def _named(word: Word, there: Surroundings) -> list[Path]:
+def named(word: Word, there: Surroundings) -> list[Path]:
+    """The places that `word` names, as far as they are known: a relative one only where the folder is known."""
     if not word.text or word.text in ("-", "~") or (word.home and there.home is None):
         return []
     names = expanded(word, there)

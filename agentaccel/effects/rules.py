@@ -4,34 +4,76 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from agentaccel.effects.options import Options
+from agentaccel.effects.awk import only_prints
+from agentaccel.effects.options import Form, Options
 from agentaccel.effects.parse import Word
+from agentaccel.effects.places import Surroundings, named
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused
 
 
 def find(words: Sequence[Word]) -> tuple[Word, ...]:
-    """The folders that `find` walks. Only tests and printing are listed: no -exec, no -delete, no -fprint."""
+    """The folders that `find` walks. Only tests, printing and -exec are listed: no -delete, no -fprint, no -ok.
+
+    What -exec starts is in `started`. It is given plain files only: where `-type f` certainly stands before it.
+    """
     known = table("shell")["find"]
     rest = list(words)
+    leading, folders = list[str](), list[Word]()
     while rest and rest[0].text in known["leading"]:
-        rest.pop(0)
-    folders = list[Word]()
+        leading.append(rest.pop(0).text)
     while rest and not rest[0].text.startswith("-") and rest[0].text not in ("!", "(", ")", ","):
         folders.append(rest.pop(0))
+    if any(word.glob for word in rest):
+        raise Refused("find: one of its tests would become the names of files that match")
+    tests = [word.text for word in rest]
     while rest:
         word = rest.pop(0)
-        if word.glob:
-            raise Refused(f"find: {word.text!r} would become the names of files that match")
-        if word.text in known["values"]:
-            if not rest or rest[0].glob:
-                raise Refused(f"find {word.text} has no fixed value")
+        if word.text == "-exec":
+            if not set(leading) <= {"-P"} or not _only_plain_files(tests[: len(tests) - len(rest) - 1]):
+                raise Refused("find -exec is known to be a read only behind -type f, which nothing makes uncertain")
+            rest = rest[_end_of_exec(rest) + 1 :]
+        elif word.text in known["values"]:
+            if not rest or rest[0].text in ("(", ")", "-exec"):
+                raise Refused(f"find {word.text} has no value, or one that is read in two ways")
             rest.pop(0)
         elif word.text not in known["tests"]:
             raise Refused(f"find {word.text} is not on the list of tests that only read")
     return tuple(folders)
+
+
+def _only_plain_files(tests: Sequence[str]) -> bool:
+    """Whatever passes these tests of `find` is a plain file: -type f is one of them, in no parentheses and no "or"."""
+    depth, certain = 0, False
+    for before, test, value in zip(("", *tests), tests, (*tests[1:], ""), strict=False):
+        depth += {"(": 1, ")": -1}.get(test, 0)
+        if depth == 0 and test in table("shell")["find"]["leads_on"]:
+            return False
+        certain |= depth == 0 and (test, value) == ("-type", "f") and before not in ("!", "-not")
+    return certain
+
+
+def started(words: Sequence[Word]) -> tuple[tuple[Word, ...], ...]:
+    """The commands that `find` starts, with {} where it puts the names of plain files, which begin with a folder."""
+    found, rest = list[tuple[Word, ...]](), list(words)
+    while rest:
+        if rest.pop(0).text == "-exec":
+            end = _end_of_exec(rest)
+            found.append(tuple(rest[:end]))
+            rest = rest[end + 1 :]
+    return tuple(found)
+
+
+def _end_of_exec(rest: Sequence[Word]) -> int:
+    texts = [word.text for word in rest]
+    ends = (place for place, text in enumerate(texts) if text == ";" or texts[place - 1 : place + 1] == ["{}", "+"])
+    end = next(ends, 0)
+    if texts[1:end].count("{}") != 1 or any("{}" in text and text != "{}" for text in texts[:end]):
+        raise Refused("find -exec is understood only with {} once, and ; or + behind it")
+    return end
 
 
 def echo(words: Sequence[Word]) -> tuple[Word, ...]:
@@ -44,21 +86,22 @@ def echo(words: Sequence[Word]) -> tuple[Word, ...]:
 def sed(words: Sequence[Word]) -> tuple[Word, ...]:
     """The files of `sed -n 5,10p` or `sed s/a/b/`."""
     known = _row("sed")
-    rest = list(words)
-    flags = set[str]()
-    while rest and rest[0].text in ("-n", "-E", "-r"):
-        flags.add(rest.pop(0).text)
-    if not rest or rest[0].glob:
+    rest, scripts = list(words), list[Word]()
+    while rest and rest[0].text in ("-n", "-E", "-r", "-e"):
+        if rest.pop(0).text == "-e" and rest:
+            scripts.append(rest.pop(0))
+    if not scripts and rest:
+        scripts.append(rest.pop(0))
+    if not scripts or any(script.glob for script in scripts):
         raise Refused("sed has no fixed script")
-    script = rest.pop(0).text
-    printing = "-n" in flags and any(re.fullmatch(one, script, re.ASCII) for one in known["scripts"])
-    if not printing and not re.fullmatch(known["substitution"], script, re.ASCII):
-        raise Refused("sed: the script is not one that only prints lines")
+    for script in scripts:
+        if not any(re.fullmatch(one, script.text, re.ASCII) for one in known["scripts"]):
+            raise Refused("sed: the script is not one that only prints lines")
     return _files("sed", rest)
 
 
 def awk(words: Sequence[Word]) -> tuple[Word, ...]:
-    """The files of an `awk` that prints fields."""
+    """The files of an `awk` that only prints."""
     rest = list(words)
     if rest and rest[0].text == "-F":
         rest = rest[2:]
@@ -66,10 +109,48 @@ def awk(words: Sequence[Word]) -> tuple[Word, ...]:
         rest = rest[1:]
     if not rest or rest[0].glob:
         raise Refused("awk has no fixed program")
-    program = rest.pop(0).text.strip(" ")
-    if not program or not any(re.fullmatch(one, program, re.ASCII) for one in _row("awk")["programs"]):
-        raise Refused("awk: the program is not one that only prints fields")
+    only_prints(rest.pop(0).text)
+    if any("=" in word.text for word in rest):
+        raise Refused("awk: a word with = is a setting, not a file")
     return _files("awk", rest)
+
+
+def jq(words: Sequence[Word]) -> None:
+    """Raises `Refused` for a `jq` program that may never end, or may make more than it was given.
+
+    Its language writes nothing and starts nothing, so what remains to look at is how long it runs.
+    """
+    known = table("shell")["jq"]
+    for word in words:
+        for pattern in known["endless"]:
+            if re.search(pattern, word.text):
+                raise Refused("jq: the program may never end")
+
+
+def test(words: Sequence[Word]) -> tuple[Word, ...]:
+    """The file of `test -f FILE`, or none where two texts are compared."""
+    known = table("shell")["test"]
+    rest = list(words)
+    if rest and rest[0].text == "!":
+        rest.pop(0)
+    if any(word.glob for word in rest):
+        raise Refused("test would get as many operands as files match")
+    if len(rest) == 2 and rest[0].text in known["of_files"]:
+        return _files("test", rest[1:])
+    if len(rest) == 2 and rest[0].text in known["of_texts"]:
+        return ()
+    if len(rest) == 3 and rest[1].text in known["comparisons"]:
+        return ()
+    raise Refused("test with these operands is not known to be a read")
+
+
+def tar(words: Sequence[Word]) -> tuple[Word, ...]:
+    """The archive of `tar -tzf ARCHIVE`. One with a colon in its name would lie on another machine."""
+    if len(words) != 2 or words[0].glob or not re.fullmatch(table("shell")["tar"]["listing"], words[0].text):
+        raise Refused("tar is understood only as tar -tf ARCHIVE")
+    if ":" in words[1].text:
+        raise Refused("tar: the archive may lie on another machine")
+    return _files("tar", list(words[1:]))
 
 
 def _files(name: str, words: list[Word]) -> tuple[Word, ...]:
@@ -84,24 +165,61 @@ def _row(name: str) -> Mapping[str, Any]:
     return row
 
 
-RULES: Mapping[str, Callable[[Sequence[Word]], tuple[Word, ...]]] = {"find": find, "echo": echo, "sed": sed, "awk": awk}
+RULES: Mapping[str, Callable[[Sequence[Word]], tuple[Word, ...]]] = {
+    "find": find,
+    "echo": echo,
+    "sed": sed,
+    "awk": awk,
+    "tar": tar,
+    "test": test,
+}
 """By program; each returns the operands that are files, or raises `Refused`."""
+
+PROGRAMS: Mapping[str, Callable[[Sequence[Word]], None]] = {"jq": jq}
+"""By program: what is looked at beside the options; each raises `Refused`."""
 
 
 def paths(kind: str, options: Options) -> tuple[Word, ...]:
-    """The operands that name files, as far as the form tells."""
+    """The operands that name files, as far as the form tells. Raises `Refused` for a pattern that is no fixed word."""
     if kind == "path":
         return options.operands
     if kind == "pattern":
         given = options.given & {"-e", "-f", "--regexp", "--file", "--files", "--type-list"}
+        if not given and options.operands and options.operands[0].glob:
+            raise Refused("what is looked for would be the names of files that match")
         return options.operands if given else options.operands[1:]
     return ()
 
 
-def whole_disk(name: str, options: Options, files: Sequence[Word]) -> None:
-    """Raises `Refused` where a program would read every file of the machine, those of the kernel included."""
-    reads = name == "rg" or (name in ("grep", "egrep", "fgrep") and options.given & {"-r", "-R", "--recursive"})
-    if (reads or (name == "diff" and options.given & {"-r", "--recursive"})) and any(
-        not word.text.strip("/.") and word.text.startswith("/") for word in files
-    ):
-        raise Refused(f"{name} would read the whole disk, devices and files of the kernel included")
+def recursive(form: Form, options: Options) -> bool:
+    """The program goes on into folders, and into all that lies below them."""
+    if options.given & form.shallow:
+        return False
+    return "always" in form.recursive or bool(options.given & form.recursive)
+
+
+def waits(form: Form, options: Options, files: Sequence[Word]) -> bool:
+    """The program reads standard input: it is given no file, or one that is named "-"."""
+    if any(word.text == "-" for word in files):
+        return True
+    return form.filters and not files and not options.given & form.no_input and not recursive(form, options)
+
+
+def whole_disk(name: str, files: Sequence[Word], there: Surroundings) -> None:
+    """Raises `Refused` where a program that goes into folders would read every file of the machine.
+
+    Those of the kernel would be among them: some of them never end, or hand out what they hold only once. Even their
+    names take minutes. A folder that is not named is the current one.
+    """
+    for word in files or (Word(text="."),):
+        for path in named(word, there):
+            if path.is_absolute() and real(path) in (Path("/"), *map(Path, table("shell")["kernel"]["folders"])):
+                raise Refused(f"{name} would go over the whole disk, devices and files of the kernel included")
+
+
+def real(path: Path) -> Path:
+    """Where `path` leads. Raises `Refused` where that cannot be seen."""
+    try:
+        return path.resolve()
+    except (OSError, ValueError, RuntimeError):
+        raise Refused(f"{str(path)!r} cannot be looked at") from None

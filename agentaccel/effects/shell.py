@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 
 from agentaccel.effects import git, rules
-from agentaccel.effects.options import Form, form_of, taken_apart
+from agentaccel.effects.options import Form, Options, form_of, taken_apart
 from agentaccel.effects.parse import Command, commands
 from agentaccel.effects.places import Surroundings, plain
 from agentaccel.effects.tables import table
@@ -58,18 +59,36 @@ def _judge(command: Command, there: Surroundings) -> tuple[Effect, str]:
         return Effect.READ_LOCAL, git.read_only(words, there)
     if name not in _forms():
         raise Refused(f"{name} is not on the list of programs that only read")
-    form, needs_option = _forms()[name]
+    _form_reads(command, *_forms()[name], there)
+    return Effect.PURE if _forms()[name][0].pure else Effect.READ_LOCAL, f"{name} with these options only reads"
+
+
+def _form_reads(command: Command, form: Form, needs_option: bool, there: Surroundings) -> None:
+    """Raises `Refused` for a call of a listed program that is not known to be a read."""
+    name, words = form.name, command.words[1:]
+    if any(word.wild for word in words) and not form.any_names:
+        raise Refused(f"{name} could take a file's name that matches for an option")
     if form.operands == "rule":
-        files = rules.RULES[name](words)
+        options = Options(given=frozenset(word.text for word in words), operands=rules.RULES[name](words))
+        files = options.operands
     else:
         options = taken_apart(form, words)
-        files = (*rules.paths(form.operands, options), *options.files)
-        rules.whole_disk(name, options, files)
-        if needs_option and not options.given:
-            raise Refused(f"{name} without an option runs programs")
-    for word in files:
+        files = rules.paths(form.operands, options)
+        if name in rules.PROGRAMS:
+            rules.PROGRAMS[name](words)
+    if rules.recursive(form, options):
+        rules.whole_disk(name, files, there)
+    if not command.fed and rules.waits(form, options, files):
+        raise Refused(f"{name} would wait for input that nobody gives")
+    if needs_option and not options.given:
+        raise Refused(f"{name} without an option runs programs")
+    for word in (*files, *options.files):
         plain(word, there)
-    return Effect.PURE if form.pure else Effect.READ_LOCAL, f"{name} with these options only reads"
+    for inner in rules.started(words) if name == "find" else ():
+        rules.whole_disk(name, files, there)
+        if inner[0].text == name or inner[0].text not in _forms():
+            raise Refused(f"find -exec {inner[0].text} is not on the list of programs that only read")
+        _form_reads(replace(command, words=inner), *_forms()[inner[0].text], there)
 
 
 def _moved(command: Command, there: Surroundings) -> Surroundings:

@@ -16,6 +16,8 @@ from agentaccel.types import Effect
 
 MAX_LENGTH = 20_000
 """Characters of a statement that are looked at."""
+MOST_MADE = 1_000_000
+"""Rows or characters that a statement may make without reading them anywhere."""
 MAX_DEPTH = 120
 """Parentheses within parentheses."""
 UNNAMED = ("postgres", "mysql", "sqlite")
@@ -98,7 +100,7 @@ def _listing(plain: str, dialect: str) -> bool:
 
 def _explained(plain: str, dialect: str, text: str) -> str:
     """The query behind EXPLAIN, which plans it and does not run it; ANALYZE would."""
-    match = re.match(r"\s*explain\s+(?:query\s+plan\s+)?(?=select\b|with\b|values\b)", text, re.IGNORECASE)
+    match = re.match(table("sql")["forms"]["explaining"], text, re.IGNORECASE)
     return text[match.end() :] if match and dialect in table("sql")["forms"]["explain"] else text
 
 
@@ -107,6 +109,7 @@ def _query(text: str, dialect: str) -> None:
     try:
         tokens = sqlglot.tokenize(text, read=dialect)
         _tokens(tokens, sqlglot.TokenType)
+        _operators(tokens, sqlglot.TokenType)
         statements = sqlglot.parse(text, read=dialect, error_level=sqlglot.ErrorLevel.RAISE)
     except (sqlglot.errors.SqlglotError, RecursionError):
         raise Refused(f"it does not parse as a query ({dialect})") from None
@@ -144,6 +147,21 @@ def _tokens(tokens: list[Any], kinds: Any) -> None:
             raise Refused("a name in it holds characters that cannot be seen")
 
 
+def _operators(tokens: list[Any], kinds: Any) -> None:
+    """Signs that touch one another are one operator for the server, whatever a reader makes of them."""
+    signs, end = "", -1
+    for token in tokens:
+        quoted = token.token_type in (kinds.STRING, kinds.IDENTIFIER)
+        if quoted or not re.fullmatch(r"[-+*/<>=~!@#%^&|`?]+", token.text):
+            signs = ""
+            continue
+        signs = signs + token.text if token.start == end + 1 else token.text
+        end = token.end
+        plain = signs.rstrip("+-") if not re.search(r"[~!@#%^&|`?]", signs) else signs
+        if plain and plain not in table("sql")["words"]["operators"]:
+            raise Refused(f"it holds the operator {signs!r}")
+
+
 def _calls(tokens: list[Any], dialect: str, kinds: Any, named: list[str]) -> None:
     """Every word before a parenthesis is a listed function, of the grammar, or a name with its columns, once each."""
     lists = table("sql")
@@ -152,6 +170,8 @@ def _calls(tokens: list[Any], dialect: str, kinds: Any, named: list[str]) -> Non
     for place, token in enumerate(tokens[:-1]):
         if tokens[place + 1].token_type != kinds.L_PAREN:
             continue
+        if token.token_type == kinds.IDENTIFIER and token.text.lower() not in left:
+            raise Refused(f"the function {token.text!r} in quotes is not one of the system")
         if place and tokens[place - 1].token_type == kinds.DOT and token.token_type != kinds.STAR:
             raise Refused(f"it calls {token.text!r} of a schema or an object")
         name = token.text.lower()
@@ -189,6 +209,8 @@ def _columns(root: Any, exp: Any) -> None:
 def _node(node: Any, exp: Any) -> None:
     kind = type(node).__name__
     lists = table("sql")["nodes"]
+    if kind in lists["makes"] or (isinstance(node, exp.Anonymous) and node.name.lower() in lists["makes"]):
+        _made(node, exp)
     if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc | exp.CombinedAggFunc):
         return  # its name was looked up among the words before a parenthesis
     if isinstance(node, exp.Func) and kind not in ("Cast", "Case") and not isinstance(node, exp.Binary):
@@ -227,4 +249,36 @@ def _select(node: Any, exp: Any) -> None:
             raise Refused(f"it holds a clause ({name}) that is not on the list of what only reads")
 
 
-_CHECKS = {"Identifier": (_identifier,), "Table": (_table,), "DataType": (_data_type,), "Select": (_select,)}
+def _made(node: Any, exp: Any) -> None:
+    """What is made from nothing, rows or text, is bounded by the numbers that stand there."""
+    for number in node.find_all(exp.Literal):
+        if not number.is_string and float(number.this) > MOST_MADE:
+            raise Refused(f"it may make more than {MOST_MADE} rows or characters out of nothing")
+
+
+def _recursive(node: Any, exp: Any) -> None:
+    """A query that calls itself ends where a condition, a join or a limit stands in the part that does so."""
+    if not node.args.get("recursive"):
+        return
+    for cte in node.expressions:
+        for part in cte.this.find_all(exp.Select):
+            itself = any(one.name.lower() == cte.alias.lower() for one in part.find_all(exp.Table))
+            where = part.args.get("where")
+            ends = part.args.get("joins") or part.args.get("limit") or (where and where.find(exp.Column))
+            if itself and not ends and not cte.this.args.get("limit"):
+                raise Refused("it calls itself without an end")
+
+
+def _table_hint(node: Any, exp: Any) -> None:
+    if any(one.name.lower() not in ("nolock", "readuncommitted") for one in node.expressions):
+        raise Refused("it asks for a lock")
+
+
+_CHECKS = {
+    "Identifier": (_identifier,),
+    "Table": (_table,),
+    "DataType": (_data_type,),
+    "Select": (_select,),
+    "With": (_recursive,),
+    "WithTableHint": (_table_hint,),
+}

@@ -19,6 +19,7 @@ from agentaccel.effects import early
 from agentaccel.effects.declare import Arguments, NotProven, ToolSpec, is_early
 from agentaccel.effects.parse import Command, commands
 from agentaccel.effects.places import Surroundings
+from agentaccel.effects.rules import started
 from agentaccel.effects.shell import judge_shell
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Verdict, analysed
@@ -129,7 +130,8 @@ class Shell:
             return f"{elsewhere[0]} is set in the environment, and git would look elsewhere"
         if name == "which" and any(word.startswith("-") for word in words):
             return "which with options tells of every folder of PATH"
-        for one in (name, *(words if name == "which" else ())):
+        inner = (one[0].text for one in started(command.words[1:])) if name == "find" else ()
+        for one in (name, *(words if name == "which" else inner)):
             ours = find_program(one, self.path, self._folder)
             theirs = find_program(one, self._surrounding().get("PATH", os.defpath), self._folder)
             if (ours is None and one == name) or not (ours == theirs if name == "which" else _same(ours, theirs)):

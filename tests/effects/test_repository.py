@@ -162,3 +162,16 @@ def test_a_folder_that_cd_may_miss_is_judged_from_both(place: tuple[Path, Path],
     assert verdict(f"cd {other} && git status", work, home) == "predicted"
     assert verdict(f"cd {other} && ls; git status", work, home) == "never"
     assert verdict(f"cd {work} && git status", other, home) == "never"
+
+
+def test_places_are_looked_at_where_they_lead(tmp_path: Path) -> None:
+    """A link to the root, a folder of devices as the current one, a name with a dash among those that match."""
+    (tmp_path / "all").symlink_to("/")
+    (tmp_path / "a.txt").write_text("a\n")
+    assert verdict("grep -r x .", tmp_path, tmp_path) == verdict("cat *.txt", tmp_path, tmp_path) == "predicted"
+    for command in ("grep -r x all", "find all -name x", "du all", "cd all && rg x"):
+        assert verdict(command, tmp_path, tmp_path) == "never", command
+    for command, folder in (("cat zero", "/dev"), ("cat stdin", "/dev"), ("cat fd/0", "/proc/self"), ("rg x", "/proc")):
+        assert verdict(command, Path(folder), tmp_path) == "never", command
+    (tmp_path / "-n.txt").write_text("b\n")
+    assert verdict("cat *.txt", tmp_path, tmp_path) == "never"

@@ -163,6 +163,8 @@ def test_a_refused_command_stays_refused_beside_a_read(one: Any, data: st.DataOb
         or one.trick.startswith("syntax")
     ):
         return  # nothing, beside a read, is a read
+    if one.trick == "waits for input" and joined.startswith("cat a |"):
+        return  # now it has input
     assert judge({"kind": "shell", "input": {"command": joined}}).launchable == "never", joined
 
 

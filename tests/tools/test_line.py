@@ -21,11 +21,10 @@ COMMANDS = st.sampled_from(
         "echo a  b",
         "echo \"a  b\" '$x' c\\ d",
         "echo -n x",
-        "sort -r",
         "sort -r names",
-        "head -n 1",
-        "wc -l",
-        "grep a",
+        "head -n 1 *s",
+        "wc -l names",
+        "grep a *es",
         "grep -c zzz names",
         "true",
         "false",
@@ -35,9 +34,11 @@ COMMANDS = st.sampled_from(
         "ls na[!x]es na[^x]es",
         "cat sub/*.txt s*/a.txt nothing*",
         "echo 'it?' \"[x]\" no\\*pe",
-        "tr a-z A-Z",
-        "cut -c 1-2",
+        "[ -f names ]",
+        "cut -c 1-2 names",
         "pwd",
+        "find sub -type f -exec cat {} +",
+        "awk '{print NR, $1}' names",
     ]
 )
 FILTERS = st.sampled_from(
