@@ -15,7 +15,7 @@ Rubin, 1977). That nobody has gone on for longer than pauses last then says that
 >>> asked = [Waiting(place=0, turn=0, awaits="", since=0.0)] * 10
 >>> soon, later = (with_waiting(ten, asked, now=now, tools=True) for now in (2.0, 1000.0))
 >>> round(soon.counts["goes_on/0"][0], 1), round(later.counts["goes_on/0"][0], 1)
-(5.6, 0.0)
+(6.6, 0.0)
 """
 
 from __future__ import annotations
