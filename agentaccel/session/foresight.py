@@ -30,6 +30,7 @@ from agentaccel.session.running import shown
 from agentaccel.session.settlement import Going
 from agentaccel.session.tools import Tool
 from agentaccel.session.warming import Warming
+from agentaccel.speculate.breaker import CHAINED
 from agentaccel.speculate.buffer import Entry, State
 from agentaccel.speculate.decide import Candidate, Host, Load, decide
 from agentaccel.speculate.foresees import Foresees, Predicts
@@ -221,9 +222,8 @@ class Foresight:
 
     def _load(self, step: Step, candidates: list[Candidate]) -> Load:
         hosts = {one.host: self._host(one.host) for one in candidates if one.host}
-        launcher = self.launcher
-        kept = launcher.serving.buffer.of(step.conversation.id)
-        return Load(hosts=hosts, kept=kept, running=launcher.runner.under_way())
+        kept = self.launcher.serving.buffer.of(step.conversation.id)
+        return Load(hosts=hosts, kept=kept, running=self.launcher.runner.under_way())
 
     def _host(self, name: str) -> Host:
         serving, slots = self.launcher.serving, self.policy.tools.slots.get(name)
@@ -297,4 +297,4 @@ class Foresight:
 def _chained(prediction: Prediction, after: Entry) -> Prediction:
     """As likely as that both are right; its call is not the very next one."""
     joint = max(prediction.soon, prediction.probability) * after.probability
-    return replace(prediction, probability=0.0, soon=joint, rule=f"{after.rule} > {prediction.rule}")
+    return replace(prediction, probability=0.0, soon=joint, rule=f"{after.rule}{CHAINED}{prediction.rule}")

@@ -27,6 +27,8 @@ from agentaccel.speculate.prices import stated
 
 ALL = ""
 """The rule under which everything is counted."""
+CHAINED = " > "
+"""Between the patterns of a chain: a guess that follows from the result of another."""
 MOST_RULES = 1024
 """Patterns that are counted; the one that was not launched for longest goes."""
 UNLIMITED = 1 << 30
@@ -81,11 +83,11 @@ class Record:
         bound = upper_bound(self.used, self.settled, prices.breaker_deviations)
         return self.settled >= min(prices.breaker_launches, prices.memory / 2) and bound < prices.breaker_share
 
-    def trust(self) -> float:
+    def trust(self, like: float = 1.0) -> float:
         """What a stated probability is multiplied with: what was used for what was to be expected, with Poisson counts
-        and a Gamma prior of mean 1; never more than 1."""
+        and a Gamma prior whose mean is that of patterns `like` it; never more than 1."""
         prior = stated().trust
-        return min((self.used + prior) / (self.expected + prior), 1.0)
+        return min((self.used + prior * like) / (self.expected + prior), 1.0)
 
 
 def upper_bound(hits: float, trials: float, deviations: float) -> float:
@@ -99,6 +101,15 @@ def upper_bound(hits: float, trials: float, deviations: float) -> float:
     z2, share = deviations * deviations, min(hits / trials, 1.0)
     spread = deviations * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials * trials))
     return (share + z2 / (2 * trials) + spread) / (1 + z2 / trials)
+
+
+def _length_of(rule: str) -> str:
+    """What a pattern counts for beside itself: all, or the chains that are as long.
+
+    >>> _length_of("a"), _length_of("a > b")
+    ('', ' > ')
+    """
+    return CHAINED * rule.count(CHAINED)
 
 
 class Breakers:
@@ -115,26 +126,33 @@ class Breakers:
         return UNLIMITED if record is None else record.room(now)
 
     def trust(self, rule: str) -> float:
-        """How far the stated probabilities of `rule` are to be believed, at most 1; a new pattern as all are."""
-        record = self._records.get(rule) or self._records.get(ALL)
-        return 1.0 if record is None else record.trust()
+        """How far the stated probabilities of `rule` are to be believed, at most 1: a new pattern as all are, and a
+        chain, of which there are too many to know each, much as those of its length are."""
+        records = self._records
+        like = 1.0
+        if CHAINED in rule and (chains := records.get(_length_of(rule))) is not None:
+            like = chains.trust()
+        elif rule not in records and ALL in records:
+            like = records[ALL].trust()
+        record = records.get(rule)
+        return like if record is None else record.trust(like)
 
     def launched(self, rule: str, now: float) -> None:
         """A launch of `rule` has begun."""
-        for name in {rule, ALL}:
+        for name in {rule, _length_of(rule), ALL}:
             record = self._touch(name)
             if record.opened is not None and record.room(now):
                 record.tried = now
 
     def settled(self, rule: str, probability: float, *, used: bool, now: float) -> None:
         """Whether a launch for which `probability` was stated was used is known now."""
-        for name in {rule, ALL}:
+        for name in {rule, _length_of(rule), ALL}:
             self._touch(name).settle(probability, used=used, now=now)
 
     def _touch(self, rule: str) -> Record:
         record = self._records.pop(rule, None) or Record()
         if len(self._records) >= MOST_RULES:
-            del self._records[next(one for one in self._records if one != ALL)]
+            del self._records[next(one for one in self._records if one.strip(CHAINED))]
         self._records[rule] = record
         return record
 

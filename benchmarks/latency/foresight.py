@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from agentaccel.speculate.breaker import CHAINED
 from agentaccel.speculate.events import Returned
 from agentaccel.speculate.keys import Key
 from agentaccel.speculate.knowledge import Knowledge
@@ -138,7 +139,7 @@ class _Scene:
         for prediction in supposed.predict(MOST):
             joint = before * max(prediction.soon, prediction.probability)
             if joint >= LEAST:
-                rule = f"{guess.prediction.rule} > {prediction.rule}"  # counted for itself, as the runtime does
+                rule = f"{guess.prediction.rule}{CHAINED}{prediction.rule}"  # counted for itself, as the runtime does
                 later = self.guess(replace(prediction, probability=0.0, soon=joint, rule=rule))
                 then.append(self._followed(replace(later, depth=depth + 1), supposed))
         return replace(guess, then=tuple(then))

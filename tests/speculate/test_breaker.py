@@ -96,6 +96,17 @@ def test_probabilities_that_are_overstated_are_believed_less() -> None:
     assert breakers.trust("new") < 0.25, "a new pattern is believed as all of them are"
 
 
+def test_a_guess_further_ahead_is_believed_as_others_so_far_ahead_are() -> None:
+    """Chains that fail, each once, say something of the next chain, and nothing of the patterns they are made of."""
+    breakers = Breakers()
+    for i in range(40):
+        breakers.settled("a", 0.8, used=i % 5 != 0, now=0.0)
+        breakers.settled(f"a > {i}", 0.8, used=False, now=0.0)
+    assert breakers.trust("a > new") < 0.1
+    assert breakers.trust("a > 7") < 0.1, "one failure is no reason to believe it more than those that nobody tried"
+    assert breakers.trust("a") > 0.8
+
+
 def test_what_is_believed_never_exceeds_what_was_stated() -> None:
     """Good luck is no evidence for more."""
     breakers = Breakers()
