@@ -66,7 +66,7 @@ GUARDS = (
     Mutant(
         guard="devices among operands",
         file="effects/places.py",
-        old="    if climbs and _DEVICES.match(rooted) and not _PLAIN.fullmatch(whole):\n",
+        old="    if _DEVICES.match(path) and not _PLAIN.fullmatch(whole):\n",
         new="    if False:\n",
     ),
     Mutant(

@@ -122,14 +122,14 @@ GUARDS = (
     Mutant(
         guard="believing what does not come true",
         file=BREAKER,
-        old="return min((self.used + prior) / (self.expected + prior), 1.0)",
+        old="return min((self.used + prior * like) / (self.expected + prior), 1.0)",
         new="return 1.0",
     ),
     Mutant(
         guard="believing more than was stated",
         file=BREAKER,
-        old="return min((self.used + prior) / (self.expected + prior), 1.0)",
-        new="return (self.used + prior) / (self.expected + prior)",
+        old="return min((self.used + prior * like) / (self.expected + prior), 1.0)",
+        new="return (self.used + prior * like) / (self.expected + prior)",
     ),
     Mutant(
         guard="waste at the price of no waste",
