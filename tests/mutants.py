@@ -44,7 +44,7 @@ def survives(mutant: Mutant, folder: Path, command: list[str]) -> str | None:
         "PYTHONPATH": str(folder),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "PYTEST_PLUGINS": "hypothesis.extra.pytestplugin,pytest_asyncio,pytest_timeout",
+        "PYTEST_PLUGINS": "_hypothesis_pytestplugin,pytest_asyncio.plugin,pytest_timeout",
     }
     done = subprocess.run(
         [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, timeout=300

@@ -95,6 +95,8 @@ class Seen:
     moment: int = 0
     runs: dict[int, tuple[str, int, bool]] = field(default_factory=dict)
     """By number: the tool, when it began, and whether that was early."""
+    own: set[int] = field(default_factory=set)
+    """Early runs that a call had asked for of a tool whose results may answer later calls: they are the call's own."""
     wrote: list[tuple[str, int, int]] = field(default_factory=list)
     """Domain, beginning and end of everything that wrote."""
     total: Tally = field(default_factory=Tally)
@@ -140,6 +142,8 @@ class World:
             number = len(seen.runs)
             seen.runs[number] = (tool, seen.now(), early is not None)
             guess = early is not None and early.tier == "predicted"
+            if tool == "peek" and not guess:
+                seen.own.add(number)
             await asyncio.sleep(1000.0 if guess and key == STALLS else TAKES / 2)
             other = seen.outside if tool == "peek" else seen.state
             value = f"{other.get(key, 0)}/{seen.files.get(key, 0)}"

@@ -35,9 +35,9 @@ def check(history: list[Action]) -> Seen:
             assert here.value == there.value, here
         assert here.seconds <= 2.2 * TAKES, f"{here} took longer than a fresh run and the wait for one"
         if here.run is not None and here.run >= 0 and on.runs[here.run][2]:
-            answered[here.run] += 1
+            answered[here.run] += here.run not in on.own
             assert not on.disturbed(here.call, on.runs[here.run][1], here.ended), f"{here} was served although stale"
-    assert max(answered.values(), default=1) == 1, "one early result was served twice"
+    assert max(answered.values(), default=1) <= 1, "one early result was served twice"
     return on
 
 
