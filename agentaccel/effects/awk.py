@@ -18,6 +18,7 @@ _TOKEN = re.compile(
     r"""|(?P<sign>\+\+|--|\+=|-=|&&|\|\||==|!=|<=|>=|!~|[-+*%$(){}\[\],;!=<>?:~])"""
 )
 _PATTERN = re.compile(r"/(?:[^/\\\n\[\]]|\\[^\n]|\[\^?[^\]\[/\\\n]+\])+/")
+_DIVISION = re.compile(r"/(?!=)")
 _CHANGES = {"=", "+=", "-=", "++", "--"}
 _BEFORE_PATTERN = {"", "{", "}", ";", "&&", "||", "!", "~", "!~", "(", ","}
 """Tokens behind which a slash can only begin a pattern."""
@@ -59,7 +60,7 @@ def _tokens(program: str) -> list[str]:
         if program[place] == "/" and before in _BEFORE_PATTERN:
             match = _PATTERN.match(program, place)
         elif program[place] == "/" and (before.isdigit() or (before.isidentifier() and before not in known["words"])):
-            match = re.compile("/(?!=)").match(program, place)
+            match = _DIVISION.match(program, place)
         if match is None:
             raise Refused(f"awk: {program[place]!r} in the program is not known to be a read")
         if match[0][0] == '"' and re.search(r"%[-+ #0]*(?:\d{4}|\d*\.\d{4}|\d*\.?\*)", match[0]):

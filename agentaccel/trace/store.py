@@ -100,7 +100,7 @@ class Store:
         return next((found[hash_] for hash_ in hashes if hash_ in found), None)
 
     def beliefs(self, workload: str, now: float, *, tools: bool) -> Beliefs:
-        """What all sessions of `workload` have shown, of those that may go on yet what is expected of them."""
+        """What all sessions of `workload` have shown, and what is expected of those that may go on yet."""
         with self._database.using() as connection:
             return believed(connection, text(workload), now, tools=tools)
 
