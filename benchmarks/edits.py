@@ -11,9 +11,10 @@ two others: the benchmark then exits with 1.
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ MODELS = ("claude-sonnet-5", "claude-fable-5-2")
 """Read at 0.1 and at 0.025 of the price of input."""
 BYTES_PER_TOKEN = 1.0
 """Of the emulator's tokenizer here: what costs tokens need not cost time."""
+BEGINNING = 1_795_000_000.0
+"""When the first session begins."""
 KEEP = HistoryPolicy().keep_results
 BOUND = 1.02
 LEARNED_FROM = 5
@@ -143,23 +146,33 @@ def cost(usages: Sequence[Usage], model: str) -> float:
 FORMS = ("never", "every turn", "first session", "sixth session")
 
 
-def measured(loop: Loop) -> dict[str, tuple[int, float]]:
-    """Tokens and cost of the loop by form."""
-    consent = HistoryPolicy(clear_results=True)
+def measured(loop: Loop, learned: Path) -> dict[str, tuple[int, float]]:
+    """Tokens and cost of the loop by form; `learned` is a folder as `learn` leaves it."""
     found: dict[str, list[Usage]] = {}
     for form in FORMS:
-        clock = ManualClock(now=1_795_000_000.0)
-        history = HistoryPolicy() if form in FORMS[:2] else consent
         with tempfile.TemporaryDirectory() as folder:
-            store = StorePolicy(path=Path(folder) / "trace.db")
-            with Accel(Policy(strict=True, store=store, history=history), clock=clock, environ={}) as accel:
-                if form == FORMS[3]:
-                    for number in range(LEARNED_FROM):  # of these, only the length is learned that tells here
-                        small = Loop(model=loop.model, turns=loop.turns, result=40)
-                        sent(small, accel, clock, f"s{number}")
-                        clock.advance(3_600)
+            if form == FORMS[3]:
+                shutil.copytree(learned, folder, dirs_exist_ok=True)
+            clock = ManualClock(now=BEGINNING + LEARNED_FROM * 86_400)
+            with _accel(Path(folder), clock, edits=form in FORMS[2:]) as accel:
                 found[form] = sent(loop, accel, clock, "measured", clears=form == FORMS[1])
     return {form: (sum(it.input or 0 for it in usages), cost(usages, loop.model)) for form, usages in found.items()}
+
+
+def learn(loop: Loop, folder: Path) -> None:
+    """Leave in `folder` what so many sessions of the loop teach, with small results: of them the length alone tells."""
+    clock = ManualClock(now=BEGINNING)
+    with _accel(folder, clock, edits=True) as accel:
+        for number in range(LEARNED_FROM):
+            sent(replace(loop, result=40), accel, clock, f"s{number}")
+            clock.advance(3_600)
+
+
+def _accel(folder: Path, clock: ManualClock, *, edits: bool) -> Accel:
+    policy = Policy(
+        strict=True, store=StorePolicy(path=folder / "trace.db"), history=HistoryPolicy(clear_results=edits)
+    )
+    return Accel(policy, clock=clock, environ={})
 
 
 @benchmark()
@@ -170,6 +183,17 @@ def edits(turns: tuple[int, ...], results: tuple[int, ...], models: tuple[str, .
     return measure(turns=turns, results=results, models=models)
 
 
+def _loops(
+    model: str, turns: Sequence[int], results: Sequence[int]
+) -> Iterator[tuple[int, int, dict[str, tuple[int, float]]]]:
+    """Requests, tokens of a result, and what was measured, of every loop."""
+    for count in turns:
+        with tempfile.TemporaryDirectory() as learned:
+            learn(Loop(model=model, turns=count, result=0), Path(learned))
+            for size in results:
+                yield count, size, measured(Loop(model=model, turns=count, result=size), Path(learned))
+
+
 def measure(
     *, turns: Sequence[int] = (60, 300), results: Sequence[int] = (500, 2_000, 8_000), models: Sequence[str] = MODELS
 ) -> Result:
@@ -178,19 +202,17 @@ def measure(
     for model in models:
         facts = cache_facts(model)
         assert facts is not None
-        for count in turns:
-            for size in results:
-                found = measured(Loop(model=model, turns=count, result=size))
-                better = min(found[form][1] for form in FORMS[:2])
-                for form, (tokens, price) in found.items():
-                    rows.append((f"{model}, {facts.read:g}", count, size, form, tokens, round(price), price / better))
-                    if form in FORMS[2:]:
-                        worst = max(worst, price / better)
-                        if price > BOUND * better:
-                            broken.append(
-                                f"{form}, {model}, {count} requests, results of {size:,}: {price / better:.3f} times "
-                                "the better of never clearing and of clearing every turn"
-                            )
+        for count, size, found in _loops(model, turns, results):
+            better = min(found[form][1] for form in FORMS[:2])
+            for form, (tokens, price) in found.items():
+                rows.append((f"{model}, {facts.read:g}", count, size, form, tokens, round(price), price / better))
+                if form in FORMS[2:]:
+                    worst = max(worst, price / better)
+                    if price > BOUND * better:
+                        broken.append(
+                            f"{form}, {model}, {count} requests, results of {size:,}: {price / better:.3f} times "
+                            "the better of never clearing and of clearing every turn"
+                        )
     return Result(
         figure=f"Priced edits cost at most {worst:.3f} times the better of never clearing and of clearing every turn, "
         f"in {len(turns) * len(results) * len(models)} loops, first sessions included.",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from agentaccel.loop.edits import Weighed
-from benchmarks.edits import FORMS, MODELS, Loop, cost, measure, measured
+from benchmarks.edits import FORMS, MODELS, Loop, cost, learn, measure, measured
 
 
 @pytest.mark.parametrize(("turns", "models"), [(16, MODELS[1:]), pytest.param(60, MODELS, marks=pytest.mark.soak)])
@@ -28,8 +29,10 @@ def test_without_the_wait_the_bar_is_broken(monkeypatch: pytest.MonkeyPatch) -> 
     assert result.broken
 
 
-def test_tokens_and_cost_are_those_that_the_emulator_bills() -> None:
-    found = measured(Loop(model=MODELS[0], turns=4, result=300))
+def test_tokens_and_cost_are_those_that_the_emulator_bills(tmp_path: Path) -> None:
+    loop = Loop(model=MODELS[0], turns=4, result=300)
+    learn(loop, tmp_path)
+    found = measured(loop, tmp_path)
     tokens, price = found["never"]
     assert found["first session"] == (tokens, price), "four requests are too few to edit"
     assert price < tokens
