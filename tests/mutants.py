@@ -27,18 +27,23 @@ class Mutant:
     new: str
 
 
-def survives(mutant: Mutant, folder: Path, command: list[str]) -> str | None:
-    """Run `command` in a copy of the package without the guard; its output where it passed all the same."""
-    target = folder / "agentaccel" / mutant.file
+def running(*tests: str, only: str = "") -> list[str]:
+    """The command that runs `tests`, paths from the root, in a copy; of them only those whose name has `only` in it."""
+    command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", "."]
+    return [*command, "-o", "asyncio_mode=auto", *(["-k", only] if only else []), *tests]
+
+
+def survives(mutant: Mutant | None, folder: Path, command: list[str]) -> str | None:
+    """Run `command` in a copy of the package without the guard; its output where it passed all the same.
+
+    Where no guard is to be deleted, the command has to pass: a suite that cannot pass would fail for every mutant.
+    """
     # What is compiled of other modules is as good here; what ends in a number is being written.
-    compiled = shutil.ignore_patterns(f"{target.stem}.*.pyc", "*.pyc.*")
+    changed = [f"{Path(mutant.file).stem}.*.pyc"] if mutant is not None else []
     for part in ("agentaccel", "tests"):
-        shutil.copytree(ROOT / part, folder / part, ignore=compiled)
-    text = target.read_text(encoding="utf-8")
-    assert text.count(mutant.old) == 1, (
-        f"the guard against {mutant.guard} has moved: found {text.count(mutant.old)} times"
-    )
-    target.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("*.pyc.*", *changed))
+    if mutant is not None:
+        _delete(mutant, folder / "agentaccel" / mutant.file)
     environment = {
         **os.environ,
         "PYTHONPATH": str(folder),
@@ -55,3 +60,10 @@ def survives(mutant: Mutant, folder: Path, command: list[str]) -> str | None:
     if "pytest" in command:  # any other code says that no test has run
         assert done.returncode in (0, 1), done.stdout
     return done.stdout if done.returncode == 0 else None
+
+
+def _delete(mutant: Mutant, target: Path) -> None:
+    text = target.read_text(encoding="utf-8")
+    found = text.count(mutant.old)
+    assert found == 1, f"the guard against {mutant.guard} has moved: found {found} times"
+    target.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")

@@ -156,3 +156,10 @@ def test_the_fuzz_fails_without_the_guard(place: str, mutant: Mutant, tmp_path: 
     """Each guard deleted in a copy of the package: 300 loops must notice."""
     output = survives(mutant, tmp_path, ["-m", "tests.fuzz.edited", place, "300", "3"])
     assert output is None, f"nothing noticed {mutant.guard}: {output}"
+
+
+@pytest.mark.soak
+def test_with_every_guard_nothing_is_noticed(tmp_path: Path) -> None:
+    """Or the others would prove nothing."""
+    place = GUARDS[0][0]
+    assert survives(None, tmp_path, ["-m", "tests.fuzz.edited", place, "300", "3"]) is not None

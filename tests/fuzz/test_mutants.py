@@ -87,3 +87,9 @@ def test_the_fuzz_fails_without_the_guard(mutant: Mutant, tmp_path: Path) -> Non
     """Each guard deleted in a copy of the package: 1,500 conversations must notice."""
     output = survives(mutant, tmp_path, ["-m", "tests.fuzz.legality", "1500", "3"])
     assert output is None, f"nothing noticed {mutant.guard}: {output}"
+
+
+@pytest.mark.soak
+def test_with_every_guard_nothing_is_noticed(tmp_path: Path) -> None:
+    """Or the others would prove nothing."""
+    assert survives(None, tmp_path, ["-m", "tests.fuzz.legality", "1500", "3"]) is not None

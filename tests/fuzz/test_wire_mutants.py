@@ -154,3 +154,16 @@ def test_what_was_learned_fails_without_the_guard(mutant: Mutant, tmp_path: Path
     """As above, of workloads whose single calls are known."""
     output = survives(mutant, tmp_path, ["-m", "tests.fuzz.learned", "2", "3"])
     assert output is None, f"nothing noticed {mutant.guard}: {output}"
+
+
+@pytest.mark.soak
+def test_with_every_guard_nothing_is_noticed(tmp_path: Path) -> None:
+    """Or the others would prove nothing."""
+    place = GUARDS[0][0]
+    assert survives(None, tmp_path, ["-m", "tests.fuzz.wires", place, "1500", "3"]) is not None
+
+
+@pytest.mark.soak
+def test_with_every_guard_nothing_is_noticed_of_what_was_learned(tmp_path: Path) -> None:
+    """As above."""
+    assert survives(None, tmp_path, ["-m", "tests.fuzz.learned", "2", "3"]) is not None

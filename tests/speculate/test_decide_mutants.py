@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants import Mutant, survives
+from tests.mutants import Mutant, running, survives
 
 DECIDE, BREAKER, EXPERIENCE = "speculate/decide.py", "speculate/breaker.py", "speculate/experience.py"
 
@@ -139,13 +139,17 @@ GUARDS = (
     ),
 )
 
+COMMAND = running("tests/speculate/test_decide.py", "tests/speculate/test_breaker.py")
+
 
 @pytest.mark.soak
 @pytest.mark.parametrize("mutant", GUARDS, ids=lambda mutant: mutant.guard)
 def test_the_tests_fail_without_the_guard(mutant: Mutant, tmp_path: Path) -> None:
     """Chosen by us: a safety test that passes without what it tests is none."""
-    command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", "/dev/null"]
-    assert (
-        survives(mutant, tmp_path, [*command, "tests/speculate/test_decide.py", "tests/speculate/test_breaker.py"])
-        is None
-    )
+    assert survives(mutant, tmp_path, COMMAND) is None
+
+
+@pytest.mark.soak
+def test_with_every_guard_they_pass(tmp_path: Path) -> None:
+    """Or the others would prove nothing."""
+    assert survives(None, tmp_path, COMMAND) is not None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentaccel.policy import ToolPolicy
-from tests.mutants import Mutant, survives
+from tests.mutants import Mutant, running, survives
 from tests.speculate.scripted import Agent, Script, call, likely
 
 HERE = "tests/speculate/test_limits.py"
@@ -118,5 +118,10 @@ MUTANTS = (
 @pytest.mark.soak
 @pytest.mark.parametrize(("test", "mutant"), MUTANTS, ids=lambda one: one.guard if isinstance(one, Mutant) else "")
 def test_the_case_that_names_a_guard_tells_when_it_is_gone(test: str, mutant: Mutant, tmp_path: Path) -> None:
-    command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(tmp_path)]
-    assert survives(mutant, tmp_path, [*command, "-o", "asyncio_mode=auto", f"{HERE}::{test}"]) is None
+    assert survives(mutant, tmp_path, running(f"{HERE}::{test}")) is None
+
+
+@pytest.mark.soak
+def test_with_every_guard_they_pass(tmp_path: Path) -> None:
+    """Or the others would prove nothing."""
+    assert survives(None, tmp_path, running(*{f"{HERE}::{test}" for test, _ in MUTANTS})) is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants import ROOT, Mutant, survives
+from tests.mutants import ROOT, Mutant, running, survives
 
 GUARDS = (
     (
@@ -125,6 +125,11 @@ GUARDS = (
 def test_without_its_guard_a_test_fails(test: str, mutant: Mutant, tmp_path: Path) -> None:
     file, _, name = test.partition("::")
     assert f"def {name}(" in (ROOT / "tests/speculate" / file).read_text(encoding="utf-8")
-    command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/speculate/{test}", "-c", "/dev/null"]
-    passed = survives(mutant, tmp_path, command)
+    passed = survives(mutant, tmp_path, running(f"tests/speculate/{test}"))
     assert passed is None, passed
+
+
+@pytest.mark.soak
+def test_with_every_guard_they_pass(tmp_path: Path) -> None:
+    """Or the others would prove nothing."""
+    assert survives(None, tmp_path, running(*{f"tests/speculate/{test}" for test, _ in GUARDS})) is not None

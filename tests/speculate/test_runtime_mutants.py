@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants import Mutant, survives
+from tests.mutants import Mutant, running, survives
 
 BUFFER, WORLD, SERVING = "speculate/buffer.py", "speculate/world.py", "session/serving.py"
 HISTORIES = "tests/speculate/test_histories.py"
@@ -229,12 +229,16 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
 @pytest.mark.soak
 @pytest.mark.parametrize("mutant", FUZZED, ids=lambda mutant: mutant.guard)
 def test_random_histories_tell_when_a_guard_is_gone(mutant: Mutant, tmp_path: Path) -> None:
-    command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(tmp_path)]
-    assert survives(mutant, tmp_path, [*command, HISTORIES]) is None
+    assert survives(mutant, tmp_path, running(HISTORIES)) is None
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("test", "mutant"), NAMED, ids=lambda one: one.guard if isinstance(one, Mutant) else "")
 def test_the_case_that_names_a_guard_tells_when_it_is_gone(test: str, mutant: Mutant, tmp_path: Path) -> None:
-    command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(tmp_path)]
-    assert survives(mutant, tmp_path, [*command, "-o", "asyncio_mode=auto", test]) is None
+    assert survives(mutant, tmp_path, running(test)) is None
+
+
+@pytest.mark.soak
+def test_with_every_guard_they_pass(tmp_path: Path) -> None:
+    """Or the others would prove nothing."""
+    assert survives(None, tmp_path, [*running(HISTORIES, *{test for test, _ in NAMED}), "-m", "not soak"]) is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants import Mutant, survives
+from tests.mutants import Mutant, running, survives
 
 CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
     "lookalikes": (
@@ -149,5 +149,10 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
     ids=lambda one: one.guard if isinstance(one, Mutant) else "",
 )
 def test_the_case_that_names_a_guard_tells_when_it_is_gone(test: str, mutant: Mutant, tmp_path: Path) -> None:
-    command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(tmp_path)]
-    assert survives(mutant, tmp_path, [*command, "-o", "asyncio_mode=auto", test]) is None
+    assert survives(mutant, tmp_path, running(test)) is None
+
+
+@pytest.mark.soak
+def test_with_every_guard_they_pass(tmp_path: Path) -> None:
+    """Or the others would prove nothing."""
+    assert survives(None, tmp_path, running(*(f"tests/speculate/test_{name}.py" for name in CASES))) is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants import Mutant, survives
+from tests.mutants import Mutant, running, survives
 
 MUTANTS = {
     "test_two_processes_that_learn_at_once_lose_nothing": Mutant(
@@ -64,5 +64,10 @@ MUTANTS = {
 @pytest.mark.parametrize("test", MUTANTS)
 def test_without_a_guard_its_test_fails(test: str, tmp_path: Path) -> None:
     """One at a time."""
-    command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/trace/test_library.py", "-k", test]
-    assert survives(MUTANTS[test], tmp_path, command) is None
+    assert survives(MUTANTS[test], tmp_path, running("tests/trace/test_library.py", only=test)) is None
+
+
+@pytest.mark.soak
+def test_with_every_guard_they_pass(tmp_path: Path) -> None:
+    """Or the others would prove nothing."""
+    assert survives(None, tmp_path, running("tests/trace/test_library.py", only=" or ".join(MUTANTS))) is not None
