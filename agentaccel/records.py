@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agentaccel.types import Drift, Expected, Marker, Miss, Usage
+from agentaccel.values import quickly_made
 
 Outcome = Literal["ok", "failed", "abandoned", "cancelled"]
 """How a request or a tool call ended; *abandoned*: the reader broke off the stream."""
@@ -19,6 +20,7 @@ OURS = frozenset({KEEP_ALIVE, PREWARM})
 """The modes of requests that nobody but agentaccel has made."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRecord:
     """One request to a model and what came of it: one row of the trace store, or one reply of an imported log."""
@@ -87,6 +89,7 @@ ServedFrom = Literal["predicted", "asked", "memo"]
 had asked and its message had not ended, or the result of an earlier call."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRecord:
     """One call of a tool, or one early run (`speculative`), which is no call."""

@@ -21,6 +21,7 @@ from agentaccel.segments import agreeing as agreeing
 from agentaccel.segments import level_starts as level_starts
 from agentaccel.segments import path_of as path_of
 from agentaccel.segments import show_path as show_path
+from agentaccel.values import quickly_made
 
 Request = Mapping[str, Any]
 """A request body as the sender made it, in the sender's key order."""
@@ -161,6 +162,7 @@ class CachePlan:
 # --- usage ----------------------------------------------------------------------------------------------------------
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """What the provider said it processed, in tokens; None where it said nothing."""
@@ -229,6 +231,7 @@ class Drift:
     """A sentence for people; never holds content unless both prompts were given by the caller."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Miss:
     """Tokens that an earlier prompt of the session held in the same places and that were not read."""

@@ -1,0 +1,52 @@
+"""Frozen values that are made in numbers: a log of a gigabyte is a million records."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def quickly_made(cls: type[T]) -> type[T]:
+    """`cls`, a frozen dataclass with slots, with an `__init__` that does the same in half the time.
+
+    The one that `dataclasses` writes sets every field by name through `object.__setattr__`, past its own guard; this
+    one sets the slots themselves. Whoever has an instance can change it as little as before.
+
+    >>> @quickly_made
+    ... @dataclasses.dataclass(frozen=True, slots=True)
+    ... class Point:
+    ...     x: int
+    ...     y: int = 0
+    >>> Point(1)
+    Point(x=1, y=0)
+    >>> Point(1).x = 2
+    Traceback (most recent call last):
+    dataclasses.FrozenInstanceError: cannot assign to field 'x'
+    """
+    written: Any = cls.__init__
+    fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # a frozen dataclass, as the docstring says
+    if hasattr(cls, "__post_init__") or not all(one.init for one in fields):
+        raise TypeError(f"{cls.__name__} does more than keep what it is given")
+    scope: dict[str, Any] = {}
+    lines = []
+    for one in fields:
+        value = one.name
+        if one.default_factory is not dataclasses.MISSING:
+            scope[f"make_{one.name}"] = one.default_factory
+            scope["not_given"] = inspect.signature(written).parameters[one.name].default
+            value = f"make_{one.name}() if {one.name} is not_given else {one.name}"
+        scope[f"set_{one.name}"] = getattr(cls, one.name).__set__
+        lines.append(f" set_{one.name}(self, {value})")
+    code = written.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    plain, named = names[: code.co_argcount], names[code.co_argcount :]
+    head = ", ".join((*plain, *(("*", *named) if named else ())))
+    exec(f"def __init__({head}):\n" + "\n".join(lines), scope)
+    made = scope["__init__"]
+    for name in ("__defaults__", "__kwdefaults__", "__annotations__", "__qualname__", "__module__", "__doc__"):
+        setattr(made, name, getattr(written, name))
+    cls.__init__ = made  # type: ignore[method-assign]
+    return cls

@@ -1,0 +1,70 @@
+"""Values that are made quickly are made as `dataclasses` makes them."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+from dataclasses import dataclass, field
+
+import pytest
+
+from agentaccel.records import ToolRecord, TurnRecord
+from agentaccel.types import Miss, Usage
+from agentaccel.values import quickly_made
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class Quick:
+    where: str
+    many: list[int] = field(default_factory=list)
+    near: bool = field(default=True, kw_only=True)
+
+
+def test_it_holds_what_it_was_given_and_the_rest_by_default() -> None:
+    quick = Quick("here", [1], near=False)
+    assert (quick.where, quick.many, quick.near) == ("here", [1], False)
+    quick = Quick(where="there")
+    assert (quick.where, quick.many, quick.near) == ("there", [], True)
+
+
+def test_each_has_a_list_of_its_own() -> None:
+    assert Quick("a").many is not Quick("b").many
+
+
+@pytest.mark.parametrize("kind", [TurnRecord, ToolRecord, Usage, Miss])
+def test_its_signature_is_that_of_the_dataclass(kind: type) -> None:
+    kept = {one.name: one for one in dataclasses.fields(kind)}
+    parameters = inspect.signature(kind).parameters
+    assert list(parameters) == list(kept)
+    for name, parameter in parameters.items():
+        assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        has_default = kept[name].default is not dataclasses.MISSING
+        has_default |= kept[name].default_factory is not dataclasses.MISSING
+        assert (parameter.default is inspect.Parameter.empty) is not has_default
+
+
+def test_it_can_be_copied_replaced_pickled_compared_and_not_changed() -> None:
+    usage = Usage(input=7, write={"5m": 3})
+    assert copy.copy(usage) == pickle.loads(pickle.dumps(usage)) == dataclasses.replace(usage) == usage
+    assert dataclasses.replace(usage, input=8).input == 8
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        usage.input = 9  # type: ignore[misc]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'inputs'"):
+        Usage(inputs=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="missing 2 required keyword-only arguments"):
+        Miss()  # type: ignore[call-arg]
+
+
+def test_a_class_that_does_more_than_keep_is_refused() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Checked:
+        size: int
+
+        def __post_init__(self) -> None:
+            assert self.size > 0
+
+    with pytest.raises(TypeError, match="Checked does more than keep what it is given"):
+        quickly_made(Checked)
