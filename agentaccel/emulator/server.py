@@ -49,7 +49,22 @@ class _Server(ThreadingHTTPServer):
         self.failures: list[BaseException] = []
         self._open: set[socket.socket] = set()
         self._open_lock = threading.Lock()
+        self._stopping = False
         super().__init__(("127.0.0.1", port), _Handler)
+
+    def accept_all(self) -> None:
+        """Take connections until `stop`."""
+        while not self._stopping:
+            self.handle_request()
+
+    def stop(self) -> None:
+        """End `accept_all` at once: it waits for a connection, so it gets one."""
+        self._stopping = True
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", self.server_port), timeout=1.0).close()
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        return not self._stopping
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._open_lock:
@@ -219,7 +234,7 @@ def _running(emulator: Emulator, *, advance: bool, port: int) -> Iterator[Runnin
     elif advance:
         pace = Advancing(clock)
     server = _Server(port, emulator, pace)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="agentaccel-emulator", daemon=True)
+    thread = threading.Thread(target=server.accept_all, name="agentaccel-emulator", daemon=True)
     thread.start()
     try:
         yield RunningServer(server, clock)
@@ -230,9 +245,9 @@ def _running(emulator: Emulator, *, advance: bool, port: int) -> Iterator[Runnin
     finally:
         if isinstance(pace, Sleeping):
             pace.stopped.set()
-        server.shutdown()
+        server.stop()
+        thread.join()
         server.cut()
         server.server_close()
-        thread.join()
     if server.failures:
         raise server.failures[0]

@@ -18,6 +18,8 @@ from agentaccel.trace.schema import migrate
 KEY_BYTES = 32
 BUSY_SECONDS = 0.25
 """How long a write waits for another process before it counts as failed; a turn's write takes well under 1 ms."""
+SYNCHRONOUS = "NORMAL"
+"""When SQLite waits for the disk. A killed process loses nothing; a lost power supply may take the last turns."""
 
 
 def default_path() -> Path:
@@ -119,8 +121,8 @@ class Database:
         connection = sqlite3.connect(self.path, timeout=wait, check_same_thread=False)
         connection.isolation_level = None  # transactions are written out below
         try:
+            connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")  # a killed process loses nothing, a lost power supply may
             migrate(connection)
         except BaseException:
             connection.close()
