@@ -19,6 +19,7 @@ from agentaccel.effects.sql import surely_sql
 from agentaccel.effects.tools import judge_tool
 from agentaccel.effects.verdict import Evidence, Source, weigh
 from agentaccel.types import Effect
+from tests.anything import CHARACTERS
 from tests.effects.corpora import adversarial, reads
 
 
@@ -132,8 +133,8 @@ def test_long_text_is_told_quickly() -> None:
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(CHARACTERS, max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(CHARACTERS, max_size=6), inner, max_size=3),
     max_leaves=8,
 )
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from agentaccel.emulator import Behaviour, Emulator
 from agentaccel.emulator.anthropic_cache import PromptCache, Rules
 from agentaccel.emulator.anthropic_prompt import Tape
+from tests.anything import CHARACTERS
 
 LIFETIMES = {"5m": 300.0, "1h": 3600.0}
 
@@ -19,9 +20,9 @@ json_values = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-3, 3)
-    | st.text(max_size=3)
+    | st.text(CHARACTERS, max_size=3)
     | st.sampled_from(["text", "tool_use", "user"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(CHARACTERS, max_size=4), inner, max_size=3),
     max_leaves=6,
 )
 

@@ -16,6 +16,7 @@ from agentaccel.prompt.pieces import PIECE
 from agentaccel.prompt.shapes import shape_at
 from agentaccel.providers.anthropic import decode
 from agentaccel.types import Drift
+from tests.anything import CHARACTERS
 from tests.driver import MODEL, Json, assistant, body, prose, tool, user
 
 FACTS = cache_facts(MODEL)
@@ -143,7 +144,7 @@ def test_a_shape_is_looked_for_only_at_the_place() -> None:
     assert shape_at(text, text.index("Ada"), text.index("Ada") + 1) == "text"
 
 
-@given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=80))
+@given(st.text(CHARACTERS, max_size=80), st.text(CHARACTERS, max_size=80), st.text(CHARACTERS, max_size=80))
 def test_the_byte_is_the_first_that_differs(head: str, one: str, other: str) -> None:
     """For any two system prompts that share a beginning."""
     try:
@@ -162,7 +163,7 @@ def test_the_byte_is_the_first_that_differs(head: str, one: str, other: str) -> 
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v)
+        st.none() | st.booleans() | st.integers() | st.text(CHARACTERS), lambda v: st.lists(v) | st.dictionaries(st.text(CHARACTERS), v)
     )
 )
 def test_nothing_that_json_can_hold_makes_it_fail(value: Any) -> None:

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentaccel.prompt.templates import Template, merged, units_of, with_holes
+from tests.anything import CHARACTERS
 
 LINES = st.lists(st.sampled_from([f"Rule {n}: look before you speak.\n" for n in range(9)] + ["\n", "x\n"]), max_size=9)
-TEXTS = st.one_of(LINES.map("".join), st.text(max_size=400), st.text("ab. \n", max_size=900))
+TEXTS = st.one_of(LINES.map("".join), st.text(CHARACTERS, max_size=400), st.text("ab. \n", max_size=900))
 
 
 @given(TEXTS, st.booleans())

@@ -102,24 +102,30 @@ def of(hint: Any) -> st.SearchStrategy[Any]:
     return st.one_of([of(member) for member in members]) if members else WORDS
 
 
+@functools.cache
 def blocks() -> st.SearchStrategy[Any]:
     """Content blocks: every type of the SDK, and one that no SDK knows."""
     return st.one_of(of(sdk.BetaContentBlockParam), st.fixed_dictionaries({"type": st.just("holo"), "content": JSON}))
+
+
+@functools.cache
+def _contents() -> st.SearchStrategy[Any]:
+    return st.one_of(WORDS, st.lists(blocks(), max_size=3))
 
 
 @st.composite
 def messages(draw: st.DrawFn) -> Json:
     """A message; one of the system role may come anywhere, and may have no content."""
     role = draw(st.sampled_from(["user", "assistant", "user", "assistant", "system"]))
-    made: Json = {"role": role, "content": draw(st.one_of(WORDS, st.lists(blocks(), max_size=3)))}
+    made: Json = {"role": role, "content": draw(_contents())}
     if role == "system" and draw(st.booleans()):
         made = {"role": role, "output_config": {"effort": draw(st.sampled_from(["low", "high"]))}}
     return made
 
 
-@st.composite
-def requests(draw: st.DrawFn) -> Json:
-    """A whole request; in every second one, the markers that its types brought along are taken out again."""
+@functools.cache
+def _fields() -> st.SearchStrategy[Json]:
+    """The fields of a request."""
     hints = typing.get_type_hints(message_create_params.MessageCreateParamsNonStreaming)
     parts: dict[str, st.SearchStrategy[Any]] = {
         "model": st.sampled_from(["claude-sonnet-5", "claude-haiku-4-5", "gpt-none", "claude-\ud800"]),
@@ -128,7 +134,13 @@ def requests(draw: st.DrawFn) -> Json:
     }
     optional = {name: of(hint) for name, hint in hints.items() if name not in {*parts, *NOT_IN_THE_BODY}}
     optional |= {"thread": JSON, "tools": st.lists(of(sdk.BetaToolUnionParam), max_size=3)}
-    made = draw(_shuffled(st.fixed_dictionaries(parts, optional=optional)))
+    return _shuffled(st.fixed_dictionaries(parts, optional=optional))
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> Json:
+    """A whole request; in every second one, the markers that its types brought along are taken out again."""
+    made = draw(_fields())
     return made if draw(st.booleans()) else typing.cast("Json", unmarked(made))
 
 

@@ -40,16 +40,6 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 
 
 @functools.cache
-def _fields(wire: Wire) -> dict[str, st.SearchStrategy[Any]]:
-    """Every field of the body but its levels."""
-    kind: Any = chat_params.CompletionCreateParamsNonStreaming
-    if wire == "responses":
-        kind = responses_params.ResponseCreateParamsNonStreaming
-    hints = typing.get_type_hints(kind)
-    own = {"messages", "input", "tools", "functions", "model", "stream", "prompt_cache_options"}
-    return {name: of(hint) for name, hint in hints.items() if name not in own}
-
-
 def messages(wire: Wire) -> st.SearchStrategy[Any]:
     """One message, or one input item."""
     if wire == "chat":
@@ -66,16 +56,20 @@ def histories(wire: Wire) -> st.SearchStrategy[Any]:
     return lists if wire == "chat" else st.one_of(lists, lists, WORDS)
 
 
-@st.composite
-def requests(draw: st.DrawFn, wire: Wire) -> Json:
-    """A whole request; in every second one, the markers that its types brought along are taken out again."""
-    tool: Any = chat_types.ChatCompletionToolUnionParam if wire == "chat" else responses_types.ToolParam
+@functools.cache
+def _fields(wire: Wire) -> st.SearchStrategy[Json]:
+    """The fields of a request, in order."""
+    kind: Any = chat_params.CompletionCreateParamsNonStreaming
+    tool: Any = chat_types.ChatCompletionToolUnionParam
+    if wire == "responses":
+        kind, tool = responses_params.ResponseCreateParamsNonStreaming, responses_types.ToolParam
     levels: dict[str, st.SearchStrategy[Any]] = {
         "model": st.sampled_from(["gpt-6-sol", "gpt-4o", "my-deployment", "gpt-\ud800"]),
         "messages" if wire == "chat" else "input": histories(wire),
     }
+    own = {"messages", "input", "tools", "functions", "model", "stream", "prompt_cache_options"}
     optional = {
-        **_fields(wire),
+        **{name: of(hint) for name, hint in typing.get_type_hints(kind).items() if name not in own},
         "tools": st.lists(of(tool), max_size=3),
         "stream": st.booleans(),
         "x_unknown": SCALARS,
@@ -85,7 +79,13 @@ def requests(draw: st.DrawFn, wire: Wire) -> Json:
     }
     if wire == "chat":
         optional["functions"] = st.lists(of(chat_params.Function), max_size=2)
-    made = draw(st.fixed_dictionaries(levels, optional=optional))
+    return st.fixed_dictionaries(levels, optional=optional)
+
+
+@st.composite
+def requests(draw: st.DrawFn, wire: Wire) -> Json:
+    """A whole request; in every second one, the markers that its types brought along are taken out again."""
+    made = draw(_fields(wire))
     turn = draw(st.integers(0, max(len(made) - 1, 0)))
     fields = list(made.items())
     made = dict(fields[turn:] + fields[:turn])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from agentaccel.facts import Wire
 from agentaccel.providers.openai.calls import Closing, OpenCalls
 from agentaccel.types import ToolCall
+from tests.anything import CHARACTERS
 from tests.providers.bodies import JSON
 from tests.providers.openai_replies import (
     DONE,
@@ -176,7 +177,7 @@ def test_arguments_that_are_no_object_are_no_call(wire: Wire, text: str) -> None
 
 TEXTS = st.builds(
     json.dumps,
-    st.dictionaries(st.text(max_size=4), JSON, max_size=4),
+    st.dictionaries(st.text(CHARACTERS, max_size=4), JSON, max_size=4),
     ensure_ascii=st.booleans(),
     indent=st.sampled_from([None, 1]),
 )
@@ -188,7 +189,7 @@ def pieces_of(text: str, places: list[int]) -> list[str]:
     return [text[a:b] for a, b in pairwise(ends)]
 
 
-@given(TEXTS, st.text(max_size=5), st.lists(st.integers(0, 999), max_size=40))
+@given(TEXTS, st.text(CHARACTERS, max_size=5), st.lists(st.integers(0, 999), max_size=40))
 def test_arguments_close_where_their_json_does(text: str, behind: str, places: list[int]) -> None:
     """Mandated by JSON: at its last bracket, neither before it nor behind it, in whatever pieces it comes."""
     closing, seen, end = Closing(), 0, None
@@ -201,7 +202,7 @@ def test_arguments_close_where_their_json_does(text: str, behind: str, places: l
     assert seen + end == len(text)
 
 
-@given(TEXTS, st.text(max_size=5), st.lists(st.integers(0, 999), max_size=40))
+@given(TEXTS, st.text(CHARACTERS, max_size=5), st.lists(st.integers(0, 999), max_size=40))
 def test_a_call_is_told_once_with_what_was_written(text: str, behind: str, places: list[int]) -> None:
     """Chosen by us: with its last piece, exactly as `json` reads it, and never again whatever comes behind."""
     open_calls, told = OpenCalls(), list[tuple[int, ToolCall]]()

@@ -25,6 +25,7 @@ from agentaccel.replay.source import Rules, Source
 from agentaccel.trace.importers import ImportTally
 from agentaccel.trace.store import open_reader
 from agentaccel.turn import Failed, Finished, Reported, Started
+from tests.anything import CHARACTERS
 from tests.driver import Driver
 from tests.replay.live import SCRIPTS, live, runs_of
 
@@ -136,12 +137,12 @@ def test_rules_that_nobody_knows_are_refused() -> None:
         Rules(platform="mainframe")
 
 
-VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.floats(allow_nan=False)
-ANYTHING = st.recursive(VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner))
+VALUES = st.none() | st.booleans() | st.integers() | st.text(CHARACTERS, max_size=5) | st.floats(allow_nan=False)
+ANYTHING = st.recursive(VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(CHARACTERS, max_size=5), inner))
 MESSAGES = st.fixed_dictionaries(
     {"role": st.sampled_from(["user", "assistant", "tool", "system"]) | ANYTHING},
     optional={
-        "content": st.text(max_size=9) | ANYTHING,
+        "content": st.text(CHARACTERS, max_size=9) | ANYTHING,
         "tool_calls": st.lists(st.fixed_dictionaries({"function": ANYTHING}) | ANYTHING, max_size=2) | ANYTHING,
         "ts": st.just(NOON) | ANYTHING,
         "usage": st.fixed_dictionaries({"prompt_tokens": st.integers(0, 9999)}) | ANYTHING,

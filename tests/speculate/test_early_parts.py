@@ -17,13 +17,14 @@ from agentaccel.speculate.order import Order, Placed
 from agentaccel.speculate.witness import files, git_head, witnessed
 from agentaccel.speculate.world import World
 from agentaccel.types import ToolCall
+from tests.anything import CHARACTERS
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(CHARACTERS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(CHARACTERS), inner, max_size=3),
     max_leaves=8,
 )
-objects = st.dictionaries(st.text(), json_values, max_size=4)
+objects = st.dictionaries(st.text(CHARACTERS), json_values, max_size=4)
 
 
 def same(one: Any, other: Any) -> bool:

@@ -17,6 +17,7 @@ from agentaccel.speculate.events import Answered, Event, Said
 from agentaccel.speculate.knowledge import Knowledge
 from agentaccel.speculate.predict import Predictor
 from agentaccel.speculate.tables import MOST_ARGUMENTS
+from tests.anything import CHARACTERS
 from tests.speculate.loops import call, learn, many, one_by_one, opening, order, person, play, step
 
 NEW = 77
@@ -108,8 +109,8 @@ def test_a_sensitive_constant_is_neither_kept_nor_offered() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
-    lambda one: st.lists(one, max_size=3) | st.dictionaries(st.text(max_size=6), one, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(CHARACTERS, max_size=6),
+    lambda one: st.lists(one, max_size=3) | st.dictionaries(st.text(CHARACTERS, max_size=6), one, max_size=3),
     max_leaves=8,
 )
 
@@ -168,7 +169,7 @@ def test_tables_stay_within_their_bounds(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @settings(max_examples=2 * settings.default.max_examples)
-@given(st.lists(st.tuples(st.text(max_size=40), JSON, st.text(max_size=80)), max_size=4))
+@given(st.lists(st.tuples(st.text(CHARACTERS, max_size=40), JSON, st.text(CHARACTERS, max_size=80)), max_size=4))
 def test_nothing_that_comes_from_outside_raises(odd: list[tuple[str, Any, str]]) -> None:
     predictor = Predictor()
     for _ in range(2):

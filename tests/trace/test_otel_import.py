@@ -24,6 +24,7 @@ from agentaccel.report import report
 from agentaccel.trace.importers import ImportTally, read_logs
 from agentaccel.trace.store import open_reader
 from agentaccel.types import Usage
+from tests.anything import CHARACTERS
 from tests.trace.span_lines import MODEL, NOON, agent, batch, chat, otlp, python, read, read_files, span, tool
 
 FORMS = {
@@ -266,8 +267,8 @@ def test_spans_in_a_loop_are_nobodys_parents(tmp_path: Path) -> None:
 
 
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(CHARACTERS, max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(CHARACTERS, max_size=8), inner, max_size=3),
     max_leaves=8,
 )
 
@@ -287,7 +288,7 @@ def damaged(draw: st.DrawFn) -> str:
         place = inner
 
 
-@given(st.lists(damaged() | st.text(max_size=40).map(lambda text: text + "\n"), max_size=6))
+@given(st.lists(damaged() | st.text(CHARACTERS, max_size=40).map(lambda text: text + "\n"), max_size=6))
 def test_no_line_is_an_error(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
     """Whatever stands in it; and what is sound beside it is read."""
     path = tmp_path_factory.mktemp("spans") / "a.jsonl"

@@ -14,10 +14,11 @@ from session_lines import NOON, call, line, prompt, reply, result, usage
 
 from agentaccel.report import render_text, report, to_json
 from agentaccel.trace.importers import read_logs
+from tests.anything import CHARACTERS
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(CHARACTERS, max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(CHARACTERS, max_size=5), inner, max_size=3),
     max_leaves=5,
 )
 NESTED = reply(1, "a1", usage(read=50, write=5000), call("t9"))
