@@ -15,6 +15,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 
+MADE: list[Mutant] = []
+"""Every mutant of the modules that have been imported."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
@@ -25,6 +28,17 @@ class Mutant:
     file: str
     old: str
     new: str
+
+    def __post_init__(self) -> None:
+        MADE.append(self)
+
+    def found(self, package: Path) -> str:
+        """The text of its file in `package`. Fails where the guard is not there, or not there alone."""
+        text = (package / self.file).read_text(encoding="utf-8")
+        assert text.count(self.old) == 1, (
+            f"the guard against {self.guard} has moved: found {text.count(self.old)} times"
+        )
+        return text
 
 
 def running(*tests: str, only: str = "") -> list[str]:
@@ -43,7 +57,8 @@ def survives(mutant: Mutant | None, folder: Path, command: list[str]) -> str | N
     for part in ("agentaccel", "tests"):
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("*.pyc.*", *changed))
     if mutant is not None:
-        _delete(mutant, folder / "agentaccel" / mutant.file)
+        changed_text = mutant.found(folder / "agentaccel").replace(mutant.old, mutant.new)
+        (folder / "agentaccel" / mutant.file).write_text(changed_text, encoding="utf-8")
     environment = {
         **os.environ,
         "PYTHONPATH": str(folder),
@@ -60,10 +75,3 @@ def survives(mutant: Mutant | None, folder: Path, command: list[str]) -> str | N
     if "pytest" in command:  # any other code says that no test has run
         assert done.returncode in (0, 1), done.stdout
     return done.stdout if done.returncode == 0 else None
-
-
-def _delete(mutant: Mutant, target: Path) -> None:
-    text = target.read_text(encoding="utf-8")
-    found = text.count(mutant.old)
-    assert found == 1, f"the guard against {mutant.guard} has moved: found {found} times"
-    target.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")

@@ -5,27 +5,35 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from agentaccel.effects.cases import judge
+from agentaccel.effects.verdict import Verdict
 from agentaccel.effects.places import Surroundings
-from tests.effects.corpora import KINDS, READ_LIKE, adversarial, commands_of, reads
+from tests.effects.corpora import KINDS, READ_LIKE, Case, adversarial, commands_of, reads
 
 HERE = Surroundings(cwd=Path("/nowhere/at/all"), home=Path("/nowhere/home"))
 
 
+@cache
+def judged(part: str) -> list[tuple[Case, Verdict]]:
+    """The cases of one corpus with what is said of them."""
+    cases = adversarial() if part == "adversarial" else reads()
+    return [(one, judge(one.case, HERE)) for one in cases]
+
+
 def test_nothing_adversarial_is_ever_run_early() -> None:
     """Must show 5, first half."""
-    leaks = [one for one in adversarial() if judge(one.case, HERE).launchable != "never"]
+    leaks = [one for one, verdict in judged("adversarial") if verdict.launchable != "never"]
     assert not leaks, [(one.trick, one.text) for one in leaks]
 
 
 def test_the_analysers_understand_why_and_do_not_stumble() -> None:
     """A refusal is a decision: no case is refused only because an analyser broke."""
-    for one in [*adversarial(), *reads()]:
-        verdict = judge(one.case, HERE)
+    for one, verdict in [*judged("adversarial"), *judged("reads")]:
         assert verdict.evidence
         assert not any("failed with" in said.why for said in verdict.evidence), one.text
 
@@ -43,7 +51,7 @@ def test_the_corpora_are_large_and_varied() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_ordinary_reads_could_be_run_early(kind: str) -> None:
     """Must show 5, second half: 85 % of each kind."""
-    verdicts = [judge(one.case, HERE).launchable for one in reads() if one.case["kind"] == kind]
+    verdicts = [verdict.launchable for one, verdict in judged("reads") if one.case["kind"] == kind]
     useful = sum(verdict != "never" for verdict in verdicts)
     sys.stdout.write(f"{kind}: {useful} of {len(verdicts)} ordinary reads\n")
     assert useful >= 0.85 * len(verdicts)
@@ -51,8 +59,7 @@ def test_ordinary_reads_could_be_run_early(kind: str) -> None:
 
 def test_only_what_is_near_is_run_on_a_prediction() -> None:
     """A remote read waits until the model has asked."""
-    for one in reads():
-        verdict = judge(one.case, HERE)
+    for one, verdict in judged("reads"):
         if one.case["kind"] == "http":
             assert verdict.launchable in ("asked", "never")
         assert (verdict.launchable == "predicted") == (verdict.effect.value in ("pure", "read_local"))

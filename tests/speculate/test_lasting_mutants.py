@@ -48,7 +48,7 @@ MUTANTS = {
 }
 
 
-@pytest.mark.many(12)
+@pytest.mark.soak
 @pytest.mark.parametrize("test", MUTANTS)
 def test_without_a_guard_its_test_fails(test: str, tmp_path: Path) -> None:
     """One at a time."""

@@ -142,7 +142,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
 }
 
 
-@pytest.mark.many(6)
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("test", "mutant"),
     [(f"tests/speculate/test_{name}.py::{test}", mutant) for name, found in CASES.items() for test, mutant in found],
