@@ -12,7 +12,7 @@ from agentaccel.testing.virtual import EmulatedTransport, run
 
 SCHEMA: Any = {"type": "object", "properties": {"number": {"type": "string"}}, "required": ["number"]}
 TOOLS: Any = [{"name": name, "description": name, "input_schema": SCHEMA} for name in ("find_order", "find_parcel")]
-ORDERS = [f"A-{number}" for number in range(20)]
+ORDERS = [f"A-{number}" for number in range(12)]
 SCRIPT = [
     reply
     for order in ORDERS
@@ -21,7 +21,7 @@ SCRIPT = [
 
 
 async def main(clock: ManualClock, early: bool) -> float:
-    """Virtual seconds for twenty questions; prints how many of its tools' were hidden behind the model."""
+    """Virtual seconds for twelve questions; prints how many of its tools' were hidden behind the model."""
     policy = Policy(tools=ToolPolicy(eager=early, speculate=early, memo=early), store=StorePolicy(enabled=False))
     accel, started, hidden = Accel(policy, clock=clock), clock.now, 0.0
     http = httpx2.AsyncClient(transport=EmulatedTransport(Emulator(script=SCRIPT, clock=clock), clock))

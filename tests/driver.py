@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,7 +22,6 @@ WORDS = "order lamp desk parcel refund carrier note ticket status policy article
 Json = dict[str, Any]
 
 
-@functools.lru_cache(maxsize=256)
 @cache
 def prose(words: int, seed: int = 0) -> str:
     """Text of so many words, different for each seed."""

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.advice import run
-from benchmarks.workloads import billed, bundled, load, sessions, wall
+from benchmarks.workloads import Workload, billed, bundled, load, sessions, wall
 from benchmarks.workloads.form import FOLDER
 
 
@@ -93,7 +93,8 @@ def test_every_fault_says_what_it_costs_and_how_it_is_mended() -> None:
             assert billed(workload.situation, mended) < billed(workload.situation, faulty)
 
 
-def test_sessions_are_the_same_every_time() -> None:
-    for workload in bundled():
-        for mended in (False, True):
-            assert sessions(workload, mended=mended) == sessions(workload, mended=mended)
+@pytest.mark.many(4)
+@pytest.mark.parametrize("workload", bundled(), ids=lambda one: one.name)
+def test_sessions_are_the_same_every_time(workload: Workload) -> None:
+    for mended in (False, True):
+        assert sessions(workload, mended=mended) == sessions(workload, mended=mended)

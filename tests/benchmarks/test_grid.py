@@ -112,7 +112,7 @@ def arranged(bare: Exchange, written: Exchange) -> Exchange:
     return bare._replace(body={**bare.body, "messages": [*before, {**last, "content": [*last["content"], note]}]})
 
 
-@pytest.mark.many(3)
+@pytest.mark.many(6)
 @pytest.mark.parametrize("one", grid(), ids=lambda one: one.name)
 def test_agentaccel_is_never_below_the_bound_in_any_bundled_situation(one: Situation) -> None:
     """Short sessions of each; neither in the first session nor after five."""
@@ -153,7 +153,7 @@ def test_sub_agents_wait_for_the_first_one(tmp_path: Path) -> None:
     assert costs[0] < 0.5 * costs[1]
 
 
-@pytest.mark.many(2)
+@pytest.mark.many(4)
 @pytest.mark.parametrize(
     ("name", "length", "most"),
     [

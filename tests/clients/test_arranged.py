@@ -80,7 +80,7 @@ CASES = [
 ]
 
 
-@pytest.mark.many(3)
+@pytest.mark.many(6)
 @pytest.mark.parametrize(("name", "model"), CASES)
 def test_a_clock_costs_no_prefix_from_the_second_request_on(name: str, model: str, tmp_path: Path) -> None:
     """At every place where it is documented what may stand at the end; below no caching, and below automatic caching.

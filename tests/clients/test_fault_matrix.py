@@ -171,7 +171,7 @@ def test_a_caller_sees_what_it_would_see_without_us_in_all_the_other_ways(
     check(case, server, tmp_path)
 
 
-@pytest.mark.many(2)
+@pytest.mark.many(4)
 @pytest.mark.parametrize("case", QUICK_CASES, ids=identified)
 def test_a_caller_sees_what_it_would_see_without_us(tmp_path: Path, server: RunningServer, case: Case) -> None:
     """Chosen by us, and promised: same values, exception and number of attempts; one record for each attempt."""

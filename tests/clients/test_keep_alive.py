@@ -65,7 +65,7 @@ class Desk:
 
     def learn(self) -> int:
         """Days with such a pause; how many requests of our own there were."""
-        for day in range(4):
+        for day in range(3):
             self.talk(f"day {day}", [5.0, TEA, 5.0])
         return len(self.kept)
 
@@ -115,7 +115,7 @@ def test_without_consent_the_pause_is_lost(tmp_path: Path) -> None:
     with desk(tmp_path, keep_alive=False) as clerk:
         assert clerk.learn() == 0
         assert clerk.talk("friday", [5.0, TEA, 5.0])[2] == 0
-        assert clerk.server.counters.total.requests == 20
+        assert clerk.server.counters.total.requests == 16
 
 
 def test_what_it_costs_is_less_than_what_it_saves(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_what_it_costs_is_less_than_what_it_saves(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         with desk(folder, keep_alive=consent) as clerk:
-            for day in range(6):
+            for day in range(5):
                 clerk.talk(f"day {day}", [5.0, TEA, 5.0, TEA])
             total = clerk.server.counters.total
             costs.append(total.uncached + 0.1 * total.read + 1.25 * total.write_5m)
@@ -228,7 +228,7 @@ def test_the_report_counts_them_apart(clerk: Desk) -> None:
     total, kept = made.total, made.total.kept
     counted = clerk.server.counters.total
     assert kept.requests == len(clerk.kept)
-    assert total.requests == 16
+    assert total.requests == 12
     assert total.tokens.input + kept.tokens.input == counted.input
     assert total.tokens.read + kept.tokens.read == counted.read
     assert kept.usd is not None
@@ -280,7 +280,7 @@ def test_replay_and_advice_do_not_take_them_for_the_agents(clerk: Desk) -> None:
     clerk.accel.close()
     assert clerk.kept
     with open_reader(clerk.path) as store:
-        assert sum(len(run.steps) for run in runs_of_store(store)) == 16
+        assert sum(len(run.steps) for run in runs_of_store(store)) == 12
         assert sum(len(talk.requests) for talk in talks_of_store(store)) == 16
 
 

@@ -98,7 +98,7 @@ def test_what_is_written_for_nothing_is_not_written(calls: Calls, at_most: float
     assert cost(calls, tmp_path) <= at_most * cost(calls, None) + 1e-9
 
 
-@pytest.mark.many(8)
+@pytest.mark.soak
 @pytest.mark.parametrize("sees_implicit", [False, True])
 def test_either_reading_of_what_an_explicit_request_finds_is_cheaper(sees_implicit: bool, tmp_path: Path) -> None:
     """Not documented: whether an entry that the provider wrote by itself is found by a breakpoint at its place."""

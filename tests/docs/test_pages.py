@@ -8,11 +8,11 @@ import re
 import runpy
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
 
+from tests.children import in_a_child
 from tests.docs.pages import ELSEWHERE, PAGES, ROOT, Block, blocks, commands, generator, main, use
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -48,15 +48,12 @@ def apart(pages: list[str]) -> dict[str, str]:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=True)
         return json.loads(done.stdout)
     told, tells = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("default")
-        child = os.fork()
-        if child == 0:
-            try:
-                with os.fdopen(tells, "w", encoding="utf-8") as out:
-                    json.dump(main(pages), out)
-            finally:
-                os._exit(0)
+
+    def tell() -> None:
+        with os.fdopen(tells, "w", encoding="utf-8") as out:
+            json.dump(main(pages), out)
+
+    child = in_a_child(tell)
     os.close(tells)
     with os.fdopen(told, encoding="utf-8") as answer:
         found: dict[str, str] = json.load(answer)  # nothing, if the child died

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from agentaccel.effects.cases import judge
-from agentaccel.effects.verdict import Verdict
 from agentaccel.effects.places import Surroundings
+from agentaccel.effects.verdict import Verdict
 from tests.effects.corpora import KINDS, READ_LIKE, Case, adversarial, commands_of, reads
 
 HERE = Surroundings(cwd=Path("/nowhere/at/all"), home=Path("/nowhere/home"))

@@ -28,7 +28,7 @@ def assert_arranged_well(name: str, conversations: int, seed: int) -> None:
         assert tally.stable >= 0.4 * tally.followed
 
 
-@pytest.mark.many(12)
+@pytest.mark.many(24)
 @AT_EACH
 def test_arranged_requests_are_legal_and_can_be_put_together_again(name: str) -> None:
     """Contract lines 1 and 2, where content may be moved: what was moved is there exactly once, the rest as it was."""
@@ -47,7 +47,7 @@ def test_arranged_requests_are_legal_in_six_hundred_conversations(name: str) -> 
 )
 def test_nothing_is_moved_without_consent(consent: CachePolicy) -> None:
     """Nor where all of it is pinned."""
-    tally = run("api", 12, 3, consent)
+    tally = run("api", 6, 3, consent)
     assert not tally.arranged
     assert tally.unlike == []
 

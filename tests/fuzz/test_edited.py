@@ -32,7 +32,7 @@ def assert_edited_well(name: str, loops: int, seed: int) -> None:
         assert tally.kept > tally.legal / 4
 
 
-@pytest.mark.many(2)
+@pytest.mark.many(4)
 @AT_EACH
 def test_edited_histories_are_legal_and_only_what_may_be_edited_is(name: str) -> None:
     """Contract lines 1, 2 and 6 where history may be edited: the rest is as it was, and what was edited stays so."""

@@ -16,7 +16,7 @@ def assert_legal_and_useful(conversations: int, seed: int) -> None:
 
 def test_no_legal_request_is_rejected_with_our_plan() -> None:
     """Contract line 2, on a sample; the usefulness floor is stated priors alone, nothing learned."""
-    assert_legal_and_useful(40, seed=7)
+    assert_legal_and_useful(20, seed=7)
 
 
 @pytest.mark.soak

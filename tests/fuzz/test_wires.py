@@ -20,7 +20,7 @@ def assert_legal_and_useful(name: str, conversations: int, seed: int) -> None:
     assert bool(tally.worthwhile) == bool(PLACES[name].useful)
 
 
-@pytest.mark.many(4)
+@pytest.mark.many(8)
 @AT_EACH
 def test_no_legal_request_is_rejected_with_our_plan(name: str) -> None:
     """Contract lines 1 and 2, on a sample; the usefulness floor is stated priors alone, nothing learned."""

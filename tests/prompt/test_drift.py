@@ -163,7 +163,8 @@ def test_the_byte_is_the_first_that_differs(head: str, one: str, other: str) -> 
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text(CHARACTERS), lambda v: st.lists(v) | st.dictionaries(st.text(CHARACTERS), v)
+        st.none() | st.booleans() | st.integers() | st.text(CHARACTERS),
+        lambda v: st.lists(v) | st.dictionaries(st.text(CHARACTERS), v),
     )
 )
 def test_nothing_that_json_can_hold_makes_it_fail(value: Any) -> None:

@@ -138,7 +138,9 @@ def test_rules_that_nobody_knows_are_refused() -> None:
 
 
 VALUES = st.none() | st.booleans() | st.integers() | st.text(CHARACTERS, max_size=5) | st.floats(allow_nan=False)
-ANYTHING = st.recursive(VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(CHARACTERS, max_size=5), inner))
+ANYTHING = st.recursive(
+    VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(CHARACTERS, max_size=5), inner)
+)
 MESSAGES = st.fixed_dictionaries(
     {"role": st.sampled_from(["user", "assistant", "tool", "system"]) | ANYTHING},
     optional={

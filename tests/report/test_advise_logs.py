@@ -45,7 +45,7 @@ def test_what_usage_shows_is_found_in_logs(kind: str, tmp_path: Path) -> None:
     assert said[0].sure == {"slow tools": "at most", "calls one after another": "computed"}.get(kind, "inferred")
 
 
-@pytest.mark.many(6)
+@pytest.mark.many(12)
 @pytest.mark.parametrize("name", sorted(WORKLOADS.keys() - set(FROM_USAGE)))
 def test_what_usage_does_not_show_is_not_guessed(name: str, tmp_path: Path) -> None:
     """Neither on the healthy ones nor where the prompts would have to be known."""

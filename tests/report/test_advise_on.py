@@ -67,6 +67,7 @@ def test_the_demo_without_markers_is_told_of_both(tmp_path: Path, monkeypatch: p
     assert plain.kind == "cache off"
 
 
+@pytest.mark.many(1)
 def test_three_faults_that_hide_each_other_are_all_named() -> None:
     """No marker, another tool order and another system prompt in every request: two of them mended save nothing."""
     orders = ("abc", "cab", "bca", "acb", "cba", "bac")
@@ -85,6 +86,7 @@ CLOCK = next(one for one in WORKLOADS if one.fault is not None and one.fault.kin
 # --- workloads with agentaccel on -------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("workload", LEFT, ids=named)
 def test_what_agentaccel_cannot_mend_is_named_first(workload: Workload, tmp_path: Path) -> None:
     """The true saving is what the emulator bills with the fault and without, agentaccel on both times."""

@@ -144,7 +144,7 @@ def plain(sent: Json) -> Json:
 def test_never_two_edits_where_one_pays(tmp_path: Path) -> None:
     """Between two edits, reading what was then cleared has cost as much as making anew what stands behind it."""
     one = driver(tmp_path)
-    talk(one, 60, 600)
+    talk(one, 40, 900)
     anew = edits(one)
     assert len(anew) >= 3
     assert all(later - earlier >= 5 for earlier, later in pairwise(anew))

@@ -16,6 +16,7 @@ import pytest
 from agentaccel import ManualClock
 from agentaccel.emulator import Emulator
 from agentaccel.trace.store import open_reader
+from tests.children import in_a_child
 from tests.driver import Driver, Json, assistant, body, prose, tool, user
 
 SYSTEM = prose(1200)
@@ -88,7 +89,7 @@ def test_a_killed_process_loses_at_most_the_row_being_written(tmp_path: Path) ->
     answered = -1
     for line in process.stdout:
         answered = int(line)
-        if answered == 250:
+        if answered == 50:
             process.send_signal(signal.SIGKILL)
             break
     rest = process.stdout.read().split()
@@ -101,19 +102,32 @@ def test_a_killed_process_loses_at_most_the_row_being_written(tmp_path: Path) ->
     assert kept <= answered + 2
 
 
-@pytest.mark.parametrize(("processes", "turns"), [(2, 15), pytest.param(4, 40, marks=pytest.mark.soak)])
-def test_many_processes_write_one_store(tmp_path: Path, processes: int, turns: int) -> None:
+def each_asks(folder: Path, turns: int) -> None:
+    """What one of several processes does."""
+    driver = Driver(folder)
+    for number in range(turns):
+        driver.ask(body(user(prose(30, number))))
+
+
+@pytest.mark.soak
+def test_many_processes_write_one_store(tmp_path: Path) -> None:
     """Safe for many processes: none fails, and no row is lost."""
     script = (
-        "import sys; from pathlib import Path; from tests.driver import *\n"
-        "d = Driver(Path(sys.argv[1]))\n"
-        f"[d.ask(body(user(prose(30, n)))) for n in range({turns})]\n"
+        "import sys; from pathlib import Path; from tests.session.test_processes import each_asks\n"
+        "each_asks(Path(sys.argv[1]), 40)\n"
     )
     root = Path(__file__).parent.parent.parent
-    running = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], cwd=root) for _ in range(processes)]
-    assert [process.wait() for process in running] == [0] * processes
-    with open_reader(tmp_path / "trace.db") as reader:
-        assert len(list(reader.turns())) == processes * turns
+    running = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], cwd=root) for _ in range(4)]
+    assert [process.wait() for process in running] == [0] * 4
+    assert len(Driver(tmp_path).records) == 4 * 40
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_several_children_write_one_store(tmp_path: Path) -> None:
+    """The same in small: forks have everything loaded already."""
+    children = [in_a_child(lambda: each_asks(tmp_path, 15)) for _ in range(2)]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    assert len(Driver(tmp_path).records) == 2 * 15
 
 
 def test_threads_share_one_accel(tmp_path: Path) -> None:
@@ -146,17 +160,12 @@ def test_threads_share_one_accel(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_records_on_its_own_connection(tmp_path: Path) -> None:
     """A connection must not cross a fork."""
-    script = (
-        "import os, sys; from pathlib import Path; from tests.driver import *\n"
-        "d = Driver(Path(sys.argv[1])); d.ask(body(user('parent')))\n"
-        "child = os.fork()\n"
-        "d.ask(body(user('child' if child == 0 else 'parent again')))\n"
-        "if child: os.waitpid(child, 0)\n"
-    )
-    root = Path(__file__).parent.parent.parent
-    subprocess.run([sys.executable, "-W", "ignore", "-c", script, str(tmp_path)], cwd=root, check=True)
-    with open_reader(tmp_path / "trace.db") as reader:
-        assert len(list(reader.turns())) == 3
+    driver = Driver(tmp_path)
+    driver.ask(body(user("parent")))
+    child = in_a_child(lambda: driver.ask(body(user("child"))))
+    driver.ask(body(user("parent again")))
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(driver.records) == 3
 
 
 def test_a_turn_adds_only_its_new_segments_to_the_store(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_what_one_process_learned_serves_the_first_session_of_the_next_one(tmp_p
     """Where nothing was learned it takes until the session repeats itself."""
     [slower], fresh = tickets(tmp_path / "new.db", 300, 1)
     assert fresh.ledger.predicted.served <= 2
-    tickets(tmp_path / "t.db", 100, 20)
+    tickets(tmp_path / "t.db", 100, 12)
     [seconds], agent = tickets(tmp_path / "t.db", 300, 1)
     assert agent.ledger.predicted.served >= 3
     assert seconds <= min(slower - 2.0, 5 * 3.0 + 2.0)
@@ -80,7 +80,7 @@ def test_it_is_written_while_the_process_lives(tmp_path: Path) -> None:
 
 def test_where_it_is_only_watched_it_is_learned_all_the_same(tmp_path: Path) -> None:
     """Observing runs nothing early, and what it has learned serves a process that may."""
-    _, watched = tickets(tmp_path / "t.db", 100, 20, mode="observe")
+    _, watched = tickets(tmp_path / "t.db", 100, 12, mode="observe")
     assert watched.ledger.predicted.launched == 0
     assert watched.ledger.withheld > 0
     _, agent = tickets(tmp_path / "t.db", 300, 1)
@@ -89,7 +89,7 @@ def test_where_it_is_only_watched_it_is_learned_all_the_same(tmp_path: Path) -> 
 
 def test_where_it_is_off_nothing_is_learned(tmp_path: Path) -> None:
     """Not even a file is there."""
-    tickets(tmp_path / "t.db", 100, 20, mode="off")
+    tickets(tmp_path / "t.db", 100, 4, mode="off")
     assert not (tmp_path / "t.db").exists()
 
 
@@ -102,7 +102,7 @@ def test_without_tools_nothing_is_read_or_written(tmp_path: Path) -> None:
     accel.close()
 
 
-@pytest.mark.many(2)
+@pytest.mark.many(4)
 @pytest.mark.parametrize("damage", ["version = 99", "known = 'x'", "known = '[]'"])
 def test_a_broken_store_is_a_miss_and_one_log_line(
     damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture

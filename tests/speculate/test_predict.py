@@ -135,7 +135,7 @@ def test_only_what_is_admitted_is_told() -> None:
 
 
 def test_soon_is_told_from_calls_that_come_before_anything_is_written() -> None:
-    predictor = learn(Predictor(), many(one_by_one, 60))
+    predictor = learn(Predictor(), many(one_by_one, 30))
     told = {
         one.call.arguments["order"]: one
         for one in play(predictor, opening(NEW)).predict()
@@ -144,7 +144,7 @@ def test_soon_is_told_from_calls_that_come_before_anything_is_written() -> None:
     assert told[order(NEW, 1)].probability < 0.2
     assert told[order(NEW, 1)].soon > 0.6
     assert all(one.soon >= one.probability for one in told.values())
-    careful = learn(Predictor(), many(one_by_one, 60), reads=lambda one: False)
+    careful = learn(Predictor(), many(one_by_one, 30), reads=lambda one: False)
     later = play(careful, opening(NEW), reads=lambda one: False).predict()
     assert all(one.soon < 0.3 for one in later if one.call.arguments.get("order") == order(NEW, 1))
 
@@ -166,7 +166,10 @@ def test_a_supposition_goes_on_and_leaves_no_trace() -> None:
     assert predictor.knowledge.dump() == learned
 
 
-def test_stated_probabilities_come_true_as_often_as_they_say() -> None:
+@pytest.mark.parametrize(
+    ("learned", "asked", "within"), [(60, 100, 0.09), pytest.param(150, 250, 0.07, marks=pytest.mark.soak)]
+)
+def test_stated_probabilities_come_true_as_often_as_they_say(learned: int, asked: int, within: float) -> None:
     """Agents that now and then do something else: over all that is said, three classes of probability."""
     chance = random.Random(5)
 
@@ -176,9 +179,9 @@ def test_stated_probabilities_come_true_as_often_as_they_say() -> None:
             events += step((call("find_order", order=order(number, chance.randrange(2))), "{}"))
         return [*events, Answered("Well.")]
 
-    predictor = learn(Predictor(), many(moody, 150))
+    predictor = learn(Predictor(), many(moody, learned))
     said: list[tuple[float, bool]] = []
-    for number in range(150, 400):
+    for number in range(learned, learned + asked):
         events = moody(number)
         history = predictor.session("loop", reads=lambda one: True)
         for event in events:
@@ -189,9 +192,9 @@ def test_stated_probabilities_come_true_as_often_as_they_say() -> None:
         history.close()
     for low, high in ((0.0, 0.1), (0.1, 0.5), (0.5, 1.01)):
         here = [(p, right) for p, right in said if low <= p < high]
-        assert len(here) > 100
+        assert len(here) > 0.4 * asked
         mean = sum(p for p, _ in here) / len(here)
-        assert mean == pytest.approx(sum(right for _, right in here) / len(here), abs=0.07)
+        assert mean == pytest.approx(sum(right for _, right in here) / len(here), abs=within)
 
 
 def test_a_constant_of_one_session_is_not_offered_in_another() -> None:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from session_lines import NOON, Line, call, line, prompt, reply, result, tools, turns, usage, write
 
 from agentaccel.errors import TraceError
-from agentaccel.trace.importers import ImportTally, read_logs
-from agentaccel.trace.importers.lines import MAX_LINE
+from agentaccel.trace.importers import ImportTally, lines, read_logs
 from agentaccel.types import Usage
 
 
@@ -74,9 +73,10 @@ def test_garbage_in_the_middle_is_counted_and_the_rest_is_read(tmp_path: Path) -
     assert tally.skipped == 5
 
 
-def test_a_line_beyond_all_measure_is_skipped(tmp_path: Path) -> None:
+def test_a_line_beyond_all_measure_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is neither kept in memory nor the end of the import."""
-    log = write(tmp_path / "a.jsonl", [reply(0, "1", usage(write=10))], b"x" * (MAX_LINE + 5) + b"\n")
+    monkeypatch.setattr(lines, "MAX_LINE", 1 << 20)
+    log = write(tmp_path / "a.jsonl", [reply(0, "1", usage(write=10))], b"x" * (lines.MAX_LINE + 5) + b"\n")
     with log.open("ab") as file:
         file.write(json.dumps(reply(1, "2", usage(write=10))).encode() + b"\n")
     tally = ImportTally()
