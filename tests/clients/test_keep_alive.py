@@ -281,7 +281,7 @@ def test_replay_and_advice_do_not_take_them_for_the_agents(clerk: Desk) -> None:
     assert clerk.kept
     with open_reader(clerk.path) as store:
         assert sum(len(run.steps) for run in runs_of_store(store)) == 12
-        assert sum(len(talk.requests) for talk in talks_of_store(store)) == 16
+        assert sum(len(talk.requests) for talk in talks_of_store(store)) == 12
 
 
 # --- other clients ----------------------------------------------------------------------------------------------------
