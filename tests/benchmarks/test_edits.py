@@ -11,7 +11,7 @@ from agentaccel.loop.edits import Weighed
 from benchmarks.edits import FORMS, MODELS, Loop, cost, learn, measure, measured
 
 
-@pytest.mark.parametrize(("turns", "models"), [(16, MODELS[1:]), pytest.param(60, MODELS, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("turns", "models"), [(16, MODELS[1:2]), pytest.param(60, MODELS, marks=pytest.mark.soak)])
 def test_edits_are_never_dearer_than_the_better_of_the_two_by_more_than_two_percent(
     turns: int, models: Sequence[str]
 ) -> None:
@@ -25,7 +25,7 @@ def test_edits_are_never_dearer_than_the_better_of_the_two_by_more_than_two_perc
 def test_without_the_wait_the_bar_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: an edit in every request in which one could be made."""
     monkeypatch.setattr(Weighed, "pays", property(lambda self: self.saved > 0))
-    result = measure(turns=(16,), results=(500,), models=MODELS[1:])
+    result = measure(turns=(16,), results=(500,), models=MODELS[1:2])
     assert result.broken
 
 

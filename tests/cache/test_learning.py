@@ -142,7 +142,7 @@ def test_requests_side_by_side_are_no_sign_that_a_conversation_goes_on(driver: D
     assert costs[-1] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("before", "after"), [(20, 12), pytest.param(200, 30, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("before", "after"), [(20, 8), pytest.param(200, 30, marks=pytest.mark.soak)])
 def test_a_workload_that_changes_its_ways_is_learned_anew(driver: Driver, before: int, after: int) -> None:
     """Up to two hundred one-shot sessions, then conversations: what was learned fades."""
     for number in range(before):

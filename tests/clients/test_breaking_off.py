@@ -14,6 +14,8 @@ import pytest
 
 from tests.clients.wire import ASK, PIECES, Hold, Peer, an_accel, message, records, stream
 
+pytestmark = pytest.mark.usefixtures("_little_to_collect")
+
 
 def _closes(client: anthropic.Anthropic) -> None:
     events = client.messages.create(**ASK, stream=True)

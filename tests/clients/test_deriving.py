@@ -17,7 +17,7 @@ from tests.clients.dialects import CHAT
 from tests.clients.places import PLACES, Line
 from tests.clients.wire import an_accel, records
 
-pytestmark = pytest.mark.many(2)
+pytestmark = [pytest.mark.many(2), pytest.mark.usefixtures("_little_to_collect")]
 
 
 @pytest.mark.parametrize("kind", [openai.OpenAI, anthropic.Anthropic])

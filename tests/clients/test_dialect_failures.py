@@ -17,7 +17,7 @@ from tests.clients.places import Line
 from tests.clients.test_failures import WORKING, Down, NoWall, Stops
 from tests.clients.wire import an_accel, records
 
-pytestmark = pytest.mark.many(6)
+pytestmark = [pytest.mark.many(6), pytest.mark.usefixtures("_little_to_collect")]
 
 EACH = pytest.mark.parametrize("name", DIALECTS)
 WAYS: dict[str, tuple[str, bool]] = {

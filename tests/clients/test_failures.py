@@ -19,6 +19,8 @@ from agentaccel.locks import Lock
 from tests.clients.test_endings import ENDINGS, plain, seen
 from tests.clients.wire import ASK, PIECES, Peer, Reply, an_accel, marks, message, records, stream
 
+pytestmark = pytest.mark.usefixtures("_little_to_collect")
+
 WHOLE = b"".join(PIECES)
 
 

@@ -268,7 +268,7 @@ def test_advice_stands_first_in_every_form(tmp_path: Path) -> None:
 
     workload = next(one for one in bundled() if one.fault is not None and one.fault.kind == "volatile text early")
     store = tmp_path / "trace.db"
-    record(workload.situation, sessions(workload, mended=False)[:4], store)
+    record(workload.situation, sessions(workload, mended=False)[:2], store)
     shown = CliRunner().invoke(report_command, [str(store), "--advise"]).stdout
     text = " ".join(shown.split())
     assert "What to change first" in text

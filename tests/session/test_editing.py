@@ -82,7 +82,7 @@ def edits(one: Driver) -> list[int]:
 @pytest.mark.parametrize(
     ("model", "read", "words", "turns"),
     [
-        ("claude-sonnet-5", 0.1, 1200, 30),
+        ("claude-sonnet-5", 0.1, 1200, 24),
         pytest.param("claude-sonnet-5", 0.1, 1200, 60, marks=pytest.mark.soak),
         pytest.param("claude-fable-5-2", 0.025, 350, 60, marks=pytest.mark.soak),
         pytest.param("claude-sonnet-5", 0.1, 350, 60, marks=pytest.mark.soak),

@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -18,7 +17,6 @@ from agentaccel.clock import SystemClock
 from agentaccel.policy import StorePolicy
 from agentaccel.speculate.breaker import UNLIMITED
 from agentaccel.speculate.experience import Experience
-from agentaccel.testing.virtual import run
 from agentaccel.trace.library import TURNS
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.shelf import clear_shelf, read_shelf
@@ -27,20 +25,7 @@ from agentaccel.trace.track import MOST_LESSONS, TrackRecord
 from agentaccel.types import Prediction
 from tests.mutants import ROOT
 from tests.speculate.scripted import call
-from tests.speculate.test_learning import desk
-
-
-def tickets(path: Path, first: int, count: int, *, close: bool = True, **policy: Any) -> tuple[list[float], Any]:
-    """A process that lives for so many tickets: their seconds, and the agent."""
-    agent, ticket = desk(store=StorePolicy(path=path), **policy)
-
-    async def main() -> list[float]:
-        return [await ticket(number) for number in range(first, first + count)]
-
-    seconds = run(main, agent.clock)
-    if close:
-        agent.accel.close()
-    return seconds, agent
+from tests.speculate.test_learning import tickets
 
 
 def test_what_one_process_learned_serves_the_first_session_of_the_next_one(tmp_path: Path) -> None:
@@ -114,7 +99,7 @@ def test_a_broken_store_is_a_miss_and_one_log_line(
         connection.execute(f"UPDATE experience SET {damage}")
     connection.close()
     with caplog.at_level(logging.WARNING, "agentaccel"):
-        _, agent = tickets(tmp_path / "t.db", 100, 12, strict=False)
+        _, agent = tickets(tmp_path / "t.db", 100, 9, strict=False)
     assert agent.ledger.predicted.served >= 3
     assert len([one for one in caplog.records if "trace store" in one.message]) == 1
 
@@ -285,7 +270,7 @@ def test_what_a_parent_had_not_written_its_child_does_not_write(tmp_path: Path) 
 def test_a_process_that_ends_without_closing_has_written_what_it_learned(tmp_path: Path) -> None:
     """Scripts seldom close anything."""
     script = (
-        "import sys, pathlib; from tests.speculate.test_lasting import tickets; "
+        "import sys, pathlib; from tests.speculate.test_learning import tickets; "
         "lives = tickets(pathlib.Path(sys.argv[1]), 100, 4, close=False)"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "t.db")], cwd=ROOT, check=True, timeout=60)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
-from agentaccel.policy import ToolPolicy
+from agentaccel.policy import StorePolicy, ToolPolicy
 from agentaccel.testing.virtual import run
 from tests.speculate.scripted import Agent, call
 
@@ -45,6 +46,19 @@ def desk(**policy: Any) -> tuple[Agent, Any]:
         return agent.clock.now - start
 
     return agent, ticket
+
+
+def tickets(path: Path, first: int, count: int, *, close: bool = True, **policy: Any) -> tuple[list[float], Any]:
+    """A process that lives for so many tickets: their seconds, and the agent."""
+    agent, ticket = desk(store=StorePolicy(path=path), **policy)
+
+    async def main() -> list[float]:
+        return [await ticket(number) for number in range(first, first + count)]
+
+    seconds = run(main, agent.clock)
+    if close:
+        agent.accel.close()
+    return seconds, agent
 
 
 def test_a_loop_that_repeats_itself_is_served_early_after_a_while() -> None:
