@@ -315,7 +315,7 @@ def test_a_second_process_sends_what_the_first_would_have(tmp_path: Path) -> Non
     clock = ManualClock(now=START)
     alone, first = driver(tmp_path / "alone"), driver(tmp_path / "both", clock=clock)
     second = driver(tmp_path / "both", clock=clock, emulator=first.emulator)
-    for turn in range(25):
+    for turn in range(18):
         alone.ask(request(history(turn)))
         one = (first, second)[turn % 2]
         one.ask(request(history(turn)))

@@ -40,14 +40,14 @@ def test_what_one_process_learned_serves_the_first_session_of_the_next_one(tmp_p
 
 def test_what_two_at_once_learned_serves_a_third(tmp_path: Path) -> None:
     """Each alone has seen too little, or the other's would be lost."""
-    _, one = tickets(tmp_path / "t.db", 100, 8, close=False)
-    _, other = tickets(tmp_path / "t.db", 200, 8, close=False)
+    _, one = tickets(tmp_path / "t.db", 100, 6, close=False)
+    _, other = tickets(tmp_path / "t.db", 200, 6, close=False)
     one.accel.close()
     other.accel.close()
     assert one.accel._foresight.learning.library.knowledge.fleet.root.total > 0
     _, agent = tickets(tmp_path / "t.db", 300, 1)
     together = agent.accel._foresight.learning.library.knowledge.fleet.root.total
-    _, alone = tickets(tmp_path / "alone.db", 100, 8)
+    _, alone = tickets(tmp_path / "alone.db", 100, 6)
     assert together >= 2 * alone.accel._foresight.learning.library.knowledge.fleet.root.total
     assert agent.ledger.predicted.served >= 3
 
