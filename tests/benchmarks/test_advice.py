@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import click
@@ -16,8 +15,10 @@ from benchmarks.workloads.form import FOLDER
 
 
 def only(name: str, folder: Path) -> Path:
-    """A folder with one of the bundled files."""
-    shutil.copy(FOLDER / f"{name}.toml", folder)
+    """A folder with one of the bundled files, of half as many sessions."""
+    text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
+    assert "sessions = 4" in text
+    (folder / f"{name}.toml").write_text(text.replace("sessions = 4", "sessions = 2"), encoding="utf-8")
     return folder
 
 
@@ -63,7 +64,7 @@ def test_a_fault_that_is_not_found_ends_with_one(tmp_path: Path) -> None:
         ("[fault]", "[default]", "no more"),
         ('ttl = "5m"', "ttl = 5", "ttl"),
         ("mend =", "# mend =", "mend is missing"),
-        ("sessions = 4", 'sessions = "four"', "sessions"),
+        ("sessions = 2", 'sessions = "two"', "sessions"),
     ],
 )
 def test_a_file_that_cannot_be_meant_is_refused_by_name(old: str, new: str, named: str, tmp_path: Path) -> None:

@@ -19,7 +19,10 @@ from tests.driver import Json, body, prose, tool, user
 
 R = TypeVar("R")
 
-COUNT = 20
+COUNT = 8
+"""Branches, as a rule."""
+TWENTY = 20
+"""Branches of the issue's case; more than a machine of an automatic cache stands in a minute."""
 SYSTEM = prose(30_200)
 """With the tools about 50,000 tokens as the emulator counts them."""
 TOOLS = [tool("search", 600)]

@@ -13,7 +13,7 @@ import pytest
 from agentaccel import Accel, CachePolicy, Policy, StorePolicy
 from agentaccel.emulator import Behaviour, Tokenizer, serve
 from agentaccel.report import render_text, report
-from tests.clients.branches import COUNT, EXACT, SYSTEM, Branches, all_asked, asked, request
+from tests.clients.branches import COUNT, EXACT, SYSTEM, TWENTY, Branches, all_asked, asked, request
 from tests.driver import prose
 
 OFF = {"hold_at_most": 0.0}
@@ -26,10 +26,10 @@ OFF = {"hold_at_most": 0.0}
 def test_twenty_branches_write_their_prefix_once(stream: bool) -> None:
     """The issue's case, from tasks: 50,000 cold tokens in common."""
     branches = Branches()
-    assert branches.run(partial(all_asked, stream=stream)) == [None] * COUNT
+    assert branches.run(partial(all_asked, count=TWENTY, stream=stream)) == [None] * TWENTY
     [whole] = branches.written
     assert 49_000 < whole < 51_000
-    assert len(branches.held) == COUNT - 1
+    assert len(branches.held) == TWENTY - 1
     leader, *others = sorted(branches.records, key=lambda record: record.started)
     for record in others:
         assert record.waited is not None
@@ -42,8 +42,8 @@ def test_twenty_branches_write_their_prefix_once(stream: bool) -> None:
 def test_without_waiting_each_of_them_writes_it(stream: bool) -> None:
     """The twin: the policy's 0 is never."""
     branches = Branches(**OFF)
-    assert branches.run(partial(all_asked, stream=stream)) == [None] * COUNT
-    assert len(branches.written) == COUNT
+    assert branches.run(partial(all_asked, count=TWENTY, stream=stream)) == [None] * TWENTY
+    assert len(branches.written) == TWENTY
     assert branches.held == []
 
 
@@ -126,14 +126,14 @@ def test_branches_of_the_openai_sdk_wait_too(model: str, cold: int) -> None:
 
     async def ask(branches: Branches) -> None:
         async with branches.gpt() as client:
-            await asyncio.gather(*(_gpt_asked(client, model, number) for number in range(COUNT)))
+            await asyncio.gather(*(_gpt_asked(client, model, number) for number in range(TWENTY)))
 
     found = []
     for cache in ({}, OFF):
         branches = Branches(**cache)
         branches.run(ask)
         found.append(sum(record.usage.read == 0 for record in branches.records))
-    assert found == [cold, COUNT]
+    assert found == [cold, TWENTY]
 
 
 async def _gpt_asked(client: Any, model: str, number: int) -> None:

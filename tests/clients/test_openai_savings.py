@@ -64,7 +64,7 @@ def one_shot_responses(client: Any, server: RunningServer) -> None:
 
 def volatile_tail(client: Any, server: RunningServer) -> None:
     """A state dump at the end of each request, replaced by the next."""
-    for session in range(3):
+    for session in range(2):
         history = [rules(800), user(f"task {session}")]
         for turn in range(8):
             ask(client, [*history, user(f"state {session} {turn} " * 400)])
