@@ -75,7 +75,7 @@ def test_an_unlikely_call_is_not_worth_its_waste() -> None:
 
 
 @given(st.lists(candidates, max_size=20), hosts)
-@settings(max_examples=3 * settings.default.max_examples)
+@settings(max_examples=100)
 def test_what_its_effect_forbids_is_never_launched(given_: list[Candidate], host: Host) -> None:
     """However likely it is, and whatever else is launched."""
     done = decided(*given_, hosts={"one": host})
@@ -85,7 +85,7 @@ def test_what_its_effect_forbids_is_never_launched(given_: list[Candidate], host
 
 
 @given(st.lists(candidates, max_size=20), hosts)
-@settings(max_examples=3 * settings.default.max_examples)
+@settings(max_examples=100)
 def test_the_last_free_slot_stays_with_real_calls(given_: list[Candidate], host: Host) -> None:
     """And as many as they need; only a run that gives its slot back at once may stand in one until they come."""
     done = decided(*given_, hosts={"one": host})
@@ -117,7 +117,7 @@ def test_the_delay_of_giving_a_slot_back_that_real_calls_need_is_charged() -> No
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.lists(candidates, max_size=6), hosts)
-@settings(max_examples=3 * settings.default.max_examples)
+@settings(max_examples=100)
 def test_more_probability_never_turns_a_launch_into_a_refusal(
     low: float, high: float, others: list[Candidate], host: Host
 ) -> None:

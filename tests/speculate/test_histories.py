@@ -11,7 +11,7 @@ from agentaccel.policy import ToolPolicy
 from tests.speculate.histories import STALLS, TAKES, Action, Seen, histories, play
 
 FEW = settings(
-    max_examples=40,
+    max_examples=60,
     derandomize=True,
     database=None,
     deadline=None,
