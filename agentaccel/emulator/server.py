@@ -40,6 +40,7 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = False  # so that closing waits for them; `cut` sees to it that they end
     request_queue_size = 512
+    timeout = 1.0  # seconds after which `accept_all` looks by itself whether it is to stop
 
     def __init__(self, port: int, emulator: Emulator, pace: Pace) -> None:
         self.emulator, self.pace = emulator, pace
