@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import sqlite3
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentaccel import ManualClock, Policy, StorePolicy, ToolCall, TraceError
+from agentaccel.trace import database
 from agentaccel.trace.record import dump_state, load_state
 from agentaccel.trace.schema import MIGRATIONS
 from agentaccel.trace.store import Store, open_reader
@@ -281,3 +283,13 @@ def test_the_clock_of_the_store_is_the_injected_one(tmp_path: Path) -> None:
     driver = Driver(tmp_path, clock=ManualClock(now=1_000_000_000.0))
     driver.ask(body(user("a")))
     assert driver.records[0].started == 1_000_000_005.0
+
+
+def test_outside_of_tests_a_store_waits_for_the_disk_as_sqlite_advises() -> None:
+    """The suite does not wait for it (`conftest`): so the module is read once more, as it is by everybody else."""
+    spec = importlib.util.spec_from_file_location("agentaccel.trace.database_as_it_is", database.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    fresh = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fresh)
+    assert fresh.SYNCHRONOUS == "NORMAL"
