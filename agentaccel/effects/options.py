@@ -10,6 +10,9 @@ from typing import Any
 from agentaccel.effects.parse import Word
 from agentaccel.effects.verdict import Refused
 
+LARGE = re.compile(r"\d{4}")
+"""A number that is too large for a width: `date +%999999999d` fills the memory."""
+
 Operands = str
 """What the words are that are no options: `path`, `pattern` (one, then paths), `text`, `revision`, `rule` or `none`."""
 
@@ -43,8 +46,12 @@ class Form:
     """Operands beyond this number are read only where one of these options stands."""
     pure: bool = False
     """Nothing is read."""
+    widths: frozenset[str] = frozenset()
+    """Options (or "operand") whose value may say how much is written, or how many threads run."""
     recursive: frozenset[str] = frozenset()
     """Options with which it goes over all that lies below a folder; "always" needs none."""
+    follows: frozenset[str] = frozenset()
+    """Options with which it goes through links, out of the folder."""
     shallow: frozenset[str] = frozenset()
     """Options with which it does not."""
     filters: bool = False
@@ -93,7 +100,9 @@ def form_of(row: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> 
         allowed=allowed,
         needs=(frozenset(needs["one_of"]), needs["beyond"]) if needs else None,
         pure=row.get("pure", False),
+        widths=union("widths"),
         recursive=union("recursive"),
+        follows=union("follows"),
         shallow=union("shallow"),
         filters=any(each.get("filters", False) for each in rows),
         no_input=union("no_input"),
@@ -167,6 +176,12 @@ def _value(form: Form, name: str, value: str, files: list[Word]) -> None:
     pattern = form.allowed.get(name)
     if pattern is not None and not re.fullmatch(pattern, value):
         raise Refused(f"{form.name} {name} has a value that is not known to be a read")
+    _width(form, name, value)
+
+
+def _width(form: Form, name: str, value: str) -> None:
+    if name in form.widths and LARGE.search(value):
+        raise Refused(f"{form.name} {name} may make more than it is given, out of nothing")
 
 
 def _count(form: Form, given: set[str], operands: list[Word]) -> None:
@@ -181,3 +196,5 @@ def _count(form: Form, given: set[str], operands: list[Word]) -> None:
     for word in operands if pattern is not None else ():
         if not re.fullmatch(pattern or "", word.text):
             raise Refused(f"{form.name} with the operand {word.text!r} is not known to be a read")
+    for word in operands if "operand" in form.widths else ():
+        _width(form, "operand", word.text)

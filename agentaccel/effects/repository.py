@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from agentaccel.effects.places import Surroundings
+from agentaccel.effects.parse import Word
+from agentaccel.effects.places import Surroundings, plain
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused
 
@@ -32,13 +33,13 @@ def starts_nothing(there: Surroundings, reads_worktree: bool) -> str:
         raise Refused("git: the home folder is not known, and its settings may start programs")
     users = (there.home / name for name in (".gitconfig", ".config/git/config"))
     for file in (*map(Path, table("git")["system"]), *users):
-        _check(file, reads_worktree)
+        _check(file, there, reads_worktree)
     found = _repository(_real(there.cwd))
     if found is None:
         return "no repository is there"
     shared = _shared(found)
     for own in dict.fromkeys((shared / "config", found / "config.worktree", shared / "config.worktree")):
-        _check(own, reads_worktree)
+        _check(own, there, reads_worktree)
     if reads_worktree:
         _no_submodules(found)
     return "its settings start no program"
@@ -102,14 +103,14 @@ def _text(file: Path) -> str | None:
         raise Refused(f"git: {file.name} cannot be read") from None
 
 
-def _check(file: Path, reads_worktree: bool) -> None:
+def _check(file: Path, there: Surroundings, reads_worktree: bool) -> None:
     text = _text(file)
     for name, value in _settings(text) if text else ():
-        if not _harmless(name, value, reads_worktree):
+        if not _harmless(name, value, there, reads_worktree):
             raise Refused(f"git: the setting {name} may start a program or lead elsewhere")
 
 
-def _harmless(name: str, value: str, reads_worktree: bool) -> bool:
+def _harmless(name: str, value: str, there: Surroundings, reads_worktree: bool) -> bool:
     rules = table("git")["settings"]
 
     def listed(key: str) -> bool:
@@ -117,6 +118,10 @@ def _harmless(name: str, value: str, reads_worktree: bool) -> bool:
 
     if listed("off"):
         return value.strip().strip('"').lower() in _OFF
+    if listed("files"):
+        text = value.strip().strip('"')
+        plain(Word(text=text, home=text.startswith("~/")), there)
+        return True
     return listed("harmless") or (not reads_worktree and listed("objects_only"))
 
 

@@ -39,7 +39,8 @@ def find(words: Sequence[Word]) -> tuple[Word, ...]:
         elif word.text in known["values"]:
             if not rest or rest[0].text in ("(", ")", "-exec"):
                 raise Refused(f"find {word.text} has no value, or one that is read in two ways")
-            rest.pop(0)
+            if not re.fullmatch(known["bounded"].get(word.text, ".*"), rest.pop(0).text, re.DOTALL):
+                raise Refused(f"find {word.text} has a value that makes more than is found, or finds all there is")
         elif word.text not in known["tests"]:
             raise Refused(f"find {word.text} is not on the list of tests that only read")
     return tuple(folders)
@@ -94,9 +95,14 @@ def sed(words: Sequence[Word]) -> tuple[Word, ...]:
         scripts.append(rest.pop(0))
     if not scripts or any(script.glob for script in scripts):
         raise Refused("sed has no fixed script")
+    growth = 1
     for script in scripts:
-        if not any(re.fullmatch(one, script.text, re.ASCII) for one in known["scripts"]):
+        match = next(filter(None, (re.fullmatch(one, script.text, re.ASCII) for one in known["scripts"])), None)
+        if match is None:
             raise Refused("sed: the script is not one that only prints lines")
+        growth *= 1 + len(match.groupdict().get("instead") or "")
+    if len(scripts) > 1 and growth > known["growth"]:
+        raise Refused("sed: one substitution after the other may make far more than it is given")
     return _files("sed", rest)
 
 
@@ -192,10 +198,12 @@ def paths(kind: str, options: Options) -> tuple[Word, ...]:
 
 
 def recursive(form: Form, options: Options) -> bool:
-    """The program goes on into folders, and into all that lies below them."""
-    if options.given & form.shallow:
+    """The program goes on into folders, and into all that lies below them. Raises `Refused` where it leaves them."""
+    if options.given & form.shallow or not ("always" in form.recursive or options.given & form.recursive):
         return False
-    return "always" in form.recursive or bool(options.given & form.recursive)
+    if options.given & form.follows:
+        raise Refused(f"{form.name} would follow links, out of the folder and perhaps over the whole disk")
+    return True
 
 
 def waits(form: Form, options: Options, files: Sequence[Word]) -> bool:
