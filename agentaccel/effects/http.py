@@ -22,6 +22,8 @@ LONG_SEGMENT = 4
 
 _URL = re.compile(r"https?://[A-Za-z0-9.-]+(?::\d{1,5})?(?:[/?#][\x21-\x5b\x5d-\x7e]*)?", re.IGNORECASE)
 _HOST = re.compile(r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]\.?")
+_HOLDS_ADDRESS = re.compile(r"(?<![0-9])[0-9]{1,3}([.-])(?:[0-9]{1,3}\1){2}[0-9]{1,3}(?![0-9])")
+"""A name that holds an address is often answered with it, also with one of a private network."""
 _TEXT = re.compile(r"[\x20-\x7e\t]*")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
@@ -68,9 +70,19 @@ def _address(url: object) -> None:
     if not isinstance(url, str) or len(url) > MAX_LENGTH or not _URL.fullmatch(url):
         raise Refused("the address is no plain http or https address without user, password, spaces and backslashes")
     parts = urlsplit(url)
+    if not parts.path and "@" in url:
+        raise Refused("the address names two hosts, and readers differ about which one is meant")
     _host(parts)
     if re.search(r"%25|%00|%0[ad]|%5c", url, re.IGNORECASE) or re.search(r"%(?![0-9a-f]{2})", url, re.IGNORECASE):
         raise Refused("the address hides characters")
+    _path(parts)
+    parameters = list(_parameters(parts))
+    for name, value in parameters:
+        _parameter(name, value)
+    _message({name.lower() for name, _ in parameters})
+
+
+def _path(parts: SplitResult) -> None:
     for segment in parts.path.split("/"):
         for piece in re.split(r"[;:,=@!()*'+$&~|]", unquote(segment)):
             _deed(piece, "path")
@@ -80,8 +92,8 @@ def _address(url: object) -> None:
     last = unquote(parts.path.rsplit("/", 1)[-1]).lower()
     if last in table("http")["endless"] or (parts.query and last.endswith(".gif")):
         raise Refused(f"{last!r} is a stream, or counts who looks at it")
-    for name, value in _parameters(parts):
-        _parameter(name, value)
+    if last in table("http")["last_words"]:
+        raise Refused(f"{last!r} at the end of its path may ask for a deed")
 
 
 def _host(parts: SplitResult) -> None:
@@ -90,8 +102,8 @@ def _host(parts: SplitResult) -> None:
         port = parts.port
     except ValueError:
         port = 0
-    if port == 0:
-        raise Refused("the address has no possible port")
+    if port == 0 or port in table("http")["refused_ports"]:
+        raise Refused("the address has no possible port, or that of a service which is no web server")
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -103,8 +115,19 @@ def _host(parts: SplitResult) -> None:
     labels = host.split(".")
     if not _HOST.fullmatch(host) or set(labels[-1:]) & set(table("http")["names"]):
         raise Refused(f"{host!r} is no public name")
+    if _HOLDS_ADDRESS.search(host) or any(f".{host}".endswith(f".{one}") for one in table("http")["leads_anywhere"]):
+        raise Refused(f"{host!r} may stand for an address of a private network")
     if any(re.match(rf"(?:{one})", host + parts.path) for one in table("http")["refused_hosts"]):
         raise Refused(f"{host!r} takes messages")
+
+
+def _near(text: str) -> bool:
+    """An address of a machine nearby, perhaps with a port; a plain number is none."""
+    match = re.match(r"\[(.+)\]|(\d{1,3}(?:\.\d{1,3}){3})", text)
+    try:
+        return match is not None and not ipaddress.ip_address(match[1] or match[2]).is_global
+    except ValueError:
+        return False
 
 
 def _parameters(parts: SplitResult) -> Iterator[tuple[str, str]]:
@@ -117,13 +140,14 @@ def _parameter(name: str, value: str) -> None:
     plain = name.lower().strip()
     if plain in known["refused_parameters"]:
         raise Refused(f"the parameter {name!r} may change what the request does, or be used up by it")
-    for piece in re.split(r"[\[\].]", name):
-        _deed(piece, "parameter")
+    if not re.fullmatch(known["reading_values"].get(plain, "(?!)"), value, re.IGNORECASE):
+        for piece in re.split(r"[\[\].]", name):
+            _deed(piece, "parameter")
     if plain in known["verbs_in"]:
         _deed(value, "parameter")
-    if value.lower().strip() in known["writing_stems"] and plain not in known["free_texts"]:
+    if value.lower().strip() in known["writing_values"] and plain not in known["free_texts"]:
         raise Refused(f"the parameter {name!r} may ask for a deed")
-    if plain in known["endless_parameters"] and value.lower() not in ("false", "0", "no"):
+    if _endless(plain, value):
         raise Refused(f"the parameter {name!r} asks for an answer that does not end")
     _inner_address(name, value)
     if re.search(r"\bmutation\b\s*\w*\s*[({]|<script|__proto__", value) or value.lstrip().startswith(
@@ -132,8 +156,28 @@ def _parameter(name: str, value: str) -> None:
         raise Refused(f"the value of the parameter {name!r} is a program or a call")
 
 
+def _message(names: set[str]) -> None:
+    known = table("http")
+    if names & set(known["recipients"]) and names & set(known["messages"]):
+        raise Refused("its parameters are a recipient and a message, which may be sent")
+
+
+def _endless(plain: str, value: str) -> bool:
+    known = table("http")
+    if plain in known["waiting_parameters"]:
+        return not re.fullmatch(r"[0-5]?\d(?:\.\d+)?", value)
+    return plain in known["endless_parameters"] and value.lower() not in ("false", "0", "no")
+
+
 def _inner_address(name: str, value: str) -> None:
     """An address in a parameter is one that the server may open: it is held to the same rules."""
+    if name.lower() in table("http")["leading_on"] and value.startswith("/"):
+        for segment in value.split("?")[0].split("/"):
+            _deed(segment, f"parameter {name!r}")
+    if "../" in value or "..\\" in value or re.match(r"localhost\b", value.strip(), re.IGNORECASE):
+        raise Refused(f"the parameter {name!r} leads out of where it should")
+    if re.match(r"[\d.]+(?=$|[:/])|\[[\da-f:.]+\]", value.strip(), re.IGNORECASE) and _near(value.strip()):
+        raise Refused(f"the parameter {name!r} is an address of a private network")
     if re.match(r"\s*(?:[a-z][a-z0-9+.-]*:)?//", value, re.IGNORECASE):
         parts = urlsplit(value.strip())
         if parts.scheme.lower() not in ("http", "https", "") or "@" in parts.netloc:
@@ -144,9 +188,9 @@ def _inner_address(name: str, value: str) -> None:
 def _deed(text: str, where: str) -> None:
     known = table("http")
     words = [word.lower() for word in _WORDS.findall(text)]
-    if not words:
-        return
     joined = "".join(words)
+    if not words or joined in known["harmless_names"]:
+        return
     ends = {words[0], words[-1], joined} if len(words) < LONG_SEGMENT else set[str]()
     found = (ends & set(known["writing"])) - set(known["harmless_words"])
     if len(words) <= 2:

@@ -114,8 +114,10 @@ def _hints(tool: Mapping[str, Any]) -> dict[str, bool]:
     known = table("mcp")
     hints = dict[str, bool]()
     for name, value in annotations.items():
-        plain = str(name).replace("_", "").lower()
+        plain = re.sub(r"[^a-z]", "", str(name).lower())
         if plain not in known["hints"]:
+            if any(part in plain for part in known["says_of_effects"]):
+                raise Refused(f"{name!r} says something of its effects, in no known spelling")
             if value is True and any(part in plain for part in known["asks_people"]):
                 raise Refused(f"{name!r} says that a person is asked")
             continue
@@ -159,7 +161,8 @@ def _fits(arguments: object, tool: Mapping[str, Any]) -> None:
     required = schema.get("required", [])
     if not isinstance(required, list) or not all(name in arguments for name in required):
         raise Refused("an argument is missing that the tool requires")
-    if isinstance(properties, Mapping) and not set(arguments) <= set(properties):
+    closed = bool(properties) or schema.get("additionalProperties") is False  # an empty schema says nothing of them
+    if isinstance(properties, Mapping) and closed and not set(arguments) <= set(properties):
         raise Refused("it has an argument that the tool does not declare")
 
 

@@ -37,13 +37,17 @@ def find(words: Sequence[Word]) -> tuple[Word, ...]:
                 raise Refused("find -exec is known to be a read only behind -type f, which nothing makes uncertain")
             rest = rest[_end_of_exec(rest) + 1 :]
         elif word.text in known["values"]:
-            if not rest or rest[0].text in ("(", ")", "-exec"):
-                raise Refused(f"find {word.text} has no value, or one that is read in two ways")
-            if not re.fullmatch(known["bounded"].get(word.text, ".*"), rest.pop(0).text, re.DOTALL):
-                raise Refused(f"find {word.text} has a value that makes more than is found, or finds all there is")
+            _value(word.text, rest)
         elif word.text not in known["tests"]:
             raise Refused(f"find {word.text} is not on the list of tests that only read")
     return tuple(folders)
+
+
+def _value(test: str, rest: list[Word]) -> None:
+    if not rest or rest[0].text in ("(", ")", "-exec"):
+        raise Refused(f"find {test} has no value, or one that is read in two ways")
+    if not re.fullmatch(table("shell")["find"]["bounded"].get(test, ".*"), rest.pop(0).text, re.DOTALL):
+        raise Refused(f"find {test} has a value that makes more than is found, or finds all there is")
 
 
 def _only_plain_files(tests: Sequence[str]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from agentaccel.effects.sql_size import bounded
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused, Verdict, analysed, weigh
 from agentaccel.errors import MissingExtra
@@ -16,8 +17,6 @@ from agentaccel.types import Effect
 
 MAX_LENGTH = 20_000
 """Characters of a statement that are looked at."""
-MOST_MADE = 1_000_000
-"""Rows or characters that a statement may make without reading them anywhere."""
 MAX_DEPTH = 120
 """Parentheses within parentheses."""
 UNNAMED = ("postgres", "mysql", "sqlite")
@@ -125,6 +124,7 @@ def _query(text: str, dialect: str) -> None:
         _columns(root, sqlglot.exp)
     for node in root.walk():
         _node(node, sqlglot.exp)
+    bounded(root, sqlglot.exp)
 
 
 def _tokens(tokens: list[Any], kinds: Any) -> None:
@@ -137,8 +137,10 @@ def _tokens(tokens: list[Any], kinds: Any) -> None:
             raise Refused("it holds a comment")
         if token.token_type == kinds.SEMICOLON and place != len(tokens) - 1:
             raise Refused("it holds several statements")
-        if token.text == "$" and tokens[place + 1 : place + 2] and tokens[place + 1].token_type == kinds.NUMBER:
-            continue
+        if token.text == "$":
+            if tokens[place + 1 : place + 2] and tokens[place + 1].token_type == kinds.NUMBER:
+                continue
+            raise Refused("it holds '$', behind which a client may put something else")
         if token.token_type in (kinds.PARAMETER, kinds.L_BRACE, kinds.BLOCK_START, kinds.COLON_EQ, kinds.HINT):
             raise Refused(f"it holds {token.text!r}")
         if token.token_type not in (kinds.IDENTIFIER, kinds.STRING) and token.text.lower() in verbs:
@@ -194,7 +196,10 @@ def _columns(root: Any, exp: Any) -> None:
         for alias in root.find_all(exp.TableAlias)
         for one in alias.args.get("columns") or ()
     }
+    only_dual = sources == {"dual"}
     for column in root.find_all(exp.Column):
+        if only_dual and not column.table and column.name.lower() not in table("sql")["words"]["of_dual"]:
+            raise Refused(f"{column.sql()!r} is no column of dual, and may call a function")
         if (column.table.lower(), column.name.lower()) in listed:
             continue
         of = column.table.lower()
@@ -209,8 +214,6 @@ def _columns(root: Any, exp: Any) -> None:
 def _node(node: Any, exp: Any) -> None:
     kind = type(node).__name__
     lists = table("sql")["nodes"]
-    if kind in lists["makes"] or (isinstance(node, exp.Anonymous) and node.name.lower() in lists["makes"]):
-        _made(node, exp)
     if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc | exp.CombinedAggFunc):
         return  # its name was looked up among the words before a parenthesis
     if isinstance(node, exp.Func) and kind not in ("Cast", "Case") and not isinstance(node, exp.Binary):
@@ -233,6 +236,12 @@ def _table(node: Any, exp: Any) -> None:
         raise Refused("a table is named through another server")
     if node.name.lower().startswith("pragma_"):
         raise Refused("a statement that sets something up stands in the place of a table")
+    lists = table("sql")["tables"]
+    parts = [part.name.lower() for part in node.parts]
+    if ".".join(parts) in lists["endless"]:
+        raise Refused(f"the table {'.'.join(parts)!r} has no end")
+    if len(parts) > 1 and set(parts) & set(lists["files"]):
+        raise Refused("a file stands in the place of a table")
 
 
 def _data_type(node: Any, exp: Any) -> None:
@@ -249,26 +258,6 @@ def _select(node: Any, exp: Any) -> None:
             raise Refused(f"it holds a clause ({name}) that is not on the list of what only reads")
 
 
-def _made(node: Any, exp: Any) -> None:
-    """What is made from nothing, rows or text, is bounded by the numbers that stand there."""
-    for number in node.find_all(exp.Literal):
-        if not number.is_string and float(number.this) > MOST_MADE:
-            raise Refused(f"it may make more than {MOST_MADE} rows or characters out of nothing")
-
-
-def _recursive(node: Any, exp: Any) -> None:
-    """A query that calls itself ends where a condition, a join or a limit stands in the part that does so."""
-    if not node.args.get("recursive"):
-        return
-    for cte in node.expressions:
-        for part in cte.this.find_all(exp.Select):
-            itself = any(one.name.lower() == cte.alias.lower() for one in part.find_all(exp.Table))
-            where = part.args.get("where")
-            ends = part.args.get("joins") or part.args.get("limit") or (where and where.find(exp.Column))
-            if itself and not ends and not cte.this.args.get("limit"):
-                raise Refused("it calls itself without an end")
-
-
 def _table_hint(node: Any, exp: Any) -> None:
     if any(one.name.lower() not in ("nolock", "readuncommitted") for one in node.expressions):
         raise Refused("it asks for a lock")
@@ -279,6 +268,5 @@ _CHECKS = {
     "Table": (_table,),
     "DataType": (_data_type,),
     "Select": (_select,),
-    "With": (_recursive,),
     "WithTableHint": (_table_hint,),
 }
