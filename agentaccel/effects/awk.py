@@ -99,9 +99,19 @@ def _name(tokens: Sequence[str], place: int) -> None:
         given = [one for one in tokens[place + 1 : place + 4] if one != "("]
         if not given or given[0][0] != '"' or given[1:2] not in ([], [","], [")"], [";"], ["}"]):
             raise Refused("awk: a format that is not written there makes more than it is given")
+    elif name in ("exit", "sub", "gsub"):
+        _bounded(name, tokens[place + 1 :])
     elif name in known["refused"]:
         raise Refused(f"awk: {name} is not known to be a read")
     elif name in known["words"] or name in known["variables"]:
         return
     elif not re.fullmatch(r"[a-z][a-z0-9_]*", name) or tokens[place + 1 : place + 2] == ["("]:
         raise Refused(f"awk: {name} is not on the list of what only reads")
+
+
+def _bounded(name: str, rest: Sequence[str]) -> None:
+    """`exit` without a value ends sooner, and a substitution that puts nothing in makes less."""
+    if name == "exit" and rest[:1] not in ([], [";"], ["}"]):
+        raise Refused("awk: exit with a value is not known to be a read")
+    if name != "exit" and (rest[:1] != ["("] or rest[2:5] != [",", '""', ")"]):
+        raise Refused(f"awk: {name} that puts something in may make far more than it is given")

@@ -58,6 +58,8 @@ class Form:
     """It reads standard input where it is given no file, and where a file is named "-"."""
     no_input: frozenset[str] = frozenset()
     """Options with which it does not."""
+    opens_nothing: bool = False
+    """It tells of files what they are, and opens none: pipes and devices are no danger."""
     any_names: bool = False
     """No option of it writes, waits or runs anything, so files may be given that are named like one."""
     reads_worktree: bool = False
@@ -106,6 +108,7 @@ def form_of(row: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> 
         shallow=union("shallow"),
         filters=any(each.get("filters", False) for each in rows),
         no_input=union("no_input"),
+        opens_nothing=row.get("opens_nothing", False),
         any_names=row.get("any_names", False),
         reads_worktree=row.get("reads_worktree", False),
     )

@@ -18,7 +18,7 @@ from agentaccel.effects.verdict import Refused
 def find(words: Sequence[Word]) -> tuple[Word, ...]:
     """The folders that `find` walks. Only tests, printing and -exec are listed: no -delete, no -fprint, no -ok.
 
-    What -exec starts is in `started`. It is given plain files only: where `-type f` certainly stands before it.
+    What -exec starts is in `started`. What opens files is given plain ones: `-type f` certainly stands before it.
     """
     known = table("shell")["find"]
     rest = list(words)
@@ -33,9 +33,11 @@ def find(words: Sequence[Word]) -> tuple[Word, ...]:
     while rest:
         word = rest.pop(0)
         if word.text == "-exec":
-            if not set(leading) <= {"-P"} or not _only_plain_files(tests[: len(tests) - len(rest) - 1]):
-                raise Refused("find -exec is known to be a read only behind -type f, which nothing makes uncertain")
-            rest = rest[_end_of_exec(rest) + 1 :]
+            end = _end_of_exec(rest)
+            plain_files = set(leading) <= {"-P"} and _only_plain_files(tests[: len(tests) - len(rest) - 1])
+            if not plain_files and not _row(rest[0].text).get("opens_nothing", False):
+                raise Refused("find -exec opens files only behind -type f, which nothing makes uncertain")
+            rest = rest[end + 1 :]
         elif word.text in known["values"]:
             _value(word.text, rest)
         elif word.text not in known["tests"]:
@@ -113,10 +115,14 @@ def sed(words: Sequence[Word]) -> tuple[Word, ...]:
 def awk(words: Sequence[Word]) -> tuple[Word, ...]:
     """The files of an `awk` that only prints."""
     rest = list(words)
-    if rest and rest[0].text == "-F":
-        rest = rest[2:]
-    elif rest and re.fullmatch(r"-F[^-].*", rest[0].text):
-        rest = rest[1:]
+    while rest and rest[0].text[:2] in ("-F", "-v"):
+        name, value = rest[0].text[:2], rest.pop(0).text[2:]
+        if not value and rest:
+            value = rest.pop(0).text
+        if name == "-v" and not re.fullmatch(table("shell")["awk"]["setting"], value):
+            raise Refused("awk -v sets something else than a variable of its own to a plain value")
+        if value.startswith("-"):
+            raise Refused(f"awk {name} has a value that looks like an option")
     if not rest or rest[0].glob:
         raise Refused("awk has no fixed program")
     only_prints(rest.pop(0).text)
@@ -171,7 +177,7 @@ def _files(name: str, words: list[Word]) -> tuple[Word, ...]:
 
 
 def _row(name: str) -> Mapping[str, Any]:
-    row: Mapping[str, Any] = next(row for row in table("shell")["command"] if row["name"] == name)
+    row: Mapping[str, Any] = next((row for row in table("shell")["command"] if row["name"] == name), {})
     return row
 
 
