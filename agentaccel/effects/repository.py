@@ -20,6 +20,9 @@ MAX_BYTES = 256 * 1024
 MAX_INDEX = 64 * 1024 * 1024
 _GITLINK = b"\x00\x00\xe0\x00"
 """The mode of a sub-module in an index. Times and sizes may hold these bytes by accident, which then refuses too."""
+_PLAIN_MODES = (0o100644, 0o100755)
+MOST_NAMES = 20_000
+"""Of an index whose names are looked at one by one."""
 _SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\\n]|\\["\\])*)")?\s*\]\s*')
 _ENTRY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?")
 _OFF = {"", "false", "no", "off", "0", "/dev/null"}
@@ -89,6 +92,30 @@ def _no_submodules(found: Path) -> None:
             raise Refused("git: it may have sub-modules, which have settings of their own")
     except OSError:
         raise Refused("git: its index cannot be read") from None
+
+
+def names_plain_files(there: Surroundings) -> None:
+    """Raises `Refused` where git's index may name anything but plain files, or a name that `xargs` takes apart."""
+    found = _repository(_real(there.cwd)) if there.cwd is not None else None
+    if found is None:
+        return
+    _no_submodules(found)
+    held = (found / "index").read_bytes() if (found / "index").exists() else b"DIRC" + b"\0\0\0\2" + bytes(4)
+    if held[:4] != b"DIRC" or held[4:8] not in (b"\0\0\0\2", b"\0\0\0\3") or _number(held[8:12]) > MOST_NAMES:
+        raise Refused("git: its index is large, or of a form that is not looked at")
+    place = 12
+    for _ in range(_number(held[8:12])):
+        start = place + (64 if held[place + 60 : place + 61] >= b"\x40" else 62)
+        end = held.find(b"\0", start)
+        if _number(held[place + 24 : place + 28]) not in _PLAIN_MODES or not re.fullmatch(rb"[!-~]+", held[start:end]):
+            raise Refused("git: its index may name links, or files with blanks in their names")
+        if re.search(rb"[\"'\\]", held[start:end]):
+            raise Refused("git: its index names files with quotes in their names")
+        place += (end - place + 8) & ~7
+
+
+def _number(held: bytes) -> int:
+    return int.from_bytes(held, "big")
 
 
 def _text(file: Path) -> str | None:

@@ -34,7 +34,7 @@ def find(words: Sequence[Word]) -> tuple[Word, ...]:
         word = rest.pop(0)
         if word.text == "-exec":
             end = _end_of_exec(rest)
-            plain_files = set(leading) <= {"-P"} and _only_plain_files(tests[: len(tests) - len(rest) - 1])
+            plain_files = set(leading) <= {"-P"} and only_plain_files(tests[: len(tests) - len(rest) - 1])
             if not plain_files and not _row(rest[0].text).get("opens_nothing", False):
                 raise Refused("find -exec opens files only behind -type f, which nothing makes uncertain")
             rest = rest[end + 1 :]
@@ -52,7 +52,7 @@ def _value(test: str, rest: list[Word]) -> None:
         raise Refused(f"find {test} has a value that makes more than is found, or finds all there is")
 
 
-def _only_plain_files(tests: Sequence[str]) -> bool:
+def only_plain_files(tests: Sequence[str]) -> bool:
     """Whatever passes these tests of `find` is a plain file: -type f is one of them, in no parentheses and no "or"."""
     depth, certain = 0, False
     for before, test, value in zip(("", *tests), tests, (*tests[1:], ""), strict=False):

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agentaccel.effects import git, rules
+from agentaccel.effects import git, rules, xargs
 from agentaccel.effects.options import Form, Options, form_of, taken_apart
 from agentaccel.effects.parse import Command, commands
 from agentaccel.effects.places import Surroundings, plain
@@ -34,13 +34,16 @@ def judge_shell(text: str, there: Surroundings) -> Verdict:
         found = commands(text)
         chained = all(command.after in ("", "&&") for command in found)
         places = [there]
-        for command in found:
+        for number, command in enumerate(found):
             if command.words[0].text == "cd":
                 moved = [_moved(command, place) for place in places]
                 places = moved if chained else [*places, *moved]  # elsewhere what follows may run though cd failed
                 continue
             for place in places:
                 one, because = _judge(command, place)
+                if command.words[0].text == "xargs":
+                    before = [other for other in found[:number] if other.pipeline == command.pipeline]
+                    xargs.names_files(before, command.words[1:], place)
                 effect = worse(effect, one)
                 why.append(because)
         return analysed(effect, "shell: " + ("; ".join(dict.fromkeys(why)) or "it only changes the folder"))
@@ -57,10 +60,22 @@ def _judge(command: Command, there: Surroundings) -> tuple[Effect, str]:
         raise Refused("the program is named by a pattern")
     if name == "git":
         return Effect.READ_LOCAL, git.read_only(words, there)
+    if name == "xargs":
+        return _handed_on(command, there)
     if name not in _forms():
         raise Refused(f"{name} is not on the list of programs that only read")
     _form_reads(command, *_forms()[name], there)
     return Effect.PURE if _forms()[name][0].pure else Effect.READ_LOCAL, f"{name} with these options only reads"
+
+
+def _handed_on(command: Command, there: Surroundings) -> tuple[Effect, str]:
+    """What xargs starts may take a name for an option, so no option of it may do harm."""
+    inner = xargs.handed_to(command.words[1:])
+    form, needs_option = _forms().get(inner[0].text, (Form(name=inner[0].text), False))
+    if not form.any_names or form.operands not in ("path", "pattern"):
+        raise Refused(f"xargs {form.name} is not known to be a read whatever the names are")
+    _form_reads(replace(command, words=inner, fed=False), form, needs_option, there)
+    return Effect.READ_LOCAL, f"xargs {form.name} with these options only reads"
 
 
 def _form_reads(command: Command, form: Form, needs_option: bool, there: Surroundings) -> None:

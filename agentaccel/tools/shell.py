@@ -17,12 +17,13 @@ from pathlib import Path
 
 from agentaccel.effects import early
 from agentaccel.effects.declare import Arguments, NotProven, ToolSpec, is_early
-from agentaccel.effects.parse import Command, commands
+from agentaccel.effects.parse import Command, Word, commands
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.rules import started
 from agentaccel.effects.shell import judge_shell
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Verdict, analysed
+from agentaccel.effects.xargs import handed_to
 from agentaccel.errors import ConfigError
 from agentaccel.tools.line import NOT_FOUND, Line, find_program, run_line, shell_status
 from agentaccel.tools.processes import Processes
@@ -130,7 +131,7 @@ class Shell:
             return f"{elsewhere[0]} is set in the environment, and git would look elsewhere"
         if name == "which" and any(word.startswith("-") for word in words):
             return "which with options tells of every folder of PATH"
-        inner = (one[0].text for one in started(command.words[1:])) if name == "find" else ()
+        inner = (one[0].text for one in _started(command))
         for one in (name, *(words if name == "which" else inner)):
             ours = find_program(one, self.path, self._folder)
             theirs = find_program(one, self._surrounding().get("PATH", os.defpath), self._folder)
@@ -197,6 +198,13 @@ class Shell:
     def _folder(self) -> Path:
         assert self._there.cwd is not None
         return self._there.cwd
+
+
+def _started(command: Command) -> tuple[tuple[Word, ...], ...]:
+    """The commands that a program starts for this one."""
+    if command.words[0].text == "xargs":
+        return (handed_to(command.words[1:]),)
+    return started(command.words[1:]) if command.words[0].text == "find" else ()
 
 
 def _same(one: Path | None, other: Path | None) -> bool:
