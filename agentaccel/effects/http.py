@@ -60,6 +60,8 @@ def _headers(headers: object) -> None:
             raise Refused(f"the header {name!r} is not on the list")
         if not isinstance(value, str) or not _TEXT.fullmatch(value):
             raise Refused(f"the value of the header {name!r} is no plain line")
+        if not re.fullmatch(table("http")["header_values"].get(name.lower(), ".*"), value, re.IGNORECASE):
+            raise Refused(f"the value of the header {name!r} is not one that a read has")
         if name.lower() == "accept" and any(kind in value.lower() for kind in table("http")["endless_types"]):
             raise Refused("it asks for a stream, which does not end")
         if len({one.lower() for one in headers}) != len(headers):
@@ -150,6 +152,8 @@ def _parameter(name: str, value: str) -> None:
     if _endless(plain, value):
         raise Refused(f"the parameter {name!r} asks for an answer that does not end")
     _inner_address(name, value)
+    if re.fullmatch(known["secrets"], value.strip()):
+        raise Refused(f"the parameter {name!r} holds a key, which would be told")
     if re.search(r"\bmutation\b\s*\w*\s*[({]|<script|__proto__", value) or value.lstrip().startswith(
         ("mutation", "{", "[")
     ):

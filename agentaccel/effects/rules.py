@@ -230,6 +230,8 @@ def whole_disk(name: str, files: Sequence[Word], there: Surroundings) -> None:
     names take minutes. A folder that is not named is the current one.
     """
     for word in files or (Word(text="."),):
+        if word.home and word.text in ("~", "~/"):
+            raise Refused(f"{name} would go over the whole home folder")
         for path in named(word, there):
             if path.is_absolute() and real(path) in (Path("/"), *map(Path, table("shell")["kernel"]["folders"])):
                 raise Refused(f"{name} would go over the whole disk, devices and files of the kernel included")

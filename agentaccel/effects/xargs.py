@@ -47,7 +47,9 @@ def names_files(before: Sequence[Command], words: Sequence[Word], there: Surroun
         tests = source[1:-1]
         if set(tests) & set(known["other_output"]) or not rules.only_plain_files(tests):
             raise Refused("find hands on names of files that may be no plain ones")
-    elif source[:2] == ["git", "ls-files"] and set(source[2:]) <= {"-z"} and apart == ("-z" in source):
+    elif source[:2] == ["git", "ls-files"] and apart == ("-z" in source):
+        if any(word.startswith("-") and word not in ("-z", "--") for word in source[2:]):
+            raise Refused("git ls-files hands on more than names of its index")
         names_plain_files(there)
     else:
         raise Refused("xargs is given names only by find -type f -print0, or by git ls-files")
