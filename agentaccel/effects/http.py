@@ -60,7 +60,8 @@ def _headers(headers: object) -> None:
             raise Refused(f"the header {name!r} is not on the list")
         if not isinstance(value, str) or not _TEXT.fullmatch(value):
             raise Refused(f"the value of the header {name!r} is no plain line")
-        if not re.fullmatch(table("http")["header_values"].get(name.lower(), ".*"), value, re.IGNORECASE):
+        values = table("http")["header_values"]
+        if not re.fullmatch(values.get(name.lower(), ".*"), value, re.IGNORECASE):
             raise Refused(f"the value of the header {name!r} is not one that a read has")
         if name.lower() == "accept" and any(kind in value.lower() for kind in table("http")["endless_types"]):
             raise Refused("it asks for a stream, which does not end")

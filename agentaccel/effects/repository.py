@@ -94,8 +94,11 @@ def _no_submodules(found: Path) -> None:
         raise Refused("git: its index cannot be read") from None
 
 
-def names_plain_files(there: Surroundings) -> None:
-    """Raises `Refused` where git's index may name anything but plain files, or a name that `xargs` takes apart."""
+def names_plain_files(there: Surroundings, *, apart: bool) -> None:
+    """Raises `Refused` where git's index may name anything but plain files.
+
+    Names that `xargs` would take for several words refuse as well, where nothing tells them `apart`.
+    """
     found = _repository(_real(there.cwd)) if there.cwd is not None else None
     if found is None:
         return
@@ -107,10 +110,10 @@ def names_plain_files(there: Surroundings) -> None:
     for _ in range(_number(held[8:12])):
         start = place + (64 if held[place + 60 : place + 61] >= b"\x40" else 62)
         end = held.find(b"\0", start)
-        if _number(held[place + 24 : place + 28]) not in _PLAIN_MODES or not re.fullmatch(rb"[!-~]+", held[start:end]):
-            raise Refused("git: its index may name links, or files with blanks in their names")
-        if re.search(rb"[\"'\\]", held[start:end]):
-            raise Refused("git: its index names files with quotes in their names")
+        if _number(held[place + 24 : place + 28]) not in _PLAIN_MODES:
+            raise Refused("git: its index may name links")
+        if not apart and not re.fullmatch(rb"[!#-&(-\[\]-~]+", held[start:end]):
+            raise Refused("git: its index names files with blanks or quotes in their names")
         place += (end - place + 8) & ~7
 
 

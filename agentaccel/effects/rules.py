@@ -46,9 +46,10 @@ def find(words: Sequence[Word]) -> tuple[Word, ...]:
 
 
 def _value(test: str, rest: list[Word]) -> None:
+    bounds = table("shell")["find"]["bounded"]
     if not rest or rest[0].text in ("(", ")", "-exec"):
         raise Refused(f"find {test} has no value, or one that is read in two ways")
-    if not re.fullmatch(table("shell")["find"]["bounded"].get(test, ".*"), rest.pop(0).text, re.DOTALL):
+    if not re.fullmatch(bounds.get(test, ".*"), rest.pop(0).text, re.DOTALL):
         raise Refused(f"find {test} has a value that makes more than is found, or finds all there is")
 
 

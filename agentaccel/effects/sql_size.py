@@ -70,7 +70,8 @@ def _calls_itself(cte: Any, exp: Any) -> None:
         return
     for part in cte.this.find_all(exp.Select):
         tables = [one.name.lower() for one in part.find_all(exp.Table)]
-        if own in tables and not (_limited(part, exp) or _counts_to(part, exp) or _follows(part, own, exp)):
+        ends = (_limited(part, exp), _counts_to(part, exp), _follows(part, own, exp))
+        if own in tables and not any(ends):
             raise Refused("it calls itself without an end that is seen")
 
 

@@ -50,7 +50,7 @@ def names_files(before: Sequence[Command], words: Sequence[Word], there: Surroun
     elif source[:2] == ["git", "ls-files"] and apart == ("-z" in source):
         if any(word.startswith("-") and word not in ("-z", "--") for word in source[2:]):
             raise Refused("git ls-files hands on more than names of its index")
-        names_plain_files(there)
+        names_plain_files(there, apart=apart)
     else:
         raise Refused("xargs is given names only by find -type f -print0, or by git ls-files")
 

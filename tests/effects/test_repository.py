@@ -153,6 +153,41 @@ def test_what_is_no_plain_file_is_not_read(place: tuple[Path, Path]) -> None:
     assert verdict("cat README.md", work, home) == verdict("ls -la", work, home) == "predicted"
 
 
+def test_a_file_that_a_setting_names_is_a_plain_one(place: tuple[Path, Path]) -> None:
+    """git reads it to its end: of a pipe or a device there may be none."""
+    work, home = place
+    os.mkfifo(work / "pipe")
+    for setting in ("core.excludesFile", "core.attributesFile", "diff.orderFile"):
+        section, name = setting.split(".")
+        for value, expected in (
+            ("~/list", "predicted"),
+            ("/dev/zero", "never"),
+            ("pipe", "never"),
+            ('"/dev/tty"', "never"),
+        ):
+            (home / ".gitconfig").write_text(f"[{section}]\n\t{name} = {value}\n")
+            assert verdict("git diff", work, home) == expected, (setting, value)
+
+
+def test_xargs_is_handed_what_the_index_names_where_these_are_plain_files(place: tuple[Path, Path]) -> None:
+    """A link may lead to a device, and a name with a blank becomes two words, which may name one."""
+    work, home = place
+    plain, apart = "git ls-files | xargs wc -l", "git ls-files -z | xargs -0 wc -l"
+    assert verdict(apart, work, home) == "predicted"
+    assert verdict(plain, work, home) == "never"  # "file with spaces.txt"
+    git(work, "rm", "-q", "--cached", "file with spaces.txt")
+    assert verdict(plain, work, home) == verdict(f"cd src && {plain}", work, home) == "predicted"
+    (work / "link").symlink_to("/dev/zero")
+    assert verdict(plain, work, home) == "predicted"
+    git(work, "add", "link")
+    assert verdict(plain, work, home) == verdict(apart, work, home) == "never"
+    git(work, "rm", "-q", "--cached", "link")
+    git(work, "mv", "names.txt", 'a"b.txt')
+    assert verdict(plain, work, home) == "never"
+    (work / ".git/index").write_bytes(b"DIRC" + bytes(40))
+    assert verdict(apart, work, home) == "never"
+
+
 def test_a_folder_that_cd_may_miss_is_judged_from_both(place: tuple[Path, Path], tmp_path: Path) -> None:
     """Behind ; the rest runs also where cd has failed."""
     work, home = place

@@ -1,0 +1,152 @@
+"""Guards of how shell lines are read: words, options, places, settings of git."""
+
+from __future__ import annotations
+
+from tests.mutants import Mutant
+
+GUARDS = (
+    Mutant(
+        guard="an option that is not listed",
+        file="effects/options.py",
+        old="        if letter not in form.short:\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="a long option that is not listed",
+        file="effects/options.py",
+        old="    elif equals or name not in form.long_optional:\n",
+        new="    elif False:\n",
+    ),
+    Mutant(
+        guard="an operand too many, which is written",
+        file="effects/options.py",
+        old="    if len(operands) < form.least or (form.most is not None and len(operands) > form.most):\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="a branch or tag that is made",
+        file="effects/options.py",
+        old="    if form.needs is not None and len(operands) > form.needs[1] and not form.needs[0] & given:\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="a redirection to a file",
+        file="effects/parse.py",
+        old="        if tuple(parts) not in _SINKS:\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="expansions and substitutions",
+        file="effects/parse.py",
+        old='    raise Refused(f"it holds {_named(piece.type)}")\n',
+        new="    return text\n",
+    ),
+    Mutant(
+        guard="a wildcard that becomes an option",
+        file="effects/parse.py",
+        old='    if glob and not wild and not re.match(r"--[a-z-]+=|[A-Za-z0-9_./]|~/", first):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="a brace expansion",
+        file="effects/parse.py",
+        old='    if "{" in bare and ("," in bare or ".." in bare):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="a line's end that the parser takes for a blank",
+        file="effects/parse.py",
+        old='        if b"\\n" in between and self._words and self._words[-1]:\n',
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="devices among operands",
+        file="effects/places.py",
+        old="    if _DEVICES.match(path) and not _PLAIN.fullmatch(whole):\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="pipes among operands",
+        file="effects/places.py",
+        old='    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or str(real) == "/dev/null"):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="settings that start a program",
+        file="effects/repository.py",
+        old="        if not _harmless(name, value, there, reads_worktree):\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="sub-modules",
+        file="effects/repository.py",
+        old="    if reads_worktree:\n        _no_submodules(found)\n",
+        new="",
+    ),
+    Mutant(
+        guard="options of git before the sub-command",
+        file="effects/git.py",
+        old='        elif option.text not in ("--no-pager", "-P"):\n',
+        new="        elif False:\n",
+    ),
+    Mutant(
+        guard="verbs of git's sub-commands",
+        file="effects/git.py",
+        old="    if verb not in verbs:\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="a name with a dash that matches",
+        file="effects/places.py",
+        old='    if any(name.startswith("-") for name in found):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="devices by a relative name",
+        file="effects/places.py",
+        old="        _no_device(joined, joined, text)\n",
+        new="",
+    ),
+    Mutant(
+        guard="an index that git rewrites",
+        file="effects/early.py",
+        old='        "GIT_OPTIONAL_LOCKS": "0",\n',
+        new="",
+    ),
+    Mutant(
+        guard="an index that git diff rewrites",
+        file="effects/early.py",
+        old='"diff.autoRefreshIndex=false", ',
+        new="",
+    ),
+    Mutant(
+        guard="a number that is a width",
+        file="effects/options.py",
+        old="    if name in form.widths and LARGE.search(value):\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="an operand that is an option of old, or a file of options",
+        file="effects/options.py",
+        old="    for word in operands if pattern is not None else ():\n",
+        new="    for word in ():\n",
+    ),
+    Mutant(
+        guard="links in an index",
+        file="effects/repository.py",
+        old="        if _number(held[place + 24 : place + 28]) not in _PLAIN_MODES:\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="blanks in an index",
+        file="effects/repository.py",
+        old="        if not apart and not re.fullmatch(",
+        new="        if False and not re.fullmatch(",
+    ),
+    Mutant(
+        guard="files that settings name",
+        file="effects/repository.py",
+        old='        plain(Word(text=text, home=text.startswith("~/")), there)\n',
+        new="",
+    ),
+)
