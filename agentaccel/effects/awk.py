@@ -75,7 +75,7 @@ def _change(tokens: Sequence[str], place: int) -> None:
     known = table("shell")["awk"]
     before, after = [*[""] * 2, *tokens[:place]][-2:], [*tokens[place + 1 :], "", ""][:2]
     if before[0] == "$" or (after[0] == "$" and tokens[place] in ("++", "--")):
-        if before[0] == "$" and re.fullmatch(r"\d{1,3}", before[1]):
+        if before[0] == "$" and re.fullmatch(r"\d{1,3}", before[1]) and _put_in(tokens[place + 1 :]).count("$") < 2:
             return  # the next line forgets it
     elif tokens[place] != "=":
         if {before[1], after[0]} & {*known["variables"], ")"}:
@@ -84,6 +84,19 @@ def _change(tokens: Sequence[str], place: int) -> None:
     elif before[1] in known["separators"] and after[0].startswith('"') and after[1] in ("", ";", "}"):
         return
     raise Refused("awk: what is set may grow without an end")
+
+
+def _put_in(rest: Sequence[str]) -> Sequence[str]:
+    """What is set: two fields in it would double the line, one time after the other."""
+    end = next((place for place, token in enumerate(rest) if token in (";", "}")), len(rest))
+    return rest[:end]
+
+
+def _loop(rest: Sequence[str]) -> None:
+    """Behind `for (k in a)` an element is named by a variable alone: a[k k] would make one, twice as long each time."""
+    for place, token in enumerate(rest):
+        if token == "[" and not (rest[place + 1].isidentifier() and rest[place + 2 : place + 3] == ["]"]):
+            raise Refused("awk: the loop may make elements without an end")
 
 
 def _name(tokens: Sequence[str], place: int) -> None:
@@ -95,6 +108,7 @@ def _name(tokens: Sequence[str], place: int) -> None:
             or ")" not in tokens[place + 5 : place + 6]
         ):
             raise Refused("awk: the loop may never end")
+        _loop(tokens[place:])
     elif name in ("printf", "sprintf"):
         given = [one for one in tokens[place + 1 : place + 4] if one != "("]
         if not given or given[0][0] != '"' or given[1:2] not in ([], [","], [")"], [";"], ["}"]):

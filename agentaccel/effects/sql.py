@@ -196,9 +196,10 @@ def _columns(root: Any, exp: Any) -> None:
         for alias in root.find_all(exp.TableAlias)
         for one in alias.args.get("columns") or ()
     }
-    only_dual = sources == {"dual"}
+    only_dual = {one.name.lower() for one in root.find_all(exp.Table)} == {"dual"}
+    of_dual = {*table("sql")["words"]["of_dual"], *(one.alias.lower() for one in root.find_all(exp.Alias))}
     for column in root.find_all(exp.Column):
-        if only_dual and not column.table and column.name.lower() not in table("sql")["words"]["of_dual"]:
+        if only_dual and not column.table and column.name.lower() not in of_dual:
             raise Refused(f"{column.sql()!r} is no column of dual, and may call a function")
         if (column.table.lower(), column.name.lower()) in listed:
             continue

@@ -143,4 +143,16 @@ GUARDS = (
         old="    _form_reads(replace(command, words=inner, fed=False), form, needs_option, there)\n",
         new="",
     ),
+    Mutant(
+        guard="awk that doubles a line",
+        file="effects/awk.py",
+        old='.count("$") < 2',
+        new='.count("$") < 99',
+    ),
+    Mutant(
+        guard="awk that makes elements in a loop",
+        file="effects/awk.py",
+        old="        _loop(tokens[place:])\n",
+        new="",
+    ),
 )
