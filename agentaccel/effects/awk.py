@@ -95,7 +95,9 @@ def _put_in(rest: Sequence[str]) -> Sequence[str]:
 def _loop(rest: Sequence[str]) -> None:
     """Behind `for (k in a)` an element is named by a variable alone: a[k k] would make one, twice as long each time."""
     for place, token in enumerate(rest):
-        if token == "[" and not (rest[place + 1].isidentifier() and rest[place + 2 : place + 3] == ["]"]):
+        if token == "[" and not (
+            "".join(rest[place + 1 : place + 2]).isidentifier() and rest[place + 2 :][:1] == ["]"]
+        ):
             raise Refused("awk: the loop may make elements without an end")
 
 
