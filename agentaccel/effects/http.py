@@ -24,6 +24,8 @@ _URL = re.compile(r"https?://[A-Za-z0-9.-]+(?::\d{1,5})?(?:[/?#][\x21-\x5b\x5d-\
 _HOST = re.compile(r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]\.?")
 _HOLDS_ADDRESS = re.compile(r"(?<![0-9])[0-9]{1,3}([.-])(?:[0-9]{1,3}\1){2}[0-9]{1,3}(?![0-9])")
 """A name that holds an address is often answered with it, also with one of a private network."""
+_IDENTIFIER = re.compile(r"(?!v\d+(?:\.\d+)*$)(?=.*\d).+")
+_DATED = re.compile(r"/(?:19|20)\d\d/")
 _TEXT = re.compile(r"[\x20-\x7e\t]*")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
@@ -92,11 +94,22 @@ def _path(parts: SplitResult) -> None:
             for part in piece.split(".") if "." in piece else ():
                 if len(_WORDS.findall(part)) > 1:  # one word beside a dot is the name of a file, or its ending
                     _deed(part, "path")
+    _of_one_thing(parts.path)
     last = unquote(parts.path.rsplit("/", 1)[-1]).lower()
     if last in table("http")["endless"] or (parts.query and last.endswith(".gif")):
         raise Refused(f"{last!r} is a stream, or counts who looks at it")
     if last in table("http")["last_words"]:
         raise Refused(f"{last!r} at the end of its path may ask for a deed")
+
+
+def _of_one_thing(path: str) -> None:
+    """`/orders/5/lines` and `/orders/5/status` are things; another single word behind an identifier may be a deed."""
+    before, word = ["", *path.rstrip("/").split("/")][-2:]
+    if _DATED.search(path) or not _IDENTIFIER.fullmatch(before) or not re.fullmatch("[A-Za-z]+", word):
+        return
+    plural = word.lower().endswith("s") and not word.lower().endswith("ss")
+    if not plural and word.lower() not in table("http")["things"]:
+        raise Refused(f"{word!r} behind an identifier may ask for a deed")
 
 
 def _host(parts: SplitResult) -> None:
@@ -148,7 +161,8 @@ def _parameter(name: str, value: str) -> None:
             _deed(piece, "parameter")
     if plain in known["verbs_in"]:
         _deed(value, "parameter")
-    if value.lower().strip() in known["writing_values"] and plain not in known["free_texts"]:
+    said = {value.lower().strip(), value.lower().strip().rsplit("/", 1)[-1]}
+    if said & set(known["writing_values"]) and plain not in known["free_texts"]:
         raise Refused(f"the parameter {name!r} may ask for a deed")
     if _endless(plain, value):
         raise Refused(f"the parameter {name!r} asks for an answer that does not end")

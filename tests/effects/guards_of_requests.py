@@ -197,4 +197,10 @@ GUARDS = (
         old='            if any(part in plain for part in known["says_of_effects"]):\n',
         new="            if False:\n",
     ),
+    Mutant(
+        guard="a word behind an identifier",
+        file="effects/http.py",
+        old='    if not plural and word.lower() not in table("http")["things"]:\n',
+        new="    if False:\n",
+    ),
 )
