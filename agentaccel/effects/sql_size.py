@@ -22,6 +22,8 @@ def bounded(root: Any, exp: Any) -> None:
     for node in root.walk():
         if isinstance(node, exp.CTE):
             _calls_itself(node, exp)
+        if isinstance(node, exp.Select):
+            _multiplies(node, exp)
         if not isinstance(node, exp.Func):
             continue
         _format(node, exp)
@@ -73,6 +75,23 @@ def _calls_itself(cte: Any, exp: Any) -> None:
         ends = (_limited(part, exp), _counts_to(part, exp), _follows(part, own, exp))
         if own in tables and not any(ends):
             raise Refused("it calls itself without an end that is seen")
+
+
+def _multiplies(select: Any, exp: Any) -> None:
+    """Two tables side by side may be meant; three that nothing ties to one another are the product of their rows."""
+    joins = select.args.get("joins") or ()
+    names = {one.alias_or_name.lower() for one in select.find_all(exp.Table)}
+    tables = [one.this for one in joins if isinstance(one.this, exp.Table | exp.Subquery)]
+    tables = [one for one in tables if isinstance(one, exp.Subquery) or isinstance(one.this, exp.Identifier)]
+    tables = [
+        one for one in tables if isinstance(one, exp.Subquery) or one.db.lower() not in names
+    ]  # not a list in a row
+    where = select.args.get("where")
+    ties = [one.args["on"] for one in joins if one.args.get("on")] + ([where] if where else [])
+    tied = sum(bool(one.args.get("using") or one.args.get("method")) for one in joins)
+    tied += sum(sum(1 for _ in one.find_all(exp.Column)) // 2 for one in ties)
+    if len(tables) - tied >= 2:
+        raise Refused("it multiplies the rows of several tables by one another")
 
 
 def _limited(node: Any, exp: Any) -> bool:
