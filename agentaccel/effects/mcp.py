@@ -17,6 +17,8 @@ from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Evidence, Refused, Verdict, analysed, weigh
 from agentaccel.types import Effect
 
+_NO = (False, None, "", "never", "none", "forbidden")
+"""Values with which a field says nothing, or no."""
 DEEPEST = 12
 """Levels of arguments that are looked at."""
 
@@ -43,7 +45,7 @@ def declared(server: object, tool: object, earlier: object = None, listed_before
     >>> declared({"name": "desk", "trusted": True}, read).effect.value
     'read_local'
     """
-    if not isinstance(server, Mapping) or not isinstance(server.get("name"), str) or not server["name"]:
+    if not isinstance(server, Mapping) or not isinstance(server.get("name"), str) or not _plain_name(server["name"]):
         raise Refused("no server is named")
     if server.get("trusted") is not True:
         raise Refused(f"the server {server['name']!r} is not trusted, and its hints are no proof")
@@ -86,6 +88,10 @@ def metadata_says(name: str, metadata: object, *, trusted: bool) -> Iterator[Evi
                 yield Evidence(source="metadata", effect=said.effect, why="metadata that you trust: it only reads")
 
 
+def _plain_name(name: str) -> bool:
+    return bool(name.strip()) and name.isprintable()
+
+
 def _hinted(metadata: object, depth: int) -> Iterator[Mapping[str, Any]]:
     """Every object in the metadata that holds a hint."""
     if not isinstance(metadata, Mapping) or depth > DEEPEST:
@@ -118,7 +124,7 @@ def _hints(tool: Mapping[str, Any]) -> dict[str, bool]:
         if plain not in known["hints"]:
             if any(part in plain for part in known["says_of_effects"]):
                 raise Refused(f"{name!r} says something of its effects, in no known spelling")
-            if value is True and any(part in plain for part in known["asks_people"]):
+            if value not in _NO and any(part in plain for part in known["asks_people"]):
                 raise Refused(f"{name!r} says that a person is asked")
             continue
         if name not in known["spellings"]:
@@ -135,14 +141,17 @@ def _contradicts(tool: Mapping[str, Any]) -> None:
     words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", tool["name"])]
     if not re.fullmatch(r"[A-Za-z0-9_./:-]{1,128}", tool["name"]):
         raise Refused("the name of the tool is no plain name")
-    found = set(words) & set(known["writing"]) if not set(words[:1]) & set(known["reading"]) else set[str]()
+    last = re.findall(r"[A-Za-z]+", re.split(r"[/:.]|__", tool["name"])[-1])[:1]
+    found = {one.lower() for one in last} & set(known["writing"]) | set(words[:1]) & set(known["writing_first"])
+    if not set(words[:1]) & set(known["reading"]) or {"and", "then"} & set(words):
+        found |= set(words) & {*known["writing"], *(known["writing_first"] if {"and", "then"} & set(words) else ())}
     if found:
         raise Refused(f"the tool is named {tool['name']!r}: {sorted(found)[0]!r} contradicts a read")
-    for place in (tool, tool.get("_meta"), tool.get("meta"), tool.get("execution")):
-        for name, value in place.items() if isinstance(place, Mapping) else ():
-            plain = str(name).replace("_", "").lower()
-            if value is True and any(part in plain for part in known["asks_people"]):
-                raise Refused(f"{name!r} says that a person is asked, or that state is kept")
+    _tells(tool, 0)
+    for text in (tool.get("description"), tool.get("title")):
+        match = re.match(known["deed_in_words"], text, re.IGNORECASE) if isinstance(text, str) else None
+        if match and {match[1].lower(), match[1].lower().removesuffix("s")} & set(known["writing"]):
+            raise Refused(f"it is described as one that {match[1].lower()}")
     execution = tool.get("execution")
     if isinstance(execution, Mapping) and execution.get("taskSupport", "forbidden") not in ("forbidden", "optional"):
         raise Refused("the tool runs only as a task")
@@ -151,11 +160,28 @@ def _contradicts(tool: Mapping[str, Any]) -> None:
             raise Refused(f"{name!r} stands beside the annotations, and contradicts a read")
 
 
+def _tells(place: object, depth: int) -> None:
+    """Raises `Refused` where what stands beside the annotations says that people are asked, or that it writes."""
+    known = table("mcp")
+    for name, value in place.items() if isinstance(place, Mapping) and depth < DEEPEST else ():
+        plain = re.sub(r"[^a-z]", "", str(name).lower())
+        if plain in known["not_about_effects"]:
+            continue
+        if value not in _NO and any(part in plain for part in known["asks_people"]):
+            raise Refused(f"{name!r} says that a person is asked, or that state is kept")
+        reads = "readonly" in plain
+        if (reads and value is not True) or (
+            not reads and value not in _NO and any(part in plain for part in known["says_of_effects"])
+        ):
+            raise Refused(f"{name!r} stands beside the annotations, and contradicts a read")
+        _tells(value, depth + 1)
+
+
 def _fits(arguments: object, tool: Mapping[str, Any]) -> None:
     if not isinstance(arguments, Mapping):
         raise Refused("the arguments are no object")
     schema = tool.get("inputSchema", tool.get("input_schema", {}))
-    if not isinstance(schema, Mapping):
+    if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
         raise Refused("the schema of the arguments is no object")
     properties = schema.get("properties")
     required = schema.get("required", [])
@@ -170,6 +196,8 @@ def _leaves(value: object, depth: int, name: str = "") -> Iterator[tuple[str, st
     if depth > DEEPEST:
         raise Refused("its arguments are nested too deep")
     if isinstance(value, Mapping):
+        if set(value) & set(table("mcp")["writing_keys"]):
+            raise Refused("its arguments hold an operator that writes, or runs a program")
         for key, one in value.items():
             yield from _leaves(one, depth + 1, str(key).lower())
     elif isinstance(value, list):
@@ -184,9 +212,13 @@ def _heard(name: str, value: str | bool, there: Surroundings) -> Iterator[Eviden
     known = table("mcp")
     plain = name.replace("-", "_")
     if isinstance(value, bool):
-        if value and set(plain.split("_")) & set(known["switches"]):
-            raise Refused(f"the argument {name!r} asks to write")
+        if set(plain.split("_")) & set(known["switches"]) if value else plain in known["switches_off"]:
+            raise Refused(f"the argument {name!r} asks to write, or not to end")
         return
+    if any(re.search(one, value, re.IGNORECASE) for one in known["writing_programs"]):
+        raise Refused(f"the argument {name!r} holds a statement that writes")
+    if re.match("https?://", value, re.IGNORECASE) and plain.endswith(("url", "uri", "link")):
+        yield from judge_http({"method": "GET", "url": value}).evidence
     if plain in known["commands"]:
         yield from judge_shell(value, there).evidence
     elif plain in known["statements"] or surely_sql(value):

@@ -209,4 +209,34 @@ GUARDS = (
         old="    if len(tables) - tied >= 2:\n",
         new="    if False:\n",
     ),
+    Mutant(
+        guard="statements of other languages",
+        file="effects/mcp.py",
+        old='    if any(re.search(one, value, re.IGNORECASE) for one in known["writing_programs"]):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="operators that write",
+        file="effects/mcp.py",
+        old='        if set(value) & set(table("mcp")["writing_keys"]):\n',
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="addresses in arguments",
+        file="effects/mcp.py",
+        old='    if re.match("https?://", value, re.IGNORECASE) and plain.endswith(("url", "uri", "link")):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="what is told beside the annotations",
+        file="effects/mcp.py",
+        old="    _tells(tool, 0)\n",
+        new="",
+    ),
+    Mutant(
+        guard="deeds in words",
+        file="effects/mcp.py",
+        old='        if match and {match[1].lower(), match[1].lower().removesuffix("s")} & set(known["writing"]):\n',
+        new="        if False:\n",
+    ),
 )
