@@ -197,7 +197,9 @@ def _columns(root: Any, exp: Any) -> None:
         for one in alias.args.get("columns") or ()
     }
     only_dual = {one.name.lower() for one in root.find_all(exp.Table)} == {"dual"}
-    of_dual = {*table("sql")["words"]["of_dual"], *(one.alias.lower() for one in root.find_all(exp.Alias))}
+    of_dual = set(table("sql")["words"]["of_dual"])
+    if only_dual:
+        of_dual |= {one.alias.lower() for one in root.find_all(exp.Alias)}
     for column in root.find_all(exp.Column):
         if only_dual and not column.table and column.name.lower() not in of_dual:
             raise Refused(f"{column.sql()!r} is no column of dual, and may call a function")

@@ -80,6 +80,8 @@ def _calls_itself(cte: Any, exp: Any) -> None:
 def _multiplies(select: Any, exp: Any) -> None:
     """Two tables side by side may be meant; three that nothing ties to one another are the product of their rows."""
     joins = select.args.get("joins") or ()
+    if len(joins) < 2:
+        return
     names = {one.alias_or_name.lower() for one in select.find_all(exp.Table)}
     tables = [one.this for one in joins if isinstance(one.this, exp.Table | exp.Subquery)]
     tables = [one for one in tables if isinstance(one, exp.Subquery) or isinstance(one.this, exp.Identifier)]
