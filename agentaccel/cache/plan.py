@@ -95,7 +95,7 @@ def _choice(scene: Scene, room: int, bare: float | None) -> _Choice:
     candidates = [one for one in _candidates(scene, scene.ttl) if reaches_minimum(scene.scale, scene.facts, one.at)]
     chosen, cost = _choose(scene, candidates, room, expected_cost(scene, ()) if bare is None else bare)
     for life in scene.lives[1:]:
-        if life.own > 0.0 or life.shared > 0.0:
+        if life.own > 0.0 or life.shared > 0.0 or life.tools > 0.0:
             chosen, cost = _for_longer(scene, life.ttl, candidates, (chosen, cost), room)
     return _Choice(scene, chosen, cost, candidates, room)
 
