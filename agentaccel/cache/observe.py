@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from agentaccel.cache.beliefs import Observation, is_history
+from agentaccel.cache.beliefs import Beliefs, Observation, is_history
 from agentaccel.cache.marks import awaited
 from agentaccel.cache.pauses import pause_seen
 from agentaccel.cache.places import PARAMETERS, TAIL, TOOLS, find
@@ -46,8 +46,12 @@ class Observed(NamedTuple):
     """The last segment of the history that is another one than in the prompt before, where it was edited in place."""
 
 
-def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Observed:
-    """Which places came back: unchanged, or as a variant sent so recently that its entry may still be warm."""
+def observe(state: State, head: Head | None, prefix: Prefixes, now: float, believed: Beliefs | None = None) -> Observed:
+    """Which places came back: unchanged, or as a variant sent so recently that its entry may still be warm.
+
+    Watched are those that changed in this session, and those that are `believed` to change because they did in others:
+    that they come back here is what corrects such a belief.
+    """
     in_time = _in_time(state, now)
     pause = _pause(state, prefix, now) if in_time is not None else ()
     if head is None or head.arranged != prefix.prompt.arranged:
@@ -60,6 +64,8 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Ob
     cut = 0
     broken = broken_place(head, prefix, shared)
     known = state.seen.unstable_places()
+    if believed is not None:
+        known += [name for name in believed.unstable_places() if name not in known]
     history = [name for name in known if is_history(name)]
     forgotten = set(history[:-_MOST_HISTORY_PLACES])
     names = [name for name in known if name not in forgotten]

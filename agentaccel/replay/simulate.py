@@ -140,7 +140,7 @@ class _Session:
         if self.snapshot is None:
             self.snapshot = snapshot(learning.believed(self.run.workload, now, tools=prefix.starts[1] > 0))
         self.requests += 1
-        observed = observe(self.state, self.head, prefix, now)
+        observed = observe(self.state, self.head, prefix, now, self.snapshot)
         plan = (
             decide(self.state, observed, prefix, self.snapshot, now=now, ttl=allowed.ttl, keeps=allowed.keep_alive)
             if plans

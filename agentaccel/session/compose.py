@@ -209,7 +209,7 @@ class Composer:
         prefix = observed = None
         if facts is not None:
             prefix = prefixes(prompt, facts, conversation.head)
-            observed = observe(conversation.state, conversation.head, prefix, now)
+            observed = observe(conversation.state, conversation.head, prefix, now, conversation.snapshot)
             observed = observed._replace(moves=shaped.moves)
         chosen = self._choose(conversation, prompt, prefix, observed, now)
         if chosen.wire != wire:
