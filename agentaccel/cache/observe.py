@@ -63,12 +63,7 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
     seen: list[Observation] = []
     cut = 0
     broken = broken_place(head, prefix, shared)
-    known = state.seen.unstable_places()
-    if believed is not None:
-        known += [name for name in believed.unstable_places() if name not in known]
-    history = [name for name in known if is_history(name)]
-    forgotten = set(history[:-_MOST_HISTORY_PLACES])
-    names = [name for name in known if name not in forgotten]
+    names = _watched(state.seen, believed)
     if broken is not None and broken not in names and not _cut_short(head, prefix, broken):
         names.append(broken)
     for name in names:
@@ -91,6 +86,16 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
         seen.append(Observation(_STABLE_ANY, 1.0))
     edited = _edited(head, prefix, shared) if broken is not None and is_history(broken) else -1
     return Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0), in_time, (), pause, edited)
+
+
+def _watched(seen: Beliefs, believed: Beliefs | None) -> list[str]:
+    """Names of the places that may change, as this session has shown or others have."""
+    known = seen.unstable_places()
+    if believed is not None:
+        known += [name for name in believed.unstable_places() if name not in known]
+    history = [name for name in known if is_history(name)]
+    forgotten = set(history[:-_MOST_HISTORY_PLACES])
+    return [name for name in known if name not in forgotten]
 
 
 def _tail_seen(state: State, broken: str | None) -> Iterator[Observation]:

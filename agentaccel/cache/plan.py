@@ -256,8 +256,9 @@ def _remarks(scene: Scene, candidates: Sequence[Candidate], chosen: Sequence[Can
         total = scene.tokens(len(scene.prefix.hashes) - 1)
         short = f"about {total:.0f} tokens, below the minimum of {facts.min_tokens}"
         remarks.append(f"no marker: {short if total < facts.min_tokens else 'no block may carry one'}")
+    marked = {one.at for one in chosen}
     for one in candidates:
-        if one in chosen:
+        if one.at in marked:
             continue
         place = show_path(_path(scene.prefix, one.at))
         survives, threshold = scene.survives(one.at), (scene.gain + facts.read - 1) / scene.gain
