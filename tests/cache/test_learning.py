@@ -131,6 +131,20 @@ def test_tools_of_their_own_are_not_paid_for_in_sessions_of_one_request(driver: 
     assert [one.written for one in usages[6:]] == [0] * 4
 
 
+def test_sessions_that_begin_soon_after_others_do_not_make_pauses_of_hours_pay(driver: Driver) -> None:
+    """Each reads what the last request of the one before wrote. That is one request in five: the others are not written
+    for an hour in which nobody comes."""
+    usages = []
+    for number in range(6):
+        for turn in range(5):
+            messages = [user(prose(60, number)), *[assistant("Ok."), user(prose(20, number))] * turn]
+            with driver.accel.session(f"long {number}", agent="desk"):
+                request = body(*messages, system=SYSTEM, tools=TOOLS)
+                usages.append(driver.ask(request, gap=9000.0 if turn else 900.0))
+    paid = sum((one.uncached or 0) + 2 * (one.written or 0) + 0.1 * (one.read or 0) for one in usages[15:])
+    assert paid / sum(one.input or 0 for one in usages[15:]) < 1.02
+
+
 @pytest.mark.parametrize("place", ["system", "tools"])
 def test_one_change_at_the_end_of_a_session_does_not_end_the_caching_of_all_others(driver: Driver, place: str) -> None:
     """What another session saw change is watched in this one: that it comes back is learned, too."""
