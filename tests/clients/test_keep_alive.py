@@ -91,6 +91,23 @@ def clerk(tmp_path: Path) -> Iterator[Desk]:
         yield made
 
 
+THINKING: Json = {"max_tokens": 2048, "thinking": {"type": "enabled", "budget_tokens": 1024}}
+"""With this the API refuses a request that asks for no reply."""
+
+
+@pytest.mark.parametrize(
+    ("more", "cache"), [(THINKING, {}), ({}, {"keep_alive_budget": 0.0})], ids=["refused", "no budget"]
+)
+def test_no_plan_counts_on_requests_that_are_never_sent(tmp_path: Path, more: Json, cache: dict[str, Any]) -> None:
+    """Where a pause cannot be bridged, the longer lifetime is bought as it is without the consent."""
+    with desk(tmp_path, ttl="auto", **cache) as made:
+        for day in range(3):
+            made.talk(f"day {day}", [TEA] * 5, **more)
+        read = made.talk("friday", [TEA] * 5, **more)
+        assert made.kept == []
+    assert all(tokens > 9_000 for tokens in read[1:])
+
+
 def test_a_pause_that_is_known_to_end_loses_nothing(clerk: Desk) -> None:
     """The first one is lost, because nobody knows of any; those of later sessions are kept over."""
     first = clerk.talk("monday", [5.0, TEA, 5.0])
