@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from agentaccel.cache.ledger import Entry, rearmed
 from agentaccel.cache.pauses import ANY, after_request, has_ended_after, pauses
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import State
+from agentaccel.cache.survival import survival, survives
 from agentaccel.types import Usage
 
 
@@ -56,13 +57,14 @@ def warming(state: State, prefix: Prefixes, beliefs: Beliefs) -> Warming | None:
         return None
     at = max(entries)
     held = _held(entries, prefix, beliefs)
+    stays = _coming_back(entries, prefix, survival(prefix, beliefs, state.cut)) / max(held[0].tokens, 1.0)
     followed = beliefs.followed_after(state.awaits) if state.awaits else beliefs.followed(state.last_turn, tools=True)
     planned = keeping(
         pauses(beliefs, state.awaits or ANY, after_request(state.turns - 1)),
         beliefs.in_place(followed, state.turns - 1),
         held,
         read=facts.read,
-        gain=facts.ttls[0].write - facts.read,
+        gain=(facts.ttls[0].write - facts.read) * stays,
     )
     return Warming(planned.waits, at, held) if planned.waits else None
 
@@ -82,6 +84,21 @@ def kept(state: State, prefix: Prefixes, warming: Warming, *, now: float, read: 
     )
 
 
+def _coming_back(entries: Mapping[int, Entry], prefix: Prefixes, steps: Sequence[tuple[int, float]]) -> float:
+    """Tokens of the longest prefix that is held, each as likely as it comes back: the rest is kept for nothing."""
+    before = coming = 0.0
+    for i in sorted(entries):
+        tokens = _tokens(entries, prefix, i)
+        coming += max(tokens - before, 0.0) * survives(steps, i)
+        before = max(tokens, before)
+    return coming
+
+
+def _tokens(entries: Mapping[int, Entry], prefix: Prefixes, i: int) -> float:
+    counted = entries[i].tokens
+    return float(counted) if counted is not None else prefix.sizes[i] / prefix.facts.bytes_per_token
+
+
 def _held(entries: Mapping[int, Entry], prefix: Prefixes, beliefs: Beliefs) -> tuple[Kept, ...]:
     """The longest prefix that is held and, where a shorter one lives longer by itself, that one."""
     facts, held = prefix.facts, list[Kept]()
@@ -89,7 +106,5 @@ def _held(entries: Mapping[int, Entry], prefix: Prefixes, beliefs: Beliefs) -> t
         ttl = facts.ttl(entries[i].ttl)
         if ttl is None or (held and ttl.seconds <= held[-1].ttl.seconds):
             continue
-        counted = entries[i].tokens
-        tokens = float(counted) if counted is not None else prefix.sizes[i] / facts.bytes_per_token
-        held.append(Kept(tokens, ttl, renewable=has_ended_after(beliefs, ttl.seconds)))
+        held.append(Kept(_tokens(entries, prefix, i), ttl, renewable=has_ended_after(beliefs, ttl.seconds)))
     return tuple(held[:2])
