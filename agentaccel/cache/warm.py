@@ -25,6 +25,8 @@ class Warming(NamedTuple):
     """The segment that ends the prefix which is kept."""
     held: tuple[Kept, ...]
     """That prefix and, where a shorter one lives longer, that one."""
+    beside: float
+    """Tokens of the prompt behind that prefix, which each request pays in full."""
 
     def due(self, last_used: float, sent: int) -> float | None:
         """When the next request is due, once `sent` of them were, the last use being at `last_used`; None for never."""
@@ -37,7 +39,8 @@ class Warming(NamedTuple):
     def expected(self, sent: int) -> Usage:
         """What that request is expected to be billed for."""
         whole, found = round(self.held[0].tokens), round(self._found(sent).tokens)
-        return Usage(input=whole, read=found, write={self.held[0].ttl.label: whole - found} if whole > found else {})
+        write = {self.held[0].ttl.label: whole - found} if whole > found else {}
+        return Usage(input=whole + round(self.beside), read=found, write=write)
 
     def _found(self, sent: int) -> Kept:
         """What is still held when that request is sent."""
@@ -57,6 +60,7 @@ def warming(state: State, prefix: Prefixes, beliefs: Beliefs) -> Warming | None:
         return None
     at = max(entries)
     held = _held(entries, prefix, beliefs)
+    beside = held[0].tokens * (prefix.size - prefix.sizes[at]) / max(prefix.sizes[at], 1)
     stays = _coming_back(entries, prefix, survival(prefix, beliefs, state.cut)) / max(held[0].tokens, 1.0)
     followed = beliefs.followed_after(state.awaits) if state.awaits else beliefs.followed(state.last_turn, tools=True)
     planned = keeping(
@@ -65,8 +69,9 @@ def warming(state: State, prefix: Prefixes, beliefs: Beliefs) -> Warming | None:
         held,
         read=facts.read,
         gain=(facts.ttls[0].write - facts.read) * stays,
+        beside=beside,
     )
-    return Warming(planned.waits, at, held) if planned.waits else None
+    return Warming(planned.waits, at, held, beside) if planned.waits else None
 
 
 def kept(state: State, prefix: Prefixes, warming: Warming, *, now: float, read: bool) -> State:

@@ -108,6 +108,20 @@ def test_no_plan_counts_on_requests_that_are_never_sent(tmp_path: Path, more: Js
     assert all(tokens > 9_000 for tokens in read[1:])
 
 
+def test_a_prompt_that_will_be_another_one_is_not_kept_alive(clerk: Desk) -> None:
+    """Its system prompt ends with a number that counts up: what is kept would be read by nobody."""
+    for day in range(4):
+        with clerk.accel.session(f"day {day}", agent="clerk"):
+            messages = [user(prose(5000))]
+            for turn in range(5):
+                clerk.ask(messages, system=f"{prose(600)} Request {turn} of day {day}.", tools=[])
+                clerk.clock.advance(TEA)
+                messages += [assistant(prose(40, turn)), user(prose(40, turn))]
+        if day < 2:
+            before = len(clerk.kept)
+    assert len(clerk.kept) == before
+
+
 def test_a_pause_that_is_known_to_end_loses_nothing(clerk: Desk) -> None:
     """The first one is lost, because nobody knows of any; those of later sessions are kept over."""
     first = clerk.talk("monday", [5.0, TEA, 5.0])
