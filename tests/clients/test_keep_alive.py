@@ -109,10 +109,11 @@ def test_no_plan_counts_on_requests_that_are_never_sent(tmp_path: Path, more: Js
 
 
 def test_a_prompt_that_will_be_another_one_is_not_kept_alive(clerk: Desk) -> None:
-    """Its system prompt ends with a number that counts up: what is kept would be read by nobody."""
+    """Its system prompt ends with a number that counts up: what the user has marked behind it is read by nobody."""
+    marked = {"type": "text", "text": prose(5000), "cache_control": {"type": "ephemeral"}}
     for day in range(4):
         with clerk.accel.session(f"day {day}", agent="clerk"):
-            messages = [user(prose(5000))]
+            messages = [user([marked])]
             for turn in range(5):
                 clerk.ask(messages, system=f"{prose(600)} Request {turn} of day {day}.", tools=[])
                 clerk.clock.advance(TEA)
