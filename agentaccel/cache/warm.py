@@ -61,7 +61,9 @@ def warming(state: State, prefix: Prefixes, beliefs: Beliefs) -> Warming | None:
     at = max(entries)
     held = _held(entries, prefix, beliefs)
     beside = held[0].tokens * (prefix.size - prefix.sizes[at]) / max(prefix.sizes[at], 1)
-    stays = _coming_back(entries, prefix, survival(prefix, beliefs, state.cut)) / max(held[0].tokens, 1.0)
+    # What has been seen to change, no more: that anything may, the odds of the pause and their margin allow for.
+    coming = _coming_back(entries, prefix, survival(prefix, beliefs, state.cut)) / beliefs.stable("any")
+    stays = coming / max(held[0].tokens, 1.0)
     followed = beliefs.followed_after(state.awaits) if state.awaits else beliefs.followed(state.last_turn, tools=True)
     planned = keeping(
         pauses(beliefs, state.awaits or ANY, after_request(state.turns - 1)),
