@@ -238,6 +238,15 @@ class Beliefs:
         """Places that have been seen to change."""
         return [topic[len("stable/") :] for topic in self.counts if topic.startswith("stable/")]
 
+    def changing_places(self) -> list[str]:
+        """Those that were other ones in most requests, of two at least."""
+        counts = self.counts
+        return [
+            name
+            for name in self.unstable_places()
+            if counts[f"stable/{name}"][1] >= max(2.0, 2.0 * counts[f"stable/{name}"][0])
+        ]
+
 
 _STRONGEST_SNAPSHOT = {
     "stable/": 6.0,

@@ -22,6 +22,9 @@ from agentaccel.types import level_starts
 _MOST_HISTORY_PLACES = 8
 """Places in the messages that are watched at once: the last ones seen to change."""
 
+_DOUBTED = 0.5
+"""A place that is less likely than this to come back changes in most requests."""
+
 
 _STABLE_TAIL, _STABLE_ANY = f"stable/{TAIL}", "stable/any"
 
@@ -49,8 +52,8 @@ class Observed(NamedTuple):
 def observe(state: State, head: Head | None, prefix: Prefixes, now: float, believed: Beliefs | None = None) -> Observed:
     """Which places came back: unchanged, or as a variant sent so recently that its entry may still be warm.
 
-    Watched are those that changed in this session, and those that are `believed` to change because they did in others:
-    that they come back here is what corrects such a belief.
+    Watched are those that changed in this session, and those that are `believed` to change in most requests because
+    they did in others: what stands behind them is hardly cached then, and that they come back corrects it.
     """
     in_time = _in_time(state, now)
     pause = _pause(state, prefix, now) if in_time is not None else ()
@@ -91,8 +94,9 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
 def _watched(seen: Beliefs, believed: Beliefs | None) -> list[str]:
     """Names of the places that may change, as this session has shown or others have."""
     known = seen.unstable_places()
-    if believed is not None:
-        known += [name for name in believed.unstable_places() if name not in known]
+    if believed is not None:  # a place in the history is another one in each session
+        doubted = (name for name in believed.unstable_places() if believed.stable(name) < _DOUBTED)
+        known += [name for name in doubted if name not in known and not is_history(name)]
     history = [name for name in known if is_history(name)]
     forgotten = set(history[:-_MOST_HISTORY_PLACES])
     return [name for name in known if name not in forgotten]

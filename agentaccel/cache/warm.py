@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,9 +10,9 @@ from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.keep import Kept, keeping
 from agentaccel.cache.ledger import Entry, rearmed
 from agentaccel.cache.pauses import ANY, after_request, has_ended_after, pauses
+from agentaccel.cache.places import TAIL, find
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import State
-from agentaccel.cache.survival import survival, survives
 from agentaccel.types import Usage
 
 
@@ -61,9 +61,7 @@ def warming(state: State, prefix: Prefixes, beliefs: Beliefs) -> Warming | None:
     at = max(entries)
     held = _held(entries, prefix, beliefs)
     beside = held[0].tokens * (prefix.size - prefix.sizes[at]) / max(prefix.sizes[at], 1)
-    # What has been seen to change, no more: that anything may, the odds of the pause and their margin allow for.
-    coming = _coming_back(entries, prefix, survival(prefix, beliefs, state.cut)) / beliefs.stable("any")
-    stays = coming / max(held[0].tokens, 1.0)
+    stays = _coming_back(entries, prefix, beliefs) / max(held[0].tokens, 1.0)
     followed = beliefs.followed_after(state.awaits) if state.awaits else beliefs.followed(state.last_turn, tools=True)
     planned = keeping(
         pauses(beliefs, state.awaits or ANY, after_request(state.turns - 1)),
@@ -91,14 +89,12 @@ def kept(state: State, prefix: Prefixes, warming: Warming, *, now: float, read: 
     )
 
 
-def _coming_back(entries: Mapping[int, Entry], prefix: Prefixes, steps: Sequence[tuple[int, float]]) -> float:
-    """Tokens of the longest prefix that is held, each as likely as it comes back: the rest is kept for nothing."""
-    before = coming = 0.0
-    for i in sorted(entries):
-        tokens = _tokens(entries, prefix, i)
-        coming += max(tokens - before, 0.0) * survives(steps, i)
-        before = max(tokens, before)
-    return coming
+def _coming_back(entries: Mapping[int, Entry], prefix: Prefixes, beliefs: Beliefs) -> float:
+    """Tokens of the longest prefix that is held and ends before what changes from request to request:
+    the rest is kept for nothing."""
+    places = (find(prefix, name) for name in beliefs.changing_places() if name != TAIL)
+    end = min((place.index for place in places if place is not None), default=len(prefix.sizes))
+    return max((_tokens(entries, prefix, i) for i in entries if i < end), default=0.0)
 
 
 def _tokens(entries: Mapping[int, Entry], prefix: Prefixes, i: int) -> float:
