@@ -64,6 +64,10 @@ class ManualClock:
             work()
         self.now = max(self.now, until)
 
+    def until_next(self) -> float | None:
+        """Seconds until something is to be called; None where nothing is."""
+        return max(self._calls[0][0] - self.now, 0.0) if self._calls else None
+
     def call_later(self, seconds: float, work: Callable[[], None]) -> None:
         """Call `work` once the clock has moved by `seconds`."""
         self._count += 1

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from agentaccel import ManualClock
 from agentaccel.testing import assert_hit_rate, assert_prefix_stable
+from agentaccel.testing.virtual import run
 from tests.driver import Driver, assistant, body, loop, prose, user
 
 
@@ -41,3 +44,17 @@ def test_the_hit_rate_is_asserted_over_what_was_reported(tmp_path: Path) -> None
         assert_hit_rate(driver.records, at_least=0.95)
     with pytest.raises(AssertionError, match="no request reported"):
         assert_hit_rate([], at_least=0.1)
+
+
+def test_in_virtual_time_what_the_clock_was_asked_to_call_is_called_on_the_way() -> None:
+    """Such as a request that keeps entries alive, in the middle of a pause of the agent's."""
+    clock = ManualClock(now=0.0)
+    called: list[float] = []
+
+    async def main() -> float:
+        clock.call_later(300.0, lambda: called.append(clock.now))
+        await asyncio.sleep(1000.0)
+        return clock.now
+
+    assert run(main, clock) == pytest.approx(1000.0)
+    assert called == [300.0]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
-from agentaccel.cache.beliefs import REPEATED, SHARED, SHARED_LATER, Observation
+from agentaccel.cache.beliefs import LATER, REPEATED, SHARED, SHARED_TOOLS, Observation
 from agentaccel.cache.marks import turn_of
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import CacheFacts
@@ -12,26 +12,36 @@ from agentaccel.types import Usage
 
 
 def beginnings_of(prefix: Prefixes) -> dict[str, bytes]:
-    """What another session may begin with too, by the topic it is counted under: tools and system, and all of it."""
-    beginnings: dict[str, bytes] = {}
-    static = prefix.starts[2]
-    if static:
-        beginnings[SHARED] = prefix.hashes[static - 1]
+    """What another session may begin with too, by the topic it is counted under: the tools where a system prompt
+    follows them, tools and system, and all of it."""
+    beginnings = {topic: prefix.hashes[end - 1] for topic, end in _ends(prefix).items()}
     lasting = len(prefix.prompt.lasting)
     if lasting and not turn_of(prefix.prompt):
         beginnings[REPEATED] = prefix.hashes[lasting - 1]
     return beginnings
 
 
-def read_beginning(prefix: Prefixes, usage: Usage) -> bool:
-    """Whether a session's first request read its tools and system, which then another one had written."""
-    static = prefix.starts[2]
-    if not static or not usage.read or not usage.input:
-        return False
-    return usage.read * prefix.size >= _NEARLY * usage.input * prefix.sizes[static - 1]
+def _ends(prefix: Prefixes) -> dict[str, int]:
+    """Where the static beginnings end, by topic: the segment behind each."""
+    _, tools, static = prefix.starts
+    ends = {SHARED_TOOLS: tools} if 0 < tools < static else {}
+    return ends | {SHARED: static} if static else ends
+
+
+def read_beginnings(prefix: Prefixes, usage: Usage) -> dict[str, bool]:
+    """Which of its static beginnings a request read: one without entries of its own, so another session had them."""
+    read, before, found = 0.0, 0, dict[str, bool]()
+    if usage.read and usage.input:
+        read = usage.read / usage.input * prefix.size
+    for topic, end in _ends(prefix).items():
+        size = prefix.sizes[end - 1]
+        found[topic] = read >= max(_NEARLY * size, (before + size) / 2)  # else the shorter one is what was read
+        before = size
+    return found
 
 
 _NEARLY = 0.9
+"""Share of a beginning from which on it was read: by bytes its tokens are an estimate."""
 
 
 def begun(
@@ -40,20 +50,20 @@ def begun(
     *,
     started: float,
     facts: CacheFacts,
-    read: bool = False,
+    read: Collection[str] = (),
 ) -> list[Observation]:
     """Whether a session that began at `started`, begins as one did that was answered within a lifetime.
 
-    `last_used` tells when a session that begins so was last answered, and `read` that this one did read its beginning:
-    of several that began at once, and waited for the first of them, others may have been answered since.
+    `last_used` tells when a session that begins so was last answered, and `read` which beginnings this one did read: of
+    several that began at once, and waited for the first of them, others may have been answered since.
     """
     shortest, longest, seen = facts.ttls[0].seconds, facts.ttls[-1].seconds, []
     for topic, hash_ in beginnings.items():
         last = last_used(hash_)
         ago = started - last if last is not None and last <= started else float("inf")
-        if read and topic == SHARED:
+        if topic in read:
             ago = 0.0
         seen.append(Observation(topic, float(ago <= shortest)))
-        if topic == SHARED and longest > shortest and ago > shortest:
-            seen.append(Observation(SHARED_LATER, float(ago <= longest)))
+        if topic in LATER and longest > shortest and ago > shortest:
+            seen.append(Observation(LATER[topic], float(ago <= longest)))
     return seen

@@ -13,6 +13,7 @@ Everything learned is a pair (yes, n) under a topic: *n* occasions, *yes* of the
 - `shared_later`: where none began within the default lifetime, one did within the longest
 - `shared`: a static prefix, in need of being warm, was: a session began within a lifetime of another's request, or
   went on after a longer pause and read what another had kept
+- `shared_tools`, `shared_tools_later`: the same of the tools alone, where a system prompt of its own follows them
 - `moves/system[0]/…`: a piece of this text was another one than in the request before; named by hashes of what stands
   around it (`prompt.volatile`)
 - `lasts/12`: a session that came to 12 requests came to the next step; see `lengths`
@@ -30,6 +31,9 @@ from typing import NamedTuple
 from agentaccel.facts import Priors, priors
 
 SHARED, SHARED_LATER, REPEATED, ALIVE = "shared", "shared_later", "repeated", "alive"
+SHARED_TOOLS = "shared_tools"
+LATER = {SHARED: SHARED_LATER, SHARED_TOOLS: "shared_tools_later"}
+"""For each beginning, the topic that it came after the default lifetime and within the longest."""
 GROWS = "grows"
 MANY_TURNS = 3
 """From this request on, all are one topic: by then it matters that a session is long, not how long."""
@@ -184,15 +188,19 @@ class Beliefs:
         stated = priors()
         return self.probability(ALIVE, stated.entry_alive, stated.prior_weight)
 
-    def shared(self) -> float:
-        """That another session begins with the same tools and system within the default lifetime."""
-        stated = priors()
-        return self.probability(SHARED, stated.prefix_shared, 1.0)
+    def shared(self, beginning: str = SHARED) -> float:
+        """That another session begins with the same tools and system, or the same tools, within the default lifetime.
 
-    def shared_later(self) -> float:
-        """That one does within the longest lifetime, where none did within the default one."""
-        stated = priors()
-        return self.probability(SHARED_LATER, stated.prefix_shared_later, 1.0)
+        >>> names = Beliefs({SHARED: (0.0, 5.0), SHARED_TOOLS: (5.0, 5.0)})  # each system prompt names its user
+        >>> round(names.shared(), 2), round(names.shared(SHARED_TOOLS), 2)
+        (0.05, 0.88)
+        """
+        return self.probability(beginning, priors().prefix_shared, 1.0)
+
+    def shared_later(self, beginning: str = SHARED) -> float:
+        """That one does within the longest lifetime, where none did within the default one; 0 before one did."""
+        topic = LATER[beginning]
+        return self.probability(topic, priors().prefix_shared_later, 1.0) if self.has_seen(topic) else 0.0
 
     def repeated(self) -> float:
         """That another session begins with the whole of this first prompt in time: samples, retries, evaluations."""
@@ -229,6 +237,15 @@ class Beliefs:
     def unstable_places(self) -> list[str]:
         """Places that have been seen to change."""
         return [topic[len("stable/") :] for topic in self.counts if topic.startswith("stable/")]
+
+    def changing_places(self) -> list[str]:
+        """Those that were other ones in most requests, of two at least."""
+        counts = self.counts
+        return [
+            name
+            for name in self.unstable_places()
+            if counts[f"stable/{name}"][1] >= max(2.0, 2.0 * counts[f"stable/{name}"][0])
+        ]
 
 
 _STRONGEST_SNAPSHOT = {

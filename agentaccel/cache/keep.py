@@ -26,6 +26,8 @@ could read the shared part, is left out: it makes keeping pay more.
 >>> five, hour = (Kept(tokens, ttl) for tokens, ttl in zip((10_000, 9_000), cache_facts("claude-sonnet-5").ttls))
 >>> keeping(tea, 0.9, (five,), read=0.1, gain=1.15).waits
 (285.0, 285.0, 285.0)
+>>> keeping(tea, 0.9, (five,), read=0.1, gain=1.15, beside=5_000).waits
+()
 >>> keeping(tea, 0.9, (five, hour), read=0.1, gain=1.15).waits
 ()
 >>> lunch = pauses(Beliefs().after([one for _ in range(30) for one in pause_seen(ANY, 5000)]), ANY)
@@ -62,12 +64,14 @@ class Keeping(NamedTuple):
     uncached tokens."""
 
 
-def keeping(pauses: Pauses, followed: float, held: Sequence[Kept], *, read: float, gain: float) -> Keeping:
+def keeping(
+    pauses: Pauses, followed: float, held: Sequence[Kept], *, read: float, gain: float, beside: float = 0.0
+) -> Keeping:
     """The requests that pay during a pause.
 
     `followed` is the probability that another request comes at all; `held` the whole prefix and, where a shorter one
     lives longer by itself, that one behind it; `read` what reading a token costs and `gain` what a token read saves
-    over writing it, in uncached tokens.
+    over writing it, in uncached tokens; `beside` the tokens behind what is held, which each request pays in full.
     """
     stated, whole = priors(), held[0]
     base = held[1] if len(held) > 1 else Kept(0.0, whole.ttl, renewable=False)
@@ -76,9 +80,9 @@ def keeping(pauses: Pauses, followed: float, held: Sequence[Kept], *, read: floa
     reach = _PATIENCE * gain / read * span * step if read > 0 else _LONGEST
     last = int(min(reach, _LONGEST) / step)
     comes = [followed, *(followed * pauses.longer(step * i) for i in range(1, last + span + 2))]
-    short = read * whole.tokens * stated.keep_alive_margin if whole.renewable else _NEVER
+    short = (read * whole.tokens + beside) * stated.keep_alive_margin if whole.renewable else _NEVER
     rewritten = whole.ttl.write * (whole.tokens - base.tokens)
-    long = (read * base.tokens + rewritten) * stated.keep_alive_margin if base.renewable else _NEVER
+    long = (read * base.tokens + rewritten + beside) * stated.keep_alive_margin if base.renewable else _NEVER
     value, moves = [0.0] * len(comes), [0] * (last + 1)
     for i in range(last, -1, -1):
         soon, late = comes[i + 1], comes[i + span]

@@ -195,10 +195,9 @@ def after(
             expires = started + seconds.get(entry.ttl, 0.0)
             entries[prefix.hashes[i]] = Entry(entry.ttl, expires, entry.visible, entry.tokens, i, entry.own)
     for mark in done.written:
-        hash_ = prefix.hashes[mark.at]
-        there = entries.get(hash_)
-        if mark.at <= done.hit or (there is not None and there.live(started) and there.own <= mark.own):
+        if mark.at <= done.hit:
             continue  # read, not written: what is held there was refreshed above with the lifetime that it has
+        hash_ = prefix.hashes[mark.at]
         label = mark.ttl
         if (
             facts.ages == "blocks"

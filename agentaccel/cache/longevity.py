@@ -25,7 +25,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agentaccel.cache.beliefs import SHARED_LATER, Beliefs
+from agentaccel.cache.beliefs import SHARED, SHARED_TOOLS, Beliefs
 from agentaccel.cache.keep import Kept, keeping
 from agentaccel.cache.pauses import Pauses, has_ended_after, outlasted
 from agentaccel.facts import CacheFacts, Ttl
@@ -39,6 +39,8 @@ class Longevity(NamedTuple):
     """By the next requests of the conversation."""
     shared: float
     """By another session that begins with the same tools and system."""
+    tools: float
+    """By one that begins with the same tools, whatever its system is."""
 
 
 class Prospect(NamedTuple):
@@ -72,8 +74,9 @@ def longevities(
     first = ttls[0].write - facts.read  # a session that begins writes for the shortest life
     savings = _Savings(beliefs, prospect, facts.read, gain, ttls[-1])
     lives: list[Longevity] = []
-    here = usual = shared = 0.0
-    for ttl in ttls:
+    here = usual = 0.0
+    lent = _Lent(beliefs, first, repeated)
+    for n, ttl in enumerate(ttls):
         known = not lives or has_ended_after(beliefs, lives[-1].ttl.seconds)
         if known:
             now = savings.by(ttl, prospect.pauses)
@@ -81,19 +84,14 @@ def longevities(
             later = now if same else savings.by(ttl, prospect.usual)
         else:
             now, later = here, usual
-        begins = max(beliefs.shared(), repeated)
-        if lives and beliefs.has_seen(SHARED_LATER):
-            begins += (1.0 - begins) * beliefs.shared_later()
         own, added = max(now - here, 0.0), max(later - usual, 0.0)
-        lent = max(first * begins - shared, 0.0)
         if lives:
             premium = ttl.write - lives[-1].ttl.write
             own += (_turns(facts, prospect, added, premium) - 1.0) * added
             if prospect.alone and _dear(beliefs, lives[-1].ttl.seconds):
                 own = max(own, _ENOUGH * premium)
-            lent /= 1.0 - min(begins, _MOST_CERTAIN)  # each session that begins in time re-arms it for the next
-        lives.append(Longevity(ttl, own, lent))
-        here, usual, shared = max(now, here), max(later, usual), first * begins
+        lives.append(Longevity(ttl, own, lent.adds(SHARED, n), lent.adds(SHARED_TOOLS, n)))
+        here, usual = max(now, here), max(later, usual)
     return tuple(lives)
 
 
@@ -122,6 +120,26 @@ class _Savings(NamedTuple):
 
     def _worth(self, pauses: Pauses, *held: Kept) -> float:
         return keeping(pauses, self.prospect.followed, held, read=self.read, gain=self.gain).worth
+
+
+class _Lent(NamedTuple):
+    """What goes into how much a token saves in another session that begins alike."""
+
+    beliefs: Beliefs
+    gain: float
+    """What a token read saves over writing it."""
+    repeated: float
+    """As in `longevities`."""
+
+    def adds(self, beginning: str, n: int) -> float:
+        """What the n-th lifetime adds per token of `beginning`; with tools and system the tools are alike, too."""
+        alike, beliefs = (SHARED, beginning), self.beliefs
+        soon = max(self.repeated, *map(beliefs.shared, alike))
+        if n == 0:
+            return self.gain * soon
+        begins = soon + (1.0 - soon) * max(map(beliefs.shared_later, alike)) if n == 1 else soon
+        # Each session that begins in time re-arms it for the next.
+        return self.gain * (begins - soon) / (1.0 - min(begins, _MOST_CERTAIN))
 
 
 def _usual(facts: CacheFacts, ttls: Sequence[Ttl], prospect: Prospect) -> Ttl:

@@ -52,7 +52,7 @@ def misses_of(state: State, head: Head | None, sent: Sent, predicted: Bill, reus
         return _with_change(misses, lost) or [below]
     # What was not expected is short of what could have been on the same scale: there is nothing to round.
     explained = min(lost, reusable - round(predicted.expected.read))
-    if explained > inexact:
+    if explained > inexact or 2 * explained > lost:
         lost -= explained
         cause, detail = _geometry(state, head, sent, predicted, tokens)
         joined = _with_change(misses, explained) if cause is Cause.NOT_MARKED else []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from agentaccel.cache.beliefs import Observation, is_history
+from agentaccel.cache.beliefs import Beliefs, Observation, is_history
 from agentaccel.cache.marks import awaited
 from agentaccel.cache.pauses import pause_seen
 from agentaccel.cache.places import PARAMETERS, TAIL, TOOLS, find
@@ -21,6 +21,9 @@ from agentaccel.types import level_starts
 
 _MOST_HISTORY_PLACES = 8
 """Places in the messages that are watched at once: the last ones seen to change."""
+
+_DOUBTED = 0.5
+"""A place that is less likely than this to come back changes in most requests."""
 
 
 _STABLE_TAIL, _STABLE_ANY = f"stable/{TAIL}", "stable/any"
@@ -46,8 +49,12 @@ class Observed(NamedTuple):
     """The last segment of the history that is another one than in the prompt before, where it was edited in place."""
 
 
-def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Observed:
-    """Which places came back: unchanged, or as a variant sent so recently that its entry may still be warm."""
+def observe(state: State, head: Head | None, prefix: Prefixes, now: float, believed: Beliefs | None = None) -> Observed:
+    """Which places came back: unchanged, or as a variant sent so recently that its entry may still be warm.
+
+    Watched are those that changed in this session, and those that are `believed` to change in most requests because
+    they did in others: what stands behind them is hardly cached then, and that they come back corrects it.
+    """
     in_time = _in_time(state, now)
     pause = _pause(state, prefix, now) if in_time is not None else ()
     if head is None or head.arranged != prefix.prompt.arranged:
@@ -59,10 +66,7 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Ob
     seen: list[Observation] = []
     cut = 0
     broken = broken_place(head, prefix, shared)
-    known = state.seen.unstable_places()
-    history = [name for name in known if is_history(name)]
-    forgotten = set(history[:-_MOST_HISTORY_PLACES])
-    names = [name for name in known if name not in forgotten]
+    names = _watched(state.seen, believed)
     if broken is not None and broken not in names and not _cut_short(head, prefix, broken):
         names.append(broken)
     for name in names:
@@ -85,6 +89,17 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float) -> Ob
         seen.append(Observation(_STABLE_ANY, 1.0))
     edited = _edited(head, prefix, shared) if broken is not None and is_history(broken) else -1
     return Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0), in_time, (), pause, edited)
+
+
+def _watched(seen: Beliefs, believed: Beliefs | None) -> list[str]:
+    """Names of the places that may change, as this session has shown or others have."""
+    known = seen.unstable_places()
+    if believed is not None:  # a place in the history is another one in each session
+        doubted = (name for name in believed.unstable_places() if believed.stable(name) < _DOUBTED)
+        known += [name for name in doubted if name not in known and not is_history(name)]
+    history = [name for name in known if is_history(name)]
+    forgotten = set(history[:-_MOST_HISTORY_PLACES])
+    return [name for name in known if name not in forgotten]
 
 
 def _tail_seen(state: State, broken: str | None) -> Iterator[Observation]:

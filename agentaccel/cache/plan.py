@@ -95,7 +95,7 @@ def _choice(scene: Scene, room: int, bare: float | None) -> _Choice:
     candidates = [one for one in _candidates(scene, scene.ttl) if reaches_minimum(scene.scale, scene.facts, one.at)]
     chosen, cost = _choose(scene, candidates, room, expected_cost(scene, ()) if bare is None else bare)
     for life in scene.lives[1:]:
-        if life.own > 0.0 or life.shared > 0.0:
+        if life.own > 0.0 or life.shared > 0.0 or life.tools > 0.0:
             chosen, cost = _for_longer(scene, life.ttl, candidates, (chosen, cost), room)
     return _Choice(scene, chosen, cost, candidates, room)
 
@@ -256,8 +256,9 @@ def _remarks(scene: Scene, candidates: Sequence[Candidate], chosen: Sequence[Can
         total = scene.tokens(len(scene.prefix.hashes) - 1)
         short = f"about {total:.0f} tokens, below the minimum of {facts.min_tokens}"
         remarks.append(f"no marker: {short if total < facts.min_tokens else 'no block may carry one'}")
+    marked = {one.at for one in chosen}
     for one in candidates:
-        if one in chosen:
+        if one.at in marked:
             continue
         place = show_path(_path(scene.prefix, one.at))
         survives, threshold = scene.survives(one.at), (scene.gain + facts.read - 1) / scene.gain

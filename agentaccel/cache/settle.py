@@ -184,7 +184,9 @@ def _hit_of(held: Held, predicted: Bill, sent: Sent, read: int, tokens: Scale) -
     if counted:
         return counted[-1]
     # Others may hold what this session marked and did not hold any more.
-    near = sorted({*live, *(mark.at for mark in sent.marks)}) if live else range(len(sent.prefix.hashes))
+    near: Sequence[int] = sorted({*live, *(mark.at for mark in sent.marks)}) if live else range(len(sent.prefix.hashes))
+    if sent.usage.written and predicted.written:  # what was written reaches to the last marker, so less was read
+        near = [i for i in near if i < predicted.written[-1].at] or near
     facts = sent.prefix.facts
     return min(near, key=lambda i: (abs(in_steps(facts, tokens(i)) - read), i != predicted.hit, -i), default=-1)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from agentaccel.cache.beginnings import read_beginnings
 from agentaccel.cache.beliefs import (
     ALIVE,
     GROWS,
-    SHARED,
+    LATER,
     Beliefs,
     Observation,
     after_topic,
@@ -44,7 +45,11 @@ def teach(state: State, sent: Sent, observed: Observed, predicted: Bill, before:
     """
     usage = sent.usage
     grows = _grows(observed, usage, before)
-    size, pace, alive = _size(sent.prefix, usage), _pace(observed, usage, predicted), _alive(predicted, usage)
+    size, pace, alive = (
+        _size(sent.prefix, usage),
+        _pace(state, sent, observed, predicted),
+        _alive(predicted, usage),
+    )
     return Taught(
         _seen(state, observed, pace).after([*size, *alive, *grows]),
         (
@@ -129,9 +134,14 @@ def _rhythm(state: State, sent: Sent, observed: Observed) -> Sequence[Observatio
     return rhythm_seen(state.turns - 1, sent.started - state.last_started)
 
 
-def _pace(observed: Observed, usage: Usage, predicted: Bill) -> tuple[Observation, ...]:
+def _pace(state: State, sent: Sent, observed: Observed, predicted: Bill) -> tuple[Observation, ...]:
     """What the gap before a request showed; a session's own gaps are the best guide to its next one."""
-    if observed.in_time is not False or usage.read is None or predicted.hit >= 0:
+    if observed.in_time is not False or sent.usage.read is None or predicted.hit >= 0 or state.last_started is None:
         return observed.pause  # not reported is not zero: it says nothing of who shares, as what is its own does not
     # Too late for its own entries. What is read all the same, another session has kept warm.
-    return *observed.pause, Observation(SHARED, float(bool(usage.read)))
+    there = read_beginnings(sent.prefix, sent.usage)
+    seen = [Observation(topic, float(read)) for topic, read in there.items()]
+    # Nor would the longest lifetime have been enough: sessions that begin soon after others do not make up for that.
+    if sent.started - state.last_started > sent.prefix.facts.ttls[-1].seconds:
+        seen += [Observation(LATER[topic], 0.0) for topic, read in there.items() if not read]
+    return *observed.pause, *seen

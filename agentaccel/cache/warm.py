@@ -10,6 +10,7 @@ from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.keep import Kept, keeping
 from agentaccel.cache.ledger import Entry, rearmed
 from agentaccel.cache.pauses import ANY, after_request, has_ended_after, pauses
+from agentaccel.cache.places import TAIL, find
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import State
 from agentaccel.types import Usage
@@ -24,6 +25,8 @@ class Warming(NamedTuple):
     """The segment that ends the prefix which is kept."""
     held: tuple[Kept, ...]
     """That prefix and, where a shorter one lives longer, that one."""
+    beside: float
+    """Tokens of the prompt behind that prefix, which each request pays in full."""
 
     def due(self, last_used: float, sent: int) -> float | None:
         """When the next request is due, once `sent` of them were, the last use being at `last_used`; None for never."""
@@ -36,7 +39,8 @@ class Warming(NamedTuple):
     def expected(self, sent: int) -> Usage:
         """What that request is expected to be billed for."""
         whole, found = round(self.held[0].tokens), round(self._found(sent).tokens)
-        return Usage(input=whole, read=found, write={self.held[0].ttl.label: whole - found} if whole > found else {})
+        write = {self.held[0].ttl.label: whole - found} if whole > found else {}
+        return Usage(input=whole + round(self.beside), read=found, write=write)
 
     def _found(self, sent: int) -> Kept:
         """What is still held when that request is sent."""
@@ -56,15 +60,18 @@ def warming(state: State, prefix: Prefixes, beliefs: Beliefs) -> Warming | None:
         return None
     at = max(entries)
     held = _held(entries, prefix, beliefs)
+    beside = held[0].tokens * (prefix.size - prefix.sizes[at]) / max(prefix.sizes[at], 1)
+    stays = _coming_back(entries, prefix, beliefs) / max(held[0].tokens, 1.0)
     followed = beliefs.followed_after(state.awaits) if state.awaits else beliefs.followed(state.last_turn, tools=True)
     planned = keeping(
         pauses(beliefs, state.awaits or ANY, after_request(state.turns - 1)),
         beliefs.in_place(followed, state.turns - 1),
         held,
         read=facts.read,
-        gain=facts.ttls[0].write - facts.read,
+        gain=(facts.ttls[0].write - facts.read) * stays,
+        beside=beside,
     )
-    return Warming(planned.waits, at, held) if planned.waits else None
+    return Warming(planned.waits, at, held, beside) if planned.waits else None
 
 
 def kept(state: State, prefix: Prefixes, warming: Warming, *, now: float, read: bool) -> State:
@@ -82,6 +89,19 @@ def kept(state: State, prefix: Prefixes, warming: Warming, *, now: float, read: 
     )
 
 
+def _coming_back(entries: Mapping[int, Entry], prefix: Prefixes, beliefs: Beliefs) -> float:
+    """Tokens of the longest prefix that is held and ends before what changes from request to request:
+    the rest is kept for nothing."""
+    places = (find(prefix, name) for name in beliefs.changing_places() if name != TAIL)
+    end = min((place.index for place in places if place is not None), default=len(prefix.sizes))
+    return max((_tokens(entries, prefix, i) for i in entries if i < end), default=0.0)
+
+
+def _tokens(entries: Mapping[int, Entry], prefix: Prefixes, i: int) -> float:
+    counted = entries[i].tokens
+    return float(counted) if counted is not None else prefix.sizes[i] / prefix.facts.bytes_per_token
+
+
 def _held(entries: Mapping[int, Entry], prefix: Prefixes, beliefs: Beliefs) -> tuple[Kept, ...]:
     """The longest prefix that is held and, where a shorter one lives longer by itself, that one."""
     facts, held = prefix.facts, list[Kept]()
@@ -89,7 +109,5 @@ def _held(entries: Mapping[int, Entry], prefix: Prefixes, beliefs: Beliefs) -> t
         ttl = facts.ttl(entries[i].ttl)
         if ttl is None or (held and ttl.seconds <= held[-1].ttl.seconds):
             continue
-        counted = entries[i].tokens
-        tokens = float(counted) if counted is not None else prefix.sizes[i] / facts.bytes_per_token
-        held.append(Kept(tokens, ttl, renewable=has_ended_after(beliefs, ttl.seconds)))
+        held.append(Kept(_tokens(entries, prefix, i), ttl, renewable=has_ended_after(beliefs, ttl.seconds)))
     return tuple(held[:2])

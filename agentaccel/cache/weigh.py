@@ -103,10 +103,12 @@ def _worth(scene: Scene, written: Sequence[Mark], hit: int) -> float:
                 continue
         if life.own:
             worth += life.own * _coming_back(scene, held, places)
-        worth += life.shared * _shared(scene, held, places)
+        worth += life.shared * _shared(scene, held, places, scene.static)
+        if scene.tools < scene.static and life.tools != life.shared:
+            worth += (life.tools - life.shared) * _shared(scene, held, places, scene.tools)
     if scene.repeated:
         last = _held_before(scene.last + 1, scene.warm, [mark.at for mark in written])
-        shared = _shared(scene, scene.warm, [mark.at for mark in written])
+        shared = _shared(scene, scene.warm, [mark.at for mark in written], scene.static)
         again = max(scene.tokens(last) * scene.survives(last) - shared, 0.0)
         worth += scene.gain * scene.repeated * again
     return worth
@@ -124,12 +126,12 @@ def _coming_back(scene: Scene, held: Sequence[int], written: Sequence[int]) -> f
     return own
 
 
-def _shared(scene: Scene, held: Sequence[int], written: Sequence[int]) -> float:
-    """Tokens of the static part that are held, each prefix as likely as it comes back: the most of them."""
+def _shared(scene: Scene, held: Sequence[int], written: Sequence[int], end: int) -> float:
+    """Tokens up to the segment `end` that are held, each prefix as likely as it comes back: the most of them."""
     most = 0.0
     for places in (held, written):
         for at in places:
-            if at > scene.static:
+            if at > end:
                 break
             most = max(most, scene.tokens(at) * scene.survives(at))
     return most

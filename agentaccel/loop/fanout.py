@@ -259,8 +259,12 @@ class Fanout:
 
     def _note(self, key: Key, entry: Held, visible: float, sent: float) -> None:
         old = self._held.get(key)
-        since = old.visible if old is not None and old.live(visible) else visible
-        self._held[key] = entry._replace(visible=since, expires=sent + entry.seconds)
+        if old is not None and old.live(visible):
+            # Read, not written: it goes on with the lifetime that it has, whatever the marker says.
+            entry = old if old.own <= entry.own else entry._replace(visible=old.visible)
+        else:
+            entry = entry._replace(visible=visible)
+        self._held[key] = entry._replace(expires=sent + entry.seconds)
         self._held.move_to_end(key)
         self._bound()
 

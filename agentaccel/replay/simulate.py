@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agentaccel.cache.beginnings import beginnings_of, begun, read_beginning
+from agentaccel.cache.beginnings import beginnings_of, begun, read_beginnings
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.decide import decide
 from agentaccel.cache.ledger import Mark
@@ -140,7 +140,7 @@ class _Session:
         if self.snapshot is None:
             self.snapshot = snapshot(learning.believed(self.run.workload, now, tools=prefix.starts[1] > 0))
         self.requests += 1
-        observed = observe(self.state, self.head, prefix, now)
+        observed = observe(self.state, self.head, prefix, now, self.snapshot)
         plan = (
             decide(self.state, observed, prefix, self.snapshot, now=now, ttl=allowed.ttl, keeps=allowed.keep_alive)
             if plans
@@ -239,7 +239,7 @@ class _Learning:
         beginnings = beginnings_of(sent.prefix)
         seen = list(settled.learned)
         if settled.state.turns == 1:
-            read = read_beginning(sent.prefix, sent.usage)
+            read = [topic for topic, there in read_beginnings(sent.prefix, sent.usage).items() if there]
             seen += begun(beginnings, self._last_used.get, started=sent.started, facts=sent.prefix.facts, read=read)
         workload = session.run.workload
         self.learned[workload] = self.beliefs(workload).learned(seen)

@@ -209,9 +209,9 @@ class Composer:
         prefix = observed = None
         if facts is not None:
             prefix = prefixes(prompt, facts, conversation.head)
-            observed = observe(conversation.state, conversation.head, prefix, now)
+            observed = observe(conversation.state, conversation.head, prefix, now, conversation.snapshot)
             observed = observed._replace(moves=shaped.moves)
-        chosen = self._choose(conversation, prompt, prefix, observed, now)
+        chosen = self._choose(conversation, request, prompt, prefix, observed, now)
         if chosen.wire != wire:
             chosen = replace(chosen, wire=wire)
         chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
@@ -259,6 +259,7 @@ class Composer:
     def _choose(
         self,
         conversation: Conversation,
+        request: Request,
         prompt: Prompt,
         prefix: Prefixes | None,
         observed: Observed | None,
@@ -269,7 +270,7 @@ class Composer:
                 f"model {prompt.model}", f"no cache facts for model {prompt.model!r}; map it with Policy(aliases=…)"
             )
             return CachePlan(reasons=(f"no cache facts are known for model {prompt.model!r}",))
-        keeps = self.keeper is not None and conversation.open > 0 and bool(prefix.facts.keeps)
+        keeps = self.keeper is not None and self.keeper.can_keep(conversation, request, prefix)
         state, snapshot = conversation.state, conversation.snapshot
         return decide(state, observed, prefix, snapshot, now=now, ttl=self.policy.cache.ttl, keeps=keeps)
 

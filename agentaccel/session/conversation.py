@@ -52,6 +52,8 @@ class Conversation:
     """Handles of it that are open in this process."""
     keeping_cost: float = 0.0
     """USD that requests of our own have cost it in this process."""
+    can_resend: bool = True
+    """Whether its last request said how another one can be sent as it was; True before the first one has ended."""
     ahead: int | None = None
     """Tokens that were written ahead for its next request; None where nothing was."""
     edits: Edits | None = None

@@ -39,7 +39,8 @@ class Fanning:
         if not _shares(facts):
             return _NONE
         # A session that has gone on holds what it has in common with others in its static part.
-        places = range(len(prefix.hashes)) if not state.turns else {end - 1 for end in prefix.starts[1:] if end}
+        _, tools, static = prefix.starts
+        places = range(max(tools - 1, 0), static) if state.turns else range(len(prefix.hashes))
         found = self.fanout.held(account, [prefix.hashes[i] for i in places], at)
         if not found:
             return _NONE

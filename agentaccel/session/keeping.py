@@ -16,6 +16,7 @@ from typing import cast
 from weakref import WeakValueDictionary
 
 from agentaccel.background import Background, Later
+from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.price import input_cost
 from agentaccel.cache.warm import Warming, kept, warming
 from agentaccel.clock import Clock
@@ -24,12 +25,13 @@ from agentaccel.locks import Lock
 from agentaccel.policy import Policy
 from agentaccel.providers import dialect
 from agentaccel.records import KEEP_ALIVE, TurnRecord
+from agentaccel.session.conversation import Conversation
 from agentaccel.session.pricing import card_of
 from agentaccel.session.settlement import Going
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.store import TurnWrite
 from agentaccel.turn import Answer, Ended, Resend
-from agentaccel.types import Endpoint, Request, Usage
+from agentaccel.types import Endpoint, Prompt, Request, Usage
 
 log = logging.getLogger("agentaccel")
 
@@ -82,14 +84,10 @@ class Keeper:
     def paused(self, going: Going, endpoint: Endpoint, ended: Ended) -> None:
         """A reply has ended: from here on its session pauses."""
         conversation, prefix, facts = going.conversation, going.prefix, going.facts
+        conversation.can_resend = ended.resend is not None
         if ended.resend is None or ended.outcome != "ok" or going.mode != "on" or prefix is None or facts is None:
             return
-        if (
-            going.prompt.held
-            or not conversation.open
-            or not facts.keeps
-            or (facts.platform, going.prompt.model) in self._refused
-        ):
+        if going.prompt.held or not self._takes(conversation, prefix):
             return
         body = dialect(endpoint.wire).warmed(ended.request)
         if body is None:
@@ -103,6 +101,22 @@ class Keeper:
         with self._lock:
             self._pauses[conversation.id] = pause
         self._schedule(pause, going.started)
+
+    def can_keep(self, conversation: Conversation, request: Request, prefix: Prefixes) -> bool:
+        """Whether the pause after `request` can be bridged, so that a plan may count on it.
+
+        Not where the provider takes no such request, where nobody knows how to send one or what it costs, and once the
+        budget is spent.
+        """
+        prompt, facts = prefix.prompt, prefix.facts
+        if not self._takes(conversation, prefix) or dialect(facts.wire).warmed(request) is None:
+            return False
+        tokens = round(prefix.size / facts.bytes_per_token)
+        return conversation.can_resend and self._has_room(conversation, prompt, Usage(input=tokens, read=tokens))
+
+    def _takes(self, conversation: Conversation, prefix: Prefixes) -> bool:
+        facts, model = prefix.facts, prefix.prompt.model
+        return conversation.open > 0 and bool(facts.keeps) and (facts.platform, model) not in self._refused
 
     def _schedule(self, pause: _Pause, last_used: float) -> None:
         due = pause.warming.due(last_used, pause.count)
@@ -158,13 +172,16 @@ class Keeper:
 
     def _affords(self, pause: _Pause) -> bool:
         """Whether the budget has room for one more."""
-        expected = pause.warming.expected(pause.count)
-        card = card_of(pause.going.prompt, self.policy, expected.input or 0)
+        return self._has_room(pause.going.conversation, pause.going.prompt, pause.warming.expected(pause.count))
+
+    def _has_room(self, conversation: Conversation, prompt: Prompt, expected: Usage) -> bool:
+        """Whether the budget has room for a request that is billed so."""
+        card = card_of(prompt, self.policy, expected.input or 0)
         cost = input_cost(card, expected) if card is not None else None
         if cost is None:
-            self._say(pause.model, f"no price is known for {pause.model!r}: its entries are not kept alive")
+            self._say(prompt.model, f"no price is known for {prompt.model!r}: its entries are not kept alive")
             return False
-        return pause.going.conversation.keeping_cost + cost <= self.policy.cache.keep_alive_budget
+        return conversation.keeping_cost + cost <= self.policy.cache.keep_alive_budget
 
     def _answered(self, pause: _Pause, started: float, answer: Answer) -> None:
         if answer.status != 200:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from agentaccel.cache.beliefs import Beliefs, goes_on_topic
+from agentaccel.cache.beliefs import Beliefs
 from agentaccel.canonical import keyed
 from agentaccel.facts import CacheFacts, priors
 from agentaccel.loop.routing import Traffic, shard_of
@@ -123,7 +123,7 @@ class Routing:
         if conversation.state.turns:
             return f"0 {front}"
         others = self._others(front, now)
-        expected = _expected(_settled(conversation.snapshot, others), tools=prompt.starts[1] > 0)
+        expected = _expected(conversation.snapshot, tools=prompt.starts[1] > 0)
         loads = self.traffic.loads(front, now, expected)
         answered: dict[int, float] = {}
         for one in others:
@@ -157,19 +157,6 @@ def apart(plan: CachePlan, facts: CacheFacts) -> str:
     """What of the plan keeps the request's prefixes apart from those of other sessions; empty where nothing does."""
     names = (facts.salt_field, facts.key_field if facts.key in ("routes", "partitions") else "")
     return " ".join(str(plan.options[name]) for name in names if name in plan.options)
-
-
-def _settled(beliefs: Beliefs, others: list[Routed]) -> Beliefs:
-    """`beliefs` without the last requests of sessions that may yet go on: they count as not followed until then.
-
-    Many that begin at once would else be taken for many that ended.
-    """
-    counts = dict(beliefs.counts)
-    for one in others:
-        topic = goes_on_topic(one.turns - 1)
-        yes, n = counts.get(topic, (0.0, 0.0))
-        counts[topic] = (yes, max(yes, n - 1.0))
-    return Beliefs(counts)
 
 
 def _expected(beliefs: Beliefs, *, tools: bool) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from agentaccel.cache.beginnings import beginnings_of, begun, read_beginning
+from agentaccel.cache.beginnings import beginnings_of, begun, read_beginnings
 from agentaccel.cache.beliefs import Beliefs, Observation, goes_on_topic
 from agentaccel.cache.ledger import Entry
 from agentaccel.cache.marks import marks_of, written_marks
@@ -245,7 +245,7 @@ class Settlement:
         """Whether a session that begins, begins as one did that was answered within a lifetime."""
         if settled.state.turns != 1 or going.facts is None or going.prefix is None:
             return []
-        read = read_beginning(going.prefix, usage)
+        read = [topic for topic, there in read_beginnings(going.prefix, usage).items() if there]
         return begun(beginnings, self._last_used, started=going.started, facts=going.facts, read=read)
 
     def _last_used(self, beginning: bytes) -> float | None:

@@ -37,9 +37,12 @@ class _Jumping(selectors.DefaultSelector):
         ready = super().select(0)
         if ready or timeout == 0:
             return ready
+        due = self._clock.until_next()
+        if due is not None and (timeout is None or due < timeout):
+            timeout = due
         if timeout is None:
             return super().select(_PATIENCE) or _stuck()
-        self._clock.now += max(timeout, 0.0)
+        self._clock.advance(max(timeout, 0.0))  # and what is to be called then, such as a request that keeps entries
         return []
 
 

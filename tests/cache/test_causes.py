@@ -7,8 +7,17 @@ from pathlib import Path
 import pytest
 
 from agentaccel import Cause, ManualClock, Policy, TurnRecord, Usage
+from agentaccel.cache.ledger import Bill, Entry, Ledger, Mark
+from agentaccel.cache.misses import misses_of
+from agentaccel.cache.prefix import prefixes
+from agentaccel.cache.scale import scale
+from agentaccel.cache.sent import Sent
+from agentaccel.cache.state import State
 from agentaccel.emulator import Behaviour, Emulator, Tokenizer
+from agentaccel.facts import cache_facts
+from agentaccel.providers.anthropic import decode
 from agentaccel.turn import Finished, Reported, Send, Started
+from agentaccel.types import Expected
 from tests.driver import Driver, Json, assistant, body, loop, prose, tool, user
 
 SYSTEM = prose(1200)
@@ -240,3 +249,54 @@ def test_thinking_that_the_model_drops_is_no_surprise(driver: Driver) -> None:
         messages += [assistant([thought, {"type": "text", "text": "ok"}]), user(prose(20, turn))]
     assert all(Cause.EVICTED not in causes(record) for record in driver.records)
     assert (driver.records[-1].usage.read or 0) > 3000
+
+
+def test_what_was_written_anew_after_an_eviction_lives_from_then(tmp_path: Path) -> None:
+    """The provider lost an entry early and this request wrote it again: the next one is expected to find that."""
+    clock = ManualClock()
+    behaviour = Behaviour(tokenizer=Tokenizer(bytes_per_token=3.3))
+    driver = Driver(tmp_path, clock=clock, emulator=Emulator(clock=clock, behaviour=behaviour))
+    with driver.accel.session("one"):
+        driver.ask(body(*grown(0), system=SYSTEM))
+        driver.emulator = Emulator(clock=clock, behaviour=behaviour)  # which holds nothing
+        assert driver.ask(body(*grown(1), system=SYSTEM), gap=200.0).read == 0
+        assert driver.ask(body(user("Something else."), system=SYSTEM), gap=250.0).read
+    record = driver.records[-1]
+    assert record.expected is not None
+    assert record.expected.read == pytest.approx(record.usage.read, rel=0.02)
+
+
+def test_what_the_ledger_did_not_expect_is_no_eviction_however_little_it_is() -> None:
+    """About as many tokens as an estimate may be out by were in an entry that had expired."""
+    facts = cache_facts("claude-sonnet-5")
+    assert facts is not None
+    prefix = prefixes(decode(body(*grown(1), system=SYSTEM), facts), facts)
+    last = len(prefix.hashes) - 1
+    gone = Entry("5m", expires=300.0, visible=1.0, tokens=5436, at=last)
+    usage = Usage(input=5564, read=5325, write={"5m": 239})
+    sent = Sent(prefix, (Mark(last, "5m"),), (), started=400.0, visible=401.0, usage=usage, ours=True)
+    state = State(turns=1, ledger=Ledger({prefix.hashes[last]: gone}))
+
+    def named(expected: float) -> list[tuple[Cause, int]]:
+        bill = Bill(hit=0, expected=Expected(read=expected, write={}, uncached=0.0), written=())
+        tokens = scale(prefix, {last: 5436}, None, 5564)
+        return [(one.cause, one.tokens) for one in misses_of(state, None, sent, bill, 5436, tokens)]
+
+    assert named(5328.0) == [(Cause.EXPIRED, 108)]
+    assert named(5436.0) == [(Cause.EVICTED, 111)]
+
+
+def test_a_users_own_marker_is_not_taken_for_the_one_that_was_read(driver: Driver) -> None:
+    """A picture makes all messages anew. Ours on the instructions is read, a few tokens before the user's, which would
+    have found nothing by itself."""
+    source = {"type": "base64", "media_type": "image/png", "data": "A" * 40}
+    marked = {"type": "text", "text": prose(20), "cache_control": {"type": "ephemeral"}}
+    said = [user([marked]), assistant(prose(30)), user(prose(25))]
+    driver.ask(body(*said[:1], system=SYSTEM, tools=TOOLS))
+    driver.ask(body(*said, system=SYSTEM, tools=TOOLS))
+    driver.ask(body(*said, assistant("Ok."), user([{"type": "image", "source": source}]), system=SYSTEM, tools=TOOLS))
+    record = driver.records[-1]
+    assert (record.usage.read or 0) > 2000
+    assert record.as_written is not None
+    assert record.as_written.read == 0
+    assert sum((record.as_written.write or {}).values()) > (record.usage.read or 0)

@@ -101,6 +101,67 @@ def test_the_same_first_prompt_in_session_after_session_is_shared(driver: Driver
     assert cost(usages) < 0.4
 
 
+def one_shots(driver: Driver, *, tools: bool, gap: float) -> list[Usage]:
+    """Ten sessions of one request each, to which nothing is common but the tools, and they only where `tools` says."""
+    usages = []
+    for number in range(10):
+        system = f"You serve customer {number}. {prose(900, number)}"
+        listed = [tool("search" if tools else f"search {number}", 1500)]
+        with driver.accel.session(f"customer {number}", agent="desk"):
+            usages.append(driver.ask(body(user(prose(60, number)), system=system, tools=listed), gap=gap))
+    return usages
+
+
+@pytest.mark.parametrize(("gap", "ttl"), [(100.0, "5m"), (700.0, "1h")])
+def test_tools_that_sessions_share_are_kept_whatever_their_instructions_say(
+    driver: Driver, gap: float, ttl: str
+) -> None:
+    """Each session names its customer in the system prompt: the tools before it are read in all of them, and nothing is
+    paid for keeping the rest."""
+    usages = one_shots(driver, tools=True, gap=gap)
+    assert all(one.read for one in usages[4:])
+    assert [one.written for one in usages[6:]] == [0] * 4
+    assert [marker.ttl for marker in driver.records[-1].markers] == [ttl]
+    assert cost(usages[5:]) < 0.65
+
+
+def test_tools_of_their_own_are_not_paid_for_in_sessions_of_one_request(driver: Driver) -> None:
+    """The twin: where each session has other tools, keeping them stops."""
+    usages = one_shots(driver, tools=False, gap=100.0)
+    assert [one.written for one in usages[6:]] == [0] * 4
+
+
+def test_sessions_that_begin_soon_after_others_do_not_make_pauses_of_hours_pay(driver: Driver) -> None:
+    """Each reads what the last request of the one before wrote. That is one request in five: the others are not written
+    for an hour in which nobody comes."""
+    usages = []
+    for number in range(6):
+        for turn in range(5):
+            messages = [user(prose(60, number)), *[assistant("Ok."), user(prose(20, number))] * turn]
+            with driver.accel.session(f"long {number}", agent="desk"):
+                request = body(*messages, system=SYSTEM, tools=TOOLS)
+                usages.append(driver.ask(request, gap=9000.0 if turn else 900.0))
+    paid = sum((one.uncached or 0) + 2 * (one.written or 0) + 0.1 * (one.read or 0) for one in usages[15:])
+    assert paid / sum(one.input or 0 for one in usages[15:]) < 1.02
+
+
+@pytest.mark.parametrize("place", ["system", "tools"])
+def test_one_change_at_the_end_of_a_session_does_not_end_the_caching_of_all_others(driver: Driver, place: str) -> None:
+    """What another session saw change is watched in this one: that it comes back is learned, too."""
+    usages = []
+    for number in range(4):
+        messages: list[Json] = [user(prose(400, number))]
+        for turn in range(6):
+            changed = number == 0 and turn == 5
+            system = f"{'New' if changed and place == 'system' else 'Old'} rules. {SYSTEM}"
+            listed = [tool("y" if changed and place == "tools" else "x", 600)]
+            with driver.accel.session(f"chat {number}", agent="desk"):
+                usages.append(driver.ask(body(*messages, system=system, tools=listed), gap=400.0 if not turn else 5.0))
+            messages += [assistant(prose(100, turn)), user(prose(100, turn + 7))]
+    assert cost(usages[6:12]) < 0.7
+    assert cost(usages[12:]) < 0.45
+
+
 def test_a_provider_that_reports_no_cache_fields_teaches_nothing_about_sharing(driver: Driver) -> None:
     """Not reported is never zero, in what is learned either: only the pause counts."""
     with driver.accel.session("silent") as session:

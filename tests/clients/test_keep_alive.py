@@ -91,6 +91,38 @@ def clerk(tmp_path: Path) -> Iterator[Desk]:
         yield made
 
 
+THINKING: Json = {"max_tokens": 2048, "thinking": {"type": "enabled", "budget_tokens": 1024}}
+"""With this the API refuses a request that asks for no reply."""
+
+
+@pytest.mark.parametrize(
+    ("more", "cache"), [(THINKING, {}), ({}, {"keep_alive_budget": 0.0})], ids=["refused", "no budget"]
+)
+def test_no_plan_counts_on_requests_that_are_never_sent(tmp_path: Path, more: Json, cache: dict[str, Any]) -> None:
+    """Where a pause cannot be bridged, the longer lifetime is bought as it is without the consent."""
+    with desk(tmp_path, ttl="auto", **cache) as made:
+        for day in range(3):
+            made.talk(f"day {day}", [TEA] * 5, **more)
+        read = made.talk("friday", [TEA] * 5, **more)
+        assert made.kept == []
+    assert all(tokens > 9_000 for tokens in read[1:])
+
+
+def test_a_prompt_that_will_be_another_one_is_not_kept_alive(clerk: Desk) -> None:
+    """Its system prompt ends with a number that counts up: what the user has marked behind it is read by nobody."""
+    marked = {"type": "text", "text": prose(5000), "cache_control": {"type": "ephemeral"}}
+    for day in range(4):
+        with clerk.accel.session(f"day {day}", agent="clerk"):
+            messages = [user([marked])]
+            for turn in range(5):
+                clerk.ask(messages, system=f"{prose(600)} Request {turn} of day {day}.", tools=[])
+                clerk.clock.advance(TEA)
+                messages += [assistant(prose(40, turn)), user(prose(40, turn))]
+        if day < 2:
+            before = len(clerk.kept)
+    assert len(clerk.kept) == before
+
+
 def test_a_pause_that_is_known_to_end_loses_nothing(clerk: Desk) -> None:
     """The first one is lost, because nobody knows of any; those of later sessions are kept over."""
     first = clerk.talk("monday", [5.0, TEA, 5.0])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy
+from agentaccel.loop.fanout import Fanout, Flight, Held, Write
 from agentaccel.turn import Failed, Finished, FirstByte, Responded, Send, Started, Turn, Wait, Waited
 from tests.driver import Json, body, prose, tool, user
 
@@ -135,3 +136,29 @@ def test_requests_of_a_conversation_that_goes_on_wait_for_nobody() -> None:
     assert turn.hold is not None
     small = accel.turn(body(user("Hi."), system="Be brief."))
     assert small.hold is None
+
+
+@pytest.mark.parametrize(("asked", "at"), [(100.0, 700.0), (400.0, 3900.0)], ids=["read", "written"])
+def test_what_is_read_keeps_its_lifetime_whatever_the_marker_says(asked: float, at: float) -> None:
+    """An hour's marker on a prefix that is held for five minutes writes nothing; once that is gone, it writes."""
+    fanout, key = Fanout(), ("account", b"prefix")
+
+    def sends(ttl: str, seconds: float, now: float) -> None:
+        flight = Flight(
+            fanout=fanout,
+            writes=(Write(key, 5000.0, Held(ttl, seconds)),),
+            kind="any",
+            total=6000.0,
+            read=0.0,
+            streamed=True,
+            at_most=0.0,
+            second_costs=0.0,
+            price=lambda: None,
+        )
+        assert flight.before(now) is None
+        flight.began(now + 1.0)
+
+    sends("5m", 300.0, now=0.0)
+    sends("1h", 3600.0, now=asked)
+    held = fanout.held("account", [b"prefix"], at)
+    assert [one.ttl for one in held.values()] == ([] if asked < 300.0 else ["1h"])
