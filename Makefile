@@ -35,7 +35,7 @@ check: $(STAMP)  ## format, lint, types, tests, docs: what main always passes
 	$(BIN)/mkdocs build --strict -q -d $(VENV)/site
 
 soak: $(STAMP)  ## long fuzzing: legality, mutants, processes; SEED=0 draws what was drawn before, SHARE=4 runs a quarter
-	$(BIN)/python -m pytest -n auto -m soak $(SEED:%=--hypothesis-seed=%) $(SHARE:%=--soak-share=%)
+	$(BIN)/python -m pytest -n auto -m soak -o timeout=600 $(SEED:%=--hypothesis-seed=%) $(SHARE:%=--soak-share=%)
 
 traces: $(STAMP)  ## what runs on real traces; needs AGENTACCEL_TRACES
 	$(BIN)/python -m pytest -n auto -m traces

@@ -42,8 +42,6 @@ class Routed(NamedTuple):
     route: str
     requests: int
     """So many lately."""
-    turns: int
-    """So many in all."""
     created: float
 
 

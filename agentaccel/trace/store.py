@@ -109,7 +109,7 @@ class Store:
         with self._database.using() as connection:
             rows = connection.execute(
                 "SELECT CASE WHEN json_valid(s.state) THEN json_extract(s.state, '$.route') END,"
-                " t.n, s.turns, s.created FROM (SELECT session, count(*) AS n FROM"
+                " t.n, s.created FROM (SELECT session, count(*) AS n FROM"
                 " (SELECT session FROM turns WHERE started > ? ORDER BY started DESC LIMIT ?) GROUP BY session) t"
                 " JOIN sessions s ON s.id = t.session",
                 (since, most),

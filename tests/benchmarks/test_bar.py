@@ -102,12 +102,18 @@ def test_nothing_is_lost_but_the_last_tail(situation: Situation) -> None:
 
 @given(situations(turns=st.integers(4, 20), sessions=1, even=True))
 def test_four_even_turns_cost_at_most_a_twentieth_more(situation: Situation) -> None:
-    """Claude API and Bedrock rules; where the first prompt can be cached and turns are alike."""
+    """Claude API and Bedrock rules; where the first prompt can be cached and turns are alike.
+
+    Where every turn adds as much as the first prompt has and reads cost 0.025, no rule that is not told of the end is
+    within a twentieth. In prompts' worths: of four turns, the oracle writes three tails and pays the last one plainly,
+    3 * 1.25 + 1 + 0.025 * (1 + 2 + 3) = 4.90. Who writes the fourth tail pays 5.15, which is 1.051 times that. Who does
+    not, pays for a fifth turn 3 * 1.25 + 1 + 2 + 0.025 * (1 + 2 + 3 + 3) = 6.975 at least, and the oracle 6.25: 1.116.
+    """
     (only,) = runs(situation)
     if not grows_by_less_than_it_began_with(only.steps) or only.steps[0].total < situation.facts().min_tokens:
         return
     (usages,) = accelerate([only]).usages
-    assert costs(only.steps, usages) <= BAR * best(only.steps).cost
+    assert costs(only.steps, usages) <= 5.15 / 4.90 * best(only.steps).cost
 
 
 def after(situation: Situation, learned_from: int) -> float:
