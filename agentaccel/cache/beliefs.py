@@ -240,12 +240,8 @@ class Beliefs:
 
     def changing_places(self) -> list[str]:
         """Those that were other ones in most requests, of two at least."""
-        counts = self.counts
-        return [
-            name
-            for name in self.unstable_places()
-            if counts[f"stable/{name}"][1] >= max(2.0, 2.0 * counts[f"stable/{name}"][0])
-        ]
+        seen = {name: self.counts[f"stable/{name}"] for name in self.unstable_places()}
+        return [name for name, (yes, n) in seen.items() if n >= max(2.0, 2.0 * yes)]
 
 
 _STRONGEST_SNAPSHOT = {

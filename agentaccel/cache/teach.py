@@ -45,11 +45,8 @@ def teach(state: State, sent: Sent, observed: Observed, predicted: Bill, before:
     """
     usage = sent.usage
     grows = _grows(observed, usage, before)
-    size, pace, alive = (
-        _size(sent.prefix, usage),
-        _pace(state, sent, observed, predicted),
-        _alive(predicted, usage),
-    )
+    size, alive = _size(sent.prefix, usage), _alive(predicted, usage)
+    pace = _pace(state, sent, observed, predicted)
     return Taught(
         _seen(state, observed, pace).after([*size, *alive, *grows]),
         (

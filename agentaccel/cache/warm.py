@@ -90,8 +90,8 @@ def kept(state: State, prefix: Prefixes, warming: Warming, *, now: float, read: 
 
 
 def _coming_back(entries: Mapping[int, Entry], prefix: Prefixes, beliefs: Beliefs) -> float:
-    """Tokens of the longest prefix that is held and ends before what changes from request to request:
-    the rest is kept for nothing."""
+    """Tokens of the longest prefix that is held and ends before what changes from request to request; the rest is kept
+    for nothing."""
     places = (find(prefix, name) for name in beliefs.changing_places() if name != TAIL)
     end = min((place.index for place in places if place is not None), default=len(prefix.sizes))
     return max((_tokens(entries, prefix, i) for i in entries if i < end), default=0.0)
