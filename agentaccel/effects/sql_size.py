@@ -98,7 +98,7 @@ def _multiplies(select: Any, exp: Any) -> None:
 
 def _limited(node: Any, exp: Any) -> bool:
     limit = node.args.get("limit")
-    number = limit.expression if isinstance(limit, exp.Limit) else None
+    number: Any = limit.expression if isinstance(limit, exp.Limit) else None
     return isinstance(number, exp.Literal) and not number.is_string and float(number.this) <= MOST_MADE
 
 
