@@ -81,17 +81,20 @@ def _shared(found: Path) -> Path:
     return found / text.strip("\n")
 
 
-def _no_submodules(found: Path) -> None:
+def _no_submodules(found: Path) -> bytes:
+    """What stands in the index, nothing where there is none. Raises `Refused` where it may name sub-modules."""
     if next(found.glob("sharedindex.*"), None) is not None:
         raise Refused("git: its index is split, and is not looked at")
     index = found / "index"
     if not index.exists():
-        return
+        return b""
     try:
-        if index.stat().st_size > MAX_INDEX or _GITLINK in index.read_bytes():
-            raise Refused("git: it may have sub-modules, which have settings of their own")
+        held = index.read_bytes() if index.stat().st_size <= MAX_INDEX else _GITLINK
     except OSError:
         raise Refused("git: its index cannot be read") from None
+    if _GITLINK in held:
+        raise Refused("git: it may have sub-modules, which have settings of their own")
+    return held
 
 
 def names_plain_files(there: Surroundings, *, apart: bool) -> None:
@@ -102,8 +105,9 @@ def names_plain_files(there: Surroundings, *, apart: bool) -> None:
     found = _repository(_real(there.cwd)) if there.cwd is not None else None
     if found is None:
         return
-    _no_submodules(found)
-    held = (found / "index").read_bytes() if (found / "index").exists() else b"DIRC" + b"\0\0\0\2" + bytes(4)
+    held = _no_submodules(found)
+    if not held:
+        return
     if held[:4] != b"DIRC" or held[4:8] not in (b"\0\0\0\2", b"\0\0\0\3") or _number(held[8:12]) > MOST_NAMES:
         raise Refused("git: its index is large, or of a form that is not looked at")
     place = 12
