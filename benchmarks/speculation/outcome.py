@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.speculation.guesses import Before
 from benchmarks.speculation.judge import Judged, mean_threshold
 from benchmarks.speculation.paired import Difference, Pair, difference
 from benchmarks.speculation.read import Run
-from benchmarks.speculation.scores import calibration, counted, one_step
+from benchmarks.speculation.scores import Launch, calibration, counted, one_step
 from benchmarks.speculation.served import THEIR_MOST, THEIRS, Served, served, total
 
 MEASURES = {
@@ -31,6 +31,10 @@ MEASURES = {
 POINTS = ((0.3, 1), (THEIRS, THEIR_MOST))
 """Probability and launches a turn, for the baseline's own figures of one step."""
 
+SUREST = (50, 100, 200, 500)
+"""Numbers of launches at which they are shown besides: two predictors that state different probabilities make different
+numbers of launches at one threshold, and can be compared only at the same number."""
+
 NEXT_TO_NOTHING = 0.05
 """Of turns: where the baseline's first guess is right in less, exact calls are not predictable."""
 
@@ -43,6 +47,16 @@ class Measured:
     theirs: int
     of: int
     by: Difference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """Launches for one step."""
+
+    name: str
+    launches: int
+    hits: int
+    within: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +76,8 @@ class Outcome:
     """Our thresholds' mean."""
     errors: dict[str, tuple[float, float]]
     """Expected calibration errors, ours and the baseline's, by what they are of."""
-    points: tuple[Counter[str], ...]
-    """The baseline's launches for one step at `POINTS`."""
+    points: tuple[Point, ...]
+    """The baseline's launches for one step at `POINTS`, and the `SUREST` of them."""
 
     @property
     def predictable(self) -> bool:
@@ -98,9 +112,26 @@ def outcome(source: str, judged: Sequence[Judged]) -> Outcome:
             "first guess": (calibration(mine, 1)[0], calibration(others, 1)[0]),
             "all guesses": (calibration(mine)[0], calibration(others)[0]),
         },
-        points=tuple(
-            sum((one_step(run, befores, *point) for run, befores in others), Counter[str]()) for point in POINTS
-        ),
+        points=tuple(_points(others)),
+    )
+
+
+def _points(pairs: Sequence[tuple[Run, Sequence[Before]]]) -> Iterator[Point]:
+    for least, most in POINTS:
+        launches = [one for run, befores in pairs for one in one_step(run, befores, most)]
+        launches.sort(key=lambda one: -one.probability)
+        yield _point(f"p >= {least}, {most} a turn", [one for one in launches if one.probability >= least])
+        for n in SUREST:
+            if n <= len(launches):
+                yield _point(f"the surest {n}, {most} a turn", launches[:n])
+
+
+def _point(name: str, launches: Sequence[Launch]) -> Point:
+    return Point(
+        name=name,
+        launches=len(launches),
+        hits=sum(one.hit for one in launches),
+        within=sum(one.within for one in launches),
     )
 
 

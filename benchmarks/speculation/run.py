@@ -22,7 +22,7 @@ import click
 from agentaccel.errors import TraceError
 from benchmarks.registry import Cell, Result, Table, benchmark
 from benchmarks.speculation.judge import Judge
-from benchmarks.speculation.outcome import POINTS, Outcome, outcome
+from benchmarks.speculation.outcome import Outcome, outcome
 from benchmarks.speculation.protocols import Protocol, one_per_task
 from benchmarks.speculation.read import Source, read_sources
 from benchmarks.speculation.statements import BETTER, broken
@@ -183,16 +183,19 @@ def _dealt(outcomes: Sequence[Outcome], dealings: int) -> Table:
 def _points(outcomes: Sequence[Outcome]) -> Table:
     rows = list[tuple[Cell, ...]]()
     for one in outcomes:
-        for (least, most), found in zip(POINTS, one.points, strict=True):
-            n, reads = found["launches"], one.theirs.reads
-            shares = [100 * found[what] / n if n else None for what in ("hits", "within")]
-            covered = 100 * found["hits"] / reads if reads else None
-            rows.append((one.source, f"p >= {least}, {most} a turn", n, found["hits"], *shares, reads, covered))
+        for found in one.points:
+            n, reads = found.launches, one.theirs.reads
+            shares = [100 * came / n if n else None for came in (found.hits, found.within)]
+            covered = 100 * found.hits / reads if reads else None
+            rows.append((one.source, found.name, n, found.hits, *shares, reads, covered))
     return Table(
         title="The baseline's launches for the next turn alone",
         columns=("", "point", "launches", "hits", "hit %", "within 5 %", "calls", "covered %"),
         rows=tuple(rows),
-        notes=("a turn that ends in text is one in which every launch misses",),
+        notes=(
+            "a turn that ends in text is one in which every launch misses",
+            "predictors that state different probabilities are compared at the same number of launches: the surest n",
+        ),
     )
 
 

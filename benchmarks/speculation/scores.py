@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from benchmarks.speculation.calls import Key
 from benchmarks.speculation.guesses import Before, Guess
@@ -51,26 +52,32 @@ def top(guesses: Iterable[Guess], most: int) -> set[Key]:
     return {guess.key for guess in islice(guesses, most)}
 
 
-def one_step(run: Run, befores: Sequence[Before], least: float, most: int) -> Counter[str]:
-    """Launches for the next turn alone: `launches`, and of those `hits` and what comes `within` the next few turns.
+class Launch(NamedTuple):
+    """A call that is launched for the next turn alone."""
+
+    probability: float
+    hit: bool
+    """It is a call of the next turn."""
+    within: bool
+    """It comes within the next few turns."""
+
+
+def one_step(run: Run, befores: Sequence[Before], most: int) -> Iterator[Launch]:
+    """The `most` surest launches for each turn.
 
     Only calls that read are launched, and none that was made since the last call that may write. A turn that ends in
     text is one in which every launch misses.
     """
-    sums: Counter[str] = Counter()
     made: set[Key] = set()
     for i, (turn, before) in enumerate(zip(run.turns, befores, strict=True)):
-        stated = (one for one in before.guesses if one.reads and one.key not in made and one.probability >= least)
+        stated = (one for one in before.guesses if one.reads and one.key not in made)
         for guess in islice(stated, most):
-            sums["launches"] += 1
-            sums["hits"] += guess.key in turn.keys
-            sums["within"] += _comes(run, i, guess.key)
+            yield Launch(guess.probability, guess.key in turn.keys, _comes(run, i, guess.key))
         for key, reads in zip(turn.keys, turn.reads, strict=True):
             if reads:
                 made.add(key)
             else:
                 made.clear()
-    return sums
 
 
 def _comes(run: Run, at: int, wanted: Key) -> bool:

@@ -10,7 +10,7 @@ from benchmarks.speculation.calls import Key
 from benchmarks.speculation.guesses import Before, Guess
 from benchmarks.speculation.paired import Pair, difference
 from benchmarks.speculation.resources import by_recency
-from benchmarks.speculation.scores import calibration, counted, one_step
+from benchmarks.speculation.scores import Launch, calibration, counted, one_step
 from benchmarks.speculation.served import NEVER, Served, served, threshold
 from tests.benchmarks.recorded_desk import guess, run
 
@@ -47,18 +47,16 @@ def test_the_third_guess_counts_and_the_fourth_does_not() -> None:
 def test_a_launch_comes_soon_unless_something_is_written_first() -> None:
     """Two turns later it is no hit; behind a write it never was a launch worth making."""
     soon = run("t", [("user", "hi"), ("text", "wait"), ("calls", read("A"))])
-    sums = one_step(soon, expecting((guess(A),), ()), 0.3, 1)
-    assert (sums["launches"], sums["hits"], sums["within"]) == (1, 0, 1)
+    assert list(one_step(soon, expecting((guess(A, 0.4),), ()), 1)) == [Launch(0.4, hit=False, within=True)]
     late = run("t", [("user", "hi"), ("calls", ("cancel_order", {"order": "A"}, "{}")), ("calls", read("A"))])
-    sums = one_step(late, expecting((guess(A),), ()), 0.3, 1)
-    assert (sums["launches"], sums["hits"], sums["within"]) == (1, 0, 0)
+    assert list(one_step(late, expecting((guess(A, 0.4),), ()), 1)) == [Launch(0.4, hit=False, within=False)]
 
 
 def test_what_writes_or_was_read_already_is_not_launched() -> None:
-    """Nor what stands below the threshold."""
+    """Nor, where results wait, what stands below the threshold."""
     one = run("t", [("user", "hi"), ("calls", read("A")), ("text", "done")])
     befores = expecting((guess(WRITE, reads=False), guess(B, 0.2)), (guess(A),))
-    assert one_step(one, befores, 0.3, 3)["launches"] == 0
+    assert list(one_step(one, befores, 3)) == [Launch(0.2, hit=False, within=False)]
     assert served(one, befores, 0.3) == Served(0, 0, 1)
 
 
