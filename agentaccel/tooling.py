@@ -254,6 +254,7 @@ class Watch:
         outcome: Outcome = "ok"
         if error is not None:
             outcome = "cancelled" if isinstance(error, asyncio.CancelledError | GeneratorExit) else "failed"
+            box.serving.rates.failed(self._known.name, error, self._tick + seconds)
         if self._ran:
             self._ended(seconds, returned=error is None and not self.later)
         if self.later:

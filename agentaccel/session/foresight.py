@@ -185,8 +185,7 @@ class Foresight:
         candidates = [one for one in map(partial(self._candidate, step), expected) if one is not None]
         if not candidates:
             return
-        load = self._load(step, candidates)
-        sent = step.following.sent
+        load, sent = self._load(step, candidates), step.following.sent
         elapsed = clock.monotonic() - sent if sent is not None else 0.0
         with serving.track.lock:
             known = serving.track.experience
@@ -218,7 +217,8 @@ class Foresight:
         )
 
     def _is_limited(self, name: str) -> bool:
-        return name in self.policy.tools.slots or name in self.policy.tools.per_minute
+        launcher = self.launcher
+        return name in launcher.policy.slots or launcher.serving.rates.limited(name, launcher.clock.monotonic())
 
     def _load(self, step: Step, candidates: list[Candidate]) -> Load:
         hosts = {one.host: self._host(one.host) for one in candidates if one.host}

@@ -31,6 +31,7 @@ from agentaccel.session.registry import identity_of
 from agentaccel.session.tools import Tool, Tools
 from agentaccel.speculate.buffer import Buffer, Entry, State
 from agentaccel.speculate.keys import is_plain
+from agentaccel.speculate.rates import Rates
 from agentaccel.trace.recorder import Recorder
 
 log = logging.getLogger("agentaccel")
@@ -88,6 +89,7 @@ class Runner:
     background: Background
     buffer: Buffer
     tools: Tools
+    rates: Rates
     _under_way: set[Entry] = field(default_factory=set)
 
     @property
@@ -147,7 +149,7 @@ class Runner:
             self._failed(told, "cancelled", type(end).__name__)
             raise
         except BaseException as failure:  # noqa: BLE001 - a miss: the real call tells its caller
-            self._failed(told, "failed", type(failure).__name__)
+            self._raised(told, failure)
         else:
             task = asyncio.current_task()
             if entry.handle.guard.expired() or (task is not None and task.cancelling()):
@@ -162,7 +164,7 @@ class Runner:
             with running_early():
                 result = tool.function(**copy.deepcopy(dict(entry.call.arguments)))
         except BaseException as failure:  # noqa: BLE001 - the thread is ours, and ends here
-            self._failed(told, "failed", type(failure).__name__)
+            self._raised(told, failure)
             return
         if entry.tier == "predicted" and self.clock.monotonic() - entry.born > self.policy.timeout:
             self._failed(told, "failed", "TimeoutError")
@@ -185,6 +187,10 @@ class Runner:
         self._under_way.discard(entry)
         if told.then is not None and entry.state is State.FINISHED:
             told.then(entry)
+
+    def _raised(self, told: _Telling, failure: BaseException) -> None:
+        self.rates.failed(told.entry.call.name, failure, self.clock.monotonic())
+        self._failed(told, "failed", type(failure).__name__)
 
     def _failed(self, told: _Telling, outcome: Outcome, error: str) -> None:
         told.outcome, told.error = outcome, error

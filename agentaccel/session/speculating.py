@@ -50,6 +50,7 @@ def speculation(
         background=background,
         buffer=buffer,
         tools=tools,
+        rates=serving.rates,
     )
     return Foresight(
         policy=policy,

@@ -38,6 +38,14 @@ class Transport(Protocol):
     async def aclose(self) -> None: ...
 
 
+class _OnlyNow(ConnectionError):
+    """An answer that may be another one when the model asks."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__(f"the answer was {answer.status_code}, and may be another one on time")
+        self.response = answer
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Http:
     """A tool that makes HTTP requests: `accel.tools({"request": Http().request})`.
@@ -111,7 +119,7 @@ class Http:
             )
             try:
                 if is_early() and (answer.status_code in _PASSING or answer.status_code >= 500):
-                    raise ConnectionError(f"the answer was {answer.status_code}, and may be another one on time")
+                    raise _OnlyNow(answer)
                 there = answer.headers.get("location")
                 if not (left and there and method in _FETCHES and answer.status_code in _LEADS):
                     return await self._shown(method, answer)

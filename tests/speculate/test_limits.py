@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from agentaccel.policy import ToolPolicy
+from agentaccel.speculate.rates import MINUTE, MOST_REST, rest_after
 from tests.mutants import Mutant, running, survives
 from tests.speculate.scripted import Agent, Script, call, likely
 
@@ -75,7 +77,94 @@ def test_real_calls_use_a_rate_limit_up_and_a_minute_later_it_is_there_again() -
     assert agent.run(main) == [2, 8]
 
 
+class Refused(Exception):
+    """As a vendor's library raises it."""
+
+    def __init__(self, status: int, **headers: str) -> None:
+        self.response = SimpleNamespace(status_code=status, headers=headers)
+
+
+def launched_after(raised: Exception, waits: float, *, early: bool) -> int:
+    """Guesses that are begun so long after a run has raised, which was itself begun early or was not."""
+    guesses = [likely(call("look", key=key)) for key in "abc"]
+    agent = Agent(ToolPolicy(eager=False), Script({1: [likely(call("look", key="x"))] if early else [], 2: guesses}))
+    failing = True
+
+    @agent.accel.tool(name="look", effect="read_local", concurrent=True)
+    async def look(key: str) -> str:
+        if failing:
+            raise raised
+        return key
+
+    async def main() -> int:
+        nonlocal failing
+        await agent.model()
+        await asyncio.sleep(0.1)
+        if not early:
+            with pytest.raises(type(raised)):
+                await look("x")
+        failing = False
+        await asyncio.sleep(waits)
+        before = agent.ledger.predicted.launched
+        await agent.model()
+        return agent.ledger.predicted.launched - before
+
+    return agent.run(main)
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_tool_that_was_refused_for_its_rate_is_left_alone_for_as_long_as_it_asks(early: bool) -> None:
+    asked, silent = Refused(429, **{"retry-after": "20"}), Refused(429)
+    assert [launched_after(asked, wait, early=early) for wait in (10.0, 21.0)] == [0, 3]
+    assert [launched_after(silent, wait, early=early) for wait in (50.0, 61.0)] == [0, 3]
+
+
+def test_a_tool_that_fails_otherwise_is_not_left_alone() -> None:
+    assert [launched_after(one, 1.0, early=False) for one in (Refused(404), KeyError("x"))] == [3, 3]
+
+
+def test_what_libraries_raise_for_too_many_requests_is_understood() -> None:
+    """Where the state is: an attribute of the exception, of its answer, of botocore's table, or of what caused it."""
+    aiohttp, urllib, wrapped = OSError(), OSError(), RuntimeError("the tool failed")
+    aiohttp.status, urllib.code = 429, 503  # type: ignore[attr-defined]
+    urllib.headers = {"Retry-After": "3"}  # type: ignore[attr-defined]
+    botocore = Exception()
+    table = {"HTTPStatusCode": 429, "HTTPHeaders": {"retry-after": "9"}}
+    botocore.response = {"ResponseMetadata": table}  # type: ignore[attr-defined]
+    wrapped.__cause__ = Refused(529, **{"retry-after": "1e9"})
+    raised = (aiohttp, urllib, botocore, wrapped, Refused(429, **{"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}))
+    assert [rest_after(one) for one in raised] == [MINUTE, 3.0, 9.0, MOST_REST, MINUTE]
+    assert [rest_after(one) for one in (Refused(500), Refused(200), KeyError(429), OSError(429, "x"))] == [None] * 4
+
+
+def test_an_exception_that_cannot_be_looked_at_is_raised_as_it_is() -> None:
+    class Odd(Exception):
+        @property
+        def response(self) -> object:
+            raise ZeroDivisionError
+
+    assert launched_after(Odd(), 1.0, early=False) == 3
+
+
 MUTANTS = (
+    (
+        "test_a_tool_that_was_refused_for_its_rate_is_left_alone_for_as_long_as_it_asks",
+        Mutant(
+            guard="refusals of real calls that are not heard of",
+            file="tooling.py",
+            old="            box.serving.rates.failed(self._known.name, error, self._tick + seconds)\n",
+            new="",
+        ),
+    ),
+    (
+        "test_a_tool_that_was_refused_for_its_rate_is_left_alone_for_as_long_as_it_asks",
+        Mutant(
+            guard="refusals of early runs that are not heard of",
+            file="session/running.py",
+            old="        self.rates.failed(told.entry.call.name, failure, self.clock.monotonic())\n",
+            new="",
+        ),
+    ),
     (
         "test_a_predicted_remote_read_is_made_where_it_is_worth_what_it_tells",
         Mutant(
