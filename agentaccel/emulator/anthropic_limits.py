@@ -9,6 +9,7 @@ from typing import Any
 from agentaccel.emulator.anthropic_candidate import Candidate, Check, Problem
 from agentaccel.emulator.anthropic_checks import ENVELOPE
 from agentaccel.emulator.anthropic_rules import RULES
+from agentaccel.emulator.anthropic_threads import message_thread
 from agentaccel.emulator.anthropic_tool_rules import TOOL_RULES
 
 _STRICT_VERSION = "2026-10-21"
@@ -132,27 +133,6 @@ def api_2026_10_21(request: Candidate) -> Problem | None:
             return Problem(f"{found.path}: document blocks are not permitted in assistant messages")
         if found.role == "user" and found.kind == "text" and found.block.get("citations"):
             return Problem(f"{found.path}.text.citations: citations are not permitted on user text blocks")
-    return None
-
-
-THREADS_BETA = "message-threads-"
-"""Start of the anthropic-beta value that allows message threads."""
-
-
-def message_thread(request: Candidate) -> Problem | None:
-    """A thread needs its beta and carries no marker; going on with one is not emulated (texts invented).
-
-    That threads do not support markers is the SDK's own list (`thread_unsupported_feature_name`, anthropic 2.11).
-    """
-    thread = request.body.get("thread")
-    if thread is None:
-        return None
-    if THREADS_BETA not in request.headers.get("anthropic-beta", ""):
-        return Problem("thread: Extra inputs are not permitted")
-    if not isinstance(thread, dict) or thread.get("type") != "create":
-        return Problem("thread: this emulator begins message threads and does not continue them")
-    if request.markers or request.body.get("cache_control") is not None:
-        return Problem("thread: cache_control is not supported in message threads")
     return None
 
 

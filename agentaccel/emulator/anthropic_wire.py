@@ -45,7 +45,10 @@ class Message:
 
 def error_body(problem: Problem, request_id: str) -> dict[str, object]:
     """The body of a refusal."""
-    error = {"type": problem.kind, "message": problem.message}
+    error: dict[str, object] = {"type": problem.kind, "message": problem.message}
+    if problem.code is not None:
+        named = {"unsupported": [problem.param]} if problem.code == "thread_unsupported_request" else {}
+        error["details"] = {"error_code": problem.code, **named}
     return {"type": "error", "error": error, "request_id": request_id}
 
 

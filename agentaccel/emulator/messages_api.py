@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -14,6 +14,7 @@ from agentaccel.emulator.anthropic_candidate import Candidate, Problem
 from agentaccel.emulator.anthropic_levels import canonical
 from agentaccel.emulator.anthropic_limits import objection
 from agentaccel.emulator.anthropic_prompt import Tape, read_tape, with_lists
+from agentaccel.emulator.anthropic_threads import Threads, goes_on, message_thread
 from agentaccel.emulator.anthropic_wire import Message, error_body, message_body, stream_chunks
 from agentaccel.emulator.behaviour import Behaviour
 from agentaccel.emulator.calls import Call, Outcome, entry_of, hung
@@ -68,6 +69,7 @@ class MessagesApi:
         self.cache = PromptCache(eviction=self._behaviour.eviction, seed=self._behaviour.seed)
         self._meter = RateMeter(self._behaviour.limits)
         self._diagnoser = Diagnoser()
+        self._threads = Threads()
         self._served = 0
 
     def facts_of(self, model: str) -> CacheFacts | None:
@@ -92,6 +94,11 @@ class MessagesApi:
             platform=self._platform,
             api_keys=self._behaviour.api_keys,
         )
+        if goes_on(candidate):
+            whole = self._threads.whole(candidate.body, self._workspace(candidate))
+            if isinstance(whole, Problem):
+                return _refusal(call, whole, check=message_thread.__name__)
+            candidate = replace(candidate, raw=orjson.dumps(whole))
         if (found := objection(candidate, self._behaviour.skipped_checks)) is not None:
             return _refusal(call, found[1], check=found[0])
         workspace = self._workspace(candidate)
@@ -113,9 +120,11 @@ class MessagesApi:
         return named or self._behaviour.workspaces.get(key) or f"wrkspc_of_{key}"
 
     def _read(self, candidate: Candidate, workspace: str) -> Tape:
-        facts = candidate.known
+        facts, body = candidate.known, candidate.body
+        if body.get("thread") is not None:
+            body = {**body, "cache_control": {"type": "ephemeral"}}
         return read_tape(
-            with_lists(candidate.body),
+            with_lists(body),
             scope=canonical(["" if self._shared else workspace, self._name(candidate.body["model"])]),
             betas=candidate.headers.get("anthropic-beta", ""),
             tokenizer=self._behaviour.tokenizer_of(self._name(candidate.body["model"])),
@@ -183,6 +192,8 @@ class MessagesApi:
             diagnostics=self._diagnose(call, prompt),
             shows_usage=fault is None or fault.kind != "missing_usage",
         )
+        if body.get("thread") is not None:
+            self._threads.keep(body, prompt.workspace, message.id, written.content)
         reply = _rendered(call, message, prompt, first=first, last=last)
         entry = entry_of(
             call,

@@ -157,7 +157,7 @@ class Foresight:
         with following.lock:
             if following.history is None:
                 schemas = {name: dict[str, object]() for name in names}
-                reads = partial(self._reads, step.conversation.id)
+                following.reads = reads = partial(self._reads, step.conversation.id)
                 following.history = self.predictor.session(step.conversation.workload, schemas, reads)
             following.replied, following.sent = None, self.launcher.clock.monotonic()  # it stands in the request
             following.waiting = [one for one in following.waiting if not self._given_up(one, step.number)]
@@ -205,7 +205,7 @@ class Foresight:
         key = launcher.key(step.conversation, tool, call) if tool is not None else None
         if tool is None or key is None or launcher.serving.world.closed(tool.spec.domain):
             return None
-        if launcher.serving.buffer.waits(key) or launcher.remembered(tool, key):
+        if launcher.serving.buffer.waits(key) or launcher.remembered(tool, key) or step.following.made(call):
             return None
         permission = launcher.may(step, tool, call, step.following.familiar)
         return Candidate(

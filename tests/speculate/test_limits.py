@@ -1,4 +1,6 @@
-"""What early runs leave to others: what a guess would tell a remote host, and the rate limits of tools."""
+"""What early runs leave to others: what a guess would tell a remote host, the rate limits of tools, and calls whose
+results the model has.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agentaccel import ToolCall
 from agentaccel.policy import ToolPolicy
 from agentaccel.speculate.rates import MINUTE, MOST_REST, rest_after
 from tests.mutants import Mutant, running, survives
@@ -146,7 +149,51 @@ def test_an_exception_that_cannot_be_looked_at_is_raised_as_it_is() -> None:
     assert launched_after(Odd(), 1.0, early=False) == 3
 
 
+def begun_after(*turns: tuple[ToolCall, bool]) -> int:
+    """Guesses of one call, to look at "a", that are begun after turns of a call each and whether that failed."""
+    last = len(turns) + 1
+    agent = Agent(ToolPolicy(eager=False), Script({last: [likely(call("look", key="a"))]}))
+    tools = {"look": agent.reads(), "book": agent.writes()}
+
+    async def main() -> int:
+        for one, failed in turns:
+            await agent.model(one)
+            agent.answers(await tools[one.name](**one.arguments))
+            agent.messages[-1]["content"][0]["is_error"] = failed
+        await agent.model()
+        return agent.ledger.predicted.launched
+
+    return agent.run(main)
+
+
+def test_what_the_model_has_before_it_is_not_fetched_again_on_a_guess() -> None:
+    """It may be once something was written, or where the call has failed."""
+    looked, other, wrote = call("look", key="a"), call("look", key="b"), call("book", key="c")
+    assert begun_after((other, False)) == 1
+    assert begun_after((looked, False)) == begun_after((looked, False), (other, False)) == 0
+    assert begun_after((looked, False), (wrote, False)) == 1
+    assert begun_after((looked, True)) == 1
+
+
 MUTANTS = (
+    (
+        "test_what_the_model_has_before_it_is_not_fetched_again_on_a_guess",
+        Mutant(
+            guard="guesses of what the model has before it",
+            file="session/foresight.py",
+            old=" or step.following.made(call):",
+            new=":",
+        ),
+    ),
+    (
+        "test_what_the_model_has_before_it_is_not_fetched_again_on_a_guess",
+        Mutant(
+            guard="what a write makes worth another look",
+            file="session/following.py",
+            old="            self._made.clear()\n",
+            new="            pass\n",
+        ),
+    ),
     (
         "test_a_tool_that_was_refused_for_its_rate_is_left_alone_for_as_long_as_it_asks",
         Mutant(
