@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import orjson
 import pytest
 from emulator_talk import MODEL, ask, assistant, blocks, calls, emulator, marked, request, results, text, user
 
@@ -423,13 +422,3 @@ def test_only_the_model_that_is_served_exists():
     provider = emulator(model="claude-haiku-5-5")
     assert ask(provider, request(HELLO, model="claude-haiku-5-5")).status == 200
     assert ask(provider, request(HELLO, model=MODEL)).status == 404
-
-
-def test_a_message_thread_is_taken_with_its_beta_and_without_markers():
-    """Mandated: threads support no markers; the text is invented."""
-    beta = {"x-api-key": "k", "anthropic-version": "2026-10-21", "anthropic-beta": "message-threads-2026-08-12"}
-    marked = {"type": "text", "text": "Hi.", "cache_control": {"type": "ephemeral"}}
-    for content, status in ((HELLO, 200), (marked, 400)):
-        body = orjson.dumps(request(content, thread={"type": "create"}))
-        reply = emulator().handle(HttpRequest(method="POST", path="/v1/messages", headers=beta, body=body), 0)
-        assert reply.status == status
