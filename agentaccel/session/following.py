@@ -18,6 +18,8 @@ _MOST_SAID = 100_000
 """Characters of what the user said that are kept."""
 _MOST_SENT = 10_000
 """Values that tools were given, of each tool."""
+_MOST_MADE = 1_000
+"""Calls that are remembered as made; then all are forgotten."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,10 +77,10 @@ class Following:
         sent = self._sent.setdefault(call.name, set())
         if len(sent) < _MOST_SENT:
             sent.update(_leaves(call.arguments))
-        if self.reads(call):
-            self._made.add(_identity(call))
-        else:
+        if not self.reads(call) or len(self._made) >= _MOST_MADE:
             self._made.clear()
+        else:
+            self._made.add(_identity(call))
 
     def made(self, call: ToolCall) -> bool:
         """Whether this very call was made, and the model has its result before it: to ask again tells it nothing new.
