@@ -124,6 +124,7 @@ def _query(text: str, dialect: str) -> None:
         _columns(root, sqlglot.exp)
     for node in root.walk():
         _node(node, sqlglot.exp)
+    _collations(root, dialect, sqlglot.exp)
     bounded(root, sqlglot.exp)
 
 
@@ -227,6 +228,14 @@ def _node(node: Any, exp: Any) -> None:
         raise Refused(f"it holds {kind}, which is not on the list of what only reads")
     for check in _CHECKS.get(kind, ()):
         check(node, exp)
+
+
+def _collations(root: Any, dialect: str, exp: Any) -> None:
+    """Where a program may register its own, which are functions of its, only those of the system."""
+    known = table("sql")["collations"].get(dialect)
+    for node in root.find_all(exp.Collate) if known is not None else ():
+        if node.expression.name.lower() not in known:
+            raise Refused(f"the collation {node.expression.name!r} is not one of the system ({dialect})")
 
 
 def _identifier(node: Any, exp: Any) -> None:

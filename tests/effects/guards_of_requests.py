@@ -24,6 +24,12 @@ GUARDS = (
         new="    if False:\n",
     ),
     Mutant(
+        guard="collations that a program registered",
+        file="effects/sql.py",
+        old="    _collations(root, dialect, sqlglot.exp)\n",
+        new="",
+    ),
+    Mutant(
         guard="comments that servers run",
         file="effects/sql.py",
         old="    if match := _HIDES.search(text):\n",
