@@ -24,6 +24,8 @@ _URL = re.compile(r"https?://[A-Za-z0-9.-]+(?::\d{1,5})?(?:[/?#][\x21-\x5b\x5d-\
 _HOST = re.compile(r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]\.?")
 _HOLDS_ADDRESS = re.compile(r"(?<![0-9])[0-9]{1,3}([.-])(?:[0-9]{1,3}\1){2}[0-9]{1,3}(?![0-9])")
 """A name that holds an address is often answered with it, also with one of a private network."""
+_PROTOCOL_ASSIGNMENTS = ipaddress.ip_network("192.0.0.0/24")
+"""RFC 6890; what Python calls private of it differs between versions."""
 _IDENTIFIER = re.compile(r"(?!v\d+(?:\.\d+)*$)(?=.*\d).+")
 _DATED = re.compile(r"/(?:19|20)\d\d/")
 _TEXT = re.compile(r"[\x20-\x7e\t]*")
@@ -125,8 +127,8 @@ def _host(parts: SplitResult) -> None:
     except ValueError:
         address = None
     if address is not None:
-        if not address.is_global:
-            raise Refused("the address is one of a private network")
+        if not address.is_global or address.is_multicast or address.is_reserved or address in _PROTOCOL_ASSIGNMENTS:
+            raise Refused("the address is one of a private network, or of a special purpose")
         return
     labels = host.split(".")
     if not _HOST.fullmatch(host) or set(labels[-1:]) & set(table("http")["names"]):
@@ -173,6 +175,8 @@ def _parameter(name: str, value: str) -> None:
         ("mutation", "{", "[")
     ):
         raise Refused(f"the value of the parameter {name!r} is a program or a call")
+    if re.search(known["statements"], value, re.IGNORECASE):
+        raise Refused(f"the value of the parameter {name!r} is a statement that writes")
 
 
 def _message(names: set[str]) -> None:
@@ -185,6 +189,8 @@ def _endless(plain: str, value: str) -> bool:
     known = table("http")
     if plain in known["waiting_parameters"]:
         return not re.fullmatch(r"[0-5]?\d(?:\.\d+)?", value)
+    if value.lower() in known["endless_values"] and plain not in known["free_texts"]:
+        return True
     return plain in known["endless_parameters"] and value.lower() not in ("false", "0", "no")
 
 

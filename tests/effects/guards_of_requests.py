@@ -24,6 +24,24 @@ GUARDS = (
         new="    if False:\n",
     ),
     Mutant(
+        guard="addresses of groups and of protocols",
+        file="effects/http.py",
+        old=" or address.is_multicast or address.is_reserved or address in _PROTOCOL_ASSIGNMENTS:",
+        new=":",
+    ),
+    Mutant(
+        guard="statements in a parameter",
+        file="effects/http.py",
+        old='    if re.search(known["statements"], value, re.IGNORECASE):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="streams that a value asks for",
+        file="effects/http.py",
+        old='    if value.lower() in known["endless_values"] and plain not in known["free_texts"]:\n',
+        new="    if False:\n",
+    ),
+    Mutant(
         guard="collations that a program registered",
         file="effects/sql.py",
         old="    _collations(root, dialect, sqlglot.exp)\n",
@@ -44,8 +62,8 @@ GUARDS = (
     Mutant(
         guard="machines nearby",
         file="effects/http.py",
-        old="        if not address.is_global:\n",
-        new="        if False:\n",
+        old="        if not address.is_global or address.is_multicast",
+        new="        if address.is_multicast",
     ),
     Mutant(
         guard="servers that nobody trusts",
