@@ -114,6 +114,8 @@ def _same(one: object, other: object) -> bool:
 
 
 def _hints(tool: Mapping[str, Any]) -> dict[str, bool]:
+    if sum(re.sub(r"[^a-z]", "", str(name).lower()) == "annotations" for name in tool) > 1:
+        raise Refused("its annotations are given twice")
     annotations = tool.get("annotations")
     if not isinstance(annotations, Mapping):
         raise Refused("the server says nothing of what the tool does")
@@ -150,8 +152,11 @@ def _contradicts(tool: Mapping[str, Any]) -> None:
     _tells(tool, 0)
     for text in (tool.get("description"), tool.get("title")):
         match = re.match(known["deed_in_words"], text, re.IGNORECASE) if isinstance(text, str) else None
-        if match and {match[1].lower(), match[1].lower().removesuffix("s")} & set(known["writing"]):
-            raise Refused(f"it is described as one that {match[1].lower()}")
+        verbs = {match[1].lower(), match[1].lower().removesuffix("s")} if match else set[str]()
+        if verbs & {*known["writing"], *known["writing_first"]}:
+            raise Refused(f"it is described as one that {sorted(verbs)[-1]}")
+        if isinstance(text, str) and (said := re.search(known["warning_words"], text, re.IGNORECASE)):
+            raise Refused(f"its description says {said[0]!r}")
     execution = tool.get("execution")
     if isinstance(execution, Mapping) and execution.get("taskSupport", "forbidden") not in ("forbidden", "optional"):
         raise Refused("the tool runs only as a task")
@@ -181,6 +186,8 @@ def _fits(arguments: object, tool: Mapping[str, Any]) -> None:
     if not isinstance(arguments, Mapping):
         raise Refused("the arguments are no object")
     schema = tool.get("inputSchema", tool.get("input_schema", {}))
+    if not _same(schema, tool.get("input_schema", schema)):
+        raise Refused("the schema of its arguments is given in two spellings that disagree")
     if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
         raise Refused("the schema of the arguments is no object")
     properties = schema.get("properties")

@@ -42,6 +42,30 @@ GUARDS = (
         new="    if False:\n",
     ),
     Mutant(
+        guard="descriptions that warn",
+        file="effects/mcp.py",
+        old='        if isinstance(text, str) and (said := re.search(known["warning_words"], text, re.IGNORECASE)):\n',
+        new="        if False and (said := None):\n",
+    ),
+    Mutant(
+        guard="deeds in words",
+        file="effects/mcp.py",
+        old='        if verbs & {*known["writing"], *known["writing_first"]}:\n',
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="annotations that are given twice",
+        file="effects/mcp.py",
+        old='        raise Refused("its annotations are given twice")\n',
+        new="        pass\n",
+    ),
+    Mutant(
+        guard="schemas that are given twice",
+        file="effects/mcp.py",
+        old='        raise Refused("the schema of its arguments is given in two spellings that disagree")\n',
+        new="        pass\n",
+    ),
+    Mutant(
         guard="collations that a program registered",
         file="effects/sql.py",
         old="    _collations(root, dialect, sqlglot.exp)\n",
@@ -256,11 +280,5 @@ GUARDS = (
         file="effects/mcp.py",
         old="    _tells(tool, 0)\n",
         new="",
-    ),
-    Mutant(
-        guard="deeds in words",
-        file="effects/mcp.py",
-        old='        if match and {match[1].lower(), match[1].lower().removesuffix("s")} & set(known["writing"]):\n',
-        new="        if False:\n",
     ),
 )
