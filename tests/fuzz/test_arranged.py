@@ -24,7 +24,7 @@ def assert_arranged_well(name: str, conversations: int, seed: int) -> None:
         assert not tally.arranged
     else:
         assert tally.arranged["move_volatile"] > tally.legal / 2, "not by doing nothing"
-        assert tally.arranged["freeze_tools"] > tally.legal / 50
+        assert tally.arranged["freeze_tools"] > tally.legal / 100
         assert tally.stable >= 0.4 * tally.followed
 
 
@@ -32,7 +32,7 @@ def assert_arranged_well(name: str, conversations: int, seed: int) -> None:
 @AT_EACH
 def test_arranged_requests_are_legal_and_can_be_put_together_again(name: str) -> None:
     """Contract lines 1 and 2, where content may be moved: what was moved is there exactly once, the rest as it was."""
-    assert_arranged_well(name, 5 if name in LEFT_ALONE else 15, seed=7)
+    assert_arranged_well(name, 5 if name in LEFT_ALONE else 40, seed=7)
 
 
 @pytest.mark.soak
