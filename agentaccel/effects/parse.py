@@ -235,7 +235,7 @@ def _word(node: Any) -> Word:
     glob = bool(_GLOB.search(bare))
     if glob and len(_MAGIC.findall(text)) != len(_GLOB.findall(bare)):
         raise Refused("a pattern for file names holds a wildcard that is quoted")
-    wild = glob and re.match(r"\*+[A-Za-z0-9_./]", first) is not None
+    wild = glob and re.match(r"\*+[A-Za-z0-9_./]|\*\Z", first) is not None
     if glob and not wild and not re.match(r"--[a-z-]+=|[A-Za-z0-9_./]|~/", first):
         raise Refused("a pattern for file names could match any name, and become an option")
     return Word(text=text, glob=glob, wild=wild, home=first.startswith("~"))

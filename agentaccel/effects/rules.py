@@ -91,6 +91,36 @@ def echo(words: Sequence[Word]) -> tuple[Word, ...]:
     return ()
 
 
+def printf(words: Sequence[Word]) -> tuple[Word, ...]:
+    """No files: a fixed format of texts and numbers, for which the program and the builtin print the same."""
+    if any(word.glob or word.home for word in words):
+        raise Refused("printf would print the names of files that match")
+    if not words or words[0].text.startswith("-") or not re.fullmatch(table("shell")["printf"]["format"], words[0].text):
+        raise Refused("printf has no format that is known to be a read")
+    numbers = re.search("%-?[0-9]*d", words[0].text.replace("%%", "")) is not None
+    if numbers and not all(re.fullmatch("0|-?[1-9][0-9]{0,9}", word.text) for word in words[1:]):
+        raise Refused("printf prints a number of what is none")
+    return ()
+
+
+def looked_up(words: Sequence[Word]) -> str:
+    """Why `command -v NAME` only reads. Raises `Refused` for any other `command`."""
+    texts = [word.text for word in words]
+    fixed = len(texts) == 2 and texts[0] == "-v" and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", texts[1])
+    if not fixed or texts[1] in table("shell")["builtins"]:
+        raise Refused("command is understood only as command -v PROGRAM")
+    return "command -v only looks for a program"
+
+
+def wrapped(words: Sequence[Word]) -> tuple[Word, ...]:
+    """The command that `timeout 5` and its like start; none where that is not known."""
+    pattern = table("shell")["wrappers"].get(words[0].text)
+    for place in range(min(4, len(words)), 0, -1) if pattern is not None else ():
+        if re.fullmatch(pattern, " ".join(word.text for word in words[1:place])):
+            return tuple(words[place:])
+    return ()
+
+
 def sed(words: Sequence[Word]) -> tuple[Word, ...]:
     """The files of `sed -n 5,10p` or `sed s/a/b/`."""
     known = _row("sed")
@@ -110,7 +140,7 @@ def sed(words: Sequence[Word]) -> tuple[Word, ...]:
         growth *= 1 + len(match.groupdict().get("instead") or "")
     if len(scripts) > 1 and growth > known["growth"]:
         raise Refused("sed: one substitution after the other may make far more than it is given")
-    return _files("sed", rest)
+    return _files("sed", rest, many=True)
 
 
 def awk(words: Sequence[Word]) -> tuple[Word, ...]:
@@ -129,7 +159,7 @@ def awk(words: Sequence[Word]) -> tuple[Word, ...]:
     only_prints(rest.pop(0).text)
     if any("=" in word.text for word in rest):
         raise Refused("awk: a word with = is a setting, not a file")
-    return _files("awk", rest)
+    return _files("awk", rest, many=True)
 
 
 def jq(words: Sequence[Word]) -> None:
@@ -170,9 +200,11 @@ def tar(words: Sequence[Word]) -> tuple[Word, ...]:
     return _files("tar", list(words[1:]))
 
 
-def _files(name: str, words: list[Word]) -> tuple[Word, ...]:
+def _files(name: str, words: list[Word], *, many: bool = False) -> tuple[Word, ...]:
+    """Where `many` may stand, a pattern is taken whose names begin with a fixed folder: no option, and no setting."""
     for word in words:
-        if (word.text.startswith("-") and word.text != "-") or word.glob:
+        fixed = not word.glob or (many and re.match(r"[\w.-]*/", word.text))
+        if (word.text.startswith("-") and word.text != "-") or not fixed:
             raise Refused(f"{name}: {word.text!r} stands where a file should")
     return tuple(words)
 
@@ -185,6 +217,7 @@ def _row(name: str) -> Mapping[str, Any]:
 RULES: Mapping[str, Callable[[Sequence[Word]], tuple[Word, ...]]] = {
     "find": find,
     "echo": echo,
+    "printf": printf,
     "sed": sed,
     "awk": awk,
     "tar": tar,

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agentaccel.effects import git, rules, xargs
+from agentaccel.effects import clients, git, rules, xargs
 from agentaccel.effects.options import Form, Options, form_of, taken_apart
 from agentaccel.effects.parse import Command, commands
 from agentaccel.effects.places import Surroundings, plain
@@ -24,7 +24,16 @@ from agentaccel.types import Effect
 @functools.cache
 def _forms() -> Mapping[str, tuple[Form, bool]]:
     data = table("shell")
-    return {row["name"]: (form_of(row, data["groups"]), row.get("needs_option", False)) for row in data["command"]}
+    telling = {name: set[str]() for names in data["versions"].values() for name in names}
+    for option, names in data["versions"].items():
+        for name in names:
+            telling[name].add(option)
+    versions = {
+        name: (Form(name=name, long=frozenset(told), needs_one=frozenset(told), most=0), True)
+        for name, told in telling.items()
+    }
+    known = {row["name"]: (form_of(row, data["groups"]), row.get("needs_option", False)) for row in data["command"]}
+    return {**versions, **known}
 
 
 def judge_shell(text: str, there: Surroundings) -> Verdict:
@@ -62,6 +71,12 @@ def _judge(command: Command, there: Surroundings) -> tuple[Effect, str]:
         return Effect.READ_LOCAL, git.read_only(words, there)
     if name == "xargs":
         return _handed_on(command, there)
+    if name == "command":
+        return Effect.READ_LOCAL, rules.looked_up(words)
+    if name in table("shell")["wrappers"]:
+        return _wrapped(command, there)
+    if name in clients.clients():
+        return clients.read_only(name, words, there)
     if name not in _forms():
         raise Refused(f"{name} is not on the list of programs that only read")
     _form_reads(command, *_forms()[name], there)
@@ -76,6 +91,15 @@ def _handed_on(command: Command, there: Surroundings) -> tuple[Effect, str]:
         raise Refused(f"xargs {form.name} is not known to be a read whatever the names are")
     _form_reads(replace(command, words=inner, fed=False), form, needs_option, there)
     return Effect.READ_LOCAL, f"xargs {form.name} with these options only reads"
+
+
+def _wrapped(command: Command, there: Surroundings) -> tuple[Effect, str]:
+    """What `timeout` and its like start has to be a program of the list itself."""
+    name, inner = command.words[0].text, rules.wrapped(command.words)
+    if not inner or inner[0].text not in _forms() or inner[0].text in table("shell")["alone"]:
+        raise Refused(f"{name} is not known to start a program that only reads")
+    _form_reads(replace(command, words=inner), *_forms()[inner[0].text], there)
+    return Effect.READ_LOCAL, f"{name} {inner[0].text} with these options only reads"
 
 
 def _form_reads(command: Command, form: Form, needs_option: bool, there: Surroundings) -> None:

@@ -59,7 +59,7 @@ async def _moved(command: Command, there: Surroundings, line: Line) -> tuple[int
 
 async def _pipeline(commands: Sequence[Command], there: Surroundings, line: Line) -> int:
     """Start all commands, each reading what the one before it writes, and wait for all; the status of the last one."""
-    started, ends = list[asyncio.subprocess.Process | None](), list[int]()
+    started, ends = list[asyncio.subprocess.Process | int](), list[int]()
     try:
         given, _, err = line.processes.streams
         for command in commands:
@@ -77,25 +77,37 @@ async def _pipeline(commands: Sequence[Command], there: Surroundings, line: Line
 
 async def _start(
     command: Command, streams: Streams, there: Surroundings, line: Line
-) -> asyncio.subprocess.Process | None:
-    """The command's process; None, and a word about it, where it cannot be started."""
+) -> asyncio.subprocess.Process | int:
+    """The command's process; or its exit status, and a word about it, where none has to or can be started."""
     name = command.words[0].text
     cwd = there.cwd or Path("/")
     try:
         words = [one for word in command.words for one in expanded(word, there)]
+        if name == "command":
+            return await _looked_up(words[2], streams, line, cwd)
         program = find_program(name, line.path, cwd)
         if program is None:
             await _say(f"{name}: command not found", streams)
-            return None
+            return NOT_FOUND
+        environment = {**line.environment, "HOME": os.devnull} if early.homeless(name) else line.environment
         argv = early.argv(words)
-        return await line.processes.start(argv, streams, cwd=cwd, environment=line.environment, program=str(program))
+        return await line.processes.start(argv, streams, cwd=cwd, environment=environment, program=str(program))
     except (OSError, Refused) as failure:
         await _say(f"{name}: {failure}", streams)
-        return None
+        return NOT_FOUND
 
 
-async def _status(process: asyncio.subprocess.Process | None) -> int:
-    return NOT_FOUND if process is None else shell_status(await process.wait())
+async def _looked_up(name: str, streams: Streams, line: Line, cwd: Path) -> int:
+    """`command -v NAME`, which is no program but a word of shells."""
+    program = find_program(name, line.path, cwd)
+    if program is None:
+        return 1
+    await _say(str(program), Streams(streams.given, streams.out, streams.out))
+    return 0
+
+
+async def _status(process: asyncio.subprocess.Process | int) -> int:
+    return process if isinstance(process, int) else shell_status(await process.wait())
 
 
 def shell_status(code: int) -> int:
