@@ -16,12 +16,12 @@ from typing import Any
 
 from agentaccel.effects.http import judge_http
 from agentaccel.effects.options import Form, Options, form_of, taken_apart
-from agentaccel.effects.parse import Word
-from agentaccel.effects.places import Surroundings, plain
+from agentaccel.effects.places import Surroundings, expanded, plain
 from agentaccel.effects.repository import starts_nothing
 from agentaccel.effects.sql import judge_sql
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused
+from agentaccel.effects.words import Word
 from agentaccel.types import Effect
 
 MAX_BYTES = 256 * 1024
@@ -63,7 +63,7 @@ def _verbs(name: str) -> tuple[Verb, ...]:
 def read_only(name: str, words: Sequence[Word], there: Surroundings) -> tuple[Effect, str]:
     """What this call of the client `name` does at worst, and why. Raises `Refused`."""
     client = clients()[name]
-    if any(word.glob or word.home for word in words):
+    if any(word.home or (word.glob and _matches(word, there)) for word in words):
         raise Refused(f"{name} would get as many words as files match, or a folder that is not looked at")
     called, verb, options = _call(name, words)
     _looked_into(client, verb, options, there)
@@ -75,6 +75,11 @@ def read_only(name: str, words: Sequence[Word], there: Surroundings) -> tuple[Ef
         _address(verb.row["headers"], options)
     _settings(name, client, there)
     return effect, f"{name}{' ' if called else ''}{called} with these options only reads"
+
+
+def _matches(word: Word, there: Surroundings) -> bool:
+    """It would become names of files; the ? of an address does not."""
+    return there.cwd is None or not word.text.startswith("http") or expanded(word, there) != [word.text]
 
 
 def _call(name: str, words: Sequence[Word]) -> tuple[str, Verb, Options]:
@@ -155,9 +160,10 @@ def _quiet(database: Word, there: Surroundings) -> None:
 
 def _address(names: Sequence[str], options: Options) -> None:
     """Raises `Refused` where the address, or a header, is not one of a read."""
-    headers = [(name.strip(), text.strip()) for name, _, text in (
-        value.partition(":") for option, value in options.values if option in names
-    )]
+    headers = [
+        (name.strip(), text.strip())
+        for name, _, text in (value.partition(":") for option, value in options.values if option in names)
+    ]
     if len({name.lower() for name, _ in headers}) != len(headers):
         raise Refused("a header is given twice")
     verdict = judge_http({"method": "GET", "url": options.operands[0].text, "headers": dict(headers)})
@@ -187,15 +193,19 @@ def _settings(name: str, client: Mapping[str, Any], there: Surroundings) -> None
         if _stands(_placed(one, there)):
             raise Refused(f"{name}: {one} may start programs, or lead elsewhere")
     for one, pattern in lines.items():
-        for line in _lines(_placed(one, there)):
-            if not re.fullmatch(pattern, line):
-                raise Refused(f"{name}: a line of {one} may start a program, or lead elsewhere")
-    if client.get("absent_above") and there.cwd is None:
+        _known(name, _placed(one, there), pattern)
+    above = {**dict.fromkeys(client.get("absent_above", ()), "(?!)"), **client.get("lines_above", {})}
+    if above and there.cwd is None:
         raise Refused(f"{name}: the folder it would run in is not known, and settings there may start programs")
-    for one in client.get("absent_above", ()):
+    for one, pattern in above.items():
         folders = chain([there.cwd], there.cwd.resolve().parents) if there.cwd is not None else ()
-        if any(_stands(folder / one) for folder in folders):
-            raise Refused(f"{name}: {one} may start programs, or lead elsewhere")
+        for folder in folders:
+            _known(name, folder / one, pattern)
+
+
+def _known(name: str, file: Path, pattern: str) -> None:
+    if not all(re.fullmatch(pattern, line) for line in _lines(file)):
+        raise Refused(f"{name}: a line of {file.name} may start a program, or lead elsewhere")
 
 
 def _placed(one: str, there: Surroundings) -> Path:
@@ -215,6 +225,6 @@ def _lines(path: Path) -> list[str]:
             return []
         if not path.is_file() or path.stat().st_size > MAX_BYTES:
             raise Refused(f"{path.name} is no small plain file")
-        return path.read_text(encoding="utf-8").splitlines()
+        return path.read_text(encoding="utf-8").splitlines() or [""]
     except (OSError, ValueError):
         raise Refused(f"{path.name} cannot be read") from None

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentaccel.effects.parse import Word
 from agentaccel.effects.verdict import Refused
+from agentaccel.effects.words import Word
 
 LARGE = re.compile(r"\d{4}")
 """A number that is too large for a width: `date +%999999999d` fills the memory."""

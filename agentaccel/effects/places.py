@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import glob
 import itertools
+import os
 import posixpath
 import re
 import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agentaccel.effects.parse import Word
 from agentaccel.effects.verdict import Refused
+from agentaccel.effects.words import Word
 
 _DEVICES = re.compile(r"/+(?:dev|proc|sys|inet6?|inet4|net|run|\.\.)(?:/|$)")
-_PLAIN = re.compile(r"/dev/null|/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|stat)")
+_PLAIN = re.compile(
+    r"/dev/null|/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|stat|mounts|filesystems|partitions|swaps|diskstats|vmstat"
+    r"|cmdline|devices|interrupts|modules|mdstat|(?:self|\d+)/(?:status|stat|statm|limits|cgroup|comm|mounts)"
+    r"|sys/(?:fs|vm|kernel|net)/[a-z0-9_.-]+(?:/[a-z0-9_.-]+)*)"
+    r"|/sys/(?:class/net|devices/[\w./:-]+/net)/[\w.-]+/(?:address|mtu|operstate|carrier|statistics/\w+)"
+    r"|/sys/fs/cgroup/(?:memory|cpu|pids)\.[a-z.]+"
+)
+"""Files of the kernel that end, and tell everybody the same."""
+MOST_BELOW = 20_000
+"""Names below a folder that are looked at; more refuse."""
 MOST_MATCHES = 1_000
 """Names that match one pattern and are looked at; more refuse."""
 
@@ -60,6 +70,30 @@ def plain(word: Word, there: Surroundings) -> None:
 def _no_device(path: str, whole: str, text: str) -> None:
     if _DEVICES.match(path) and not _PLAIN.fullmatch(whole):
         raise Refused(f"{text!r} lies among devices and files of the kernel")
+
+
+def only_plain(folder: Path, *, apart: bool) -> None:
+    """Raises `Refused` unless all that lies below is plain files and folders, as far as `MOST_BELOW` names tell.
+
+    Names that a program would take for several words, or for an option, refuse as well, where nothing tells them
+    `apart`.
+    """
+    left, seen = [folder], 0
+    while left:
+        try:
+            with os.scandir(left.pop()) as found:
+                for one in found:
+                    seen += 1
+                    if seen > MOST_BELOW or not (
+                        one.is_file(follow_symlinks=False) or one.is_dir(follow_symlinks=False)
+                    ):
+                        raise Refused("there are links, pipes or devices below the folder, or too many files")
+                    if not apart and not re.fullmatch(r"[!#-&(-\[\]-~]+", one.name):
+                        raise Refused("there are names with blanks or quotes in them below the folder")
+                    if one.is_dir(follow_symlinks=False):
+                        left.append(Path(one.path))
+        except OSError:
+            continue  # it is not there, or not to be read: then nothing is found there either
 
 
 def expanded(word: Word, there: Surroundings) -> list[str]:

@@ -9,16 +9,17 @@ from typing import Any
 
 from agentaccel.effects.awk import only_prints
 from agentaccel.effects.options import Form, Options
-from agentaccel.effects.parse import Word
 from agentaccel.effects.places import Surroundings, named
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused
+from agentaccel.effects.words import Word
 
 
-def find(words: Sequence[Word]) -> tuple[Word, ...]:
+def find(words: Sequence[Word], *, plain_only: bool = False) -> tuple[Word, ...]:
     """The folders that `find` walks. Only tests, printing and -exec are listed: no -delete, no -fprint, no -ok.
 
-    What -exec starts is in `started`. What opens files is given plain ones: `-type f` certainly stands before it.
+    What -exec starts is in `started`. What opens files is given plain ones: `-type f` certainly stands before it, or
+    all that is there was seen to be plain (`plain_only`).
     """
     known = table("shell")["find"]
     rest = list(words)
@@ -34,7 +35,9 @@ def find(words: Sequence[Word]) -> tuple[Word, ...]:
         word = rest.pop(0)
         if word.text == "-exec":
             end = _end_of_exec(rest)
-            plain_files = set(leading) <= {"-P"} and only_plain_files(tests[: len(tests) - len(rest) - 1])
+            plain_files = plain_only or (
+                set(leading) <= {"-P"} and only_plain_files(tests[: len(tests) - len(rest) - 1])
+            )
             if not plain_files and not _row(rest[0].text).get("opens_nothing", False):
                 raise Refused("find -exec opens files only behind -type f, which nothing makes uncertain")
             rest = rest[end + 1 :]
@@ -95,7 +98,11 @@ def printf(words: Sequence[Word]) -> tuple[Word, ...]:
     """No files: a fixed format of texts and numbers, for which the program and the builtin print the same."""
     if any(word.glob or word.home for word in words):
         raise Refused("printf would print the names of files that match")
-    if not words or words[0].text.startswith("-") or not re.fullmatch(table("shell")["printf"]["format"], words[0].text):
+    if (
+        not words
+        or words[0].text.startswith("-")
+        or not re.fullmatch(table("shell")["printf"]["format"], words[0].text)
+    ):
         raise Refused("printf has no format that is known to be a read")
     numbers = re.search("%-?[0-9]*d", words[0].text.replace("%%", "")) is not None
     if numbers and not all(re.fullmatch("0|-?[1-9][0-9]{0,9}", word.text) for word in words[1:]):

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from agentaccel.effects import clients, git, rules, xargs
+from agentaccel.effects.lines import Command, turns
 from agentaccel.effects.options import Form, Options, form_of, taken_apart
-from agentaccel.effects.parse import Command, commands
+from agentaccel.effects.parse import read_line
 from agentaccel.effects.places import Surroundings, plain
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused, Verdict, analysed, worse
@@ -40,21 +41,23 @@ def judge_shell(text: str, there: Surroundings) -> Verdict:
     """The verdict about a command line that would run in `there`."""
     try:
         effect, why = Effect.PURE, list[str]()
-        found = commands(text)
-        chained = all(command.after in ("", "&&") for command in found)
-        places = [there]
-        for number, command in enumerate(found):
+        line = read_line(text)
+        places = {(): [there]}
+        for number, command in enumerate(line.commands):
+            known = _places(places, command.scope)
             if command.words[0].text == "cd":
-                moved = [_moved(command, place) for place in places]
-                places = moved if chained else [*places, *moved]  # elsewhere what follows may run though cd failed
+                moved = [_moved(command, place) for place in known]
+                # elsewhere what follows may run though cd failed
+                places[command.scope] = moved if line.chained else [*known, *moved]
                 continue
-            for place in places:
-                one, because = _judge(command, place)
+            for place in known:
+                for turn in turns(command, place):
+                    one, because = _judge(turn, place)
+                    effect = worse(effect, one)
+                    why.append(because)
                 if command.words[0].text == "xargs":
-                    before = [other for other in found[:number] if other.pipeline == command.pipeline]
-                    xargs.names_files(before, command.words[1:], place)
-                effect = worse(effect, one)
-                why.append(because)
+                    before = [other for other in line.commands[:number] if other.pipeline == command.pipeline]
+                    xargs.names_files(before, command, place)
         return analysed(effect, "shell: " + ("; ".join(dict.fromkeys(why)) or "it only changes the folder"))
     except Refused as refusal:
         return analysed(Effect.UNKNOWN, f"shell: {refusal}")
@@ -62,11 +65,20 @@ def judge_shell(text: str, there: Surroundings) -> Verdict:
         return analysed(Effect.UNKNOWN, f"shell: nothing was analysed: {missing}")
 
 
+def _places(places: dict[tuple[int, ...], list[Surroundings]], scope: tuple[int, ...]) -> list[Surroundings]:
+    """Where commands of this subshell may run: at first, where those around it do."""
+    if scope not in places:
+        places[scope] = _places(places, scope[:-1])
+    return places[scope]
+
+
 def _judge(command: Command, there: Surroundings) -> tuple[Effect, str]:
     head, words = command.words[0], command.words[1:]
     name = head.text
     if head.glob or head.home:
         raise Refused("the program is named by a pattern")
+    if command.given is not None:
+        plain(command.given, there)
     if name == "git":
         return Effect.READ_LOCAL, git.read_only(words, there)
     if name == "xargs":
@@ -80,7 +92,10 @@ def _judge(command: Command, there: Surroundings) -> tuple[Effect, str]:
     if name not in _forms():
         raise Refused(f"{name} is not on the list of programs that only read")
     _form_reads(command, *_forms()[name], there)
-    return Effect.PURE if _forms()[name][0].pure else Effect.READ_LOCAL, f"{name} with these options only reads"
+    return (
+        Effect.PURE if _forms()[name][0].pure and command.given is None and command.over is None else Effect.READ_LOCAL,
+        f"{name} with these options only reads",
+    )
 
 
 def _handed_on(command: Command, there: Surroundings) -> tuple[Effect, str]:
@@ -108,7 +123,12 @@ def _form_reads(command: Command, form: Form, needs_option: bool, there: Surroun
     if any(word.wild for word in words) and not form.any_names:
         raise Refused(f"{name} could take a file's name that matches for an option")
     if form.operands == "rule":
-        options = Options(given=frozenset(word.text for word in words), operands=rules.RULES[name](words))
+        if name == "find":
+            starts = any(word.text == "-exec" for word in words)
+            found = rules.find(words, plain_only=starts and xargs.looked_through(words, there))
+        else:
+            found = rules.RULES[name](words)
+        options = Options(given=frozenset(word.text for word in words), operands=found)
         files = options.operands
     else:
         options = taken_apart(form, words)
@@ -132,7 +152,7 @@ def _form_reads(command: Command, form: Form, needs_option: bool, there: Surroun
 
 def _moved(command: Command, there: Surroundings) -> Surroundings:
     """Where the commands behind `cd FOLDER &&` run."""
-    if command.piped or command.after not in ("", "&&") or len(command.words) != 2:
+    if command.given is not None or command.piped or command.after not in ("", "&&") or len(command.words) != 2:
         raise Refused("cd is understood only as cd FOLDER, first or behind &&")
     folder = command.words[1]
     if folder.glob or not folder.text or folder.text.startswith("-") or folder.text == "~":

@@ -18,12 +18,14 @@ from pathlib import Path
 from agentaccel.effects import early
 from agentaccel.effects.clients import clients, is_set_up, led_elsewhere
 from agentaccel.effects.declare import Arguments, NotProven, ToolSpec, is_early
-from agentaccel.effects.parse import Command, Word, commands
+from agentaccel.effects.lines import Command
+from agentaccel.effects.parse import commands, read_line
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.rules import started, wrapped
 from agentaccel.effects.shell import judge_shell
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Verdict, analysed
+from agentaccel.effects.words import Word
 from agentaccel.effects.xargs import handed_to
 from agentaccel.errors import ConfigError
 from agentaccel.tools.line import NOT_FOUND, Line, find_program, run_line, shell_status
@@ -193,7 +195,7 @@ class Shell:
         if _ZONE.fullmatch(zone):
             environment["TZ"] = zone
         line = Line(processes=processes, environment=environment, path=self.path, still_proven=still_proven)
-        return await run_line(commands(command), self._there, line)
+        return await run_line(read_line(command), self._there, line)
 
     async def _in_shell(self, command: str, processes: Processes) -> int:
         environment = self._surrounding()
@@ -219,7 +221,7 @@ def _started(command: Command) -> tuple[tuple[Word, ...], ...]:
     """The commands that a program starts for this one."""
     if command.words[0].text == "xargs":
         return (handed_to(command.words[1:]),)
-    if (inner := wrapped(command.words)):
+    if inner := wrapped(command.words):
         return (inner,)
     return started(command.words[1:]) if command.words[0].text == "find" else ()
 
