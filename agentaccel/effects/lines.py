@@ -24,6 +24,8 @@ class Command:
     """Something writes its standard input: the command before it, or a file. It is empty otherwise."""
     given: Word | None = None
     """The file that it reads as its standard input."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """Variables that stand before it and are set for it alone."""
     after: str
     """The operator before its pipeline: "", "&&", "||" or ";" (also for a line's end)."""
     pipeline: int = 0
@@ -70,7 +72,7 @@ MOST_TURNS = 200
 
 
 def turns(command: Command, there: Surroundings) -> list[Command]:
-    """The command as it runs in each turn of the loop around it. Raises `Refused` for a loop that cannot be looked at."""
+    """The command as it runs in each turn of the loop around it. Raises `Refused` where that cannot be looked at."""
     if command.over is None:
         return [command]
     return [in_turn(command, name) for name in told(command.over, there)]

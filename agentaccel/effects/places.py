@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import itertools
-import os
 import posixpath
 import re
 import stat
@@ -23,7 +22,7 @@ _PLAIN = re.compile(
     r"|/sys/fs/cgroup/(?:memory|cpu|pids)\.[a-z.]+"
 )
 """Files of the kernel that end, and tell everybody the same."""
-MOST_BELOW = 20_000
+MOST_BELOW = 10_000
 """Names below a folder that are looked at; more refuse."""
 MOST_MATCHES = 1_000
 """Names that match one pattern and are looked at; more refuse."""
@@ -81,19 +80,16 @@ def only_plain(folder: Path, *, apart: bool) -> None:
     left, seen = [folder], 0
     while left:
         try:
-            with os.scandir(left.pop()) as found:
-                for one in found:
-                    seen += 1
-                    if seen > MOST_BELOW or not (
-                        one.is_file(follow_symlinks=False) or one.is_dir(follow_symlinks=False)
-                    ):
-                        raise Refused("there are links, pipes or devices below the folder, or too many files")
-                    if not apart and not re.fullmatch(r"[!#-&(-\[\]-~]+", one.name):
-                        raise Refused("there are names with blanks or quotes in them below the folder")
-                    if one.is_dir(follow_symlinks=False):
-                        left.append(Path(one.path))
+            found = list(itertools.islice(left.pop().iterdir(), MOST_BELOW + 1))
+            modes = [one.lstat().st_mode for one in found]
         except OSError:
-            continue  # it is not there, or not to be read: then nothing is found there either
+            raise Refused("what lies below the folder cannot be looked at") from None
+        seen += len(found)
+        if seen > MOST_BELOW or not all(stat.S_ISREG(mode) or stat.S_ISDIR(mode) for mode in modes):
+            raise Refused("there are links, pipes or devices below the folder, or too many files")
+        if not (apart or all(re.fullmatch(r"[!#-&(-\[\]-~]+", one.name) for one in found)):
+            raise Refused("there are names with blanks or quotes in them below the folder")
+        left += [one for one, mode in zip(found, modes, strict=True) if stat.S_ISDIR(mode)]
 
 
 def expanded(word: Word, there: Surroundings) -> list[str]:
@@ -106,6 +102,8 @@ def expanded(word: Word, there: Surroundings) -> list[str]:
     >>> expanded(Word(text="~/notes", home=True), Surroundings(home=Path("/home/dev")))
     ['/home/dev/notes']
     """
+    if word.home and there.home is not None and not re.fullmatch(r"[\w./@+-]+", str(there.home)):
+        raise Refused("the home folder has a name that may become several words")
     text = f"{there.home}{word.text[1:]}" if word.home and there.home is not None else word.text
     if not word.glob or (there.cwd is None and not text.startswith("/")):
         return [text]

@@ -3,45 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from agentaccel.effects.lines import Block, Command, Item, Redirect
+from agentaccel.effects.lines import Block, Command, Item
+from agentaccel.effects.pieces import Pieces
 from agentaccel.effects.verdict import Refused
 from agentaccel.effects.words import TURN, Word, named, read_word
 
 MOST_COMMANDS = 400
 """Of a line in which loops are written out."""
 _OPERATORS = {"&&", "||", "|", ";"}
-_TEST_SIGNS = {"[", "]", "[[", "]]", "test_operator", "=", "==", "!=", "!"}
 _KEYWORDS = {"do", "done", "{", "}", "(", ")", "if", "then", "elif", "else", "fi"}
 _VARIABLE = re.compile(r"(?!.*proxy)[a-z_][a-z0-9_]*|FILE|DIR|NAME|SRC|ROOT|BASE|[A-Z]")
 """Names that mean nothing to a shell or to a program: no PATH, no IFS."""
-_SINKS: Mapping[tuple[str, ...], Redirect] = {
-    ("2", ">", "/dev/null"): (2, None),
-    (">", "/dev/null"): (1, None),
-    ("2", ">&", "1"): (2, 1),
-    ("1", ">&", "2"): (1, 2),
-    (">&", "2"): (1, 2),
-}
-"""Redirections that lose or join output and touch no file."""
 
 
-class Reader:
+class Reader(Pieces):
     """Walks the tree in order."""
 
     def __init__(self, source: bytes) -> None:
-        self._source, self._read_to = source, 0
+        super().__init__(source)
         self.found: list[Command] = []
         self.items: list[Item] = []
-        self.tokens: list[str] = []
         self.chained = True
-        self._words: list[list[Word]] = []
-        self._redirects: list[list[Redirect]] = []
-        self._given: list[Word | None] = []
-        self._block: Block | None = None
-        self._values: dict[str, str] = {}
         self._over: Word | None = None
         self._scope: tuple[int, ...] = ()
         self._depth = self._subshells = self._pipelines = 0
@@ -53,10 +39,7 @@ class Reader:
         if kind in ("program", "list", "pipeline", "redirected_statement"):
             self._children(node.children, ends=kind == "program")
         elif kind in ("command", "test_command"):
-            self._words.append([])
-            self._redirects.append([])
-            self._given.append(None)
-            self._test(node) if kind == "test_command" else self._arguments(node)
+            self._command(node)
         elif kind in ("subshell", "compound_statement", "if_statement", "for_statement"):
             self._compound(node)
         elif kind == "variable_assignment":
@@ -66,6 +49,8 @@ class Reader:
             self.tokens.append(kind)
             if kind != "|":
                 self._end(kind)
+            elif self._set:
+                raise Refused("a variable is set in a pipe, and forgotten")
         elif kind == "file_redirect":
             self._sink(node)
         elif kind != "\n":
@@ -84,66 +69,6 @@ class Reader:
         self._end(";")
         self._goes_on_at(node)
         self.tokens.append(node.type)
-
-    def _arguments(self, node: Any) -> None:
-        for child in node.children:
-            self._argument(child)
-
-    def _argument(self, node: Any) -> None:
-        if node.type == "command_name":
-            node = node.children[0]
-        if node.type == "file_redirect":
-            self._sink(node)
-            return
-        self._words[-1].append(self._word(node))
-
-    def _word(self, node: Any) -> Word:
-        self._goes_on_at(node)
-        word, seen = read_word(node, self._values)
-        self.tokens.append(seen)
-        return word
-
-    def _test(self, node: Any) -> None:
-        """`[ … ]` is the program `test`; `[[ … ]]` says the same where its words are plain."""
-        for child in node.children:
-            if child.type in ("unary_expression", "binary_expression"):
-                self._test(child)
-            elif child.child_count == 0 and child.type in _TEST_SIGNS:
-                self._goes_on_at(child)
-                text = child.text.decode()
-                self.tokens.append(text)
-                if text not in ("]", "]]"):
-                    self._words[-1].append(Word(text="test" if text in ("[", "[[") else text))
-            else:
-                self._argument(child)
-
-    def _goes_on_at(self, node: Any) -> None:
-        """A line's end ends a command; the parser takes some for blanks, and what follows for more arguments."""
-        between = self._source[self._read_to : node.start_byte]
-        if b"\n" in between and self._words and self._words[-1]:
-            raise Refused("a line ends where the parser of shell syntax sees no end of a command")
-        self._read_to = node.end_byte
-
-    def _sink(self, node: Any) -> None:
-        self._goes_on_at(node)
-        parts = [child.text.decode() for child in node.children]
-        if parts[:1] == ["<"] and len(parts) == 2 and self._words:
-            self.tokens.append("<")
-            self._read_to = node.children[1].start_byte
-            word = self._word(node.children[1])
-            if word.glob or self._given[-1] is not None:
-                raise Refused("a redirection of input names no single file")
-            self._given[-1] = word
-            return
-        if tuple(parts) not in _SINKS:
-            raise Refused("it holds a redirection to something else than /dev/null")
-        if self._words:
-            self._redirects[-1].append(_SINKS[tuple(parts)])
-        elif self._block is not None:
-            self._block = replace(self._block, redirects=(*self._block.redirects, _SINKS[tuple(parts)]))
-        else:
-            raise Refused("a redirection stands without a command")
-        self.tokens += parts
 
     def _assignment(self, node: Any) -> None:
         """A variable that is set to a fixed text, where it is certain that it is."""
@@ -253,6 +178,7 @@ class Reader:
                     piped=fed or len(self._words) > 1,
                     fed=fed or place > 0 or given is not None,
                     given=given,
+                    settings=tuple(self._settings[place]),
                     after=self._after,
                     pipeline=self._pipelines,
                     redirects=tuple(redirects),
@@ -270,7 +196,7 @@ class Reader:
         elif self._set:
             if operator == "||":
                 raise Refused("it holds a variable assignment")
-            self._after = self._after if self._after == "&&" else ";"
+            self._after = "&&" if self._after == operator == "&&" else ";"
         self._set = False
 
     def _finished(self) -> None:
@@ -283,7 +209,7 @@ class Reader:
             self.items.append(self._pipelines)
         else:
             self.items.append(replace(self._block, feeds=self._pipelines if self._words else None))
-        self._words, self._redirects, self._given, self._block = [], [], [], None
+        self._words, self._redirects, self._given, self._settings, self._block = [], [], [], [], None
         self._pipelines += 1
 
     def close(self) -> None:

@@ -89,7 +89,7 @@ def _end_of_exec(rest: Sequence[Word]) -> int:
 
 def echo(words: Sequence[Word]) -> tuple[Word, ...]:
     """No files: every word is text."""
-    if any(word.glob or word.home for word in words):
+    if any(word.glob for word in words):
         raise Refused("echo would print the names of files that match")
     return ()
 
@@ -98,13 +98,10 @@ def printf(words: Sequence[Word]) -> tuple[Word, ...]:
     """No files: a fixed format of texts and numbers, for which the program and the builtin print the same."""
     if any(word.glob or word.home for word in words):
         raise Refused("printf would print the names of files that match")
-    if (
-        not words
-        or words[0].text.startswith("-")
-        or not re.fullmatch(table("shell")["printf"]["format"], words[0].text)
-    ):
+    text = words[0].text if words else "-"
+    if not re.fullmatch(table("shell")["printf"]["format"], text) or text.startswith("-"):
         raise Refused("printf has no format that is known to be a read")
-    numbers = re.search("%-?[0-9]*d", words[0].text.replace("%%", "")) is not None
+    numbers = re.search("%-?[0-9]*d", text.replace("%%", "")) is not None
     if numbers and not all(re.fullmatch("0|-?[1-9][0-9]{0,9}", word.text) for word in words[1:]):
         raise Refused("printf prints a number of what is none")
     return ()

@@ -8,7 +8,7 @@ functions, variables and start-up files do not exist for it, and every other tri
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from agentaccel.effects import clients, git, rules, xargs
@@ -18,6 +18,7 @@ from agentaccel.effects.parse import read_line
 from agentaccel.effects.places import Surroundings, plain
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused, Verdict, analysed, worse
+from agentaccel.effects.words import Word
 from agentaccel.errors import MissingExtra
 from agentaccel.types import Effect
 
@@ -42,7 +43,7 @@ def judge_shell(text: str, there: Surroundings) -> Verdict:
     try:
         effect, why = Effect.PURE, list[str]()
         line = read_line(text)
-        places = {(): [there]}
+        places: dict[tuple[int, ...], list[Surroundings]] = {(): [there]}
         for number, command in enumerate(line.commands):
             known = _places(places, command.scope)
             if command.words[0].text == "cd":
@@ -122,19 +123,7 @@ def _form_reads(command: Command, form: Form, needs_option: bool, there: Surroun
     name, words = form.name, command.words[1:]
     if any(word.wild for word in words) and not form.any_names:
         raise Refused(f"{name} could take a file's name that matches for an option")
-    if form.operands == "rule":
-        if name == "find":
-            starts = any(word.text == "-exec" for word in words)
-            found = rules.find(words, plain_only=starts and xargs.looked_through(words, there))
-        else:
-            found = rules.RULES[name](words)
-        options = Options(given=frozenset(word.text for word in words), operands=found)
-        files = options.operands
-    else:
-        options = taken_apart(form, words)
-        files = rules.paths(form.operands, options)
-        if name in rules.PROGRAMS:
-            rules.PROGRAMS[name](words)
+    options, files = _parts(form, words, there)
     if rules.recursive(form, options):
         rules.whole_disk(name, files, there)
     if not command.fed and rules.waits(form, options, files):
@@ -150,9 +139,30 @@ def _form_reads(command: Command, form: Form, needs_option: bool, there: Surroun
         _form_reads(replace(command, words=inner), *_forms()[inner[0].text], there)
 
 
+def _parts(form: Form, words: Sequence[Word], there: Surroundings) -> tuple[Options, Sequence[Word]]:
+    """The options of a listed program, and its operands that are files."""
+    if form.operands == "rule":
+        if form.name == "find":
+            starts = any(word.text == "-exec" for word in words)
+            files = rules.find(words, plain_only=starts and xargs.looked_through(words, there))
+        else:
+            files = rules.RULES[form.name](words)
+        return Options(given=frozenset(word.text for word in words), operands=files), files
+    options = taken_apart(form, words)
+    if form.name in rules.PROGRAMS:
+        rules.PROGRAMS[form.name](words)
+    return options, rules.paths(form.operands, options)
+
+
 def _moved(command: Command, there: Surroundings) -> Surroundings:
     """Where the commands behind `cd FOLDER &&` run."""
-    if command.given is not None or command.piped or command.after not in ("", "&&") or len(command.words) != 2:
+    if (
+        command.given is not None
+        or command.settings
+        or command.piped
+        or command.after not in ("", "&&")
+        or len(command.words) != 2
+    ):
         raise Refused("cd is understood only as cd FOLDER, first or behind &&")
     folder = command.words[1]
     if folder.glob or not folder.text or folder.text.startswith("-") or folder.text == "~":

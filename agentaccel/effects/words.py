@@ -22,6 +22,10 @@ TURN_BARE = "\ue001"
 """The same without quotes, where a name with a blank in it would become two words."""
 
 
+_HOME = "\ue002"
+"""Stands for $HOME until the word is whole."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
     """One argument as the program gets it."""
@@ -32,7 +36,7 @@ class Word:
     wild: bool = False
     """It begins with a wildcard, so that a name which looks like an option could match."""
     home: bool = False
-    """It begins with an unquoted ~/ that stands for the home folder."""
+    """It begins with ~/ that stands for the home folder; $HOME/ is read as the same."""
 
     def at(self, name: str) -> Word:
         """In one turn of a loop. Raises `Refused` where the name would not stay one word.
@@ -62,6 +66,10 @@ def read_word(node: Any, values: Mapping[str, str]) -> tuple[Word, str]:
     wild = glob and re.match(r"\*+[A-Za-z0-9_./]|\*\Z", first) is not None
     if glob and not wild and not re.match(r"--[a-z-]+=|[A-Za-z0-9_./]|~/", first):
         raise Refused("a pattern for file names could match any name, and become an option")
+    if _HOME in text:
+        if not re.fullmatch(f"{_HOME}(?:/[^{_HOME}]*)?", text):
+            raise Refused("it holds the home folder in the middle of a word")
+        text, first = f"~{text[1:]}", "~"
     if glob and (TURN in text or TURN_BARE in text):
         raise Refused("a pattern for file names holds the name of another file")
     return Word(text=text, glob=glob, wild=wild, home=first.startswith("~")), "".join(seen for _, seen in decoded)
@@ -77,7 +85,7 @@ def _decoded(piece: Any, values: Mapping[str, str]) -> tuple[str, str]:
         return (text[1:-1],) * 2
     if piece.type in ("simple_expansion", "expansion"):
         value = _value(piece, values)
-        if value != TURN and not _ONE_WORD.fullmatch(value):
+        if value not in (TURN, _HOME) and not _ONE_WORD.fullmatch(value):
             raise Refused("a variable without quotes may become several words, or none")
         return TURN_BARE if value == TURN else value, text
     if piece.type == "string":
@@ -112,6 +120,8 @@ def _value(node: Any, values: Mapping[str, str]) -> str:
     """What stands for `$name` or `${name}` here. Raises `Refused` for any other expansion."""
     match = re.fullmatch(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", node.text.decode(), re.ASCII)
     name = (match[1] or match[2]) if match else ""
+    if name == "HOME":
+        return _HOME
     if name not in values:
         raise Refused(f"it holds {named(node.type)}")
     return values[name]

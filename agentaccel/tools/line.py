@@ -168,7 +168,8 @@ async def _start(
         if program is None:
             await _say(f"{name}: command not found", streams)
             return NOT_FOUND
-        environment = {**line.environment, "HOME": os.devnull} if early.homeless(name) else line.environment
+        homeless = {"HOME": os.devnull} if early.homeless(name) else {}
+        environment = {**line.environment, **homeless, **dict(command.settings)}
         argv = early.argv(words)
         return await line.processes.start(argv, streams, cwd=cwd, environment=environment, program=str(program))
     except (OSError, Refused) as failure:
