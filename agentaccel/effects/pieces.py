@@ -9,7 +9,7 @@ from typing import Any
 from agentaccel.effects.lines import Block, Redirect
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused
-from agentaccel.effects.words import Word, read_word
+from agentaccel.effects.words import Word, alternatives, read_word
 
 _TEST_SIGNS = {"[", "]", "[[", "]]", "test_operator", "=", "==", "!=", "!"}
 _SINKS: Mapping[tuple[str, ...], Redirect] = {
@@ -54,7 +54,7 @@ class Pieces:
         elif node.type == "variable_assignment":
             self._setting(node)
         else:
-            self._words[-1].append(self._word(node))
+            self._words[-1] += self._several(node)
 
     def _setting(self, node: Any) -> None:
         """A variable for this command alone: one of those that are listed, with a listed value."""
@@ -65,6 +65,14 @@ class Pieces:
         self.tokens.append(text)
         name, _, value = text.partition("=")
         self._settings[-1].append((name, value))
+
+    def _several(self, node: Any) -> list[Word]:
+        found = alternatives(node)
+        if not found:
+            return [self._word(node)]
+        self._goes_on_at(node)
+        self.tokens.append(node.text.decode())
+        return found
 
     def _word(self, node: Any) -> Word:
         self._goes_on_at(node)

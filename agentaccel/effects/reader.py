@@ -163,7 +163,7 @@ class Reader(Pieces):
             self._goes_on_at(node)
             self.tokens.append(";")
         else:
-            over.append(self._word(node))
+            over += self._several(node)
 
     def _turn(self, body: Any, values: dict[str, str]) -> None:
         self._values, self._read_to = values, body.start_byte

@@ -14,6 +14,7 @@ _BARE = re.compile(r"(?:[A-Za-z0-9_@%+=:,./~^*?\[\]{}!#-]|\\[ !-/:-@\[-`{-~])+")
 _GLOB = re.compile(r"(?<!\\)[*?\[]")
 _MAGIC = re.compile(r"[*?\[]")
 _DOUBLE_ESCAPE = re.compile(r'\\(["\\])')
+_BRACES = re.compile(r"([A-Za-z0-9_./*=-]*)\{([A-Za-z0-9_.-]+(?:,[A-Za-z0-9_.-]+)+)\}([A-Za-z0-9_./*-]*)")
 _ONE_WORD = re.compile(r"[A-Za-z0-9_@%+:,./-]+")
 """A value that stays one word, and itself, where it is put in without quotes."""
 TURN = "\ue000"
@@ -73,6 +74,21 @@ def read_word(node: Any, values: Mapping[str, str]) -> tuple[Word, str]:
     if glob and (TURN in text or TURN_BARE in text):
         raise Refused("a pattern for file names holds the name of another file")
     return Word(text=text, glob=glob, wild=wild, home=first.startswith("~")), "".join(seen for _, seen in decoded)
+
+
+def alternatives(node: Any) -> list[Word]:
+    """The words that `a{b,c}d` stands for, in order; none where it is no brace expansion of plain characters.
+
+    Raises `Refused` for a pattern that could become an option.
+    """
+    plain = all(piece.type in ("word", "number") and not piece.children for piece in node.children)
+    match = _BRACES.fullmatch(node.text.decode()) if node.type == "concatenation" and plain else None
+    if match is None:
+        return []
+    texts = [f"{match[1]}{one}{match[3]}" for one in match[2].split(",")]
+    if any(_MAGIC.search(text) and not re.match(r"--[a-z-]+=|[A-Za-z0-9_./]", text) for text in texts):
+        raise Refused("a pattern for file names could match any name, and become an option")
+    return [Word(text=text, glob=_MAGIC.search(text) is not None) for text in texts]
 
 
 def _decoded(piece: Any, values: Mapping[str, str]) -> tuple[str, str]:

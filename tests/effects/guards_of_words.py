@@ -209,4 +209,10 @@ GUARDS = (
         old="            elif self._set:\n                raise",
         new="            elif False:\n                raise",
     ),
+    Mutant(
+        guard="an alternative that becomes an option",
+        file="effects/words.py",
+        old='    if any(_MAGIC.search(text) and not re.match(r"--[a-z-]+=|[A-Za-z0-9_./]", text) for text in texts):\n',
+        new="    if False:\n",
+    ),
 )

@@ -52,6 +52,9 @@ LINES = [
     "LC_ALL=C sort names.txt | GIT_PAGER=cat git log --oneline",
     "printf '%s-%5s|\\n' a 1 b 22; printf '%5d|\\n' 7; printf '%-4s%%\\n' x",
     "find src -name '*.py' | xargs wc -l",
+    "ls src/{app,util}.py; echo a{b,c}d -{e,f}",
+    "grep -rn import --include=*.{py,md} .",
+    "for f in src/{util,app}.py; do head -n 1 $f; done",
     "timeout 5 ls src && nice -n 3 cat names.txt",
 ]
 
