@@ -12,7 +12,7 @@ from agentaccel.effects.pieces import Pieces
 from agentaccel.effects.verdict import Refused
 from agentaccel.effects.words import TURN, Word, named, read_word
 
-MOST_COMMANDS = 400
+MOST_COMMANDS = 120
 """Of a line in which loops are written out."""
 _OPERATORS = {"&&", "||", "|", ";"}
 _KEYWORDS = {"do", "done", "{", "}", "(", ")", "if", "then", "elif", "else", "fi"}

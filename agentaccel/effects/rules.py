@@ -118,8 +118,9 @@ def looked_up(words: Sequence[Word]) -> str:
 
 def wrapped(words: Sequence[Word]) -> tuple[Word, ...]:
     """The command that `timeout 5` and its like start; none where that is not known."""
-    pattern = table("shell")["wrappers"].get(words[0].text)
-    for place in range(min(4, len(words)), 0, -1) if pattern is not None else ():
+    known: Mapping[str, str] = table("shell")["wrappers"]
+    pattern = known.get(words[0].text, "(?!)")
+    for place in range(min(4, len(words)), 0, -1):
         if re.fullmatch(pattern, " ".join(word.text for word in words[1:place])):
             return tuple(words[place:])
     return ()

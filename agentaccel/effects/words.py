@@ -96,9 +96,10 @@ def _decoded(piece: Any, values: Mapping[str, str]) -> tuple[str, str]:
     if piece.type in ("word", "number") and not piece.children:
         if not _BARE.fullmatch(text):
             raise Refused(f"it holds {text!r} without quotes")
-        return (re.sub(r"\\(.)", r"\1", text),) * 2
+        plain = re.sub(r"\\(.)", r"\1", text)
+        return plain, plain
     if piece.type == "raw_string":
-        return (text[1:-1],) * 2
+        return text[1:-1], text[1:-1]
     if piece.type in ("simple_expansion", "expansion"):
         value = _value(piece, values)
         if value not in (TURN, _HOME) and not _ONE_WORD.fullmatch(value):
