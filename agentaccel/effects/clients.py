@@ -174,7 +174,7 @@ def _address(names: Sequence[str], options: Options) -> None:
 def led_elsewhere(name: str, surrounding: Mapping[str, str]) -> str | None:
     """A variable of the user's that would lead the client elsewhere than without it."""
     beginnings = tuple(clients()[name].get("environment", ()))
-    return min((one for one in surrounding if one.startswith(beginnings)), default=None) if beginnings else None
+    return min((one for one in surrounding if beginnings and one.startswith(beginnings)), default=None)
 
 
 def is_set_up(name: str, there: Surroundings) -> bool:

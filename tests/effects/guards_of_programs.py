@@ -218,7 +218,7 @@ GUARDS = (
     Mutant(
         guard="a variable that leads a client elsewhere",
         file="effects/clients.py",
-        old="    return min((one for one in surrounding if one.startswith(beginnings)), default=None) if beginnings else None\n",
+        old="    return min((one for one in surrounding if beginnings and one.startswith(beginnings)), default=None)\n",
         new="    return None\n",
     ),
 )

@@ -117,6 +117,8 @@ REFUSED = [
     "f=names.txt | cat $f",
     "{{ cd {folder}; cat f; }}",
     "for d in {folder}; do cd $d; cat f; done",
+    "{{ cd {folder}; ls; }}; ls",
+    "if true; then cd {folder}; fi; ls",
 ]
 
 

@@ -15,7 +15,7 @@ from agentaccel.tools import Shell
 from tests.effects import sandbox
 from tests.effects.corpora import shell as cases
 
-MOVING = ("ps", "date", "uptime", "free", "df", "ss", "lsof", "mount", "findmnt", "apt-cache")
+MOVING = ("ps", "date", "uptime", "free", "df", "ss", "lsof", "mount", "findmnt", "apt-cache", "shuf")
 """Programs that print something else each time."""
 
 
