@@ -24,6 +24,7 @@ def environment(home: str) -> Mapping[str, str]:
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_PAGER": "cat",
+        **table("clients")["environment"],
     }
 
 
@@ -33,10 +34,18 @@ def argv(words: Sequence[str]) -> tuple[str, ...]:
     >>> argv(["git", "diff"])[-1], argv(["ls"]), argv(["git", "config", "--list"])[1]
     ('diff', ('ls',), 'config')
     """
+    inserted = table("clients")["inserted"].get(words[0]) if words else None
+    if inserted is not None:
+        return (words[0], *inserted, *words[1:])
     if not words or words[0] != "git" or _verb(words) == "config":
         return tuple(words)
     settings = [part for setting in GIT_SETTINGS for part in ("-c", setting)]
     return ("git", *settings, *words[1:])
+
+
+def homeless(program: str) -> bool:
+    """It would make folders below the home for settings that it is not given."""
+    return program in table("clients")["homeless"]
 
 
 def _verb(words: Sequence[str]) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentaccel.effects.options import Form, form_of, taken_apart
-from agentaccel.effects.parse import Word
 from agentaccel.effects.places import Surroundings, plain
 from agentaccel.effects.repository import starts_nothing
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused
+from agentaccel.effects.words import Word
 
 
 @functools.cache

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentaccel.effects.parse import Word
 from agentaccel.effects.verdict import Refused
+from agentaccel.effects.words import Word
 
 LARGE = re.compile(r"\d{4}")
 """A number that is too large for a width: `date +%999999999d` fills the memory."""
@@ -44,6 +44,10 @@ class Form:
     """Regular expression that the whole value of an option (or, under "operand", each operand) must match."""
     needs: tuple[frozenset[str], int] | None = None
     """Operands beyond this number are read only where one of these options stands."""
+    needs_all: frozenset[str] = frozenset()
+    """It is read only where all of these options stand."""
+    needs_one: frozenset[str] = frozenset()
+    """It is read only where one of these options stands."""
     pure: bool = False
     """Nothing is read."""
     widths: frozenset[str] = frozenset()
@@ -73,6 +77,8 @@ class Options:
     given: frozenset[str]
     """Options as spelled, without their values."""
     operands: tuple[Word, ...]
+    values: tuple[tuple[str, str], ...] = ()
+    """Options that were given a value, with it, in order."""
     files: tuple[Word, ...] = ()
     """Values of options that are files to read."""
 
@@ -101,6 +107,8 @@ def form_of(row: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> 
         operands=row.get("operands", "path"),
         allowed=allowed,
         needs=(frozenset(needs["one_of"]), needs["beyond"]) if needs else None,
+        needs_all=union("needs_all"),
+        needs_one=union("needs_one"),
         pure=row.get("pure", False),
         widths=union("widths"),
         recursive=union("recursive"),
@@ -116,7 +124,7 @@ def form_of(row: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> 
 
 def taken_apart(form: Form, words: Sequence[Word]) -> Options:
     """Options and operands of `words`. Raises `Refused` for an option, a value or a number of operands not listed."""
-    given, operands, files = set[str](), list[Word](), list[Word]()
+    given, operands, values = set[str](), list[Word](), list[tuple[str, str]]()
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -130,31 +138,35 @@ def taken_apart(form: Form, words: Sequence[Word]) -> Options:
         elif word.text in form.long:
             given.add(word.text)
         elif word.text.startswith("--") or word.text in form.long_values:
-            given.add(_long(form, word, rest, files))
+            given.add(_long(form, word, rest, values))
         else:
-            given |= _short(form, word, rest, files)
+            given |= _short(form, word, rest, values)
     _count(form, given, operands)
-    return Options(given=frozenset(given), operands=tuple(operands), files=tuple(files))
+    if form.needs_all - given or (form.needs_one and not form.needs_one & given):
+        wanted = min(form.needs_all - given or form.needs_one)
+        raise Refused(f"{form.name} without {wanted} is not known to be a read")
+    files = [Word(text=value, home=value.startswith("~/")) for name, value in values if name in form.file_values]
+    return Options(given=frozenset(given), operands=tuple(operands), values=tuple(values), files=tuple(files))
 
 
-def _long(form: Form, word: Word, rest: list[Word], files: list[Word]) -> str:
+def _long(form: Form, word: Word, rest: list[Word], values: list[tuple[str, str]]) -> str:
     name, equals, value = word.text.partition("=")
     if equals and name in form.long_values | form.long_optional:
-        _value(form, name, value, files)
+        _value(form, name, value, values)
     elif not equals and name in form.long_values and (rest or name not in form.long_optional):
-        _value(form, name, _next(form, name, rest), files)
+        _value(form, name, _next(form, name, rest), values)
     elif equals or name not in form.long_optional:
         raise Refused(f"{form.name} {name} is not on the list of options that only read")
     return name
 
 
-def _short(form: Form, word: Word, rest: list[Word], files: list[Word]) -> set[str]:
+def _short(form: Form, word: Word, rest: list[Word], values: list[tuple[str, str]]) -> set[str]:
     given = set[str]()
     for place, letter in enumerate(word.text[1:], start=1):
         name = f"-{letter}"
         if letter in form.short_values:
             value = word.text[place + 1 :]
-            _value(form, name, value or _next(form, name, rest), files)
+            _value(form, name, value or _next(form, name, rest), values)
             return {*given, name}
         if letter not in form.short:
             raise Refused(f"{form.name} {name} is not on the list of options that only read")
@@ -173,9 +185,8 @@ def _next(form: Form, name: str, rest: list[Word]) -> str:
     return value.text
 
 
-def _value(form: Form, name: str, value: str, files: list[Word]) -> None:
-    if name in form.file_values:
-        files.append(Word(text=value, home=value.startswith("~/")))
+def _value(form: Form, name: str, value: str, values: list[tuple[str, str]]) -> None:
+    values.append((name, value))
     pattern = form.allowed.get(name)
     if pattern is not None and not re.fullmatch(pattern, value):
         raise Refused(f"{form.name} {name} has a value that is not known to be a read")

@@ -10,11 +10,20 @@ import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agentaccel.effects.parse import Word
 from agentaccel.effects.verdict import Refused
+from agentaccel.effects.words import Word
 
 _DEVICES = re.compile(r"/+(?:dev|proc|sys|inet6?|inet4|net|run|\.\.)(?:/|$)")
-_PLAIN = re.compile(r"/dev/null|/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|stat)")
+_PLAIN = re.compile(
+    r"/dev/null|/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|stat|mounts|filesystems|partitions|swaps|diskstats|vmstat"
+    r"|cmdline|devices|interrupts|modules|mdstat|(?:self|\d+)/(?:status|stat|statm|limits|cgroup|comm|mounts)"
+    r"|sys/(?:fs|vm|kernel|net)/[a-z0-9_.-]+(?:/[a-z0-9_.-]+)*)"
+    r"|/sys/(?:class/net|devices/[\w./:-]+/net)/[\w.-]+/(?:address|mtu|operstate|carrier|statistics/\w+)"
+    r"|/sys/fs/cgroup/(?:memory|cpu|pids)\.[a-z.]+"
+)
+"""Files of the kernel that end, and tell everybody the same."""
+MOST_BELOW = 10_000
+"""Names below a folder that are looked at; more refuse."""
 MOST_MATCHES = 1_000
 """Names that match one pattern and are looked at; more refuse."""
 
@@ -62,6 +71,27 @@ def _no_device(path: str, whole: str, text: str) -> None:
         raise Refused(f"{text!r} lies among devices and files of the kernel")
 
 
+def only_plain(folder: Path, *, apart: bool) -> None:
+    """Raises `Refused` unless all that lies below is plain files and folders, as far as `MOST_BELOW` names tell.
+
+    Names that a program would take for several words, or for an option, refuse as well, where nothing tells them
+    `apart`.
+    """
+    left, seen = [folder], 0
+    while left:
+        try:
+            found = list(itertools.islice(left.pop().iterdir(), MOST_BELOW + 1))
+            modes = [one.lstat().st_mode for one in found]
+        except OSError:
+            raise Refused("what lies below the folder cannot be looked at") from None
+        seen += len(found)
+        if seen > MOST_BELOW or not all(stat.S_ISREG(mode) or stat.S_ISDIR(mode) for mode in modes):
+            raise Refused("there are links, pipes or devices below the folder, or too many files")
+        if not (apart or all(re.fullmatch(r"[!#-&(-\[\]-~]+", one.name) for one in found)):
+            raise Refused("there are names with blanks or quotes in them below the folder")
+        left += [one for one, mode in zip(found, modes, strict=True) if stat.S_ISDIR(mode)]
+
+
 def expanded(word: Word, there: Surroundings) -> list[str]:
     """The words that a program gets for `word`: its home folder put in, and the names of files that match it, sorted.
 
@@ -72,6 +102,8 @@ def expanded(word: Word, there: Surroundings) -> list[str]:
     >>> expanded(Word(text="~/notes", home=True), Surroundings(home=Path("/home/dev")))
     ['/home/dev/notes']
     """
+    if word.home and there.home is not None and not re.fullmatch(r"[\w./@+-]+", str(there.home)):
+        raise Refused("the home folder has a name that may become several words")
     text = f"{there.home}{word.text[1:]}" if word.home and there.home is not None else word.text
     if not word.glob or (there.cwd is None and not text.startswith("/")):
         return [text]

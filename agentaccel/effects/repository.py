@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from agentaccel.effects.parse import Word
 from agentaccel.effects.places import Surroundings, plain
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused
+from agentaccel.effects.words import Word
 
 MAX_BYTES = 256 * 1024
 """Of a settings file that is looked at; a longer one refuses."""

@@ -9,16 +9,17 @@ from typing import Any
 
 from agentaccel.effects.awk import only_prints
 from agentaccel.effects.options import Form, Options
-from agentaccel.effects.parse import Word
 from agentaccel.effects.places import Surroundings, named
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused
+from agentaccel.effects.words import Word
 
 
-def find(words: Sequence[Word]) -> tuple[Word, ...]:
+def find(words: Sequence[Word], *, plain_only: bool = False) -> tuple[Word, ...]:
     """The folders that `find` walks. Only tests, printing and -exec are listed: no -delete, no -fprint, no -ok.
 
-    What -exec starts is in `started`. What opens files is given plain ones: `-type f` certainly stands before it.
+    What -exec starts is in `started`. What opens files is given plain ones: `-type f` certainly stands before it, or
+    all that is there was seen to be plain (`plain_only`).
     """
     known = table("shell")["find"]
     rest = list(words)
@@ -34,7 +35,9 @@ def find(words: Sequence[Word]) -> tuple[Word, ...]:
         word = rest.pop(0)
         if word.text == "-exec":
             end = _end_of_exec(rest)
-            plain_files = set(leading) <= {"-P"} and only_plain_files(tests[: len(tests) - len(rest) - 1])
+            plain_files = plain_only or (
+                set(leading) <= {"-P"} and only_plain_files(tests[: len(tests) - len(rest) - 1])
+            )
             if not plain_files and not _row(rest[0].text).get("opens_nothing", False):
                 raise Refused("find -exec opens files only behind -type f, which nothing makes uncertain")
             rest = rest[end + 1 :]
@@ -86,8 +89,40 @@ def _end_of_exec(rest: Sequence[Word]) -> int:
 
 def echo(words: Sequence[Word]) -> tuple[Word, ...]:
     """No files: every word is text."""
-    if any(word.glob or word.home for word in words):
+    if any(word.glob for word in words):
         raise Refused("echo would print the names of files that match")
+    return ()
+
+
+def printf(words: Sequence[Word]) -> tuple[Word, ...]:
+    """No files: a fixed format of texts and numbers, for which the program and the builtin print the same."""
+    if any(word.glob or word.home for word in words):
+        raise Refused("printf would print the names of files that match")
+    text = words[0].text if words else "-"
+    if not re.fullmatch(table("shell")["printf"]["format"], text) or text.startswith("-"):
+        raise Refused("printf has no format that is known to be a read")
+    numbers = re.search("%-?[0-9]*d", text.replace("%%", "")) is not None
+    if numbers and not all(re.fullmatch("0|-?[1-9][0-9]{0,9}", word.text) for word in words[1:]):
+        raise Refused("printf prints a number of what is none")
+    return ()
+
+
+def looked_up(words: Sequence[Word]) -> str:
+    """Why `command -v NAME` only reads. Raises `Refused` for any other `command`."""
+    texts = [word.text for word in words]
+    fixed = len(texts) == 2 and texts[0] == "-v" and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", texts[1])
+    if not fixed or texts[1] in table("shell")["builtins"]:
+        raise Refused("command is understood only as command -v PROGRAM")
+    return "command -v only looks for a program"
+
+
+def wrapped(words: Sequence[Word]) -> tuple[Word, ...]:
+    """The command that `timeout 5` and its like start; none where that is not known."""
+    known: Mapping[str, str] = table("shell")["wrappers"]
+    pattern = known.get(words[0].text, "(?!)")
+    for place in range(min(4, len(words)), 0, -1):
+        if re.fullmatch(pattern, " ".join(word.text for word in words[1:place])):
+            return tuple(words[place:])
     return ()
 
 
@@ -110,7 +145,7 @@ def sed(words: Sequence[Word]) -> tuple[Word, ...]:
         growth *= 1 + len(match.groupdict().get("instead") or "")
     if len(scripts) > 1 and growth > known["growth"]:
         raise Refused("sed: one substitution after the other may make far more than it is given")
-    return _files("sed", rest)
+    return _files("sed", rest, many=True)
 
 
 def awk(words: Sequence[Word]) -> tuple[Word, ...]:
@@ -129,7 +164,7 @@ def awk(words: Sequence[Word]) -> tuple[Word, ...]:
     only_prints(rest.pop(0).text)
     if any("=" in word.text for word in rest):
         raise Refused("awk: a word with = is a setting, not a file")
-    return _files("awk", rest)
+    return _files("awk", rest, many=True)
 
 
 def jq(words: Sequence[Word]) -> None:
@@ -170,9 +205,11 @@ def tar(words: Sequence[Word]) -> tuple[Word, ...]:
     return _files("tar", list(words[1:]))
 
 
-def _files(name: str, words: list[Word]) -> tuple[Word, ...]:
+def _files(name: str, words: list[Word], *, many: bool = False) -> tuple[Word, ...]:
+    """Where `many` may stand, a pattern is taken whose names begin with a fixed folder: no option, and no setting."""
     for word in words:
-        if (word.text.startswith("-") and word.text != "-") or word.glob:
+        fixed = not word.glob or (many and re.match(r"[\w.-]*/", word.text))
+        if (word.text.startswith("-") and word.text != "-") or not fixed:
             raise Refused(f"{name}: {word.text!r} stands where a file should")
     return tuple(words)
 
@@ -185,6 +222,7 @@ def _row(name: str) -> Mapping[str, Any]:
 RULES: Mapping[str, Callable[[Sequence[Word]], tuple[Word, ...]]] = {
     "find": find,
     "echo": echo,
+    "printf": printf,
     "sed": sed,
     "awk": awk,
     "tar": tar,

@@ -8,12 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
-from agentaccel.effects import early
-from agentaccel.effects.parse import Command
+from agentaccel.effects import early, lines
+from agentaccel.effects.lines import Command
 from agentaccel.effects.places import Surroundings, expanded
 from agentaccel.effects.verdict import Refused
 from agentaccel.tools.processes import Processes, Stream, Streams
+
+Pipelines = Mapping[int, Sequence[Command]]
 
 NOT_FOUND = 127
 """Exit status of a shell where there is no such program, or it cannot be started."""
@@ -33,69 +36,158 @@ class Line:
     """Called before each pipeline but the first. Raises where the line may not go on."""
 
 
-async def run_line(commands: Sequence[Command], there: Surroundings, line: Line) -> int:
-    """Run the pipelines in order, as `&&`, `||` and `;` say; the exit status of the last one that ran."""
+class Around(NamedTuple):
+    """What is around a pipeline."""
+
+    there: Surroundings
+    streams: Streams
+    name: str | None = None
+    """The file that a loop tells in this turn."""
+
+
+async def run_line(read: lines.Line, there: Surroundings, line: Line) -> int:
+    """Run the line as `&&`, `||`, `;`, loops and branches say; the exit status of the last pipeline that ran."""
+    pipelines = {number: list(found) for number, found in groupby(read.commands, key=lambda one: one.pipeline)}
+    return await _items(read.items, Around(there, line.processes.streams), pipelines, line)
+
+
+async def _items(items: Sequence[lines.Item], around: Around, pipelines: Pipelines, line: Line) -> int:
     status = 0
-    for number, found in groupby(commands, key=lambda command: command.pipeline):
-        pipeline = list(found)
-        if number:
+    for number, item in enumerate(items):
+        after = item.after if isinstance(item, lines.Block) else pipelines[item][0].after
+        if number or around.streams != line.processes.streams:
             line.still_proven()
-        if (pipeline[0].after == "&&" and status) or (pipeline[0].after == "||" and not status):
+        if (after == "&&" and status) or (after == "||" and not status):
             continue
-        if pipeline[0].words[0].text == "cd":
-            status, there = await _moved(pipeline[0], there, line)
+        if isinstance(item, lines.Block):
+            status = await _block(item, around, pipelines, line)
+        elif pipelines[item][0].words[0].text == "cd":
+            status, there = await _moved(pipelines[item][0], around, line)
+            around = around._replace(there=there)
         else:
-            status = await _pipeline(pipeline, there, line)
+            status = await _pipeline([lines.in_turn(one, around.name) for one in pipelines[item]], around, line)
     return status
 
 
-async def _moved(command: Command, there: Surroundings, line: Line) -> tuple[int, Surroundings]:
-    inside = there.inside(command.words[1])
+async def _block(block: lines.Block, around: Around, pipelines: Pipelines, line: Line) -> int:
+    """Run a block, before it what reads its output; the exit status of the one that stands last."""
+    inside = around._replace(streams=_redirected(block.redirects, around.streams))
+    if block.feeds is None:
+        return await _inside(block, inside, pipelines, line)
+    reading, writing = os.pipe()
+    try:
+        consumers = [lines.in_turn(one, around.name) for one in pipelines[block.feeds]]
+        try:
+            started = await _started(consumers, around._replace(streams=around.streams._replace(given=reading)), line)
+        finally:
+            os.close(reading)
+        fed = around._replace(streams=around.streams._replace(out=writing))
+        await _inside(block, fed._replace(streams=_redirected(block.redirects, fed.streams)), pipelines, line)
+    finally:
+        os.close(writing)
+    return [await _status(process) for process in started][-1]
+
+
+async def _inside(block: lines.Block, around: Around, pipelines: Pipelines, line: Line) -> int:
+    status = 0
+    if block.over is not None:
+        for name in lines.told(block.over, around.there):
+            line.still_proven()
+            status = await _items(block.parts[0], around._replace(name=name), pipelines, line)
+    elif block.kind == "if":
+        tested, then, otherwise = block.parts
+        branch = otherwise if await _items(tested, around, pipelines, line) else then
+        status = await _items(branch, around, pipelines, line)
+    else:
+        status = await _items(block.parts[0], around, pipelines, line)
+    return status
+
+
+async def _moved(command: Command, around: Around, line: Line) -> tuple[int, Surroundings]:
+    inside = around.there.inside(command.words[1])
     if inside.cwd is not None and inside.cwd.is_dir() and os.access(inside.cwd, os.X_OK):
         return 0, inside
-    await _say(f"cd: {command.words[1].text}: No such file or directory", _streams(command, line.processes.streams))
-    return 1, there
+    streams = _redirected(command.redirects, around.streams)
+    await _say(f"cd: {command.words[1].text}: No such file or directory", streams)
+    return 1, around.there
 
 
-async def _pipeline(commands: Sequence[Command], there: Surroundings, line: Line) -> int:
+async def _pipeline(commands: Sequence[Command], around: Around, line: Line) -> int:
     """Start all commands, each reading what the one before it writes, and wait for all; the status of the last one."""
-    started, ends = list[asyncio.subprocess.Process | None](), list[int]()
+    started = await _started(commands, around, line)
+    return [await _status(process) for process in started][-1]
+
+
+async def _started(commands: Sequence[Command], around: Around, line: Line) -> list[asyncio.subprocess.Process | int]:
+    started, ends = list[asyncio.subprocess.Process | int](), list[int]()
     try:
-        given, _, err = line.processes.streams
+        given, last, err = around.streams
         for command in commands:
-            reading, out = asyncio.subprocess.DEVNULL, line.processes.streams.out
+            reading, out = asyncio.subprocess.DEVNULL, last
             if command is not commands[-1]:
                 reading, out = os.pipe()
                 ends += (reading, out)
-            started.append(await _start(command, _streams(command, Streams(given, out, err)), there, line))
+            streams = _redirected(command.redirects, Streams(given, out, err))
+            started.append(await _given(command, streams, around.there, line))
             given = reading
     finally:
         for end in ends:
             os.close(end)
-    return [await _status(process) for process in started][-1]
+    return started
+
+
+async def _given(
+    command: Command, streams: Streams, there: Surroundings, line: Line
+) -> asyncio.subprocess.Process | int:
+    """Start the command, with the file that it reads, if any."""
+    if command.given is None:
+        return await _start(command, streams, there, line)
+    file = (there.cwd or Path("/")) / expanded(command.given, there)[0]
+    try:
+        reading = os.open(file, os.O_RDONLY | os.O_NOCTTY)
+    except OSError as failure:
+        await _say(f"{command.given.text}: {failure.strerror}", streams)
+        return 1
+    try:
+        return await _start(command, streams._replace(given=reading), there, line)
+    finally:
+        os.close(reading)
 
 
 async def _start(
     command: Command, streams: Streams, there: Surroundings, line: Line
-) -> asyncio.subprocess.Process | None:
-    """The command's process; None, and a word about it, where it cannot be started."""
+) -> asyncio.subprocess.Process | int:
+    """The command's process; or its exit status, and a word about it, where none has to or can be started."""
     name = command.words[0].text
     cwd = there.cwd or Path("/")
     try:
         words = [one for word in command.words for one in expanded(word, there)]
+        if name == "command":
+            return await _looked_up(words[2], streams, line, cwd)
         program = find_program(name, line.path, cwd)
         if program is None:
             await _say(f"{name}: command not found", streams)
-            return None
+            return NOT_FOUND
+        homeless = {"HOME": os.devnull} if early.homeless(name) else {}
+        environment = {**line.environment, **homeless, **dict(command.settings)}
         argv = early.argv(words)
-        return await line.processes.start(argv, streams, cwd=cwd, environment=line.environment, program=str(program))
+        return await line.processes.start(argv, streams, cwd=cwd, environment=environment, program=str(program))
     except (OSError, Refused) as failure:
         await _say(f"{name}: {failure}", streams)
-        return None
+        return NOT_FOUND
 
 
-async def _status(process: asyncio.subprocess.Process | None) -> int:
-    return NOT_FOUND if process is None else shell_status(await process.wait())
+async def _looked_up(name: str, streams: Streams, line: Line, cwd: Path) -> int:
+    """`command -v NAME`, which is no program but a word of shells."""
+    program = find_program(name, line.path, cwd)
+    if program is None:
+        return 1
+    await _say(str(program), Streams(streams.given, streams.out, streams.out))
+    return 0
+
+
+async def _status(process: asyncio.subprocess.Process | int) -> int:
+    return process if isinstance(process, int) else shell_status(await process.wait())
 
 
 def shell_status(code: int) -> int:
@@ -107,10 +199,10 @@ def shell_status(code: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _streams(command: Command, streams: Streams) -> Streams:
-    """After its redirections, in their order."""
+def _redirected(redirects: Sequence[lines.Redirect], streams: Streams) -> Streams:
+    """After these redirections, in their order."""
     table: dict[int, Stream] = {1: streams.out, 2: streams.err}
-    for stream, other in command.redirects:
+    for stream, other in redirects:
         table[stream] = asyncio.subprocess.DEVNULL if other is None else table[other]
     return Streams(streams.given, table[1], table[2])
 

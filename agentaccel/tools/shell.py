@@ -11,18 +11,21 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentaccel.effects import early
+from agentaccel.effects.clients import clients, is_set_up, led_elsewhere
 from agentaccel.effects.declare import Arguments, NotProven, ToolSpec, is_early
-from agentaccel.effects.parse import Command, Word, commands
+from agentaccel.effects.lines import Command
+from agentaccel.effects.parse import commands, read_line
 from agentaccel.effects.places import Surroundings
-from agentaccel.effects.rules import started
+from agentaccel.effects.rules import started, wrapped
 from agentaccel.effects.shell import judge_shell
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Verdict, analysed
+from agentaccel.effects.words import Word
 from agentaccel.effects.xargs import handed_to
 from agentaccel.errors import ConfigError
 from agentaccel.tools.line import NOT_FOUND, Line, find_program, run_line, shell_status
@@ -127,16 +130,30 @@ class Shell:
         name, *words = (word.text for word in command.words)
         if name == "cd":
             return None
-        if name == "git" and (elsewhere := sorted(set(table("git")["environment"]) & set(self._surrounding()))):
+        if (why := self._leads_elsewhere(name, words)) is not None:
+            return why
+        looked_up = words if name == "which" else words[1:] if name == "command" else None
+        for one in (name, *(looked_up or (inner[0].text for inner in _started(command)))):
+            if one == "command":
+                continue  # our executor looks for the program itself
+            ours = find_program(one, self.path, self._folder)
+            theirs = find_program(one, self._surrounding().get("PATH", os.defpath), self._folder)
+            if (ours is None and one == name) or not (ours == theirs if looked_up else _same(ours, theirs)):
+                return f"{one} is not the program of that name in {self.path}"
+        return None
+
+    def _leads_elsewhere(self, name: str, words: Sequence[str]) -> str | None:
+        surrounding = self._surrounding()
+        if name == "git" and (elsewhere := sorted(set(table("git")["environment"]) & set(surrounding))):
             return f"{elsewhere[0]} is set in the environment, and git would look elsewhere"
         if name == "which" and any(word.startswith("-") for word in words):
             return "which with options tells of every folder of PATH"
-        inner = (one[0].text for one in _started(command))
-        for one in (name, *(words if name == "which" else inner)):
-            ours = find_program(one, self.path, self._folder)
-            theirs = find_program(one, self._surrounding().get("PATH", os.defpath), self._folder)
-            if (ours is None and one == name) or not (ours == theirs if name == "which" else _same(ours, theirs)):
-                return f"{one} is not the program of that name in {self.path}"
+        if name in clients():
+            variable = led_elsewhere(name, surrounding)
+            if variable is not None:
+                return f"{variable} is set in the environment, and {name} would look elsewhere"
+            if not is_set_up(name, self._there):
+                return f"{name} would write its settings first"
         return None
 
     async def run(self, command: str) -> str:
@@ -178,7 +195,7 @@ class Shell:
         if _ZONE.fullmatch(zone):
             environment["TZ"] = zone
         line = Line(processes=processes, environment=environment, path=self.path, still_proven=still_proven)
-        return await run_line(commands(command), self._there, line)
+        return await run_line(read_line(command), self._there, line)
 
     async def _in_shell(self, command: str, processes: Processes) -> int:
         environment = self._surrounding()
@@ -204,6 +221,8 @@ def _started(command: Command) -> tuple[tuple[Word, ...], ...]:
     """The commands that a program starts for this one."""
     if command.words[0].text == "xargs":
         return (handed_to(command.words[1:]),)
+    if inner := wrapped(command.words):
+        return (inner,)
     return started(command.words[1:]) if command.words[0].text == "find" else ()
 
 

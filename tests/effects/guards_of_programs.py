@@ -110,7 +110,7 @@ GUARDS = (
     Mutant(
         guard="where xargs has its names from",
         file="effects/shell.py",
-        old="                    xargs.names_files(before, command.words[1:], place)\n",
+        old="                    xargs.names_files(before, command, place)\n",
         new="                    pass\n",
     ),
     Mutant(
@@ -154,5 +154,71 @@ GUARDS = (
         file="effects/awk.py",
         old="        _loop(tokens[place:])\n",
         new="",
+    ),
+    Mutant(
+        guard="a sub-command that no row has",
+        file="effects/clients.py",
+        old='            if not depth and options.operands and not verb.row.get("alone", False):\n',
+        new="            if False:\n",
+    ),
+    Mutant(
+        guard="a query of a client that writes",
+        file="effects/clients.py",
+        old='        _query(verb.row["sql"], options, there)\n',
+        new="        pass\n",
+    ),
+    Mutant(
+        guard="an address of a client that asks for a deed",
+        file="effects/clients.py",
+        old='        _address(verb.row["headers"], options)\n',
+        new="        pass\n",
+    ),
+    Mutant(
+        guard="settings of a client that start a program",
+        file="effects/clients.py",
+        old="    _settings(name, client, there)\n    return",
+        new="    return",
+    ),
+    Mutant(
+        guard="a database that would be made, or brought up to date",
+        file="effects/clients.py",
+        old="        _quiet(options.operands[0], there)\n",
+        new="",
+    ),
+    Mutant(
+        guard="an option without which it goes on, or does something else",
+        file="effects/options.py",
+        old="    if form.needs_all - given or (form.needs_one and not form.needs_one & given):\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="what a wrapper starts",
+        file="effects/shell.py",
+        old='    if not inner or inner[0].text not in _forms() or inner[0].text in table("shell")["alone"]:\n',
+        new='    if inner and inner[0].text not in _forms():\n        return Effect.READ_LOCAL, ""\n    if False:\n',
+    ),
+    Mutant(
+        guard="a word of the shell that runs another",
+        file="effects/rules.py",
+        old='    if not fixed or texts[1] in table("shell")["builtins"]:\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="a format that makes more than it is given",
+        file="effects/rules.py",
+        old='    if not re.fullmatch(table("shell")["printf"]["format"], text) or text.startswith("-"):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="what lies below a folder whose files are handed on",
+        file="effects/xargs.py",
+        old="        only_plain(folder, apart=apart)\n",
+        new="",
+    ),
+    Mutant(
+        guard="a variable that leads a client elsewhere",
+        file="effects/clients.py",
+        old="    return min((one for one in surrounding if beginnings and one.startswith(beginnings)), default=None)\n",
+        new="    return None\n",
     ),
 )

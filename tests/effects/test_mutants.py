@@ -11,7 +11,9 @@ from tests.mutants import Mutant, running, survives
 
 GUARDS = (*guards_of_words.GUARDS, *guards_of_programs.GUARDS, *guards_of_requests.GUARDS)
 
-FAST = [f"tests/effects/test_{name}.py" for name in ("corpora", "repository", "verdicts", "sandbox")]
+FAST = [
+    f"tests/effects/test_{name}.py" for name in ("corpora", "blocks", "clients", "repository", "verdicts", "sandbox")
+]
 COMMAND = [*running(*FAST), "-m", "not traces"]
 
 

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from agentaccel.effects.declare import running_early
+from agentaccel.effects.places import Surroundings
+from agentaccel.effects.shell import judge_shell
 from agentaccel.tools import Shell
 from tests.effects import sandbox
 from tests.effects.corpora import shell as cases
 
-MOVING = ("ps", "date", "uptime", "free", "df")
+MOVING = ("ps", "date", "uptime", "free", "df", "ss", "lsof", "mount", "findmnt", "apt-cache", "shuf")
 """Programs that print something else each time."""
 
 
@@ -27,7 +29,9 @@ def lines(place: tuple[Path, Path]) -> list[str]:
     """The ordinary command lines that our executor proves to read, there."""
     shell = sandbox.shell(*place)
     texts = [case.case["input"]["command"] for case in cases("reads_shell", escapes=False)]
-    proven = [text for text in texts if shell.judge(text).launchable != "never"]
+    there = Surroundings(cwd=place[0], home=place[1])
+    texts = [text for text in texts if judge_shell(text, there).launchable == "predicted"]
+    proven = [text for text in texts if shell.judge(text).launchable == "predicted"]
     assert len(proven) >= 0.75 * len(texts), "too few of the programs are installed to prove anything"
     return proven
 
@@ -76,3 +80,40 @@ def test_the_snapshot_notices_what_git_does_by_itself(place: tuple[Path, Path], 
     before = sandbox.snapshot(tmp_path)
     sandbox.git(work, "status")
     assert sandbox.snapshot(tmp_path) != before
+
+
+CLUSTER = """apiVersion: v1
+kind: Config
+clusters:
+- cluster:
+    server: http://127.0.0.1:9
+  name: here
+contexts:
+- context:
+    cluster: here
+    user: dev
+  name: here
+current-context: here
+users: []
+"""
+
+
+async def test_a_client_without_a_server_keeps_nothing(tmp_path: Path) -> None:
+    """Those that are installed: they find nobody to ask, and change nothing for it."""
+    work, home = sandbox.made(tmp_path)
+    (home / ".kube").mkdir()
+    (home / ".kube/config").write_text(CLUSTER)
+    shell = sandbox.shell(work, home)
+    before = sandbox.snapshot(tmp_path)
+    asked = [
+        "docker ps",
+        "kubectl get pods",
+        "kubectl config view",
+        "psql -c 'select 1'",
+        "terraform output",
+        "lsof -v",
+    ]
+    for text in asked:
+        if shell.judge(text).launchable == "asked":
+            await shell.run(text)
+        assert sandbox.snapshot(tmp_path) == before, text

@@ -78,13 +78,13 @@ GUARDS = (
     Mutant(
         guard="redirections that are not made",
         file="tools/line.py",
-        old="    for stream, other in command.redirects:\n",
+        old="    for stream, other in redirects:\n",
         new="    for stream, other in ():\n",
     ),
     Mutant(
         guard="commands that run though && says no",
         file="tools/line.py",
-        old='        if (pipeline[0].after == "&&" and status) or',
+        old='        if (after == "&&" and status) or',
         new="        if False or",
     ),
     Mutant(

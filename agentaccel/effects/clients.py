@@ -1,0 +1,230 @@
+"""Programs with sub-commands, and clients of servers: which of their calls only read.
+
+What a client's settings could make it start is looked at before: a file that must not be there, or whose every line
+must be known. A client that asks a server is no more than a remote read, which waits until the model has asked.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from agentaccel.effects.http import judge_http
+from agentaccel.effects.options import Form, Options, form_of, taken_apart
+from agentaccel.effects.places import Surroundings, expanded, plain
+from agentaccel.effects.repository import starts_nothing
+from agentaccel.effects.sql import judge_sql
+from agentaccel.effects.tables import table
+from agentaccel.effects.verdict import Refused
+from agentaccel.effects.words import Word
+from agentaccel.types import Effect
+
+MAX_BYTES = 256 * 1024
+"""Of a settings file that is looked at; a longer one refuses."""
+_DEEPEST = 2
+"""Words of the longest sub-command."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """A sub-command, or several that have the same options."""
+
+    words: str
+    form: Form
+    row: Mapping[str, Any]
+
+
+@functools.cache
+def clients() -> Mapping[str, Mapping[str, Any]]:
+    """The rows of the data file by name of the program."""
+    rows = table("clients")["client"]
+    return {name: row for row in rows for name in (row["name"], *row.get("same", ()))}
+
+
+@functools.cache
+def _verbs(name: str) -> tuple[Verb, ...]:
+    client = clients()[name]
+    groups = {"anywhere": client["anywhere"]}
+    found = []
+    for row in client["verb"]:
+        allowed = {**client["anywhere"].get("allowed", {}), **row.get("allowed", {})}
+        if "values" in row:
+            allowed = {**dict.fromkeys(row["long_values"], row["values"]), **allowed}
+        form = form_of({**row, "name": f"{name} {row['words']}", "allowed": allowed, "groups": ["anywhere"]}, groups)
+        found.append(Verb(words=row["words"], form=form, row=row))
+    return tuple(found)
+
+
+def read_only(name: str, words: Sequence[Word], there: Surroundings) -> tuple[Effect, str]:
+    """What this call of the client `name` does at worst, and why. Raises `Refused`."""
+    client = clients()[name]
+    if any(word.home or (word.glob and _matches(word, there)) for word in words):
+        raise Refused(f"{name} would get as many words as files match, or a folder that is not looked at")
+    called, verb, options = _call(name, words)
+    _looked_into(client, verb, options, there)
+    remote = client.get("remote", False) and not verb.row.get("local", False)
+    effect = Effect.READ_REMOTE if remote else Effect.READ_LOCAL
+    if "sql" in verb.row:
+        _query(verb.row["sql"], options, there)
+    if "headers" in verb.row:
+        _address(verb.row["headers"], options)
+    _settings(name, client, there)
+    return effect, f"{name}{' ' if called else ''}{called} with these options only reads"
+
+
+def _matches(word: Word, there: Surroundings) -> bool:
+    """It would become names of files; the ? of an address does not."""
+    return there.cwd is None or not word.text.startswith("http") or expanded(word, there) != [word.text]
+
+
+def _call(name: str, words: Sequence[Word]) -> tuple[str, Verb, Options]:
+    """The sub-command as written, its row and the options. Raises `Refused` where no row takes them."""
+    before = _before(clients()[name]["anywhere"], words)
+    refusal = Refused(f"{name} with this sub-command is not known to be a read")
+    for depth in range(_DEEPEST, -1, -1):
+        path = words[before : before + depth]
+        called = " ".join(word.text for word in path)
+        if len(path) < depth or any(word.text.startswith("-") for word in path):
+            continue
+        for verb in _verbs(name):
+            if not re.fullmatch(verb.words, called):
+                continue
+            try:
+                options = taken_apart(verb.form, [*words[:before], *words[before + depth :]])
+            except Refused as why:
+                refusal = why
+                continue
+            if verb.row.get("needs_option", False) and not options.given:
+                continue
+            if not depth and options.operands and not verb.row.get("alone", False):
+                continue  # it is a sub-command that no row has
+            return called, verb, options
+    raise refusal
+
+
+def _before(anywhere: Mapping[str, Any], words: Sequence[Word]) -> int:
+    """How many words stand before the sub-command: options, and their values."""
+    values = {*anywhere.get("long_values", ()), *(f"-{letter}" for letter in anywhere.get("short_values", ()))}
+    place = 0
+    while place < len(words) and words[place].text.startswith("-"):
+        place += 2 if words[place].text in values else 1
+    return min(place, len(words))
+
+
+def _looked_into(client: Mapping[str, Any], verb: Verb, options: Options, there: Surroundings) -> None:
+    """What is beside the options."""
+    refused = verb.row.get("refused_operands")
+    if refused and any(re.fullmatch(refused, word.text) for word in options.operands):
+        raise Refused(f"{client['name']} with this operand is not known to be a read")
+    for file in (*options.files, *(options.operands if verb.form.operands == "path" else ())):
+        plain(file, there)
+    if client.get("git", False):
+        starts_nothing(there, reads_worktree=True)
+
+
+def _query(rule: Mapping[str, Any], options: Options, there: Surroundings) -> None:
+    """Raises `Refused` where the one query, or the one command that shows something, is not known to be a read."""
+    if "database" in rule:
+        queries = [options.operands[1].text]
+        _quiet(options.operands[0], there)
+    else:
+        queries = [value for name, value in options.values if name in rule["options"]]
+    if len(queries) != 1:
+        raise Refused("not exactly one query is given")
+    if re.fullmatch(rule["shown"], queries[0].strip()):
+        return
+    verdict = judge_sql(queries[0], rule["dialect"])
+    if verdict.launchable == "never":
+        raise Refused(verdict.evidence[0].why)
+
+
+def _quiet(database: Word, there: Surroundings) -> None:
+    """Raises `Refused` for a database of SQLite that to open may make a file, or bring one up to date."""
+    plain(database, there)
+    if there.cwd is None or not re.fullmatch(r"[\w./-]+", database.text):
+        raise Refused("the database is not looked at")
+    file = there.cwd / database.text
+    try:
+        with file.open("rb") as held:
+            head = held.read(20)
+    except OSError:
+        raise Refused("the database is not there, and would be made") from None
+    if head[:16] != b"SQLite format 3\0" or head[18:20] != b"\1\1" or any(file.parent.glob(f"{file.name}-*")):
+        raise Refused("the database keeps a log beside itself, or was left in the middle of a change")
+
+
+def _address(names: Sequence[str], options: Options) -> None:
+    """Raises `Refused` where the address, or a header, is not one of a read."""
+    headers = [
+        (name.strip(), text.strip())
+        for name, _, text in (value.partition(":") for option, value in options.values if option in names)
+    ]
+    if len({name.lower() for name, _ in headers}) != len(headers):
+        raise Refused("a header is given twice")
+    verdict = judge_http({"method": "GET", "url": options.operands[0].text, "headers": dict(headers)})
+    if verdict.launchable == "never":
+        raise Refused(verdict.evidence[0].why)
+
+
+def led_elsewhere(name: str, surrounding: Mapping[str, str]) -> str | None:
+    """A variable of the user's that would lead the client elsewhere than without it."""
+    beginnings = tuple(clients()[name].get("environment", ()))
+    return min((one for one in surrounding if beginnings and one.startswith(beginnings)), default=None)
+
+
+def is_set_up(name: str, there: Surroundings) -> bool:
+    """Whether the client has the settings that its first run would write."""
+    needed = clients()[name].get("set_up", {})
+    return all(any(re.fullmatch(line, one) for one in _lines(_placed(file, there))) for file, line in needed.items())
+
+
+def _settings(name: str, client: Mapping[str, Any], there: Surroundings) -> None:
+    """Raises `Refused` where settings could make the client start a program or ask elsewhere."""
+    lines = clients()[client["lines_of"]]["lines"] if "lines_of" in client else client.get("lines", {})
+    absent = client.get("absent", ())
+    if (lines or absent) and there.home is None:
+        raise Refused(f"{name}: the home folder is not known, and settings there may start programs")
+    for one in absent:
+        if _stands(_placed(one, there)):
+            raise Refused(f"{name}: {one} may start programs, or lead elsewhere")
+    for one, pattern in lines.items():
+        _known(name, _placed(one, there), pattern)
+    above = {**dict.fromkeys(client.get("absent_above", ()), "(?!)"), **client.get("lines_above", {})}
+    if above and there.cwd is None:
+        raise Refused(f"{name}: the folder it would run in is not known, and settings there may start programs")
+    for one, pattern in above.items():
+        folders = chain([there.cwd], there.cwd.resolve().parents) if there.cwd is not None else ()
+        for folder in folders:
+            _known(name, folder / one, pattern)
+
+
+def _known(name: str, file: Path, pattern: str) -> None:
+    if not all(re.fullmatch(pattern, line) for line in _lines(file)):
+        raise Refused(f"{name}: a line of {file.name} may start a program, or lead elsewhere")
+
+
+def _placed(one: str, there: Surroundings) -> Path:
+    return Path(one) if one.startswith("/") else (there.home or Path("/")) / one
+
+
+def _stands(path: Path) -> bool:
+    try:
+        return path.exists() or path.is_symlink()
+    except OSError:
+        return True
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        if not _stands(path):
+            return []
+        if not path.is_file() or path.stat().st_size > MAX_BYTES:
+            raise Refused(f"{path.name} is no small plain file")
+        return path.read_text(encoding="utf-8").splitlines() or [""]
+    except (OSError, ValueError):
+        raise Refused(f"{path.name} cannot be read") from None

@@ -1,0 +1,129 @@
+"""Clients are believed only where their settings start nothing and lead nowhere else."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from agentaccel.effects import early
+from agentaccel.effects.clients import clients, is_set_up, led_elsewhere
+from agentaccel.effects.places import Surroundings
+from agentaccel.effects.shell import judge_shell
+from agentaccel.tools import Shell
+
+KUBE = "apiVersion: v1\nclusters:\n- cluster:\n    server: https://k8s.example.com\n  name: a\n"
+CASES = [
+    ("kubectl get pods", ".kube/config", KUBE, KUBE + "users:\n- user:\n    exec:\n      command: ./evil\n"),
+    ("helm list", ".kube/config", KUBE, "users: [{user: {exec: {command: ./evil}}}]\n"),
+    ("aws s3 ls", ".aws/config", "[default]\nregion = eu-west-1\n", "[default]\ncredential_process = ./evil\n"),
+    ("aws s3 ls", ".aws/credentials", "[a]\naws_access_key_id = x\n", "[a]\ncredential_process = ./evil\n"),
+    ("docker ps", ".docker/config.json", '{\n  "auths": {}\n}\n', '{\n  "currentContext": "far"\n}\n'),
+    ("pip list", ".config/pip/pip.conf", "[global]\nindex-url = https://example.com\n", "[global]\npython = ./evil\n"),
+    ("npm ls", ".npmrc", "registry=https://example.com/\n", "onload-script=./evil.js\n"),
+]
+ABSENT = [
+    ("curl https://example.com", ".curlrc"),
+    ("wget -qO- https://example.com", ".wgetrc"),
+    ("psql -c 'select 1'", ".psqlrc"),
+    ("dig example.com", ".digrc"),
+    ("less README.md", ".lesskey"),
+    ("aws s3 ls", ".aws/cli/alias"),
+    ("terraform output", ".terraformrc"),
+]
+
+
+def verdict(text: str, home: Path, cwd: Path | None = None) -> str:
+    return judge_shell(text, Surroundings(cwd=cwd or home, home=home)).launchable
+
+
+@pytest.mark.parametrize(("text", "file", "harmless", "evil"), CASES)
+def test_settings_are_read_line_by_line(tmp_path: Path, text: str, file: str, harmless: str, evil: str) -> None:
+    assert verdict(text, tmp_path) != "never"
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(harmless)
+    assert verdict(text, tmp_path) != "never"
+    path.write_text(evil)
+    assert verdict(text, tmp_path) == "never"
+    path.unlink()
+    path.symlink_to("/nowhere")
+    assert verdict(text, tmp_path) == "never", "what cannot be read is not believed"
+
+
+@pytest.mark.parametrize(("text", "file"), ABSENT)
+def test_settings_that_are_not_understood_may_not_be_there(tmp_path: Path, text: str, file: str) -> None:
+    assert verdict(text, tmp_path) != "never"
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text("")
+    assert verdict(text, tmp_path) == "never"
+
+
+def test_a_folder_may_name_what_starts_in_all_that_lie_below(tmp_path: Path) -> None:
+    home, below = tmp_path / "home", tmp_path / "project" / "below"
+    below.mkdir(parents=True)
+    home.mkdir()
+    assert verdict("cargo --version", home, below) == verdict("npm ls", home, below) == "predicted"
+    (below.parent / "rust-toolchain").write_text("")
+    (below.parent / ".npmrc").write_text("script-shell=./evil\n")
+    assert verdict("cargo --version", home, below) == verdict("npm ls", home, below) == "never"
+    assert judge_shell("npm ls", Surroundings()).launchable == "never"
+
+
+def test_a_database_is_there_and_quiet(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "a.db") as made:
+        made.execute("create table t (x)")
+    query = "sqlite3 a.db 'select x from t'"
+    assert verdict(query, tmp_path) == "predicted"
+    assert verdict("sqlite3 a.db .tables", tmp_path) == "predicted"
+    assert verdict("sqlite3 b.db 'select 1'", tmp_path) == "never", "it would be made"
+    for text in (
+        "drop table t",
+        ".shell id",
+        "select writefile('a', 'b')",
+        "pragma journal_mode=wal",
+        ".tables\n.shell x",
+    ):
+        assert verdict(f'sqlite3 a.db "{text}"', tmp_path) == "never"
+    (tmp_path / "a.db-journal").write_text("x")
+    assert verdict(query, tmp_path) == "never", "a change would be rolled back"
+    (tmp_path / "a.db-journal").unlink()
+    with sqlite3.connect(tmp_path / "a.db") as made:
+        made.execute("pragma journal_mode=wal")
+    assert verdict(query, tmp_path) == "never", "it keeps a log beside itself"
+
+
+def test_a_variable_of_the_users_leads_a_client_elsewhere() -> None:
+    assert led_elsewhere("kubectl", {"KUBECONFIG": "x"}) == "KUBECONFIG"
+    assert led_elsewhere("docker", {"DOCKER_HOST": "x", "PATH": "y"}) == "DOCKER_HOST"
+    assert led_elsewhere("docker", {"PATH": "y"}) is None
+
+
+def test_our_executor_declines_a_client_that_a_variable_leads_elsewhere(tmp_path: Path) -> None:
+    there = {"PATH": early.PATH, "HOME": str(tmp_path)}
+    (tmp_path / "a").write_text("x\n")
+    assert Shell(cwd=tmp_path, environment=there).judge("more a").launchable == "predicted"
+    elsewhere = {**there, "MORE": "-d"}
+    assert Shell(cwd=tmp_path, environment=elsewhere).judge("more a").launchable == "never"
+
+
+def test_a_client_that_would_write_its_settings_first_is_not_set_up(tmp_path: Path) -> None:
+    there = Surroundings(cwd=tmp_path, home=tmp_path)
+    assert not is_set_up("gh", there)
+    (tmp_path / ".config/gh").mkdir(parents=True)
+    (tmp_path / ".config/gh/config.yml").write_text('version: "1"\n')
+    assert is_set_up("gh", there)
+
+
+def test_every_client_that_asks_a_server_waits_until_the_model_has_asked(tmp_path: Path) -> None:
+    for text in (
+        "docker ps",
+        "kubectl get pods",
+        "aws s3 ls",
+        "gh pr list",
+        "psql -c 'select 1'",
+        "ping -c 1 example.com",
+    ):
+        assert verdict(text, tmp_path) == "asked", text
+        assert clients()[text.split()[0]]["remote"] is True
