@@ -48,6 +48,10 @@ class Prospect(NamedTuple):
 
     followed: float
     """That another request follows, be it soon or late."""
+    then: float
+    """That one more follows that one."""
+    generally: float
+    """That any request of the workload is followed."""
     stays: float
     """That the prompt comes back in it as it is."""
     pauses: Pauses
@@ -70,29 +74,33 @@ def longevities(
 
     `repeated` is the probability that another session begins with the whole prompt in time.
     """
-    gain = _usual(facts, ttls, prospect).write - facts.read
-    first = ttls[0].write - facts.read  # a session that begins writes for the shortest life
+    gain = _gain(facts, ttls, prospect)
     savings = _Savings(beliefs, prospect, facts.read, gain, ttls[-1])
     lives: list[Longevity] = []
     here = usual = 0.0
-    lent = _Lent(beliefs, first, repeated)
-    for n, ttl in enumerate(ttls):
+    within = list[_Within]()
+    for ttl in ttls:
         known = not lives or has_ended_after(beliefs, lives[-1].ttl.seconds)
         if known:
             now = savings.by(ttl, prospect.pauses)
             same = prospect.pauses is prospect.usual
             later = now if same else savings.by(ttl, prospect.usual)
+            in_time, mostly = (1.0 - some.longer(ttl.seconds) for some in (prospect.pauses, prospect.usual))
+            within.append(_Within(prospect.followed * in_time, prospect.generally * mostly))
         else:
             now, later = here, usual
+            within.append(within[-1])
         own, added = max(now - here, 0.0), max(later - usual, 0.0)
         if lives:
             premium = ttl.write - lives[-1].ttl.write
             own += (_turns(facts, prospect, added, premium) - 1.0) * added
             if prospect.alone and _dear(beliefs, lives[-1].ttl.seconds):
                 own = max(own, _ENOUGH * premium)
-        lives.append(Longevity(ttl, own, lent.adds(SHARED, n), lent.adds(SHARED_TOOLS, n)))
+        lives.append(Longevity(ttl, own, 0.0, 0.0))
         here, usual = max(now, here), max(later, usual)
-    return tuple(lives)
+    lent = _Lent(facts, ttls, beliefs, repeated, within)
+    shared, tools = lent.adds(SHARED), lent.adds(SHARED_TOOLS)
+    return tuple([life._replace(shared=one, tools=other) for life, one, other in zip(lives, shared, tools)])
 
 
 class _Savings(NamedTuple):
@@ -122,34 +130,67 @@ class _Savings(NamedTuple):
         return keeping(pauses, self.prospect.followed, held, read=self.read, gain=self.gain).worth
 
 
-class _Lent(NamedTuple):
-    """What goes into how much a token saves in another session that begins alike."""
+class _Within(NamedTuple):
+    """That an entry is read again in time, by the conversation itself or by any."""
 
+    next: float
+    """By the next request."""
+    later: float
+    """By the one after a later one."""
+
+    def beside(self, others: float) -> _Within:
+        """The same where other sessions read it with such odds."""
+        return _Within(*(1.0 - (1.0 - own) * (1.0 - others) for own in self))
+
+    @property
+    def reads(self) -> float:
+        """How often it is read until it is lost."""
+        return self.next / (1.0 - min(self.later, _MOST_CERTAIN))
+
+
+class _Lent(NamedTuple):
+    """What goes into how much a token saves that other sessions begin with, too."""
+
+    facts: CacheFacts
+    ttls: Sequence[Ttl]
     beliefs: Beliefs
-    gain: float
-    """What a token read saves over writing it."""
     repeated: float
     """As in `longevities`."""
+    within: Sequence[_Within]
+    """For each of `ttls`, by this conversation alone."""
 
-    def adds(self, beginning: str, n: int) -> float:
-        """What the n-th lifetime adds per token of `beginning`; with tools and system the tools are alike, too."""
-        alike, beliefs = (SHARED, beginning), self.beliefs
+    def adds(self, beginning: str) -> list[float]:
+        """What each lifetime adds per token of `beginning` to what it adds for this conversation alone, `owns`."""
+        alike, beliefs, read = (SHARED, beginning), self.beliefs, self.facts.read
         soon = max(self.repeated, *map(beliefs.shared, alike))
-        if n == 0:
-            return self.gain * soon
-        begins = soon + (1.0 - soon) * max(map(beliefs.shared_later, alike)) if n == 1 else soon
-        # Each session that begins in time re-arms it for the next.
-        return self.gain * (begins - soon) / (1.0 - min(begins, _MOST_CERTAIN))
+        late = soon + (1.0 - soon) * max(map(beliefs.shared_later, alike))
+        used = [
+            own.beside(soon if ttl.label == self.facts.ttls[0].label else late)
+            for ttl, own in zip(self.ttls, self.within)
+        ]
+        usual = min(1.0, *(one.later * read + (1.0 - one.later) * ttl.write for ttl, one in zip(self.ttls, used)))
+        added, before = list[float](), 0.0
+        for all_, own in zip(used, self.within):
+            worth = (usual - read) * (all_.reads - own.reads)
+            added.append(worth - before)
+            before = worth
+        return added
 
 
-def _usual(facts: CacheFacts, ttls: Sequence[Ttl], prospect: Prospect) -> Ttl:
-    """The lifetime that a token is best written for in every turn, and so would be in the next one if it is not now."""
+def _gain(facts: CacheFacts, ttls: Sequence[Ttl], prospect: Prospect) -> float:
+    """What the next request saves per token by finding it: what it would write it for, or send it for until it ends.
 
-    def saved(ttl: Ttl) -> float:
-        read = prospect.followed * prospect.stays * (1.0 - prospect.usual.longer(ttl.seconds))
-        return read * (ttl.write - facts.read) - (ttl.write - 1.0)
-
-    return max(ttls, key=saved)
+    With q the odds that a token is read again then, and w its price for the lifetime that is best, it is written anew
+    where that costs less than to send it, 1 - r now and by the odds q as much in each request after.
+    """
+    read, best, odds = facts.read, ttls[0], 0.0
+    most = -math.inf
+    for ttl in ttls:
+        comes = prospect.then * prospect.stays * (1.0 - prospect.usual.longer(ttl.seconds))
+        saved = comes * (ttl.write - read) - (ttl.write - 1.0)
+        if saved > most:
+            most, best, odds = saved, ttl, comes
+    return min(best.write - read, (1.0 - read) / (1.0 - min(odds, _MOST_CERTAIN)))
 
 
 def _turns(facts: CacheFacts, prospect: Prospect, added: float, premium: float) -> float:
