@@ -86,7 +86,7 @@ def longevities(
             same = prospect.pauses is prospect.usual
             later = now if same else savings.by(ttl, prospect.usual)
             in_time, mostly = (1.0 - some.longer(ttl.seconds) for some in (prospect.pauses, prospect.usual))
-            within.append(_Within(prospect.followed * in_time, prospect.generally * mostly))
+            within.append(_Within(prospect.followed * in_time, min(prospect.generally * mostly, _MOST_CERTAIN)))
         else:
             now, later = here, usual
             within.append(within[-1])
@@ -136,16 +136,17 @@ class _Within(NamedTuple):
     next: float
     """By the next request."""
     later: float
-    """By the one after a later one."""
+    """By the one after a later one: at most `_MOST_CERTAIN`."""
 
     def beside(self, others: float) -> _Within:
         """The same where other sessions read it with such odds."""
-        return _Within(*(1.0 - (1.0 - own) * (1.0 - others) for own in self))
+        now, later = (1.0 - (1.0 - own) * (1.0 - others) for own in self)
+        return _Within(now, min(later, _MOST_CERTAIN))
 
     @property
     def reads(self) -> float:
         """How often it is read until it is lost."""
-        return self.next / (1.0 - min(self.later, _MOST_CERTAIN))
+        return self.next / (1.0 - self.later)
 
 
 class _Lent(NamedTuple):
