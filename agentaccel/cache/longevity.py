@@ -25,7 +25,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agentaccel.cache.beliefs import SHARED, SHARED_TOOLS, Beliefs
+from agentaccel.cache.beliefs import LATER, SHARED, SHARED_TOOLS, Beliefs
 from agentaccel.cache.keep import Kept, keeping
 from agentaccel.cache.pauses import Pauses, has_ended_after, outlasted
 from agentaccel.facts import CacheFacts, Ttl
@@ -170,28 +170,31 @@ class _Lent(NamedTuple):
             for ttl, own in zip(self.ttls, self.within)
         ]
         usual = min(1.0, *(one.later * read + (1.0 - one.later) * ttl.write for ttl, one in zip(self.ttls, used)))
+        known = any(map(beliefs.has_seen, (SHARED, beginning, LATER[SHARED], LATER[beginning])))
         added, before = list[float](), 0.0
         for all_, own in zip(used, self.within):
             worth = (usual - read) * (all_.reads - own.reads)
+            if added and not known:  # a longer lifetime needs a reason: that some session has shared anything
+                worth = before
             added.append(worth - before)
             before = worth
         return added
 
 
 def _gain(facts: CacheFacts, ttls: Sequence[Ttl], prospect: Prospect) -> float:
-    """What the next request saves per token by finding it: what it would write it for, or send it for until it ends.
+    """What the next request saves per token by finding it: its price for the lifetime that is best, less that of reading.
 
-    With q the odds that a token is read again then, and w its price for the lifetime that is best, it is written anew
-    where that costs less than to send it, 1 - r now and by the odds q as much in each request after.
+    No more than what it costs to send the token as long as it comes back, with odds q each time: (1 - r) / (1 - q).
     """
-    read, best, odds = facts.read, ttls[0], 0.0
-    most = -math.inf
-    for ttl in ttls:
-        comes = prospect.then * prospect.stays * (1.0 - prospect.usual.longer(ttl.seconds))
-        saved = comes * (ttl.write - read) - (ttl.write - 1.0)
-        if saved > most:
-            most, best, odds = saved, ttl, comes
-    return min(best.write - read, (1.0 - read) / (1.0 - min(odds, _MOST_CERTAIN)))
+    read, usual = facts.read, prospect.usual
+
+    def saved(ttl: Ttl) -> float:
+        in_time = prospect.followed * prospect.stays * (1.0 - usual.longer(ttl.seconds))
+        return in_time * (ttl.write - read) - (ttl.write - 1.0)
+
+    best = max(ttls, key=saved)
+    again = prospect.then * prospect.stays * (1.0 - usual.longer(best.seconds))
+    return min(best.write - read, (1.0 - read) / (1.0 - min(again, _MOST_CERTAIN)))
 
 
 def _turns(facts: CacheFacts, prospect: Prospect, added: float, premium: float) -> float:

@@ -134,7 +134,9 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     usual = pauses(beliefs, ANY)
     here = after_request(view.state.turns)
     coming = pauses(beliefs, ANY, here) if is_known(beliefs, here) else usual
-    prospect = Prospect(followed, then, beliefs.generally(followed), stays, coming, usual, view.keeps, view.alone, lasting)
+    prospect = Prospect(
+        followed, then, beliefs.generally(followed), stays, coming, usual, view.keeps, view.alone, lasting
+    )
     return Scene(
         prefix=prefix,
         view=view,
