@@ -11,6 +11,12 @@ pays where what it adds over n/2 turns, or over those that are expected to come,
 order quantity (Harris, 1913). Where each block lives as long as it was written for, what it adds counts for all turns
 that are expected to come, and only behind blocks that live as long.
 
+What other sessions begin with, too, is used by any of them. With u(t) the odds that one of them, or the conversation
+itself, uses it within t, an entry is used u/(1 - u) times until it is lost, and whoever always writes it for t pays
+u·r + (1 - u)·w(t) a use: let g be the least of these, or 1 where it is best sent as it is. An entry saves g - r at each
+use, and others add what it saves beyond what the conversation alone would use it for (the average cost of a renewal
+process: Howard, 1960). So with one use alone the rule is again to write where u·r + (1 - u)·w < 1.
+
 In the first session of a workload the odds are not known, and a few long pauses in a row may cost a write each. Then
 what was lost so far decides, as for whoever rents skis and may buy them (Karlin, Manasse, Rudolph and Sleator, 1988):
 once two pauses among shorter ones have cost their entries, the longer life is bought, be the odds what they may.
@@ -100,7 +106,9 @@ def longevities(
         here, usual = max(now, here), max(later, usual)
     lent = _Lent(facts, ttls, beliefs, repeated, within)
     shared, tools = lent.adds(SHARED), lent.adds(SHARED_TOOLS)
-    return tuple([life._replace(shared=one, tools=other) for life, one, other in zip(lives, shared, tools)])
+    return tuple(
+        [life._replace(shared=one, tools=other) for life, one, other in zip(lives, shared, tools, strict=True)]
+    )
 
 
 class _Savings(NamedTuple):
@@ -150,7 +158,7 @@ class _Within(NamedTuple):
 
 
 class _Lent(NamedTuple):
-    """What goes into how much a token saves that other sessions begin with, too."""
+    """What goes into how much a token saves that other sessions begin with, too; see the module's docstring."""
 
     facts: CacheFacts
     ttls: Sequence[Ttl]
@@ -161,18 +169,20 @@ class _Lent(NamedTuple):
     """For each of `ttls`, by this conversation alone."""
 
     def adds(self, beginning: str) -> list[float]:
-        """What each lifetime adds per token of `beginning` to what it adds for this conversation alone, `owns`."""
+        """What each lifetime adds per token of `beginning` beyond what it adds for this conversation alone."""
         alike, beliefs, read = (SHARED, beginning), self.beliefs, self.facts.read
         soon = max(self.repeated, *map(beliefs.shared, alike))
         late = soon + (1.0 - soon) * max(map(beliefs.shared_later, alike))
         used = [
             own.beside(soon if ttl.label == self.facts.ttls[0].label else late)
-            for ttl, own in zip(self.ttls, self.within)
+            for ttl, own in zip(self.ttls, self.within, strict=True)
         ]
-        usual = min(1.0, *(one.later * read + (1.0 - one.later) * ttl.write for ttl, one in zip(self.ttls, used)))
+        usual = min(
+            1.0, *(one.later * read + (1.0 - one.later) * ttl.write for ttl, one in zip(self.ttls, used, strict=True))
+        )
         known = any(map(beliefs.has_seen, (SHARED, beginning, LATER[SHARED], LATER[beginning])))
         added, before = list[float](), 0.0
-        for all_, own in zip(used, self.within):
+        for all_, own in zip(used, self.within, strict=True):
             worth = (usual - read) * (all_.reads - own.reads)
             if added and not known:  # a longer lifetime needs a reason: that some session has shared anything
                 worth = before
@@ -182,9 +192,10 @@ class _Lent(NamedTuple):
 
 
 def _gain(facts: CacheFacts, ttls: Sequence[Ttl], prospect: Prospect) -> float:
-    """What the next request saves per token by finding it: its price for the lifetime that is best, less that of reading.
+    """What the next request saves per token by finding it: w - r for the lifetime that is best.
 
-    No more than what it costs to send the token as long as it comes back, with odds q each time: (1 - r) / (1 - q).
+    No more than what it costs to send the token as long as it comes back, with odds q each time: (1 - r) / (1 - q). So
+    an entry that the last request of a session reads saves 1 - r, because that one would not write it.
     """
     read, usual = facts.read, prospect.usual
 
