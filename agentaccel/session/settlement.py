@@ -246,8 +246,7 @@ class Settlement:
         if settled.state.turns != 1 or going.facts is None or going.prefix is None:
             return []
         read = [topic for topic, there in read_beginnings(going.prefix, record.usage).items() if there]
-        visible = record.first_byte or record.finished or going.started
-        times = {"started": going.started, "visible": visible}
+        times = {"started": going.started, "visible": record.first_byte or record.finished or going.started}
         return begun(beginnings, self._last_used, **times, facts=going.facts, read=read)
 
     def _last_used(self, beginning: bytes) -> float | None:
