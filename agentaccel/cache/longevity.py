@@ -91,7 +91,8 @@ def longevities(
             now = savings.by(ttl, prospect.pauses)
             same = prospect.pauses is prospect.usual
             later = now if same else savings.by(ttl, prospect.usual)
-            in_time, mostly = (1.0 - some.longer(ttl.seconds) for some in (prospect.pauses, prospect.usual))
+            in_time = 1.0 - prospect.pauses.longer(ttl.seconds)
+            mostly = in_time if same else 1.0 - prospect.usual.longer(ttl.seconds)
             within.append(_Within(prospect.followed * in_time, min(prospect.generally * mostly, _MOST_CERTAIN)))
         else:
             now, later = here, usual
@@ -105,7 +106,8 @@ def longevities(
         lives.append(Longevity(ttl, own, 0.0, 0.0))
         here, usual = max(now, here), max(later, usual)
     lent = _Lent(facts, ttls, beliefs, repeated, within)
-    shared, tools = lent.adds(SHARED), lent.adds(SHARED_TOOLS)
+    shared = lent.adds(SHARED)
+    tools = lent.adds(SHARED_TOOLS) if SHARED_TOOLS in beliefs.counts else shared
     return tuple(
         [life._replace(shared=one, tools=other) for life, one, other in zip(lives, shared, tools, strict=True)]
     )
@@ -148,8 +150,9 @@ class _Within(NamedTuple):
 
     def beside(self, others: float) -> _Within:
         """The same where other sessions read it with such odds."""
-        now, later = (1.0 - (1.0 - own) * (1.0 - others) for own in self)
-        return _Within(now, min(later, _MOST_CERTAIN))
+        alone = 1.0 - others
+        later = 1.0 - (1.0 - self.later) * alone
+        return _Within(1.0 - (1.0 - self.next) * alone, min(later, _MOST_CERTAIN))
 
     @property
     def reads(self) -> float:
@@ -173,13 +176,11 @@ class _Lent(NamedTuple):
         alike, beliefs, read = (SHARED, beginning), self.beliefs, self.facts.read
         soon = max(self.repeated, *map(beliefs.shared, alike))
         late = soon + (1.0 - soon) * max(map(beliefs.shared_later, alike))
-        used = [
-            own.beside(soon if ttl.label == self.facts.ttls[0].label else late)
-            for ttl, own in zip(self.ttls, self.within, strict=True)
-        ]
-        usual = min(
-            1.0, *(one.later * read + (1.0 - one.later) * ttl.write for ttl, one in zip(self.ttls, used, strict=True))
-        )
+        first, used, usual = self.facts.ttls[0].label, list[_Within](), 1.0
+        for ttl, own in zip(self.ttls, self.within, strict=True):
+            one = own.beside(soon if ttl.label == first else late)
+            usual = min(usual, one.later * read + (1.0 - one.later) * ttl.write)
+            used.append(one)
         known = any(map(beliefs.has_seen, (SHARED, beginning, LATER[SHARED], LATER[beginning])))
         added, before = list[float](), 0.0
         for all_, own in zip(used, self.within, strict=True):
