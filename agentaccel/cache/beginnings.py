@@ -49,21 +49,24 @@ def begun(
     last_used: Callable[[bytes], float | None],
     *,
     started: float,
+    visible: float,
     facts: CacheFacts,
     read: Collection[str] = (),
 ) -> list[Observation]:
     """Whether a session that began at `started`, begins as one did that was answered within a lifetime.
 
-    `last_used` tells when a session that begins so was last answered, and `read` which beginnings this one did read: of
-    several that began at once, and waited for the first of them, others may have been answered since.
+    `last_used` tells when the reply to a session that begins so last began, and `visible` when this one's did: from
+    reply to reply is as long as from request to request, by which lifetimes go. `read` are the beginnings that this one
+    did read: of several that began at once, and waited for the first of them, others may have been answered since. What
+    was read after the default lifetime, because it had been written for longer, was still used as late as it was.
     """
     shortest, longest, seen = facts.ttls[0].seconds, facts.ttls[-1].seconds, []
     for topic, hash_ in beginnings.items():
         last = last_used(hash_)
-        ago = started - last if last is not None and last <= started else float("inf")
-        if topic in read:
+        ago = visible - last if last is not None and last <= started else float("inf")
+        if topic in read and ago >= longest:
             ago = 0.0
-        seen.append(Observation(topic, float(ago <= shortest)))
-        if topic in LATER and longest > shortest and ago > shortest:
-            seen.append(Observation(LATER[topic], float(ago <= longest)))
+        seen.append(Observation(topic, float(ago < shortest)))
+        if topic in LATER and longest > shortest and ago >= shortest:
+            seen.append(Observation(LATER[topic], float(ago < longest)))
     return seen

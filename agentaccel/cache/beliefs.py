@@ -177,6 +177,15 @@ class Beliefs:
         odds = followed / (1.0 - followed) * there * (worth - worth_yes) / worth_yes
         return odds / (1.0 + odds)
 
+    def generally(self, followed: float) -> float:
+        """That any request of the workload is followed; `followed`, which is believed of this one, before it is known.
+
+        >>> Beliefs({BY_PLACE: (4.5, 5.0)}).generally(1.0), Beliefs().generally(0.7)
+        (0.9, 0.7)
+        """
+        yes, n = self.counts.get(BY_PLACE, (0.0, 0.0))
+        return yes / n if n > 0.0 else followed
+
     def followed_after(self, awaits: str) -> float:
         """That another request follows a reply, by what it asked for: "user", or "tool:NAME"."""
         stated = priors()

@@ -209,8 +209,8 @@ def after(
     if done.hit >= 0:
         there = ledger.entries.get(prefix.hashes[done.hit])
         if there is None or not there.live(started):
-            # Read, and not of our own: another session holds it, for as long as the shortest lifetime at least.
-            lent = facts.ttls[0]
+            # Read, and not of our own: another session holds it. It asked, most likely, for what this one asks there.
+            lent = next((facts.ttl(mark.ttl) for mark in done.written if mark.at == done.hit), None) or facts.ttls[0]
             entries[prefix.hashes[done.hit]] = Entry(lent.label, started + lent.seconds, started, None, done.hit)
     for i, count in exact.items():
         old = entries.get(prefix.hashes[i])

@@ -11,6 +11,12 @@ pays where what it adds over n/2 turns, or over those that are expected to come,
 order quantity (Harris, 1913). Where each block lives as long as it was written for, what it adds counts for all turns
 that are expected to come, and only behind blocks that live as long.
 
+What other sessions begin with, too, is used by any of them. With u(t) the odds that one of them, or the conversation
+itself, uses it within t, an entry is used u/(1 - u) times until it is lost, and whoever always writes it for t pays
+u·r + (1 - u)·w(t) a use: let g be the least of these, or 1 where it is best sent as it is. An entry saves g - r at each
+use, and others add what it saves beyond what the conversation alone would use it for (the average cost of a renewal
+process: Howard, 1960). So with one use alone the rule is again to write where u·r + (1 - u)·w < 1.
+
 In the first session of a workload the odds are not known, and a few long pauses in a row may cost a write each. Then
 what was lost so far decides, as for whoever rents skis and may buy them (Karlin, Manasse, Rudolph and Sleator, 1988):
 once two pauses among shorter ones have cost their entries, the longer life is bought, be the odds what they may.
@@ -25,7 +31,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agentaccel.cache.beliefs import SHARED, SHARED_TOOLS, Beliefs
+from agentaccel.cache.beliefs import LATER, SHARED, SHARED_TOOLS, Beliefs
 from agentaccel.cache.keep import Kept, keeping
 from agentaccel.cache.pauses import Pauses, has_ended_after, outlasted
 from agentaccel.facts import CacheFacts, Ttl
@@ -48,6 +54,10 @@ class Prospect(NamedTuple):
 
     followed: float
     """That another request follows, be it soon or late."""
+    then: float
+    """That one more follows that one."""
+    generally: float
+    """That any request of the workload is followed."""
     stays: float
     """That the prompt comes back in it as it is."""
     pauses: Pauses
@@ -70,29 +80,37 @@ def longevities(
 
     `repeated` is the probability that another session begins with the whole prompt in time.
     """
-    gain = _usual(facts, ttls, prospect).write - facts.read
-    first = ttls[0].write - facts.read  # a session that begins writes for the shortest life
+    gain = _gain(facts, ttls, prospect)
     savings = _Savings(beliefs, prospect, facts.read, gain, ttls[-1])
     lives: list[Longevity] = []
     here = usual = 0.0
-    lent = _Lent(beliefs, first, repeated)
-    for n, ttl in enumerate(ttls):
+    within = list[_Within]()
+    for ttl in ttls:
         known = not lives or has_ended_after(beliefs, lives[-1].ttl.seconds)
         if known:
             now = savings.by(ttl, prospect.pauses)
             same = prospect.pauses is prospect.usual
             later = now if same else savings.by(ttl, prospect.usual)
+            in_time = 1.0 - prospect.pauses.longer(ttl.seconds)
+            mostly = in_time if same else 1.0 - prospect.usual.longer(ttl.seconds)
+            within.append(_Within(prospect.followed * in_time, min(prospect.generally * mostly, _MOST_CERTAIN)))
         else:
             now, later = here, usual
+            within.append(within[-1])
         own, added = max(now - here, 0.0), max(later - usual, 0.0)
         if lives:
             premium = ttl.write - lives[-1].ttl.write
             own += (_turns(facts, prospect, added, premium) - 1.0) * added
             if prospect.alone and _dear(beliefs, lives[-1].ttl.seconds):
                 own = max(own, _ENOUGH * premium)
-        lives.append(Longevity(ttl, own, lent.adds(SHARED, n), lent.adds(SHARED_TOOLS, n)))
+        lives.append(Longevity(ttl, own, 0.0, 0.0))
         here, usual = max(now, here), max(later, usual)
-    return tuple(lives)
+    lent = _Lent(facts, ttls, beliefs, repeated, within)
+    shared = lent.adds(SHARED)
+    tools = lent.adds(SHARED_TOOLS) if SHARED_TOOLS in beliefs.counts else shared
+    return tuple(
+        [life._replace(shared=one, tools=other) for life, one, other in zip(lives, shared, tools, strict=True)]
+    )
 
 
 class _Savings(NamedTuple):
@@ -122,34 +140,73 @@ class _Savings(NamedTuple):
         return keeping(pauses, self.prospect.followed, held, read=self.read, gain=self.gain).worth
 
 
-class _Lent(NamedTuple):
-    """What goes into how much a token saves in another session that begins alike."""
+class _Within(NamedTuple):
+    """That an entry is read again in time, by the conversation itself or by any."""
 
+    next: float
+    """By the next request."""
+    later: float
+    """By the one after a later one: at most `_MOST_CERTAIN`."""
+
+    def beside(self, others: float) -> _Within:
+        """The same where other sessions read it with such odds."""
+        alone = 1.0 - others
+        later = 1.0 - (1.0 - self.later) * alone
+        return _Within(1.0 - (1.0 - self.next) * alone, min(later, _MOST_CERTAIN))
+
+    @property
+    def reads(self) -> float:
+        """How often it is read until it is lost."""
+        return self.next / (1.0 - self.later)
+
+
+class _Lent(NamedTuple):
+    """What goes into how much a token saves that other sessions begin with, too; see the module's docstring."""
+
+    facts: CacheFacts
+    ttls: Sequence[Ttl]
     beliefs: Beliefs
-    gain: float
-    """What a token read saves over writing it."""
     repeated: float
     """As in `longevities`."""
+    within: Sequence[_Within]
+    """For each of `ttls`, by this conversation alone."""
 
-    def adds(self, beginning: str, n: int) -> float:
-        """What the n-th lifetime adds per token of `beginning`; with tools and system the tools are alike, too."""
-        alike, beliefs = (SHARED, beginning), self.beliefs
+    def adds(self, beginning: str) -> list[float]:
+        """What each lifetime adds per token of `beginning` beyond what it adds for this conversation alone."""
+        alike, beliefs, read = (SHARED, beginning), self.beliefs, self.facts.read
         soon = max(self.repeated, *map(beliefs.shared, alike))
-        if n == 0:
-            return self.gain * soon
-        begins = soon + (1.0 - soon) * max(map(beliefs.shared_later, alike)) if n == 1 else soon
-        # Each session that begins in time re-arms it for the next.
-        return self.gain * (begins - soon) / (1.0 - min(begins, _MOST_CERTAIN))
+        late = soon + (1.0 - soon) * max(map(beliefs.shared_later, alike))
+        first, used, usual = self.facts.ttls[0].label, list[_Within](), 1.0
+        for ttl, own in zip(self.ttls, self.within, strict=True):
+            one = own.beside(soon if ttl.label == first else late)
+            usual = min(usual, one.later * read + (1.0 - one.later) * ttl.write)
+            used.append(one)
+        known = any(map(beliefs.has_seen, (SHARED, beginning, LATER[SHARED], LATER[beginning])))
+        added, before = list[float](), 0.0
+        for all_, own in zip(used, self.within, strict=True):
+            worth = (usual - read) * (all_.reads - own.reads)
+            if added and not known:  # a longer lifetime needs a reason: that some session has shared anything
+                worth = before
+            added.append(worth - before)
+            before = worth
+        return added
 
 
-def _usual(facts: CacheFacts, ttls: Sequence[Ttl], prospect: Prospect) -> Ttl:
-    """The lifetime that a token is best written for in every turn, and so would be in the next one if it is not now."""
+def _gain(facts: CacheFacts, ttls: Sequence[Ttl], prospect: Prospect) -> float:
+    """What the next request saves per token by finding it: w - r for the lifetime that is best.
+
+    No more than what it costs to send the token as long as it comes back, with odds q each time: (1 - r) / (1 - q). So
+    an entry that the last request of a session reads saves 1 - r, because that one would not write it.
+    """
+    read, usual = facts.read, prospect.usual
 
     def saved(ttl: Ttl) -> float:
-        read = prospect.followed * prospect.stays * (1.0 - prospect.usual.longer(ttl.seconds))
-        return read * (ttl.write - facts.read) - (ttl.write - 1.0)
+        in_time = prospect.followed * prospect.stays * (1.0 - usual.longer(ttl.seconds))
+        return in_time * (ttl.write - read) - (ttl.write - 1.0)
 
-    return max(ttls, key=saved)
+    best = max(ttls, key=saved)
+    again = prospect.then * prospect.stays * (1.0 - usual.longer(best.seconds))
+    return min(best.write - read, (1.0 - read) / (1.0 - min(again, _MOST_CERTAIN)))
 
 
 def _turns(facts: CacheFacts, prospect: Prospect, added: float, premium: float) -> float:

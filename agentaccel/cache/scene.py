@@ -127,16 +127,16 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     chosen = facts.ttl(prompt.ttl) or facts.ttl(view.ttl)
     ttls = facts.ttls if chosen is None else (chosen,)
     stays = survives(steps, last)
-    followed = beliefs.followed(turn, tools=system > 0)
-    if turn >= MANY_TURNS:  # those before are told apart anyway
-        followed = beliefs.in_place(followed, view.state.turns)
+    followed, then = [_followed(beliefs, turn + n, view.state.turns + n, tools=system > 0) for n in (0, 1)]
     tokens = _Remembered(measure).__getitem__
     held = tuple([_held(warm, entries, ttl, ttls[0]) for ttl in ttls])
     lasting = tokens(held[-1][-1]) / max(tokens(last), 1.0) if len(held) > 1 and held[-1] else 0.0
     usual = pauses(beliefs, ANY)
     here = after_request(view.state.turns)
     coming = pauses(beliefs, ANY, here) if is_known(beliefs, here) else usual
-    prospect = Prospect(followed, stays, coming, usual, view.keeps, view.alone, lasting)
+    prospect = Prospect(
+        followed, then, beliefs.generally(followed), stays, coming, usual, view.keeps, view.alone, lasting
+    )
     return Scene(
         prefix=prefix,
         view=view,
@@ -161,6 +161,12 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
         tokens=tokens,
         found=_Remembered(partial(_found, prefix, warm)).__getitem__,
     )
+
+
+def _followed(beliefs: Beliefs, turn: int, place: int, *, tools: bool) -> float:
+    """That the session's request with index `place`, which holds `turn` replies, is followed by another."""
+    followed = beliefs.followed(turn, tools=tools)
+    return beliefs.in_place(followed, place) if turn >= MANY_TURNS else followed  # those before are told apart anyway
 
 
 def _held(warm: tuple[int, ...], entries: Mapping[int, Entry], ttl: Ttl, shortest: Ttl) -> tuple[int, ...]:

@@ -127,13 +127,17 @@ def _coming_back(scene: Scene, held: Sequence[int], written: Sequence[int]) -> f
 
 
 def _shared(scene: Scene, held: Sequence[int], written: Sequence[int], end: int) -> float:
-    """Tokens up to the segment `end` that are held, each prefix as likely as it comes back: the most of them."""
+    """Tokens up to the segment `end` that are held: the most of them.
+
+    Whether sessions begin alike was counted for a session's first prompt as it is; behind it, a prefix is as likely to
+    be what others begin with as it comes back.
+    """
     most = 0.0
     for places in (held, written):
         for at in places:
             if at > end:
                 break
-            most = max(most, scene.tokens(at) * scene.survives(at))
+            most = max(most, scene.tokens(at) * (scene.survives(at) if scene.view.state.turns else 1.0))
     return most
 
 

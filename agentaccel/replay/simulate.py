@@ -240,7 +240,8 @@ class _Learning:
         seen = list(settled.learned)
         if settled.state.turns == 1:
             read = [topic for topic, there in read_beginnings(sent.prefix, sent.usage).items() if there]
-            seen += begun(beginnings, self._last_used.get, started=sent.started, facts=sent.prefix.facts, read=read)
+            times = {"started": sent.started, "visible": sent.visible}
+            seen += begun(beginnings, self._last_used.get, **times, facts=sent.prefix.facts, read=read)
         workload = session.run.workload
         self.learned[workload] = self.beliefs(workload).learned(seen)
         latest: OrderedDict[int, _Session] = self._latest.setdefault(workload, OrderedDict())

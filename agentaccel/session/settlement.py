@@ -224,7 +224,7 @@ class Settlement:
             if going.apart:  # what others begin with elsewhere is of no use here
                 there = digest(going.apart.encode())
                 beginnings = {topic: link(hash_, there) for topic, hash_ in beginnings.items()}
-            learned = (*settled.learned, *self._shared(going, settled, beginnings, ended.usage), *going.came)
+            learned = (*settled.learned, *self._shared(going, settled, beginnings, record), *going.came)
         keep = self.keep_content
         head = conversation.head
         return TurnWrite(
@@ -240,13 +240,14 @@ class Settlement:
         )
 
     def _shared(
-        self, going: Going, settled: Settled, beginnings: Mapping[str, bytes], usage: Usage
+        self, going: Going, settled: Settled, beginnings: Mapping[str, bytes], record: TurnRecord
     ) -> list[Observation]:
         """Whether a session that begins, begins as one did that was answered within a lifetime."""
         if settled.state.turns != 1 or going.facts is None or going.prefix is None:
             return []
-        read = [topic for topic, there in read_beginnings(going.prefix, usage).items() if there]
-        return begun(beginnings, self._last_used, started=going.started, facts=going.facts, read=read)
+        read = [topic for topic, there in read_beginnings(going.prefix, record.usage).items() if there]
+        times = {"started": going.started, "visible": record.first_byte or record.finished or going.started}
+        return begun(beginnings, self._last_used, **times, facts=going.facts, read=read)
 
     def _last_used(self, beginning: bytes) -> float | None:
         return self.recorder.read(lambda store: store.beginning_last_used(beginning), None)
