@@ -67,7 +67,7 @@ class Line:
     """Nothing but && stands between its commands: what follows `cd` runs only where that has worked."""
 
 
-MOST_TURNS = 60
+MOST_TURNS = 30
 """Files that a loop goes over; more refuse."""
 
 
