@@ -104,6 +104,8 @@ class Pieces:
     def _sink(self, node: Any) -> None:
         self._goes_on_at(node)
         parts = [child.text.decode() for child in node.children]
+        if b"\n" in self._source[node.children[0].end_byte : node.children[-1].start_byte]:
+            raise Refused("a line ends in the middle of a redirection")
         if parts[:1] == ["<"] and len(parts) == 2 and self._words:
             self.tokens.append("<")
             self._read_to = node.children[1].start_byte

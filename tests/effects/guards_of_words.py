@@ -6,6 +6,12 @@ from tests.mutants import Mutant
 
 GUARDS = (
     Mutant(
+        guard="redirections that go on in another line",
+        file="effects/pieces.py",
+        old='            raise Refused("a line ends in the middle of a redirection")\n',
+        new="            pass\n",
+    ),
+    Mutant(
         guard="an option that is not listed",
         file="effects/options.py",
         old="        if letter not in form.short:\n",
