@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from agentaccel.effects import early
 from agentaccel.effects.clients import clients, is_set_up, led_elsewhere
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.shell import judge_shell
@@ -101,11 +100,14 @@ def test_a_variable_of_the_users_leads_a_client_elsewhere() -> None:
 
 
 def test_our_executor_declines_a_client_that_a_variable_leads_elsewhere(tmp_path: Path) -> None:
-    there = {"PATH": early.PATH, "HOME": str(tmp_path)}
+    """Wherever the client is installed."""
+    (tmp_path / "more").write_text("#!/bin/sh\n")
+    (tmp_path / "more").chmod(0o755)
     (tmp_path / "a").write_text("x\n")
-    assert Shell(cwd=tmp_path, environment=there).judge("more a").launchable == "predicted"
-    elsewhere = {**there, "MORE": "-d"}
-    assert Shell(cwd=tmp_path, environment=elsewhere).judge("more a").launchable == "never"
+    there = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    for more, launchable in ({}, "predicted"), ({"MORE": "-d"}, "never"):
+        shell = Shell(cwd=tmp_path, path=str(tmp_path), environment={**there, **more})
+        assert shell.judge("more a").launchable == launchable
 
 
 def test_a_client_that_would_write_its_settings_first_is_not_set_up(tmp_path: Path) -> None:
