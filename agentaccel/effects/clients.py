@@ -204,6 +204,7 @@ def _settings(name: str, client: Mapping[str, Any], there: Surroundings) -> None
 
 
 def _known(name: str, file: Path, pattern: str) -> None:
+    pattern = table("clients")["patterns"].get(pattern.removeprefix("@"), pattern)
     if not all(re.fullmatch(pattern, line) for line in _lines(file)):
         raise Refused(f"{name}: a line of {file.name} may start a program, or lead elsewhere")
 
