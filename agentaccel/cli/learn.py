@@ -12,8 +12,7 @@ import click
 
 from agentaccel.canonical import digest
 from agentaccel.cli.patterns import named, opened, sensitive_option, store_option, workload_option
-from agentaccel.cli.replay import progress
-from agentaccel.cli.replay_text import notes_of
+from agentaccel.cli.replay import UNKNOWN, progress
 from agentaccel.errors import TraceError
 from agentaccel.policy import StorePolicy
 from agentaccel.replay.events import Recorded, recorded
@@ -61,7 +60,7 @@ def learn_command(
                     yield lesson, run if workload is None else replace(run, workload=named(workload))
 
         lessons = [lesson for lesson, _ in fresh(lambda read, total: told("reading", read, total))]
-        notes, tally, done = notes_of(tally), ImportTally(), 0
+        notes, tally, done = tally.notes(UNKNOWN), ImportTally(), 0
         if not lessons and notes:
             raise TraceError("; ".join(notes))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from agentaccel.cli.options import format_option, layout, prices_option, read_prices
-from agentaccel.cli.replay_text import notes_of, to_markdown, to_text
+from agentaccel.cli.replay_text import to_markdown, to_text
 from agentaccel.errors import AgentAccelError, TraceError
 from agentaccel.facts import lifetimes, platforms
 from agentaccel.replay.compare import Compared, columns_of, compare
@@ -23,6 +23,9 @@ from agentaccel.trace.importers import ImportTally
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is, and how much there is."""
+
+UNKNOWN = "in no format that a replay knows"
+"""What is said of a file that holds no conversations that can be read."""
 
 
 @click.command("replay")
@@ -66,7 +69,7 @@ def replay_command(
             sources = read(traces, rules, tally, lambda done, total: told("reading", done, total))
             if not sources:
                 none = "there is no request in these files"
-                raise TraceError("; ".join((*notes_of(tally), *rules.left_out())) or none)
+                raise TraceError("; ".join((*tally.notes(UNKNOWN), *rules.left_out())) or none)
             total, done = sum(columns_of(source, chosen) for source in sources), 0
 
             def tell() -> None:
@@ -78,7 +81,7 @@ def replay_command(
     except AgentAccelError as error:
         click.echo(f"agentaccel replay: {error}", err=True)
         sys.exit(2)
-    click.echo(_shown(found, notes_of(tally), form), nl=False)
+    click.echo(_shown(found, tally.notes(UNKNOWN), form), nl=False)
 
 
 def _shown(found: list[Compared], notes: list[str], form: str) -> str:

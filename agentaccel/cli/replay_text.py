@@ -9,13 +9,9 @@ from collections.abc import Sequence
 from agentaccel.replay.compare import Column, Compared, Table
 from agentaccel.replay.pace import pace
 from agentaccel.report.numbers import NA, clean, plural, share, short, usd
-from agentaccel.trace.importers import ImportTally
 
 HEADER = ("policy", "hit rate", "read", "written", "input, USD", "to none")
 """Columns of a table; the last is the cost in uncached input tokens as a multiple of what no caching costs."""
-
-LISTED = 4
-"""Names written out in a note."""
 
 Row = tuple[str, ...]
 
@@ -70,22 +66,6 @@ def to_markdown(found: Sequence[Compared], notes: Sequence[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def notes_of(tally: ImportTally) -> list[str]:
-    """What reading came across, as sentences."""
-    notes = []
-    if tally.skipped:
-        notes.append(f"{tally.skipped:,} of {tally.lines:,} lines could not be read and were skipped")
-    if tally.cut:
-        notes.append(f"{tally.cut:,} last lines were cut or still being written, and were skipped")
-    if tally.duplicates:
-        notes.append(f"{tally.duplicates:,} replies or runs were there more than once and count once")
-    if tally.unrecognised:
-        notes.append(f"in no format that a replay knows: {_list(tally.unrecognised)}")
-    if tally.unreadable:
-        notes.append(f"not readable to the end: {_list(tally.unreadable)}")
-    return notes
-
-
 _LEGEND = (
     "policies take the place of a request's own markers, agentaccel adds to them; input alone is priced, at the latest "
     "prices known of the models whose rules are applied; best is the cheapest plan that was found in hindsight, and "
@@ -137,8 +117,3 @@ def _wrapped(text: str, width: int, indent: str) -> str:
 def _plain(text: str) -> str:
     """Text that Markdown shows as it is."""
     return "".join(f"\\{char}" if char in "\\`*_{}[]<>|#" else char for char in clean(text))
-
-
-def _list(names: Sequence[str]) -> str:
-    more = len(names) - LISTED
-    return ", ".join(names[:LISTED]) + (f" and {more:,} more" if more > 0 else "")

@@ -12,7 +12,7 @@ from agentaccel.report.bill import billed
 from agentaccel.report.figures import By, Example, Report
 from agentaccel.report.fold import Sums
 from agentaccel.report.numbers import moment
-from agentaccel.trace.importers import ImportTally
+from agentaccel.trace.importers import ImportTally, some_of
 from agentaccel.types import Cause
 
 EXAMPLES = 10
@@ -21,8 +21,7 @@ EXAMPLES = 10
 NOT_KNOWN = "n/a"
 """The group of records that do not say what they belong to."""
 
-LISTED = 5
-"""Names listed in a note before it says how many more there are."""
+_UNKNOWN = "neither Claude Code logs nor agent runs nor spans"
 
 
 def report(
@@ -104,7 +103,7 @@ class _Fold:
             first=self._first_at,
             last=self._last_at,
             examples=tuple(example for _, _, example in sorted(self._examples, reverse=True)),
-            notes=(*self._price_notes(), *(_import_notes(tally) if tally is not None else ())),
+            notes=(*self._price_notes(), *(tally.notes(_UNKNOWN) if tally is not None else ())),
         )
 
     def _group(self, name: str) -> Sums:
@@ -178,28 +177,4 @@ class _Fold:
     def _price_notes(self) -> list[str]:
         if not self._unpriced:
             return []
-        return [f"no price is known for {_list(sorted(self._unpriced))}: their requests are in no cost"]
-
-
-def _import_notes(tally: ImportTally) -> list[str]:
-    notes = []
-    if tally.skipped:
-        notes.append(f"{tally.skipped:,} of {tally.lines:,} lines could not be read and were skipped")
-    if tally.cut:
-        notes.append(f"{tally.cut:,} last lines were cut or still being written, and were skipped")
-    if tally.duplicates:
-        notes.append(f"{tally.duplicates:,} replies or runs were in more than one file and count once")
-    if tally.nested:
-        notes.append(f"{tally.nested:,} spans told of the same call as one inside them: each call counts once")
-    if tally.empty:
-        notes.append(f"{tally.empty:,} files were empty")
-    if tally.unrecognised:
-        notes.append(f"neither Claude Code logs nor agent runs nor spans: {_list(tally.unrecognised)}")
-    if tally.unreadable:
-        notes.append(f"not readable to the end: {_list(tally.unreadable)}")
-    return notes
-
-
-def _list(names: list[str]) -> str:
-    more = len(names) - LISTED
-    return ", ".join(names[:LISTED]) + (f" and {more:,} more" if more > 0 else "")
+        return [f"no price is known for {some_of(sorted(self._unpriced))}: their requests are in no cost"]

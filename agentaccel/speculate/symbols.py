@@ -17,8 +17,6 @@ USER = "<user>"
 """The user has spoken. Stands in contexts, is never predicted."""
 REPLY = "<reply>"
 """The model answers in text and asks for no tool."""
-OTHER = "<other>"
-"""A symbol beyond those that a tree has room for."""
 FAILED = "!"
 """Behind the symbol of a call that failed, in contexts."""
 

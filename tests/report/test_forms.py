@@ -169,7 +169,7 @@ def test_what_the_import_skipped_is_said() -> None:
         [
             "note: 3 of 1,000 lines could not be read and were skipped",
             "note: 1 last lines were cut or still being written, and were skipped",
-            "note: 7 replies or runs were in more than one file and count once",
+            "note: 7 replies or runs were there more than once and count once",
             "note: 2 files were empty",
             "note: neither Claude Code logs nor agent runs nor spans: x.jsonl",
         ]

@@ -21,12 +21,13 @@ from agentaccel.trace.importers.lines import (
     parse,
     raw_lines,
     sizes,
+    some_of,
 )
 from agentaccel.trace.importers.runs import read_runs
 from agentaccel.trace.importers.span_log import SpanLog
 from agentaccel.trace.importers.spans import is_spans, joined
 
-__all__ = ["ImportTally", "Progress", "read_logs"]
+__all__ = ["ImportTally", "Progress", "read_logs", "some_of"]
 
 PEEK = 200
 """Lines looked at, at most, to tell a file's format; the first one mostly tells."""

@@ -8,7 +8,7 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, cast
@@ -33,6 +33,10 @@ REPORT_EVERY = 4 << 20
 """Bytes between two calls of the progress callback."""
 
 
+LISTED = 5
+"""Names that a sentence lists."""
+
+
 @dataclass(slots=True, kw_only=True)
 class ImportTally:
     """What an import came across; filled while the records are read, complete when the last one is out."""
@@ -54,6 +58,29 @@ class ImportTally:
     """Files that could not be read to their end, as "path: why"."""
     empty: int = 0
     """Files without a single line."""
+
+    def notes(self, known: str) -> list[str]:
+        """What was left out, as sentences; of files that were not recognised, that they are `known`."""
+        found = {
+            f"{self.skipped:,} of {self.lines:,} lines could not be read and were skipped": self.skipped,
+            f"{self.cut:,} last lines were cut or still being written, and were skipped": self.cut,
+            f"{self.duplicates:,} replies or runs were there more than once and count once": self.duplicates,
+            f"{self.nested:,} spans told of the same call as one inside them: each call counts once": self.nested,
+            f"{self.empty:,} files were empty": self.empty,
+            f"{known}: {some_of(self.unrecognised)}": self.unrecognised,
+            f"not readable to the end: {some_of(self.unreadable)}": self.unreadable,
+        }
+        return [note for note, any_ in found.items() if any_]
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first few of `names`, and how many more there are.
+
+    >>> some_of(["a", "b", "c", "d", "e", "f", "g"])
+    'a, b, c, d, e and 2 more'
+    """
+    more = len(names) - LISTED
+    return ", ".join(names[:LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def find_logs(paths: Iterable[Path | str]) -> list[Path]:
