@@ -84,11 +84,7 @@ class PromptCache:
             old = self.entries.get(digest)
             fresh = Entry(ttl, self._lifetimes.until(now, rules.seconds[ttl]), visible_at)
             if old is not None and old.expires >= now:
-                # Two requests wrote the same prefix before either was readable: the first to begin makes it so, and
-                # the longer life counts.
-                fresh.visible_at = min(old.visible_at, visible_at)
-                if old.expires > fresh.expires:
-                    fresh.ttl, fresh.expires = old.ttl, old.expires
+                fresh.beside(old)
             self.entries[digest] = fresh
         self._kept += 1
         if self._kept % _SWEEP_EVERY == 0:

@@ -113,10 +113,7 @@ class BreakpointCache:
             old = self.entries.get(digest)
             fresh = Entry(ttl, self._lifetimes.until(now, rules.seconds[ttl]), visible_at)
             if old is not None and old.expires >= now:
-                # As for Anthropic: of two that wrote before either was readable, the first to begin makes it so.
-                fresh.visible_at = min(old.visible_at, visible_at)
-                if old.expires > fresh.expires:
-                    fresh.ttl, fresh.expires = old.ttl, old.expires
+                fresh.beside(old)
             elif leaf not in explicit:
                 self.implicit.add(digest)
             if leaf in explicit:

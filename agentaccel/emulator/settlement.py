@@ -43,6 +43,13 @@ class Entry:
         """Whether a request that starts at `now` can read it."""
         return self.visible_at <= now <= self.expires
 
+    def beside(self, old: Entry) -> None:
+        """Join with `old`, which lives: two requests wrote the same prefix before either was readable. The first to
+        begin makes it so, and the longer life counts."""
+        self.visible_at = min(self.visible_at, old.visible_at)
+        if old.expires > self.expires:
+            self.ttl, self.expires = old.ttl, old.expires
+
 
 @dataclass(slots=True)
 class Lifetimes:
