@@ -104,6 +104,27 @@ def test_of_a_block_that_partly_changes_the_rest_stays() -> None:
             assert one.step.total == was.step.total
 
 
+@pytest.mark.parametrize("changed", [20, 400])
+def test_what_stays_of_a_block_is_told_for_each_session(changed: int) -> None:
+    """A clock, or a little more, in the first message, where one user says much and another little."""
+    longs = {"a": 500, "b": 3_000, "c": 900}
+    said = [
+        talk([[piece(f"U {id_} {n}", long), *prompt] for n, prompt in enumerate(growing(5))], STATIC, id=id_)
+        for id_, long in longs.items()
+    ]
+    drift = Drift(level="messages", where="messages[0].content[0].text", likely="clock", bytes=changed)
+    told = [
+        replace(one, requests=tuple(replace(r, turn=replace(r.turn, drift=drift)) for r in one.requests))
+        for one in said
+    ]
+    (mended,) = volatile_early(told)
+    for one, before in zip(mended.talks, said, strict=True):
+        rate = before.requests[0].step.total / before.requests[0].step.prefix.size
+        stays = longs[one.id] - (changed * rate if changed > 128 else 0)
+        for request in one.requests:
+            assert request.step.tokens[0] == pytest.approx(stays, abs=10)
+
+
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 

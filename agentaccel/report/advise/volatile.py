@@ -2,10 +2,10 @@
 
 A place is volatile where it keeps changing from one request of a session to the next, while something behind it stays.
 A block that holds a clock, a date, an id or a counter changes as a whole as far as its hash tells. How much of it
-changes the recorded drift tells: that is moved, and the rest stays unless it is short. Where it
-does not tell, only a stamp is taken to change if the drift says that there is one, all versions of the block are of
-about one size, and nothing else that stays can be what the agent is told there: volatile text in a block of its own
-stands beside that.
+changes the recorded drift tells: that is moved, and the rest stays unless it is short. Where it does not tell, only a
+stamp is taken to change if the drift says that there is one, all versions of the block in a session are of about one
+size, and nothing else that stays can be what the agent is told there: volatile text in a block of its own stands
+beside that.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class _Seen:
     """By session."""
     pairs: int = 0
     """Requests that had the place, as had the request before them."""
-    sizes: list[int] = field(default_factory=list)
+    sizes: dict[str, list[int]] = field(default_factory=dict)
+    """Of its versions, by session."""
 
     def volatile(self, stamped: bool) -> bool:
         """Whether it keeps changing; of what looks like a stamp, changes in different sessions tell enough."""
@@ -60,8 +61,8 @@ class _Seen:
 
     @property
     def steady(self) -> bool:
-        """Whether all versions are of about one size."""
-        return max(self.sizes) - min(self.sizes) <= STAMP_BYTES
+        """Whether all versions of a session are of about one size."""
+        return all(max(sizes) - min(sizes) <= STAMP_BYTES for sizes in self.sizes.values())
 
 
 def volatile_early(talks: Talks) -> Iterator[Mended]:
@@ -119,10 +120,11 @@ def _compare(
     for place in both[:stayed]:
         one = seen.setdefault(place, _Seen())
         one.pairs += 1
-        one.sizes.append(now[place].size)
+        sizes = one.sizes.setdefault(session, [])
+        sizes.append(now[place].size)
         if now[place].digest != before[place].digest:
             one.changes[session] += 1
-            one.sizes.append(before[place].size)
+            sizes.append(before[place].size)
 
 
 def _told(talks: Talks, seen: Mapping[Path, _Seen]) -> set[Path]:
@@ -146,35 +148,53 @@ def _named(place: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class _Left:
+    """The bytes of a place that stay. Sessions may tell the agent more or less there, so each has its own."""
+
+    mostly: int
+    """Where a session does not tell."""
+    sessions: Mapping[str, int]
+
+    def of(self, session: str) -> int:
+        """In `session`; 0 where it is not worth leaving them."""
+        left = self.sessions.get(session, self.mostly)
+        return left if left >= LEAST_LEFT else 0
+
+
+@dataclass(frozen=True, slots=True)
 class _Volatile:
     """The places to mend."""
 
     stamps: frozenset[Path]
     """Of which a stamp moves."""
-    stays: Mapping[Path, int]
-    """Of which more moves, with the bytes that stay."""
+    stays: Mapping[Path, _Left]
+    """Of which more moves, with what stays."""
 
 
 def _volatile(talks: Talks, seen: Mapping[Path, _Seen], stamped: set[str]) -> _Volatile:
     told, known = _told(talks, seen), _known(talks)
-    stamps, stays = set[Path](), dict[Path, int]()
+    stamps, stays = set[Path](), dict[Path, _Left]()
     for place, one in seen.items():
-        drifts = known.get(place)
+        sessions = known.get(place, {})
+        drifts = [drift for drifts in sessions.values() for drift in drifts]
         stamp = not drifts and place not in told
         if drifts:
             stamp = median(changed for changed, _ in drifts) <= STAMP_PIECES
         if stamp and place[0] in stamped and one.steady:
             stamps.add(place)
         elif place[0] != "tools":
-            left = round(median(size - changed for changed, size in drifts)) if drifts else 0
-            stays[place] = left if left >= LEAST_LEFT else 0
+            stays[place] = _Left(_left(drifts), {session: _left(drifts) for session, drifts in sessions.items()})
     return _Volatile(frozenset(stamps), stays)
 
 
-def _known(talks: Talks) -> dict[Path, list[tuple[int, int]]]:
-    """Of places by the drifts in them: how many bytes changed, and how many there were."""
-    told: dict[Path, list[tuple[int, int]]] = {}
-    for request in (one for talk in talks for one in talk.requests):
+def _left(drifts: Sequence[tuple[int, int]]) -> int:
+    return round(median(size - changed for changed, size in drifts)) if drifts else 0
+
+
+def _known(talks: Talks) -> dict[Path, dict[str, list[tuple[int, int]]]]:
+    """Of places by the drifts in them, by session: how many bytes changed, and how many there were."""
+    told: dict[Path, dict[str, list[tuple[int, int]]]] = {}
+    for session, request in ((talk.id, one) for talk in talks for one in talk.requests):
         drift = request.turn.drift
         if drift is None or drift.bytes is None or not (found := _PLACE.match(drift.where)):
             continue
@@ -182,7 +202,7 @@ def _known(talks: Talks) -> dict[Path, list[tuple[int, int]]]:
         place: Path = (level, number) if level == "system" else (level, number, "content", block)
         segment = _by_place(request.step).get(place)
         if segment is not None:
-            told.setdefault(place, []).append((drift.bytes, segment.size))
+            told.setdefault(place, {}).setdefault(session, []).append((drift.bytes, segment.size))
     return told
 
 
@@ -198,7 +218,8 @@ def _moved(talk: Talk, volatile: _Volatile, step: Step) -> list[Part]:
     last: list[Part] = []
     rate = step.total / max(step.prefix.size, 1)
     for place, part in zip(_places_of(step), parts_of(step), strict=True):
-        left = volatile.stays.get(place)
+        known = volatile.stays.get(place)
+        left = known.of(talk.id) if known is not None else None
         if place in volatile.stamps:
             # It leaves the block about as long as it was: words that point to it take its place.
             stay.append(_kept(part, place, talk, str(part.segment.size // STAMP_BYTES)))
