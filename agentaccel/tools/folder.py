@@ -7,6 +7,7 @@ Python has them (`FileNotFoundError`, `PermissionError`, …) with words that a 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import stat
 import threading
@@ -30,6 +31,8 @@ MOST_FILES = 20_000
 """Files that a search looks into."""
 LONGEST_LINE = 2_000
 """Characters of a line that are shown."""
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
+"""Errors that say nothing of the file."""
 _LOOKED_AT = 8_192
 """Bytes at the beginning of a file in which a NUL says that it is no text, as in git."""
 
@@ -186,8 +189,8 @@ class Folder:
         name = file.relative_to(self._root).as_posix()
         try:
             data = self._bytes(file, name)
-        except OSError:
-            return  # too large, not to be read, or gone by now
+        except OSError as failure:
+            return _passed_over(failure)  # too large, not to be read, or gone by now
         if b"\0" in data[:_LOOKED_AT]:
             return
         for number, line in enumerate(readable(data).split("\n"), start=1):
@@ -201,7 +204,7 @@ class Folder:
                 raise FileNotFoundError(f"there is no {real.relative_to(self._root).as_posix()}")
             yield real
             return
-        for folder, inner, files in os.walk(real):
+        for folder, inner, files in os.walk(real, onerror=_passed_over):
             inner[:] = sorted(name for name in inner if not name.startswith("."))
             for name in sorted(files):
                 file = Path(folder, name)
@@ -222,6 +225,12 @@ class Folder:
                 self._bytes(real, path)
 
         await asyncio.to_thread(read)
+
+
+def _passed_over(failure: OSError) -> None:
+    """Go on without what cannot be read; raises where that says nothing of it, and would look like no match."""
+    if failure.errno in _SHORTAGES:
+        raise failure
 
 
 def _mark(entry: os.DirEntry[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agentaccel.effects import early, lines
+from agentaccel.effects.declare import is_early
 from agentaccel.effects.lines import Command
 from agentaccel.effects.places import Surroundings, expanded
 from agentaccel.effects.verdict import Refused
@@ -146,6 +148,8 @@ async def _given(
     try:
         reading = os.open(file, os.O_RDONLY | os.O_NOCTTY)
     except OSError as failure:
+        if is_early():
+            raise
         await _say(f"{command.given.text}: {failure.strerror}", streams)
         return 1
     try:
@@ -173,6 +177,8 @@ async def _start(
         argv = early.argv(words)
         return await line.processes.start(argv, streams, cwd=cwd, environment=environment, program=str(program))
     except (OSError, Refused) as failure:
+        if is_early():
+            raise
         await _say(f"{name}: {failure}", streams)
         return NOT_FOUND
 
@@ -187,7 +193,12 @@ async def _looked_up(name: str, streams: Streams, line: Line, cwd: Path) -> int:
 
 
 async def _status(process: asyncio.subprocess.Process | int) -> int:
-    return process if isinstance(process, int) else shell_status(await process.wait())
+    if isinstance(process, int):
+        return process
+    code = await process.wait()
+    if is_early() and code < 0 and code != -signal.SIGPIPE:  # by the system, where memory ran out: not so on time
+        raise ChildProcessError(f"ended by signal {-code}")
+    return shell_status(code)
 
 
 def shell_status(code: int) -> int:

@@ -28,6 +28,30 @@ GUARDS = (
         new="        except TimeoutError:\n            if False:\n",
     ),
     Mutant(
+        guard="programs that the system ended",
+        file="tools/line.py",
+        old="    if is_early() and code < 0 and code != -signal.SIGPIPE:",
+        new="    if False:",
+    ),
+    Mutant(
+        guard="programs that cannot be started",
+        file="tools/line.py",
+        old="    except (OSError, Refused) as failure:\n        if is_early():\n",
+        new="    except (OSError, Refused) as failure:\n        if False:\n",
+    ),
+    Mutant(
+        guard="files that cannot be opened",
+        file="tools/line.py",
+        old="    except OSError as failure:\n        if is_early():\n",
+        new="    except OSError as failure:\n        if False:\n",
+    ),
+    Mutant(
+        guard="searches that lack files",
+        file="tools/folder.py",
+        old="    if failure.errno in _SHORTAGES:\n",
+        new="    if False:\n",
+    ),
+    Mutant(
         guard="programs that shadow those of the system",
         file="tools/shell.py",
         old="            if (ours is None and one == name) or not (",
@@ -209,7 +233,7 @@ GUARDS = (
     ),
 )
 
-TOOLS = [f"tests/tools/test_{name}.py" for name in ("shell", "output", "folder", "http", "sql")]
+TOOLS = [f"tests/tools/test_{name}.py" for name in ("shell", "shortage", "output", "folder", "http", "sql")]
 COMMAND = running(*TOOLS, "tests/effects/test_launch.py")
 
 
