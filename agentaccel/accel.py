@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar, Unpack, overload
 
@@ -54,6 +54,8 @@ class Accel:
         clock: Clock | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
+        if policy is not None and not isinstance(policy, Policy):
+            raise ConfigError(f"Accel takes a Policy, such as Accel(Policy(mode='observe')); got {policy!r}")
         self.policy = from_environment(policy or Policy(), environ)
         _log_as_asked()
         self._clock = clock or SystemClock()
@@ -151,6 +153,8 @@ class Accel:
         `tool` or as one of our executors, goes on to hold."""
         if isinstance(tools, Mapping):
             return {name: self._wrapped(tool, name, None) for name, tool in tools.items()}
+        if not isinstance(tools, Iterable):
+            raise ConfigError(f"tools takes a dict of functions by name, or a list of them; got {tools!r}")
         return [self._wrapped(tool, None, None) for tool in tools]
 
     @overload
@@ -248,6 +252,10 @@ class Accel:
 
     def listen(self, listener: Listener) -> None:
         """Tell `listener` of every request and tool run that begins from now on, and of its end."""
+        if not all(callable(getattr(listener, name, None)) for name in ("begins", "ended")):
+            raise ConfigError(
+                f"a listener has the methods begins and ended (agentaccel.listening.Listener); got {listener!r}"
+            )
         self._listeners.add(listener)
 
     def close(self) -> None:
