@@ -27,7 +27,7 @@ from agentaccel.providers import PartMemory, dialect
 from agentaccel.session.asides import Runs
 from agentaccel.session.conversation import Conversation, refresh, workload_of
 from agentaccel.session.fanning import Fanning
-from agentaccel.session.fields import asking_usage, with_diagnosis
+from agentaccel.session.fields import asking_usage, unplanned, with_diagnosis
 from agentaccel.session.foresight import Foresight
 from agentaccel.session.handle import Announced, Scope, Session, current
 from agentaccel.session.hinting import Hints, Seen, hints
@@ -266,10 +266,9 @@ class Composer:
         now: float,
     ) -> CachePlan:
         if prefix is None or observed is None:
-            self._say(
-                f"model {prompt.model}", f"no cache facts for model {prompt.model!r}; map it with Policy(aliases=…)"
-            )
-            return CachePlan(reasons=(f"no cache facts are known for model {prompt.model!r}",))
+            what, message, reason = unplanned(prompt)
+            self._say(what, message)
+            return CachePlan(reasons=(reason,))
         keeps = self.keeper is not None and self.keeper.can_keep(conversation, request, prefix)
         state, snapshot = conversation.state, conversation.snapshot
         return decide(state, observed, prefix, snapshot, now=now, ttl=self.policy.cache.ttl, keeps=keeps)
