@@ -145,7 +145,7 @@ class Session:
         with self._conversation.lock:
             self._conversation.open += 1
             self._conversation.left = False
-        self._tokens.append(current.set(Scope(session=self)))
+        self._tokens.append(current.set(replace(current.get(), session=self)))
         return self
 
     def __exit__(
