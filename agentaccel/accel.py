@@ -126,7 +126,10 @@ class Accel:
 
         `agentaccel.apply(request, plan)` gives the request to send.
         """
-        return self._composer.preview(request, endpoint_of(request, provider, platform))
+        endpoint = endpoint_of(request, provider, platform)
+        if self.policy.mode == "off":
+            return CachePlan(reasons=("agentaccel is off",), wire=endpoint.wire)
+        return self._composer.preview(request, endpoint)
 
     def turn(self, request: Request, *, provider: str = "anthropic", platform: str | None = None) -> Turn:
         """A turn for people with their own HTTP: give it events, and send the request of its `Send` command.
@@ -206,8 +209,8 @@ class Accel:
         by one id are two conversations, and so are one with a tenant and one without. `parent` names the session of
         that tenant that this one works for (default: the session that is open here, whosever it is).
         """
-        for what, name in (("session", id), ("agent", agent), ("tenant", tenant), ("parent", parent)):
-            _check_name(what, name, required=what == "session")
+        for what, name in (("id", id), ("agent", agent), ("tenant", tenant), ("parent", parent)):
+            _check_name(what, name, required=what == "id")
         outer = current.get().session
         conversation = self._registry.named(own_id(id, tenant))
         if parent is not None:

@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from agentaccel import Accel, CachePolicy, ConfigError, HistoryPolicy, Policy, SessionClosed, StorePolicy, ToolPolicy
+from agentaccel import (
+    Accel,
+    CachePolicy,
+    ConfigError,
+    HistoryPolicy,
+    Policy,
+    SessionClosed,
+    StorePolicy,
+    ToolPolicy,
+    apply,
+)
 from agentaccel.policy import from_environment
 
 
@@ -129,6 +139,14 @@ def test_a_switch_that_cannot_be_meant_is_not_taken_for_off(value: str) -> None:
 def test_a_switch_that_is_off_disables_nothing(value: str) -> None:
     """In the words in which one may be set."""
     assert from_environment(Policy(), {"AGENTACCEL_DISABLE": value}).mode == "on"
+
+
+def test_where_it_is_off_a_plan_adds_nothing() -> None:
+    """For people with their own HTTP, too."""
+    request = {"model": "claude-sonnet-5", "max_tokens": 9, "system": "word " * 9000, "messages": []}
+    off = Accel(Policy(), environ={"AGENTACCEL_DISABLE": "1"})
+    assert apply(request, off.plan(request)) is request
+    assert off.plan({"model": "gpt-6.1-sol", "input": "hi"}, provider="openai").wire == "responses"
 
 
 def test_the_environment_overrides_the_code() -> None:
