@@ -211,7 +211,7 @@ class Accel:
         """
         for what, name in (("id", id), ("agent", agent), ("tenant", tenant), ("parent", parent)):
             _check_name(what, name, required=what == "id")
-        outer = current.get().session
+        outer = current.get().of(self._registry.owner).session
         conversation = self._registry.named(own_id(id, tenant))
         if parent is not None:
             parent = own_id(parent, tenant)
@@ -221,7 +221,7 @@ class Accel:
             conversation.agent = agent or conversation.agent
             conversation.tenant = tenant
             conversation.parent = conversation.parent or parent
-        return Session(conversation, self._toolbox, self._background, self._announce)
+        return Session(conversation, self._toolbox, self._background, self._announce, owner=self._registry.owner)
 
     def _announce(self, session: Session, create: Callable[..., object], request: dict[str, Any]) -> None:
         """What `Session.prewarm` was given; nothing of ours is raised there."""

@@ -95,7 +95,7 @@ class Composer:
             return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None)
 
     def _begin(self, request: Request, endpoint: Endpoint, model: str, attempt: int) -> Turn:
-        scope = current.get()
+        scope = current.get().of(self.registry.owner)
         asked = self._read(request, endpoint, model)
         facts = asked.facts
         conversation = self._conversation(scope, asked.prompt, attempt)
@@ -146,7 +146,7 @@ class Composer:
     def preview(self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "") -> CachePlan:
         """The plan for `request`, without opening or recording anything."""
         asked = self._read(request, endpoint, model)
-        prompt, scope = asked.prompt, current.get()
+        prompt, scope = asked.prompt, current.get().of(self.registry.owner)
         session = scope.session
         known = session.conversation if session is not None else self.registry.by_lineage(prompt, Lineage(prompt))
         with (known or Conversation(id="")).lock:
