@@ -6,13 +6,13 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; errors of ours end it with one sentence and exit code 2."""
+    """Run the command line; errors of ours, and paths that cannot be, end it with one sentence and exit code 2."""
     from agentaccel.cli import main as cli
     from agentaccel.errors import AgentAccelError
 
     try:
         cli(prog_name="agentaccel")
-    except AgentAccelError as error:
+    except (AgentAccelError, OSError) as error:  # the latter for a path that cannot be
         sys.stderr.write(f"agentaccel: {error}\n")
         sys.exit(2)
 

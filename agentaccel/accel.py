@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar, Unpack, overload
 
@@ -54,6 +54,8 @@ class Accel:
         clock: Clock | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
+        if policy is not None and not isinstance(policy, Policy):
+            raise ConfigError(f"Accel takes a Policy, such as Accel(Policy(mode='observe')); got {policy!r}")
         self.policy = from_environment(policy or Policy(), environ)
         _log_as_asked()
         self._clock = clock or SystemClock()
@@ -124,7 +126,10 @@ class Accel:
 
         `agentaccel.apply(request, plan)` gives the request to send.
         """
-        return self._composer.preview(request, endpoint_of(request, provider, platform))
+        endpoint = endpoint_of(request, provider, platform)
+        if self.policy.mode == "off":
+            return CachePlan(reasons=("agentaccel is off",), wire=endpoint.wire)
+        return self._composer.preview(request, endpoint)
 
     def turn(self, request: Request, *, provider: str = "anthropic", platform: str | None = None) -> Turn:
         """A turn for people with their own HTTP: give it events, and send the request of its `Send` command.
@@ -151,6 +156,8 @@ class Accel:
         `tool` or as one of our executors, goes on to hold."""
         if isinstance(tools, Mapping):
             return {name: self._wrapped(tool, name, None) for name, tool in tools.items()}
+        if not isinstance(tools, Iterable):
+            raise ConfigError(f"tools takes a dict of functions by name, or a list of them; got {tools!r}")
         return [self._wrapped(tool, None, None) for tool in tools]
 
     @overload
@@ -202,9 +209,9 @@ class Accel:
         by one id are two conversations, and so are one with a tenant and one without. `parent` names the session of
         that tenant that this one works for (default: the session that is open here, whosever it is).
         """
-        for what, name in (("session", id), ("agent", agent), ("tenant", tenant), ("parent", parent)):
-            _check_name(what, name, required=what == "session")
-        outer = current.get().session
+        for what, name in (("id", id), ("agent", agent), ("tenant", tenant), ("parent", parent)):
+            _check_name(what, name, required=what == "id")
+        outer = current.get().of(self._registry.owner).session
         conversation = self._registry.named(own_id(id, tenant))
         if parent is not None:
             parent = own_id(parent, tenant)
@@ -214,7 +221,7 @@ class Accel:
             conversation.agent = agent or conversation.agent
             conversation.tenant = tenant
             conversation.parent = conversation.parent or parent
-        return Session(conversation, self._toolbox, self._background, self._announce)
+        return Session(conversation, self._toolbox, self._background, self._announce, owner=self._registry.owner)
 
     def _announce(self, session: Session, create: Callable[..., object], request: dict[str, Any]) -> None:
         """What `Session.prewarm` was given; nothing of ours is raised there."""
@@ -248,6 +255,10 @@ class Accel:
 
     def listen(self, listener: Listener) -> None:
         """Tell `listener` of every request and tool run that begins from now on, and of its end."""
+        if not all(callable(getattr(listener, name, None)) for name in ("begins", "ended")):
+            raise ConfigError(
+                f"a listener has the methods begins and ended (agentaccel.listening.Listener); got {listener!r}"
+            )
         self._listeners.add(listener)
 
     def close(self) -> None:

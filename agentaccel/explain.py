@@ -16,8 +16,9 @@ from agentaccel.cache.scene import View
 from agentaccel.cache.sent import Sent
 from agentaccel.cache.settle import settle
 from agentaccel.cache.state import Head, State, head_of
+from agentaccel.checks import is_amount
 from agentaccel.errors import ConfigError, UnknownModel
-from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, platforms
+from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, known_model, known_place, platforms
 from agentaccel.prompt.drift import compare
 from agentaccel.providers import dialect, wire_of
 from agentaccel.types import CachePlan, Drift, Request, Usage, show_path
@@ -77,6 +78,8 @@ def explain(
     Without a `provider` it is the one that `platform` or the model's name belongs to. Raises `UnknownModel` for a model
     without facts, `ConfigError` for a provider or platform that is not known.
     """
+    if not is_amount(gap):
+        raise ConfigError(f"the gap is {gap!r}; give the seconds between the two requests, 0 or more")
     model = str(request.get("model", ""))
     provider = _provider(model, platform) if provider is None else provider
     if provider == "":
@@ -89,7 +92,7 @@ def explain(
     wire = wire_of(provider, request)
     facts = cache_facts(model, provider=provider, platform=platform, wire=wire)
     if facts is None:
-        raise UnknownModel(model)
+        raise _unknown(model, provider, platform)
     decode = dialect(wire).decode
     prefix = prefixes(decode(request, facts, place=(provider, platform)), facts)
     state, head, drift = State(), None, None
@@ -104,6 +107,15 @@ def explain(
         card = price_card(provider, model, input_tokens=round(made.expected.total), platform=platform)
         made = replace(made, expected_cost=expected_cost(card, made.expected))
     return Explanation(facts=facts, prefix=prefix, plan=made, drift=drift, compared=previous is not None)
+
+
+def _unknown(model: str, provider: str, platform: str) -> ConfigError:
+    """Why there is no plan, and what to give."""
+    if not known_place(provider, platform):
+        return ConfigError(f"nothing is known of the cache of platform {platform!r}: name another one")
+    if known_model(model):
+        return UnknownModel(model, f"{provider!r} does not serve it; name another provider or platform, or none")
+    return UnknownModel(model)
 
 
 def _provider(model: str, platform: str) -> str:

@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from agentaccel.checks import check_count, check_flags, check_mapping, check_part, check_prices, is_amount, is_names
 from agentaccel.errors import ConfigError, UnknownModel
 from agentaccel.facts import known_model, lifetimes
 from agentaccel.types import Effect, EffectSaid
@@ -69,6 +70,7 @@ class CachePolicy:
     """What a second of waiting costs you, in USD: such waiting, and that for a prefix which is not cached."""
 
     def __post_init__(self) -> None:
+        check_flags(self, "isolate_tenants", "diagnostics", "move_volatile", "freeze_tools", "keep_alive", "prewarm")
         if self.ttl != "auto" and self.ttl not in lifetimes():
             known = ", ".join(map(repr, ("auto", *lifetimes())))
             raise ConfigError(f"CachePolicy.ttl is {self.ttl!r}; give one of {known}")
@@ -76,9 +78,9 @@ class CachePolicy:
             known = ", ".join(map(repr, (None, *get_args(Retention))))
             raise ConfigError(f"CachePolicy.retention is {self.retention!r}; give one of {known}")
         for name in ("keep_alive_budget", "hold_at_most", "second_costs"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ConfigError(f"CachePolicy.{name} is {getattr(self, name)}; give 0 or more")
-        if isinstance(self.pinned, str) or not all(map(_is_place, self.pinned)):
+            if not is_amount(getattr(self, name)):
+                raise ConfigError(f"CachePolicy.{name} is {getattr(self, name)!r}; give a number of 0 or more")
+        if not is_names(self.pinned) or not all(map(_is_place, self.pinned)):
             raise ConfigError(
                 f"CachePolicy.pinned is {self.pinned!r}; give a tuple of places: 'tools', 'system' or 'system[1]'"
             )
@@ -111,11 +113,13 @@ class HistoryPolicy:
     """Tokens of history from which a summary is thought of."""
 
     def __post_init__(self) -> None:
+        check_flags(self, "clear_results")
         for name, least in (("keep_results", 1), ("distil_from", 1), ("summarise_from", 1)):
-            _check_count(f"HistoryPolicy.{name}", getattr(self, name), least)
-        tools = self.pinned_tools
-        if isinstance(tools, str) or not all(isinstance(name, str) and name for name in tools):
-            raise ConfigError(f"HistoryPolicy.pinned_tools is {tools!r}; give a tuple of names: ('read_file',)")
+            check_count(f"HistoryPolicy.{name}", getattr(self, name), least)
+        if not is_names(self.pinned_tools):
+            raise ConfigError(
+                f"HistoryPolicy.pinned_tools is {self.pinned_tools!r}; give a tuple of names: ('read_file',)"
+            )
         for name in ("distil", "summarise"):
             function = getattr(self, name)
             if function is not None and not callable(function):
@@ -168,16 +172,19 @@ class ToolPolicy:
     """Steps ahead that a finished guess may lead to."""
 
     def __post_init__(self) -> None:
+        check_flags(self, "memo", "eager", "speculate", "prewarm")
         for name, least in (("concurrency", 0), ("output_cap", 0), ("depth", 1)):
-            _check_count(f"ToolPolicy.{name}", getattr(self, name), least)
+            check_count(f"ToolPolicy.{name}", getattr(self, name), least)
         for what in ("slots", "per_minute"):
+            check_mapping(self, what, "{'search': 4}")
             for name, most in getattr(self, what).items():
-                _check_count(f"ToolPolicy.{what}[{name!r}]", most, 1)
+                check_count(f"ToolPolicy.{what}[{name!r}]", most, 1)
         for name in ("fresh_for", "timeout", "memo_across"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not 0 < value < float("inf")):
+            if not (is_amount(value) and value > 0) and not (name == "memo_across" and value is None):
                 raise ConfigError(f"ToolPolicy.{name} is {value!r}; give a number of seconds above 0")
-        if isinstance(self.egress, str) or not all(isinstance(name, str) and name for name in self.egress):
+        check_mapping(self, "effects", "{'search': 'read_remote'}")
+        if not is_names(self.egress):
             raise ConfigError(f"ToolPolicy.egress is {self.egress!r}; give a tuple of names: ('search',)")
         for name, said in self.effects.items():
             if not callable(said) and said not in list(Effect):
@@ -203,9 +210,12 @@ class StorePolicy:
     any characters, and "*.*" for every argument."""
 
     def __post_init__(self) -> None:
-        if self.max_bytes < 1024 * 1024:
-            raise ConfigError(f"StorePolicy.max_bytes is {self.max_bytes}; give at least 1048576 (1 MiB)")
-        if isinstance(self.sensitive, str) or not all(isinstance(one, str) and "." in one for one in self.sensitive):
+        check_flags(self, "enabled", "content")
+        if self.path is not None and not (isinstance(self.path, str | os.PathLike) and str(self.path)):
+            raise ConfigError(f"StorePolicy.path is {self.path!r}; give the path of a file, or None for the default")
+        if not is_amount(self.max_bytes) or self.max_bytes < 1024 * 1024:
+            raise ConfigError(f"StorePolicy.max_bytes is {self.max_bytes!r}; give at least 1048576 (1 MiB)")
+        if not is_names(self.sensitive) or not all("." in one for one in self.sensitive):
             raise ConfigError(
                 f"StorePolicy.sensitive is {self.sensitive!r}; give a tuple of names: ('login.password',)"
             )
@@ -245,38 +255,26 @@ class Policy:
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):
             raise ConfigError(f"Policy.mode is {self.mode!r}; give one of {', '.join(map(repr, get_args(Mode)))}")
-        if not 0 <= self.holdout < 1:
-            raise ConfigError(f"Policy.holdout is {self.holdout}; give a share from 0 up to but not including 1")
+        check_flags(self, "strict")
+        for part, kind in _PARTS.items():
+            check_part(self, part, kind)
+        if not is_amount(self.holdout) or self.holdout >= 1:
+            raise ConfigError(f"Policy.holdout is {self.holdout!r}; give a share from 0 up to but not including 1")
+        check_mapping(self, "prices", "{'prod': {'input': 3.0, 'output': 15.0}}")
+        check_mapping(self, "aliases", "{'prod': 'claude-opus-5'}")
         for model, prices in self.prices.items():
-            _check_prices(model, prices)
+            check_prices(model, prices)
         for name, model in self.aliases.items():
-            if not known_model(model):
+            if not isinstance(model, str) or not known_model(model):
                 raise UnknownModel(model, f"the alias {name!r} must name a model that is known")
 
 
-def _check_count(what: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigError(f"{what} is {value!r}; give a whole number of at least {least}")
+_PARTS = {"cache": CachePolicy, "history": HistoryPolicy, "tools": ToolPolicy, "store": StorePolicy}
+"""Fields of `Policy` that hold settings of their own."""
 
 
 def _is_place(name: object) -> bool:
     return isinstance(name, str) and re.fullmatch(r"(tools|system)(\[\d+\])?", name) is not None
-
-
-def _check_prices(model: str, prices: Mapping[str, float | Mapping[str, float]]) -> None:
-    figures = [*prices.values()]
-    figures.extend(value for nested in prices.values() if isinstance(nested, Mapping) for value in nested.values())
-    numbers = [value for value in figures if not isinstance(value, Mapping)]
-    known = {"input", "output", "read", "write"}
-    if (
-        "input" not in prices
-        or not known.issuperset(prices)
-        or any(isinstance(value, bool) or not isinstance(value, int | float) or value < 0 for value in numbers)
-    ):
-        raise ConfigError(
-            f"Policy.prices[{model!r}] is {dict(prices)!r}; give USD per million tokens, 0 or more, for 'input' and "
-            "any of 'output', 'read' and 'write' (the last by lifetime: {'5m': 3.75})"
-        )
 
 
 def from_environment(policy: Policy, environ: Mapping[str, str] | None = None) -> Policy:
@@ -285,8 +283,11 @@ def from_environment(policy: Policy, environ: Mapping[str, str] | None = None) -
     Raises `ConfigError` where a variable holds what cannot be meant.
     """
     environ = os.environ if environ is None else environ
-    if environ.get(ENV_DISABLE, "").strip().lower() in {"1", "true", "yes", "on"}:
+    disable = environ.get(ENV_DISABLE, "").strip().lower()
+    if disable in {"1", "true", "yes", "on"}:
         return replace(policy, mode="off")
+    if disable not in {"", "0", "false", "no", "off"}:
+        raise ConfigError(f"{ENV_DISABLE} is {disable!r}; set it to 1 to remove agentaccel, or to 0, or unset it")
     mode = environ.get(ENV_MODE, "").strip().lower()
     if mode:
         if mode not in get_args(Mode):

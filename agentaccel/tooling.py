@@ -63,7 +63,7 @@ class Toolbox:
         spec = spec or spec_of(tool) or ToolSpec()
         tool = getattr(tool, _ORIGINAL, tool)
         label = name or getattr(tool, "__name__", None) or type(tool).__name__
-        scope = current.get()
+        scope = current.get().of(self.registry.owner)
         session = scope.session.id if scope.session is not None and not scope.session.closed else ""
         known = self.serving.tools.add(label, tool, spec, session)
         self.foresight.prepare()
@@ -112,7 +112,7 @@ class Toolbox:
 
     async def run(self, call: ToolCall, execute: Callable[[], Awaitable[Any]]) -> Any:
         """`call` through `execute`, as `Session.tool` does it."""
-        session = current.get().session
+        session = current.get().of(self.registry.owner).session
         with self.watch(call, self.serving.tools.of(call.name, session.id if session is not None else "")) as watch:
             if watch.found is not None:
                 result = await watch.answer(execute)
@@ -175,7 +175,7 @@ class Watch:
 
     def __enter__(self) -> Watch:
         box, clock = self._box, self._box.clock
-        self._scope = scope = current.get()
+        self._scope = scope = current.get().of(box.registry.owner)
         self._started, self._tick = clock.wall(), clock.monotonic()
         if self._looks:
             try:

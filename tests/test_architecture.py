@@ -15,7 +15,7 @@ PACKAGE = ROOT / "agentaccel"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "clock", "canonical", "locks", "semconv", "values"),
-    ("facts",),
+    ("facts", "checks"),
     ("segments",),
     ("types",),
     ("records",),

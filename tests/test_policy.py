@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from agentaccel import Accel, CachePolicy, ConfigError, Policy, SessionClosed, StorePolicy, ToolPolicy
+from agentaccel import (
+    Accel,
+    CachePolicy,
+    ConfigError,
+    HistoryPolicy,
+    Policy,
+    SessionClosed,
+    StorePolicy,
+    ToolPolicy,
+    apply,
+)
 from agentaccel.policy import from_environment
 
 
@@ -35,6 +45,108 @@ def test_a_setting_that_cannot_be_meant_says_what_to_do(make: Any, says: str) ->
     with pytest.raises(ConfigError) as error:
         make()
     assert says in str(error.value)
+
+
+@pytest.mark.parametrize("value", ["false", "", 0, 1, None, [True]])
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (CachePolicy, "move_volatile"),
+        (CachePolicy, "keep_alive"),
+        (HistoryPolicy, "clear_results"),
+        (ToolPolicy, "speculate"),
+        (StorePolicy, "content"),
+        (Policy, "strict"),
+    ],
+)
+def test_nothing_but_true_is_a_consent(make: Any, name: str, value: object) -> None:
+    """A setting that was read from a file or from the environment is often a string, and "false" is true."""
+    with pytest.raises(ConfigError, match=rf"{name} is .*; give True or False"):
+        make(**{name: value})
+
+
+@pytest.mark.parametrize("part", ["cache", "history", "tools", "store"])
+@pytest.mark.parametrize("value", [{}, None, "trace.db", True])
+def test_settings_of_a_part_are_a_policy_of_that_part(part: str, value: object) -> None:
+    """A dict in their place would be noticed by the first request, and cost every plan."""
+    with pytest.raises(ConfigError, match=rf"Policy\.{part} is .*; give {part}=\w+Policy"):
+        Policy(**{part: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "names"),
+    [
+        (Policy, ("holdout", "aliases", "prices")),
+        (CachePolicy, ("keep_alive_budget", "hold_at_most", "second_costs", "pinned")),
+        (HistoryPolicy, ("keep_results", "pinned_tools", "distil_from", "summarise_from")),
+        (ToolPolicy, ("effects", "egress", "fresh_for", "timeout", "concurrency", "slots", "per_minute", "depth")),
+        (StorePolicy, ("max_bytes", "sensitive")),
+    ],
+)
+@pytest.mark.parametrize("value", [None, "x", b"x", True, float("nan"), -1, object(), print])
+def test_a_value_of_another_kind_cannot_be_meant(make: Any, names: tuple[str, ...], value: Any) -> None:
+    """Whatever it is, its field is named where it is written."""
+    for name in names:
+        with pytest.raises(ConfigError, match=name):
+            make(**{name: value})
+
+
+@pytest.mark.parametrize("value", ["", 5, True, b"trace.db"])
+def test_the_path_of_a_store_is_a_path(value: Any) -> None:
+    """Where nobody looked, a store would lie at a place that nobody meant."""
+    with pytest.raises(ConfigError, match=r"StorePolicy\.path"):
+        StorePolicy(path=value)
+
+
+def test_places_that_are_pinned_can_be_read_more_than_once() -> None:
+    """A generator would be empty after the look at it, and pin nothing."""
+    with pytest.raises(ConfigError, match="tuple of places"):
+        CachePolicy(pinned=(name for name in ("tools", "system")))  # type: ignore[arg-type]
+    assert list(CachePolicy(pinned=["tools"]).pinned) == ["tools"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("policy", ["observe", {"mode": "observe"}, CachePolicy()])
+def test_an_accel_takes_a_policy_and_nothing_else(policy: Any) -> None:
+    """With what to write in its place."""
+    with pytest.raises(ConfigError, match=r"Accel\(Policy\(mode='observe'\)\)"):
+        Accel(policy)
+
+
+@pytest.mark.parametrize("tools", [5, None, print])
+def test_a_single_function_is_no_table_of_tools(tools: Any) -> None:
+    """Functions come by name or in a list."""
+    accel = Accel(Policy(store=StorePolicy(enabled=False)))
+    with pytest.raises(ConfigError, match="a dict of functions by name, or a list"):
+        accel.tools(tools)
+
+
+@pytest.mark.parametrize("listener", [5, None, print])
+def test_a_listener_has_both_ends(listener: Any) -> None:
+    """One that has not would fail at the first request."""
+    accel = Accel(Policy(store=StorePolicy(enabled=False)))
+    with pytest.raises(ConfigError, match="begins and ended"):
+        accel.listen(listener)
+
+
+@pytest.mark.parametrize("value", ["maybe", "enabled", "2"])
+def test_a_switch_that_cannot_be_meant_is_not_taken_for_off(value: str) -> None:
+    """Whoever sets it wants agentaccel out of the way, and is told where it would not be."""
+    with pytest.raises(ConfigError, match="AGENTACCEL_DISABLE"):
+        from_environment(Policy(), {"AGENTACCEL_DISABLE": value})
+
+
+@pytest.mark.parametrize("value", ["", "0", "false", "No", " off "])
+def test_a_switch_that_is_off_disables_nothing(value: str) -> None:
+    """In the words in which one may be set."""
+    assert from_environment(Policy(), {"AGENTACCEL_DISABLE": value}).mode == "on"
+
+
+def test_where_it_is_off_a_plan_adds_nothing() -> None:
+    """For people with their own HTTP, too."""
+    request = {"model": "claude-sonnet-5", "max_tokens": 9, "system": "word " * 9000, "messages": []}
+    off = Accel(Policy(), environ={"AGENTACCEL_DISABLE": "1"})
+    assert apply(request, off.plan(request)) is request
+    assert off.plan({"model": "gpt-6.1-sol", "input": "hi"}, provider="openai").wire == "responses"
 
 
 def test_the_environment_overrides_the_code() -> None:

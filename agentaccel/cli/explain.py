@@ -51,6 +51,8 @@ def _load(path: Path) -> dict[str, Any]:
         raise TraceError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise TraceError(f"{path} is not JSON: {error}") from error
+    except RecursionError:
+        raise TraceError(f"{path} is nested too deeply to be read") from None
     if not isinstance(value, dict) or not ("messages" in value or "input" in value):
         raise TraceError(f"{path} is not a request body: expected an object with 'messages' or 'input'")
     return value

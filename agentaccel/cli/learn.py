@@ -49,11 +49,13 @@ def learn_command(
     path = store_path(store)
     key, tally = load_key(path), ImportTally()
     with opened(path, new=True) as into, progress() as told:
-        before = known_lessons(into)
+        before, met = known_lessons(into), 0
 
         def fresh(tell: Progress | None = None) -> Iterator[tuple[bytes, Recorded]]:
+            nonlocal met
             known = set(before)
             for run in recorded(traces, tally, tell):
+                met += 1
                 lesson = digest(run.id.encode("utf-8", "replace"), key)
                 if lesson not in known:
                     known.add(lesson)  # one that is there twice teaches once
@@ -61,8 +63,8 @@ def learn_command(
 
         lessons = [lesson for lesson, _ in fresh(lambda read, total: told("reading", read, total))]
         notes, tally, done = tally.notes(UNKNOWN), ImportTally(), 0
-        if not lessons and notes:
-            raise TraceError("; ".join(notes))
+        if not lessons and (notes or not met):
+            raise TraceError("; ".join(notes) or "there is no conversation in these records")
 
         def tell() -> None:
             nonlocal done

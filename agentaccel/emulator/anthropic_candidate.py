@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import orjson
-
+from agentaccel.emulator.exchange import read_json
 from agentaccel.facts import CacheFacts
 
 Json = Mapping[str, Any]
@@ -86,7 +85,7 @@ class Candidate:
     @cached_property
     def decoded(self) -> Any:
         """The body as JSON. Raises orjson.JSONDecodeError."""
-        return orjson.loads(self.raw)
+        return read_json(self.raw)
 
     @cached_property
     def body(self) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import orjson
 
@@ -74,3 +74,18 @@ def json_reply(status: int, value: object, headers: Mapping[str, str], at: float
         headers={"content-type": "application/json", **headers},
         chunks=(Chunk(at, orjson.dumps(value)),),
     )
+
+
+def read_json(body: bytes) -> Any:
+    """The value of a JSON body. Raises `orjson.JSONDecodeError`, also for one that cannot be written again.
+
+    >>> read_json(b"[" * 300 + b"]" * 300)
+    Traceback (most recent call last):
+    orjson.JSONDecodeError: nested deeper than this emulator reads: line 1 column 1 (char 0)
+    """
+    value = orjson.loads(body)
+    try:
+        orjson.dumps([[[[[[[[value]]]]]]]])  # a reply has what it repeats some levels down
+    except TypeError:
+        raise orjson.JSONDecodeError("nested deeper than this emulator reads", "", 0) from None
+    return value

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import orjson
-
 from agentaccel.emulator.anthropic_candidate import Problem
+from agentaccel.emulator.exchange import read_json
 from agentaccel.emulator.openai_prompt import MARK
 from agentaccel.facts import CacheFacts, Wire, plain_name, table
 
@@ -65,7 +64,7 @@ class Candidate:
     @cached_property
     def decoded(self) -> Any:
         """The body as JSON. Raises orjson.JSONDecodeError."""
-        return orjson.loads(self.raw)
+        return read_json(self.raw)
 
     @cached_property
     def body(self) -> Json:

@@ -50,6 +50,7 @@ __all__ = [
     "client_platform",
     "host_platform",
     "known_model",
+    "known_place",
     "lifetimes",
     "plain_name",
     "platforms",
@@ -84,6 +85,12 @@ def known_model(model: str) -> bool:
     """Whether `model`, or its family, stands in some data file."""
     named = [provider for provider in PROVIDERS if "models" in table(provider)]
     return any(cache_facts(model, provider=provider) is not None for provider in named)
+
+
+def known_place(provider: str, platform: str) -> bool:
+    """Whether anything is believed of caches at `platform`, whatever its models are called."""
+    known: bool = table(provider)["platforms"][platform].get("known", True)
+    return known
 
 
 @functools.lru_cache(maxsize=256)

@@ -31,13 +31,32 @@ def clean(name: str) -> str:
 def shorten(name: str, width: int) -> str:
     """A name with its middle left out: sub-agents differ at the end.
 
+    `width` is in columns of a terminal, of which wide letters take two.
+
     >>> shorten("533ff7a3-d390-41ff-b9e8-1b09fb4c2fe2/a7f5273", 20)
     '533ff7a3-d3…/a7f5273'
+    >>> shorten("日本語の長い名前のエージェント", 20)
+    '日本語の長…ジェント'
     """
-    if len(name) <= width:
+    if columns(name) <= width:
         return name
     tail = min(8, width // 2)
-    return f"{name[: width - tail - 1]}…{name[-tail:]}"
+    return f"{_cut(name, width - tail - 1)}…{_cut(name[::-1], tail)[::-1]}"
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal `text` takes."""
+    from rich.cells import cell_len
+
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def _cut(text: str, width: int) -> str:
+    """The beginning of `text` that fits into so many columns."""
+    kept = text[:width]
+    while columns(kept) > width:
+        kept = kept[:-1]
+    return kept
 
 
 def share(value: float | None) -> str:

@@ -7,7 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from agentaccel.report.block import PROSE, Block, Row
-from agentaccel.report.numbers import NA, clean, shorten
+from agentaccel.report.numbers import NA, clean, columns, shorten
 from agentaccel.report.wording import EMPTY, WORDS, blocks, headline
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ def _show(console: Console, block: Block) -> None:
     console.print(clean(block.title), style="bold cyan")
     rows = _fitted(block, console.width)
     table = Table(box=None, padding=(0, GAP, 0, 0), show_header=bool(block.header), header_style="dim")
-    columns = len(block.header or (block.rows[0] if block.rows else ()))
+    count = len(block.header or (block.rows[0] if block.rows else ()))
     last_is_prose = not block.header or block.header[-1] == PROSE
-    for index in range(columns):
-        prose = index == columns - 1 and last_is_prose
+    for index in range(count):
+        prose = index == count - 1 and last_is_prose
         name = index == 0 or (bool(block.header) and block.header[index] in WORDS)
         table.add_column(
             (INDENT if index == 0 else "") + block.header[index] if block.header else "",
@@ -89,7 +89,7 @@ def _fitted(block: Block, width: int) -> list[Row]:
     """The rows of a table with names short enough for the numbers beside them to stay whole."""
     if not block.header or block.header[-1] == PROSE:
         return list(block.rows)
-    others = [max(len(row[index]) for row in (block.header, *block.rows)) for index in range(1, len(block.header))]
+    others = [max(columns(row[index]) for row in (block.header, *block.rows)) for index in range(1, len(block.header))]
     room = width - len(INDENT) - sum(others) - GAP * len(block.header)
     return [(shorten(row[0], max(room, 8)), *row[1:]) for row in block.rows]
 

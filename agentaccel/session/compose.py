@@ -27,7 +27,7 @@ from agentaccel.providers import PartMemory, dialect
 from agentaccel.session.asides import Runs
 from agentaccel.session.conversation import Conversation, refresh, workload_of
 from agentaccel.session.fanning import Fanning
-from agentaccel.session.fields import asking_usage, with_diagnosis
+from agentaccel.session.fields import asking_usage, unplanned, with_diagnosis
 from agentaccel.session.foresight import Foresight
 from agentaccel.session.handle import Announced, Scope, Session, current
 from agentaccel.session.hinting import Hints, Seen, hints
@@ -95,7 +95,7 @@ class Composer:
             return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None)
 
     def _begin(self, request: Request, endpoint: Endpoint, model: str, attempt: int) -> Turn:
-        scope = current.get()
+        scope = current.get().of(self.registry.owner)
         asked = self._read(request, endpoint, model)
         facts = asked.facts
         conversation = self._conversation(scope, asked.prompt, attempt)
@@ -146,7 +146,7 @@ class Composer:
     def preview(self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "") -> CachePlan:
         """The plan for `request`, without opening or recording anything."""
         asked = self._read(request, endpoint, model)
-        prompt, scope = asked.prompt, current.get()
+        prompt, scope = asked.prompt, current.get().of(self.registry.owner)
         session = scope.session
         known = session.conversation if session is not None else self.registry.by_lineage(prompt, Lineage(prompt))
         with (known or Conversation(id="")).lock:
@@ -266,10 +266,9 @@ class Composer:
         now: float,
     ) -> CachePlan:
         if prefix is None or observed is None:
-            self._say(
-                f"model {prompt.model}", f"no cache facts for model {prompt.model!r}; map it with Policy(aliases=…)"
-            )
-            return CachePlan(reasons=(f"no cache facts are known for model {prompt.model!r}",))
+            what, message, reason = unplanned(prompt)
+            self._say(what, message)
+            return CachePlan(reasons=(reason,))
         keeps = self.keeper is not None and self.keeper.can_keep(conversation, request, prefix)
         state, snapshot = conversation.state, conversation.snapshot
         return decide(state, observed, prefix, snapshot, now=now, ttl=self.policy.cache.ttl, keeps=keeps)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from agentaccel.facts import CacheFacts, usage_asked
+from agentaccel.facts import CacheFacts, host_platform, known_place, usage_asked
 from agentaccel.session.conversation import Conversation
 from agentaccel.types import CachePlan, Prompt, Request
 
@@ -35,6 +35,22 @@ def asking_usage(plan: CachePlan, request: Request, prompt: Prompt) -> CachePlan
     if not usage_asked(prompt.provider, prompt.platform):
         return plan
     return _with(plan, "stream_options", {"include_usage": True}, "asks the stream for its usage")
+
+
+def unplanned(prompt: Prompt) -> tuple[str, str, str]:
+    """Why there are no facts for a request: what it is that is not known, what to say of it once, and the reason."""
+    if known_place(prompt.provider, prompt.platform):
+        model = f"model {prompt.model!r}"
+        return (
+            model,
+            f"no cache facts for {model}; map it with Policy(aliases=…)",
+            f"no cache facts are known for {model}",
+        )
+    reason = f"nothing is known of the cache of platform {prompt.platform!r}"
+    if (prompt.provider, prompt.platform) != host_platform(""):
+        return reason, f"{reason}; requests go out as written, and are recorded", reason
+    told = "nothing is known of the server that answers; name what runs there with wrap(client, platform=…)"
+    return reason, told, reason
 
 
 def can_ask_why(facts: CacheFacts) -> bool:

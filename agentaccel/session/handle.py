@@ -30,6 +30,20 @@ class Scope:
     """Whether what is called in it is not to be sent, but only announced."""
     early: Entry | None = None
     """The early run that it is part of; None in the agent's own code."""
+    others: tuple[Session, ...] = ()
+    """Open sessions of other `Accel`s, of each the innermost."""
+
+    def entering(self, session: Session) -> Scope:
+        """The same inside of `session`."""
+        around = (*self.others, self.session) if self.session is not None else self.others
+        innermost = {one.owner: one for one in around if one.owner != session.owner}
+        return replace(self, session=session, others=tuple(innermost.values()))
+
+    def of(self, owner: int) -> Scope:
+        """The same as one `Accel` sees it: with the session that is open there, and none of another's."""
+        if self.session is None or self.session.owner == owner:
+            return self
+        return replace(self, session=next((one for one in self.others if one.owner == owner), None))
 
 
 class Announced(BaseException):
@@ -78,7 +92,11 @@ class Session:
         calls: Calls,
         background: Background | None = None,
         announce: Announce | None = None,
+        *,
+        owner: int,
     ) -> None:
+        self.owner = owner
+        """Whose it is: what differs between two `Accel`s of a process."""
         self._conversation = conversation
         self._calls = calls
         self._background = background
@@ -121,7 +139,7 @@ class Session:
         """
         if self.closed:
             return await execute()
-        token = current.set(replace(current.get(), session=self))  # another one may be open in here
+        token = current.set(current.get().entering(self))  # another one may be open in here
         try:
             return cast(T, await self._calls.run(call, execute))
         finally:
@@ -145,7 +163,7 @@ class Session:
         with self._conversation.lock:
             self._conversation.open += 1
             self._conversation.left = False
-        self._tokens.append(current.set(Scope(session=self)))
+        self._tokens.append(current.set(current.get().entering(self)))
         return self
 
     def __exit__(

@@ -177,11 +177,10 @@ class Keeper:
     def _has_room(self, conversation: Conversation, prompt: Prompt, expected: Usage) -> bool:
         """Whether the budget has room for a request that is billed so."""
         card = card_of(prompt, self.policy, expected.input or 0)
-        cost = input_cost(card, expected) if card is not None else None
-        if cost is None:
+        if card is None:
             self._say(prompt.model, f"no price is known for {prompt.model!r}: its entries are not kept alive")
-            return False
-        return conversation.keeping_cost + cost <= self.policy.cache.keep_alive_budget
+        cost = input_cost(card, expected)
+        return cost is not None and conversation.keeping_cost + cost <= self.policy.cache.keep_alive_budget
 
     def _answered(self, pause: _Pause, started: float, answer: Answer) -> None:
         if answer.status != 200:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
@@ -39,6 +40,8 @@ class Registry:
     """Conversations by id and by lineage. Thread-safe."""
 
     recorder: Recorder
+    owner: int = field(default_factory=itertools.count(1).__next__)
+    """A number that no other registry of the process has: sessions are told apart by it."""
     _conversations: OrderedDict[str, Conversation] = field(default_factory=OrderedDict)
     """The last ones used, kept in memory."""
     _alive: WeakValueDictionary[str, Conversation] = field(default_factory=WeakValueDictionary)

@@ -13,7 +13,7 @@ from pathlib import Path
 from agentaccel.errors import TraceError
 from agentaccel.locks import Lock
 from agentaccel.policy import ENV_STORE
-from agentaccel.trace.schema import migrate
+from agentaccel.trace.schema import migrate, refuse_newer
 
 KEY_BYTES = 32
 BUSY_SECONDS = 0.25
@@ -115,6 +115,11 @@ class Database:
                 raise TraceError(f"there is no trace store at {self.path}")
             connection = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=wait, check_same_thread=False)
             connection.isolation_level = None
+            try:
+                refuse_newer(connection)
+            except BaseException:
+                connection.close()
+                raise
             return connection
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))

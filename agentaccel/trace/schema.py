@@ -83,17 +83,23 @@ MIGRATIONS: tuple[str, ...] = (
 )
 
 
+def refuse_newer(connection: sqlite3.Connection) -> int:
+    """The number of migrations that the store has had. Raises `TraceError` for one of a newer version."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > len(MIGRATIONS):
+        raise TraceError(
+            f"this trace store has format {version}, and this agentaccel knows up to {len(MIGRATIONS)}: upgrade it"
+        )
+    return version
+
+
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring the tables up to date; safe when several processes do it at once. Raises `TraceError` on a newer store."""
     if connection.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS):
         return
     try:
         connection.execute("BEGIN IMMEDIATE")
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version > len(MIGRATIONS):
-            raise TraceError(
-                f"this trace store has format {version}, and this agentaccel knows up to {len(MIGRATIONS)}: upgrade it"
-            )
+        version = refuse_newer(connection)
         for script in MIGRATIONS[version:]:
             for statement in filter(str.strip, script.split(";")):
                 connection.execute(statement)

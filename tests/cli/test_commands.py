@@ -71,7 +71,12 @@ def test_explain_on_a_request_that_only_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [("{", "not JSON"), ("[]", "not a request body"), ('{"messages": [], "model": "gpt-99"}', "gpt-99")],
+    [
+        ("{", "not JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        ("[]", "not a request body"),
+        ('{"messages": [], "model": "gpt-99"}', "gpt-99"),
+    ],
 )
 def test_explain_says_what_is_wrong_with_its_input(content: str, says: str, tmp_path: Path) -> None:
     """One sentence and exit code 2."""
@@ -118,3 +123,48 @@ def test_the_report_prices_an_alias_and_takes_prices_from_a_file(tmp_path: Path)
     wrong = run("report", "trace.db", "--prices", "prices.json", cwd=tmp_path)
     assert wrong.exit_code == 2
     assert "prices by model" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("report", "x" * 300),
+        ("replay", "x" * 300),
+        ("purge", "--older-than", "1d", "x" * 300),
+        ("demo", "--store", "a-file/demo.db"),
+    ],
+)
+def test_a_path_that_cannot_be_is_one_sentence(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """As typed: a traceback says nothing of what to do."""
+    (tmp_path / "a-file").touch()
+    done = typed(*arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("agentaccel: ")
+
+
+@pytest.mark.parametrize("gap", ["-1", "nan", "inf"])
+def test_a_gap_is_a_number_of_seconds(gap: str) -> None:
+    """Nothing can be said of another one."""
+    done = run("explain", "-", "--gap", gap, stdin=json.dumps(body(user("hi"))))
+    assert "seconds between the two requests, 0 or more" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--provider", "openai"), "'openai' does not serve it; name another provider or platform"),
+        (("--platform", "server"), "nothing is known of the cache of platform 'server'"),
+    ],
+)
+def test_explain_says_what_to_give_where_a_known_model_has_no_rules(options: tuple[str, ...], says: str) -> None:
+    """To map a name to itself would change nothing."""
+    done = run("explain", "-", *options, stdin=json.dumps(body(user("hi"), model=MODEL)))
+    assert says in str(done.exception)
+    assert "aliases" not in str(done.exception)
+
+
+def test_learning_from_nothing_is_no_lesson_that_was_learned_before(tmp_path: Path) -> None:
+    """A folder without logs is mistaken more often than it is meant."""
+    (tmp_path / "logs").mkdir()
+    done = run("learn", "logs", "--store", "store.db", cwd=tmp_path)
+    assert "there is no conversation in these records" in str(done.exception)

@@ -217,6 +217,15 @@ def test_a_model_without_a_price_is_not_kept(tmp_path: Path, caplog: pytest.LogC
         assert sum("no price is known" in line for line in caplog.messages) == 1
 
 
+def test_of_a_model_with_a_price_nobody_is_told_that_it_has_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The line would send its reader looking for a price that is there."""
+    with desk(tmp_path) as clerk, caplog.at_level(logging.WARNING, "agentaccel"):
+        assert clerk.learn() > 0
+        assert caplog.messages == []
+
+
 def test_thinking_with_a_budget_is_left_alone(clerk: Desk) -> None:
     """The provider takes no such request then, so none is made."""
     thinking = {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 2000}

@@ -216,6 +216,18 @@ def test_a_bypassed_call_goes_out_as_written(tmp_path: Path) -> None:
     assert [one.mode for one in records(tmp_path)] == ["bypass", "on"]
 
 
+def test_a_session_that_is_opened_in_a_bypass_does_not_end_it(tmp_path: Path) -> None:
+    """Promised: calls made inside a bypass go out as written, whatever else is opened there."""
+    accel, peer = an_accel(tmp_path), Peer(message())
+    client = accel.wrap(peer.client())
+    with accel.bypass(), accel.session("left alone"):
+        _create(client)
+    with accel.session("as usual"):
+        _create(client)
+    assert [marks(sent) > 0 for sent in peer.sent] == [False, True]
+    assert [(one.session, one.mode) for one in records(tmp_path)] == [("left alone", "bypass"), ("as usual", "on")]
+
+
 async def test_concurrent_sessions_do_not_mix(tmp_path: Path) -> None:
     """Chosen by us: calls in flight at once belong to the sessions they were made in."""
     peer = Peer(message())

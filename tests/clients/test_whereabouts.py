@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -117,3 +118,21 @@ def test_the_class_of_an_anthropic_client_holds_everywhere(tmp_path: Path, monke
             moved.messages.create(model="claude-sonnet-5", max_tokens=9, messages=CHAT["messages"][1:])
     assert [one.platform for one in records(tmp_path)] == ["api", "api"]
     assert far.requests[1].url.host == "gateway.internal"
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [(GATEWAY, "wrap(client, platform=…)"), ("https://api.cerebras.ai/v1", "requests go out as written")],
+)
+def test_where_the_server_is_not_known_the_log_does_not_blame_the_model(
+    tmp_path: Path, url: str, says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """To map the name of a model would change nothing; it is said once."""
+    client = an_accel(tmp_path).wrap(openai.OpenAI(api_key="k", max_retries=0, base_url=url, http_client=Far().http()))
+    with caplog.at_level(logging.WARNING, "agentaccel"):
+        ask(client)
+        ask(client)
+    [line] = [record.getMessage() for record in caplog.records]
+    assert says in line
+    assert "aliases" not in line
+    assert all("nothing is known of the cache" in one.reasons[0] for one in records(tmp_path))

@@ -35,6 +35,11 @@ def spoken(*messages, **fields):
 
 REFUSED = [
     ("body_is_json", b"{", "The request body is not valid JSON: unexpected end of data: line 1 column 2 (char 1)"),
+    (
+        "body_is_json",
+        b'{"a":' * 300 + b"1" + b"}" * 300,
+        "The request body is not valid JSON: nested deeper than this emulator reads: line 1 column 1 (char 0)",
+    ),
     ("body_is_object", b"[]", "Input should be a valid dictionary"),
     ("required_fields", without("model"), "model: Field required"),
     ("required_fields", without("max_tokens"), "max_tokens: Field required"),

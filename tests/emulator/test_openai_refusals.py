@@ -244,3 +244,14 @@ def test_every_check_has_a_name_of_its_own_and_a_case_here():
     assert names - tested == {"refused_fields"}
     for checks in CHECKS.values():
         assert len({check.name for check in checks}) == len(checks)
+
+
+def test_a_body_that_is_nested_too_deeply_is_refused_and_breaks_nothing():
+    """It could be read, and not be written again; the next request is answered."""
+    provider, deep = emulator(), {}
+    for _ in range(300):
+        deep = {"a": deep}
+    tool = {"type": "function", "function": {"name": "f", "parameters": deep}}
+    answer = ask(provider, chat(Q, tools=[tool]))
+    assert (answer.status, provider.log[-1].check) == (400, "body_is_json")
+    assert ask(provider, chat(Q)).status == 200

@@ -130,7 +130,8 @@ def _written_ahead(composer: Composer, body: Json, now: float, tally: Tally) -> 
     """What would write it ahead has to be legal, too: all of it, and where its last message is not known yet."""
     for known in (body["messages"], body["messages"][:-1]):
         announced = Announced({**body, "messages": known}, Endpoint(), "", None)
-        going = composer.announced(Session(Conversation(id="-"), lambda call: nullcontext()), announced)
+        session = Session(Conversation(id="-"), lambda call: nullcontext(), owner=composer.registry.owner)
+        going = composer.announced(session, announced)
         if going is None or going.plan.expected is None:
             continue
         warmed = dialect("messages").warmed(dialect("messages").encode(going.request, going.plan))

@@ -173,7 +173,8 @@ class One:
             while crowd:  # others that begin so, and fill what the provider would choose
                 self.composer.begin(body, self.place.endpoint)
                 crowd -= 1
-            token = current.set(Scope(session=Session(talk, lambda call: nullcontext())) if tenant else Scope())
+            session = Session(talk, lambda call: nullcontext(), owner=self.composer.registry.owner)
+            token = current.set(Scope(session=session) if tenant else Scope())
             self.turn(body)
             current.reset(token)
 

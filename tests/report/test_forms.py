@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from inline_snapshot import snapshot
+from rich.cells import cell_len
 
 from agentaccel.cli.report import report_command
 from agentaccel.records import ToolRecord, TurnRecord
@@ -186,6 +187,17 @@ def test_names_from_logs_cannot_write_to_the_terminal_or_break_a_table() -> None
     assert "a\\|b" in page
     text.encode()
     page.encode()
+
+
+@pytest.mark.parametrize("name", ["日本語のエージェント" * 6, "고객지원" * 20, "a" * 200], ids=["kana", "hangul", "a"])
+def test_a_long_name_leaves_the_figures_beside_it_whole(name: str) -> None:
+    """Letters that take two columns of a terminal included."""
+    first, _, second, silent, *_ = records()
+    named = [replace(one, session=name) for one in (first, second) if isinstance(one, TurnRecord)]
+    text = render_text(report([*named, silent], prices=PRICES))
+    [row] = [line for line in text.split("By session")[1].splitlines() if "12,000" in line]
+    assert row.split()[1:] == ["2", "1,500", "12,000", "31,500", "26.7", "%", "0.4208"]
+    assert cell_len(row) <= 80
 
 
 def test_markdown_is_headings_and_tables() -> None:

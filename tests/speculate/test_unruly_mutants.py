@@ -9,6 +9,17 @@ import pytest
 from tests.mutants import Mutant, running, survives
 
 CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
+    "sub_agents": (
+        (
+            "test_a_write_in_a_session_that_an_early_run_opens_waits_for_the_call",
+            Mutant(
+                guard="an early run that opens a session",
+                file="session/handle.py",
+                old="return replace(self, session=session, others=tuple(innermost.values()))",
+                new="return Scope(session=session, others=tuple(innermost.values()))",
+            ),
+        ),
+    ),
     "lookalikes": (
         (
             "test_two_functions_of_one_name_answer_for_themselves",
@@ -24,8 +35,8 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             Mutant(
                 guard="the result of the session that is open inside",
                 file="session/handle.py",
-                old="current.set(replace(current.get(), session=self))",
-                new="current.set(current.get())",
+                old="token = current.set(current.get().entering(self))",
+                new="token = current.set(current.get())",
             ),
         ),
         (

@@ -166,6 +166,8 @@ def test_a_newer_store_is_refused_with_what_to_do(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "trace.db")
     connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     connection.close()
+    with pytest.raises(TraceError, match="upgrade"), open_reader(tmp_path / "trace.db"):
+        pass
     with pytest.raises(TraceError, match="upgrade"):
         Driver(tmp_path)
 
