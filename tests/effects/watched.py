@@ -1,0 +1,197 @@
+"""Lines run by our executor in a process of its own, and what a tracer saw its programs ask of the kernel.
+
+`python -m tests.effects.watched JOB` is that process: it looks for a file that is not there before each line, so that
+whoever traces it knows which line is on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from agentaccel.effects import early
+from agentaccel.effects.declare import NotProven, running_early
+from agentaccel.effects.parse import commands
+from agentaccel.tools import Shell
+from tests.effects.forms import said
+
+ROOT = Path(__file__).parents[2]
+MARK = "/the/line/that/is/on"
+WRITES = (
+    "creat unlink unlinkat rename renameat renameat2 mkdir mkdirat rmdir chmod fchmod fchmodat chown fchown lchown"
+    " fchownat utime utimes futimesat utimensat link linkat symlink symlinkat mknod mknodat truncate ftruncate fallocate"
+    " setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr mount umount2 sethostname setdomainname"
+    " settimeofday clock_settime swapon swapoff reboot init_module finit_module delete_module ptrace acct quotactl"
+).split()
+"""Calls that change something whatever is handed to them."""
+LOOKED_INTO = "open openat openat2 connect sendto sendmsg sendmmsg ioctl syslog kill tgkill tkill".split()
+"""Calls that do so or not."""
+_CALL = re.compile(r"(\d+) +(\w+)\((.*)\) += (-?\w+)(?: (E\w+))?.*")
+_HARMLESS = re.compile(r'"/dev/(?:null|tty)"|"/proc/self/fd/\d+"|<pipe:')
+_CHANGES = {
+    "ioctl": r"SIOC(?:S|ADD|DEL)|TIOCSTI|BLKROSET|RTC_SET|FS_IOC_SET|FIFREEZE",
+    "syslog": r"SYSLOG_ACTION_(?:CLEAR|READ_CLEAR|CONSOLE|READ,)",
+    "sendto": r"RTM_(?:NEW|DEL|SET)",
+    "sendmsg": r"RTM_(?:NEW|DEL|SET)",
+    "sendmmsg": r"RTM_(?:NEW|DEL|SET)",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Lines and where they run."""
+
+    work: str
+    home: str
+    lines: list[str]
+    path: str
+    pointed: dict[str, str] = field(default_factory=dict)
+    """Variables that lead a client to a server of ours: then its program is started as our executor would, with them."""
+
+    def __post_init__(self) -> None:
+        assert all("\n" not in line for line in self.lines)
+
+
+class Seen(NamedTuple):
+    """What came of one line."""
+
+    line: str
+    status: int | None
+    """None where it was stopped, or not proven."""
+    text: str
+    calls: list[str]
+    """Of the kernel, that change something or speak to somebody."""
+
+
+def path_of(folder: Path) -> str:
+    """Where programs are looked for: Debian's other names for some, our executor's folders, and those of the root."""
+    links = folder / "programs"
+    links.mkdir(exist_ok=True)
+    path = f"{early.PATH}:/usr/sbin:/sbin"
+    for name, called in said()["called"].items():
+        program = shutil.which(called, path=path)
+        if program is not None and not (links / name).exists():
+            (links / name).symlink_to(program)
+    return f"{links}:{path}"
+
+
+async def _run(job: Job) -> list[tuple[int | None, str]]:
+    environment = {"PATH": job.path, "HOME": job.home}
+    shell = Shell(cwd=job.work, home=job.home, environment=environment, path=job.path, timeout=30)
+    found = list[tuple[int | None, str]]()
+    for number, line in enumerate(job.lines):
+        Path(f"{MARK}/{number}").exists()
+        try:
+            with running_early():
+                found.append(_pointed(job, line) if job.pointed else await _proven(shell, line))
+        except NotProven:
+            found.append((None, f"not proven: {shell.judge(line).evidence[0].why}"))
+        except TimeoutError:
+            found.append((None, "it waits"))
+    Path(f"{MARK}/{len(job.lines)}").exists()
+    return found
+
+
+async def _proven(shell: Shell, line: str) -> tuple[int | None, str]:
+    ran = await shell.execute(line)
+    return ran.status, ran.err or ran.out
+
+
+def _pointed(job: Job, line: str) -> tuple[int | None, str]:
+    words = early.argv([word.text for word in commands(line)[0].words])
+    environment = {**early.environment(job.home), "PATH": job.path, **job.pointed}
+    try:
+        ran = subprocess.run(
+            words, cwd=job.work, env=environment, capture_output=True, stdin=subprocess.DEVNULL, timeout=30
+        )
+    except subprocess.TimeoutExpired:
+        raise TimeoutError from None
+    return ran.returncode, (ran.stderr or ran.stdout).decode(errors="replace")
+
+
+def watched(job: Job, folder: Path) -> list[Seen]:
+    """Run the job under `strace` where that works, else unseen."""
+    given, log = folder / "job.json", folder / "calls.log"
+    given.write_text(json.dumps(asdict(job)))
+    traced = ",".join((*WRITES, *LOOKED_INTO, "execve", "access", "stat", "newfstatat", "statx"))
+    tracer = ["strace", "-f", "--seccomp-bpf", "-qq", "-s", "200", "-y", "-e", f"trace={traced}", "-e", "signal=none"]
+    command = [sys.executable, "-m", "tests.effects.watched", str(given)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    started = [*tracer, "-o", str(log), *command] if traces() else command
+    ran = subprocess.run(started, cwd=folder, env=environment, stdout=subprocess.PIPE, check=True, timeout=1700)
+    calls: Mapping[int, list[str]] = calls_of(log.read_text(errors="replace").splitlines()) if traces() else {}
+    found = json.loads(ran.stdout)
+    return [Seen(line, *one, calls.get(n, [])) for n, (line, one) in enumerate(zip(job.lines, found, strict=True))]
+
+
+def traces() -> bool:
+    """Whether there is a tracer that may trace here."""
+    program = shutil.which("strace")
+    return program is not None and not subprocess.run(
+        [program, "-f", "--seccomp-bpf", "-o", "/dev/null", "true"], capture_output=True, timeout=30
+    ).returncode
+
+
+def calls_of(log: Sequence[str]) -> dict[int, list[str]]:
+    """By line: what its programs asked for that changes something, or speaks to somebody elsewhere."""
+    found, ours, on = dict[int, list[str]](), "", -1
+    for process, text in _whole(log):
+        ours = ours or process
+        if mark := re.search(rf'"{MARK}/(\d+)"', text):
+            on = int(mark[1])
+        elif process != ours and on >= 0 and (asked := _asked(text, f"{process} {text}")):
+            found.setdefault(on, []).append(asked)
+    return found
+
+
+def _whole(log: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Process and call; what was interrupted in the log is put together where it ended."""
+    open_calls = dict[str, str]()
+    for line in log:
+        process, _, text = line.partition(" ")
+        text = text.strip()
+        if text.endswith("<unfinished ...>"):
+            open_calls[process] = text.removesuffix("<unfinished ...>")
+        elif resumed := re.match(r"<\.\.\. \w+ resumed>(.*)", text):
+            yield process, open_calls.pop(process, "") + resumed[1]
+        else:
+            yield process, text
+
+
+def _asked(text: str, whole: str) -> str | None:
+    match = _CALL.fullmatch(whole)
+    if match is None:
+        return None
+    name, given, error = match[2], match[3], match[5]
+    if name.startswith("open") or name == "creat":
+        changes = re.search(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND", given) and not _HARMLESS.search(given)
+    elif name in WRITES:
+        changes = not ("/dev/null" in given and error == "ENOTDIR")
+    elif name in ("kill", "tkill", "tgkill"):
+        changes = False
+    else:
+        changes = re.search(_CHANGES.get(name, "(?!)"), given) or _elsewhere(given)
+    return text if changes else None
+
+
+def _elsewhere(given: str) -> bool:
+    """It speaks to another machine, or to this one over the network."""
+    return re.search(r"sa_family=AF_INET", given) is not None
+
+
+def main() -> None:
+    job = Job(**json.loads(Path(sys.argv[1]).read_text()))
+    sys.stdout.write(json.dumps(asyncio.run(_run(job))))
+
+
+if __name__ == "__main__":
+    main()
