@@ -99,8 +99,6 @@ def _call(name: str, words: Sequence[Word]) -> tuple[str, Verb, Options]:
             except Refused as why:
                 refusal = why
                 continue
-            if verb.row.get("needs_option", False) and not options.given:
-                continue
             if not depth and options.operands and not verb.row.get("alone", False):
                 continue  # it is a sub-command that no row has
             return called, verb, options

@@ -10,11 +10,15 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import shutil
+import sys
+import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from agentaccel.effects import early
 from agentaccel.effects.tables import table
 
 Row = Mapping[str, Any]
@@ -35,10 +39,22 @@ def said() -> Row:
     return tomllib.loads((Path(__file__).parent / "forms.toml").read_text(encoding="utf-8"))
 
 
+def path_of(folder: Path) -> str:
+    """Where programs are looked for: Debian's other names for some, our executor's folders, and those of the root."""
+    links = folder / "programs"
+    links.mkdir(exist_ok=True)
+    path = f"{early.PATH}:/usr/sbin:/sbin"
+    for name, called in said()["called"].items():
+        program = shutil.which(called, path=path)
+        if program is not None and not (links / name).exists():
+            (links / name).symlink_to(program)
+    return f"{links}:{path}"
+
+
 def forms() -> list[Form]:
     """All of them, each line once."""
     found = itertools.chain(_commands(), _git(), _clients(), _versions(), _find(), _lines(), _prefixes())
-    return list({form.line: form for form in found}.values())
+    return list(dict.fromkeys(found))
 
 
 def _commands() -> Iterator[Form]:
@@ -128,9 +144,9 @@ def _of(
 ) -> Iterator[Form]:
     """The sub-command alone, and with each of its options in so many spellings; of `turns` only every so many."""
     name, verb = called[0], " ".join(called[1:])
-    always = _known("always", called, "", [""])[0]
-    if always or not row.get("needs_option", False):
-        for operands in _known("operands", called, ""):
+    always, alone = _known("always", called, "", [""])[0], row.get("count") == [0, 0]
+    if not (row.get("needs_one") and alone) and (always or not (row.get("needs_option") or row.get("needs_one"))):
+        for operands in [""] if alone else _known("operands", called, ""):
             yield Form(name, verb, _joined(*called, always, operands))
     for place, (option, ways) in enumerate(options(row).items()):
         if place % turns[1] != turns[0]:
@@ -138,12 +154,19 @@ def _of(
         if lines := said()["lines"].get(_joined(*called, option)):
             yield from (Form(name, f"{verb} {option}".strip(), line) for line in lines)
             continue
-        always = _known("always", called, option, [""])[0]
-        operands = _known("operands", called, option)[0]
+        always = _known("always", called, option, _needed(row, option))[0]
+        operands = "" if alone else _known("operands", called, option)[0]
         for way in _spelled(called, option, [one for one in ways if not (together and " " in one)][:ways_of]):
             beside = always if option not in always.split() else ""
             whole = always if option in always.split() else way
-            yield Form(name, f"{verb} {option}".strip(), _joined(*called, beside, whole, operands))
+            words = (name, beside, whole, verb) if name in said()["first"] else (*called, beside, whole)
+            yield Form(name, f"{verb} {option}".strip(), _joined(*words, operands))
+
+
+def _needed(row: Row, option: str) -> list[str]:
+    """What has to stand beside this option, as the row itself says."""
+    needed = row.get("needs_one", [])
+    return needed[:1] if needed and option not in needed else [""]
 
 
 def options(row: Row) -> dict[str, list[str]]:
@@ -214,3 +237,29 @@ def alternatives(pattern: str) -> list[str]:
 
 def _joined(*parts: str) -> str:
     return " ".join(filter(None, parts))
+
+
+def programs(form: Form) -> set[str]:
+    """What has to be installed for it; `command` and `[` are looked for by our executor itself."""
+    piped = {part.split()[0] for part in form.line.split(" | ")[1:] if "'" not in form.line and part.split()}
+    return ({form.program} | piped) - {"", "command"}
+
+
+def installed(found: list[Form], path: str) -> tuple[list[Form], list[str]]:
+    """Those forms whose programs are here, and the names of the programs that are not."""
+    missing = {one for form in found for one in programs(form) if shutil.which(one, path=path) is None}
+    return [form for form in found if not programs(form) & missing], sorted(missing)
+
+
+def told(path: str) -> str:
+    """How many forms there are, and how many of them can be run here."""
+    every = forms()
+    here, missing = installed(every, path)
+    count = len({form.program for form in every})
+    said = f"{len(every):,} forms of {count} programs; {len(here):,} can be run here"
+    return f"{said}; not installed: {', '.join(missing)}" if missing else said
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        sys.stdout.write(told(path_of(Path(folder))) + "\n")

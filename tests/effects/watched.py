@@ -1,7 +1,7 @@
 """Lines run by our executor in a process of its own, and what a tracer saw its programs ask of the kernel.
 
-`python -m tests.effects.watched JOB` is that process: it looks for a file that is not there before each line, so that
-whoever traces it knows which line is on.
+`python -m tests.effects.watched JOB` is that process: before each line it asks for a folder to be taken away that is not
+there, so that whoever traces it knows which line is on.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +23,8 @@ from agentaccel.effects import early
 from agentaccel.effects.declare import NotProven, running_early
 from agentaccel.effects.parse import commands
 from agentaccel.tools import Shell
-from tests.effects.forms import said
+from tests.effects.forms import path_of, said
+from tests.effects.sandbox import snapshot
 
 ROOT = Path(__file__).parents[2]
 MARK = "/the/line/that/is/on"
@@ -33,10 +35,10 @@ WRITES = (
     " settimeofday clock_settime swapon swapoff reboot init_module finit_module delete_module ptrace acct quotactl"
 ).split()
 """Calls that change something whatever is handed to them."""
-LOOKED_INTO = "open openat openat2 connect sendto sendmsg sendmmsg ioctl syslog kill tgkill tkill".split()
+LOOKED_INTO = "open openat openat2 connect sendto sendmsg sendmmsg ioctl syslog".split()
 """Calls that do so or not."""
 _CALL = re.compile(r"(\d+) +(\w+)\((.*)\) += (-?\w+)(?: (E\w+))?.*")
-_HARMLESS = re.compile(r'"/dev/(?:null|tty)"|"/proc/self/fd/\d+"|<pipe:')
+_HARMLESS = re.compile(r'"/dev/(?:null|tty)"|"/proc/self/(?:fd/\d+|task/\d+/comm|coredump_filter)"|<pipe:')
 _CHANGES = {
     "ioctl": r"SIOC(?:S|ADD|DEL)|TIOCSTI|BLKROSET|RTC_SET|FS_IOC_SET|FIFREEZE",
     "syslog": r"SYSLOG_ACTION_(?:CLEAR|READ_CLEAR|CONSOLE|READ,)",
@@ -72,24 +74,12 @@ class Seen(NamedTuple):
     """Of the kernel, that change something or speak to somebody."""
 
 
-def path_of(folder: Path) -> str:
-    """Where programs are looked for: Debian's other names for some, our executor's folders, and those of the root."""
-    links = folder / "programs"
-    links.mkdir(exist_ok=True)
-    path = f"{early.PATH}:/usr/sbin:/sbin"
-    for name, called in said()["called"].items():
-        program = shutil.which(called, path=path)
-        if program is not None and not (links / name).exists():
-            (links / name).symlink_to(program)
-    return f"{links}:{path}"
-
-
 async def _run(job: Job) -> list[tuple[int | None, str]]:
     environment = {"PATH": job.path, "HOME": job.home}
     shell = Shell(cwd=job.work, home=job.home, environment=environment, path=job.path, timeout=30)
     found = list[tuple[int | None, str]]()
     for number, line in enumerate(job.lines):
-        Path(f"{MARK}/{number}").exists()
+        _mark(number)
         try:
             with running_early():
                 found.append(_pointed(job, line) if job.pointed else await _proven(shell, line))
@@ -97,8 +87,13 @@ async def _run(job: Job) -> list[tuple[int | None, str]]:
             found.append((None, f"not proven: {shell.judge(line).evidence[0].why}"))
         except TimeoutError:
             found.append((None, "it waits"))
-    Path(f"{MARK}/{len(job.lines)}").exists()
+    _mark(len(job.lines))
     return found
+
+
+def _mark(number: int) -> None:
+    with suppress(FileNotFoundError):
+        os.rmdir(f"{MARK}/{number}")
 
 
 async def _proven(shell: Shell, line: str) -> tuple[int | None, str]:
@@ -122,7 +117,7 @@ def watched(job: Job, folder: Path) -> list[Seen]:
     """Run the job under `strace` where that works, else unseen."""
     given, log = folder / "job.json", folder / "calls.log"
     given.write_text(json.dumps(asdict(job)))
-    traced = ",".join((*WRITES, *LOOKED_INTO, "execve", "access", "stat", "newfstatat", "statx"))
+    traced = ",".join((*WRITES, *LOOKED_INTO, "execve"))
     tracer = ["strace", "-f", "--seccomp-bpf", "-qq", "-s", "200", "-y", "-e", f"trace={traced}", "-e", "signal=none"]
     command = [sys.executable, "-m", "tests.effects.watched", str(given)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -131,6 +126,28 @@ def watched(job: Job, folder: Path) -> list[Seen]:
     calls: Mapping[int, list[str]] = calls_of(log.read_text(errors="replace").splitlines()) if traces() else {}
     found = json.loads(ran.stdout)
     return [Seen(line, *one, calls.get(n, [])) for n, (line, one) in enumerate(zip(job.lines, found, strict=True))]
+
+
+def harmless(root: Path, lines: Sequence[str], *, asked: bool = False, pointed: Mapping[str, str] | None = None) -> None:
+    """Assert that these lines change nothing below `root/place`, write no file elsewhere and speak to nobody.
+
+    Clients that were `asked` for may speak to this machine.
+    """
+    work, home = root / "place/work", root / "place/home"
+    job = Job(work=str(work), home=str(home), lines=list(lines), path=path_of(root), pointed=dict(pointed or {}))
+    before = snapshot(root / "place")
+    seen = watched(job, root)
+    wrong = [f"{one.line}: {call}" for one in seen for call in one.calls if not _excused(one.line, call, asked)]
+    wrong += [f"{one.line}: {one.text}" for one in seen if one.status is None]
+    changed = sorted(set(before.items()) ^ set(snapshot(root / "place").items()))
+    assert not (wrong or changed), "\n".join([*wrong[:9], *map(str, changed[:9])])
+
+
+def _excused(line: str, call: str, asked: bool) -> bool:
+    if asked and re.search(r'inet_addr\("127\.|inet_pton\(AF_INET6, "::(?:1|ffff:127[.\d]+)"', call):
+        return True
+    rules = said()["exception"]
+    return any(re.fullmatch(one["lines"], line) and re.fullmatch(one["calls"], call) for one in rules)
 
 
 def traces() -> bool:
@@ -175,17 +192,10 @@ def _asked(text: str, whole: str) -> str | None:
     if name.startswith("open") or name == "creat":
         changes = re.search(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND", given) and not _HARMLESS.search(given)
     elif name in WRITES:
-        changes = not ("/dev/null" in given and error == "ENOTDIR")
-    elif name in ("kill", "tkill", "tgkill"):
-        changes = False
+        changes = not ('"/dev/null' in given and error in ("ENOTDIR", "EEXIST"))
     else:
-        changes = re.search(_CHANGES.get(name, "(?!)"), given) or _elsewhere(given)
+        changes = re.search(_CHANGES.get(name, "(?!)"), given) or (name != "ioctl" and "sa_family=AF_INET" in given)
     return text if changes else None
-
-
-def _elsewhere(given: str) -> bool:
-    """It speaks to another machine, or to this one over the network."""
-    return re.search(r"sa_family=AF_INET", given) is not None
 
 
 def main() -> None:
