@@ -56,6 +56,8 @@ class Job:
     home: str
     lines: list[str]
     path: str
+    alone: bool = False
+    """In a network of its own, in which there is this machine and nobody else."""
     pointed: dict[str, str] = field(default_factory=dict)
     """Variables that lead a client to a server of ours: then its program is started as our executor would, with them."""
 
@@ -122,32 +124,51 @@ def watched(job: Job, folder: Path) -> list[Seen]:
     command = [sys.executable, "-m", "tests.effects.watched", str(given)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     started = [*tracer, "-o", str(log), *command] if traces() else command
+    started = [*ALONE, *started] if job.alone else started
     ran = subprocess.run(started, cwd=folder, env=environment, stdout=subprocess.PIPE, check=True, timeout=1700)
     calls: Mapping[int, list[str]] = calls_of(log.read_text(errors="replace").splitlines()) if traces() else {}
     found = json.loads(ran.stdout)
     return [Seen(line, *one, calls.get(n, [])) for n, (line, one) in enumerate(zip(job.lines, found, strict=True))]
 
 
-def harmless(root: Path, lines: Sequence[str], *, asked: bool = False, pointed: Mapping[str, str] | None = None) -> None:
+def harmless(
+    root: Path,
+    lines: Sequence[str],
+    *,
+    asked: bool = False,
+    alone: bool = False,
+    pointed: Mapping[str, str] | None = None,
+) -> None:
     """Assert that these lines change nothing below `root/place`, write no file elsewhere and speak to nobody.
 
-    Clients that were `asked` for may speak to this machine.
+    Clients that were `asked` for may speak to this machine, and ask for names where they are `alone`.
     """
-    work, home = root / "place/work", root / "place/home"
-    job = Job(work=str(work), home=str(home), lines=list(lines), path=path_of(root), pointed=dict(pointed or {}))
-    before = snapshot(root / "place")
+    place, beside = root / "place", dict(pointed or {})
+    path = path_of(root)
+    job = Job(work=f"{place}/work", home=f"{place}/home", lines=[*lines], path=path, alone=alone, pointed=beside)
+    before = snapshot(place)
     seen = watched(job, root)
     wrong = [f"{one.line}: {call}" for one in seen for call in one.calls if not _excused(one.line, call, asked)]
     wrong += [f"{one.line}: {one.text}" for one in seen if one.status is None]
-    changed = sorted(set(before.items()) ^ set(snapshot(root / "place").items()))
+    changed = sorted(set(before.items()) ^ set(snapshot(place).items()))
     assert not (wrong or changed), "\n".join([*wrong[:9], *map(str, changed[:9])])
 
 
 def _excused(line: str, call: str, asked: bool) -> bool:
-    if asked and re.search(r'inet_addr\("127\.|inet_pton\(AF_INET6, "::(?:1|ffff:127[.\d]+)"', call):
+    if asked and re.search(r'inet_addr\("127\.|inet_pton\(AF_INET6, "::(?:1|ffff:127[.\d]+)"|htons\(53\)', call):
         return True
     rules = said()["exception"]
     return any(re.fullmatch(one["lines"], line) and re.fullmatch(one["calls"], call) for one in rules)
+
+
+ALONE = ("unshare", "-rn", "sh", "-c", 'ip link set lo up; exec "$@"', "sh")
+"""Words before those that start a program in a network of its own."""
+
+
+def can_be_alone() -> bool:
+    if shutil.which("unshare") is None or shutil.which("ip") is None:
+        return False
+    return not subprocess.run([*ALONE, "true"], capture_output=True, timeout=30).returncode
 
 
 def traces() -> bool:
