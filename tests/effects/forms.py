@@ -260,6 +260,8 @@ def told(path: str) -> str:
     return f"{said}; not installed: {', '.join(missing)}" if missing else said
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:] == ["packages"]:
+    sys.stdout.write(said()["packages"] + "\n")
+elif __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         sys.stdout.write(told(path_of(Path(folder))) + "\n")

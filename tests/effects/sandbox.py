@@ -134,7 +134,11 @@ def _archives(work: Path, names: bytes) -> None:
 
 def _page() -> bytes:
     """The smallest page that is one."""
-    kinds = ("/Type/Catalog/Pages 2 0 R", "/Type/Pages/Kids[3 0 R]/Count 1", "/Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]")
+    kinds = (
+        "/Type/Catalog/Pages 2 0 R",
+        "/Type/Pages/Kids[3 0 R]/Count 1",
+        "/Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]",
+    )
     held, places = b"%PDF-1.4\n", []
     for number, kind in enumerate(kinds, start=1):
         places.append(len(held))

@@ -10,7 +10,7 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -99,7 +99,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_CONNECT(self) -> None:
         self.send_response(200)
         self.end_headers()
-        self.connection = self.server.tls.wrap_socket(self.connection, server_side=True)
+        inside = self.server.tls.wrap_socket(self.connection, server_side=True, do_handshake_on_connect=False)
+        self.connection = inside
+        inside.do_handshake()
         self.rfile = self.connection.makefile("rb")
         self.wfile = self.connection.makefile("wb", buffering=0)  # type: ignore[assignment]
 
@@ -115,6 +117,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(answer)
+
+    def finish(self) -> None:
+        with suppress(OSError):
+            super().finish()
+        self.connection.close()
 
     do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_GET
 

@@ -125,7 +125,7 @@ def test_a_write_elsewhere_is_found_out() -> None:
         '8 mkdir("/dev/null/x", 0700) = -1 ENOTDIR (Not a directory)',
         "9 <... openat resumed>) = 3</tmp/tacx>",
         '9 unlink("/tmp/tacx") = 0',
-        "8 connect(3<socket:[5]>, {sa_family=AF_UNIX, sun_path=\"/run/x\"}, 110) = -1 ENOENT (No such file)",
+        '8 connect(3<socket:[5]>, {sa_family=AF_UNIX, sun_path="/run/x"}, 110) = -1 ENOENT (No such file)',
         '8 connect(3<socket:[5]>, {sa_family=AF_INET, sin_addr=inet_addr("10.0.0.1")}, 16) = 0',
     ]
     assert [call.split("(")[0] for call in watched.calls_of(log)[1]] == ["openat", "unlink", "connect"]

@@ -174,9 +174,12 @@ def can_be_alone() -> bool:
 def traces() -> bool:
     """Whether there is a tracer that may trace here."""
     program = shutil.which("strace")
-    return program is not None and not subprocess.run(
-        [program, "-f", "--seccomp-bpf", "-o", "/dev/null", "true"], capture_output=True, timeout=30
-    ).returncode
+    return (
+        program is not None
+        and not subprocess.run(
+            [program, "-f", "--seccomp-bpf", "-o", "/dev/null", "true"], capture_output=True, timeout=30
+        ).returncode
+    )
 
 
 def calls_of(log: Sequence[str]) -> dict[int, list[str]]:
