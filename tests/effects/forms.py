@@ -247,7 +247,8 @@ def programs(form: Form) -> set[str]:
 
 def installed(found: list[Form], path: str) -> tuple[list[Form], list[str]]:
     """Those forms whose programs are here, and the names of the programs that are not."""
-    missing = {one for form in found for one in programs(form) if shutil.which(one, path=path) is None}
+    needed = {one for form in found for one in programs(form)}
+    missing = {one for one in needed if shutil.which(one, path=path) is None}
     return [form for form in found if not programs(form) & missing], sorted(missing)
 
 

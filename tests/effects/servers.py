@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import ssl
@@ -60,7 +61,7 @@ ANSWERS: dict[str, Any] = {
 
 
 def _named(headers: Any, body: str) -> str:
-    """The name of an action as AWS has it, or the beginning of a query of GraphQL."""
+    """The name of an action as AWS has it, or whether something is changed by way of GraphQL."""
     if "X-Amz-Target" in headers:
         return str(headers["X-Amz-Target"]).rpartition(".")[2]
     if body.startswith("Action="):
@@ -69,7 +70,7 @@ def _named(headers: Any, body: str) -> str:
         query = json.loads(body).get("query", "")
     except (ValueError, AttributeError):
         return ""
-    return str(query).split("{")[0].split("(")[0].strip() or "query"
+    return "mutation" if re.search(r"\bmutation\b", str(query)) else "query"
 
 
 class Recorder(ThreadingHTTPServer):
@@ -99,6 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_CONNECT(self) -> None:
         self.send_response(200)
         self.end_headers()
+        self.close_connection = False  # whatever version the client speaks
         inside = self.server.tls.wrap_socket(self.connection, server_side=True, do_handshake_on_connect=False)
         self.connection = inside
         inside.do_handshake()

@@ -13,7 +13,7 @@ from agentaccel.effects.shell import judge_shell
 from tests.effects import forms, sandbox, servers, watched
 from tests.effects.servers import Asked, Recorder
 
-READING = re.compile(r"(?:Describe|List|Get|Head|Filter)\w*|query\b.*")
+READING = re.compile(r"(?:Describe|List|Get|Head|Filter)\w*|query")
 """Names of actions that only read, where all requests are of one method."""
 UNHELD = {"/apis/authorization.k8s.io/v1/selfsubject", "/apis/authentication.k8s.io/v1/selfsubject"}
 """Beginnings of addresses to which a question is put by POST: what may I do, who am I. Nothing of it is kept."""
@@ -59,7 +59,7 @@ def pointing(client: str, root: Path, port: int) -> dict[str, str]:
     return {
         "docker": {"DOCKER_HOST": f"tcp://127.0.0.1:{port}"},
         "kubectl": {},
-        "aws": {**through, "AWS_CA_BUNDLE": certificate, "AWS_EC2_METADATA_DISABLED": "true"},
+        "aws": {**through, "AWS_CA_BUNDLE": certificate, "AWS_MAX_ATTEMPTS": "1"},
         "gh": {**through, "SSL_CERT_FILE": certificate, "GH_TOKEN": "x"},
         "curl": {**through, "CURL_CA_BUNDLE": certificate},
         "wget": through,
@@ -72,7 +72,7 @@ def pointing(client: str, root: Path, port: int) -> dict[str, str]:
     + [(client, share, 3) for client in ("aws", "gh") for share in range(3)],
 )
 def test_only_requests_that_read_reach_a_server(root: Path, server: Recorder, client: str, share: int, of: int) -> None:
-    """Of every form: by settings that the verdict takes (kubectl), else by the same words with variables beside them."""
+    """Of every form: by settings that the verdict takes (kubectl), else by the same words with variables beside."""
     lines = lines_of(root, client)[share::of]
     watched.harmless(root, lines, asked=True, pointed=pointing(client, root, server.port))
     wrong = [one for one in server.asked if not reads(one)]
@@ -83,7 +83,7 @@ def test_only_requests_that_read_reach_a_server(root: Path, server: Recorder, cl
 def test_a_request_that_writes_is_found_out() -> None:
     """The twin."""
     assert not reads(Asked("POST", "/", "TerminateInstances", ""))
-    assert not reads(Asked("POST", "/graphql", "mutation x", ""))
+    assert not reads(Asked("POST", "/graphql", "mutation", ""))
     assert not reads(Asked("POST", "/v1.41/containers/prune", "", ""))
     assert reads(Asked("POST", "/", "DescribeInstances", ""))
 

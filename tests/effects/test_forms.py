@@ -17,7 +17,7 @@ from tests.effects.forms import LISTS, Form, said
 
 SHARES = 6
 """Parts of the soak that run beside one another."""
-FAST = 150
+FAST = 250
 """Of so many forms the fast suite tries one."""
 
 

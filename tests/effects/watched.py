@@ -1,7 +1,7 @@
 """Lines run by our executor in a process of its own, and what a tracer saw its programs ask of the kernel.
 
-`python -m tests.effects.watched JOB` is that process: before each line it asks for a folder to be taken away that is not
-there, so that whoever traces it knows which line is on.
+`python -m tests.effects.watched JOB` is that process: before each line it asks for a folder to be taken away that is
+not there, so that whoever traces it knows which line is on.
 """
 
 from __future__ import annotations
@@ -28,14 +28,9 @@ from tests.effects.sandbox import snapshot
 
 ROOT = Path(__file__).parents[2]
 MARK = "/the/line/that/is/on"
-WRITES = (
-    "creat unlink unlinkat rename renameat renameat2 mkdir mkdirat rmdir chmod fchmod fchmodat chown fchown lchown"
-    " fchownat utime utimes futimesat utimensat link linkat symlink symlinkat mknod mknodat truncate ftruncate fallocate"
-    " setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr mount umount2 sethostname setdomainname"
-    " settimeofday clock_settime swapon swapoff reboot init_module finit_module delete_module ptrace acct quotactl"
-).split()
+WRITES: tuple[str, ...] = tuple(said()["changing"].split())
 """Calls that change something whatever is handed to them."""
-LOOKED_INTO = "open openat openat2 connect sendto sendmsg sendmmsg ioctl syslog".split()
+LOOKED_INTO = ("open", "openat", "openat2", "connect", "sendto", "sendmsg", "sendmmsg", "ioctl", "syslog")
 """Calls that do so or not."""
 _CALL = re.compile(r"(\d+) +(\w+)\((.*)\) += (-?\w+)(?: (E\w+))?.*")
 _HARMLESS = re.compile(r'"/dev/(?:null|tty)"|"/proc/self/(?:fd/\d+|task/\d+/comm|coredump_filter)"|<pipe:')
@@ -59,7 +54,7 @@ class Job:
     alone: bool = False
     """In a network of its own, in which there is this machine and nobody else."""
     pointed: dict[str, str] = field(default_factory=dict)
-    """Variables that lead a client to a server of ours: then its program is started as our executor would, with them."""
+    """Variables that lead a client to a server of ours: its program is then started as by our executor, with them."""
 
     def __post_init__(self) -> None:
         assert all("\n" not in line for line in self.lines)
@@ -119,7 +114,7 @@ def watched(job: Job, folder: Path) -> list[Seen]:
     """Run the job under `strace` where that works, else unseen."""
     given, log = folder / "job.json", folder / "calls.log"
     given.write_text(json.dumps(asdict(job)))
-    traced = ",".join((*WRITES, *LOOKED_INTO, "execve"))
+    traced = ",".join(f"?{call}" for call in (*WRITES, *LOOKED_INTO))  # ? is: where there is such a call
     tracer = ["strace", "-f", "--seccomp-bpf", "-qq", "-s", "200", "-y", "-e", f"trace={traced}", "-e", "signal=none"]
     command = [sys.executable, "-m", "tests.effects.watched", str(given)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -148,14 +143,16 @@ def harmless(
     job = Job(work=f"{place}/work", home=f"{place}/home", lines=[*lines], path=path, alone=alone, pointed=beside)
     before = snapshot(place)
     seen = watched(job, root)
-    wrong = [f"{one.line}: {call}" for one in seen for call in one.calls if not _excused(one.line, call, asked)]
+    wrong = [f"{one.line}: {call}" for one in seen for call in one.calls if not _excused(one.line, call, asked, alone)]
     wrong += [f"{one.line}: {one.text}" for one in seen if one.status is None]
     changed = sorted(set(before.items()) ^ set(snapshot(place).items()))
-    assert not (wrong or changed), "\n".join([*wrong[:9], *map(str, changed[:9])])
+    assert not [*wrong, *changed], "\n".join([*wrong[:9], *map(str, changed[:9])])
 
 
-def _excused(line: str, call: str, asked: bool) -> bool:
-    if asked and re.search(r'inet_addr\("127\.|inet_pton\(AF_INET6, "::(?:1|ffff:127[.\d]+)"|htons\(53\)', call):
+def _excused(line: str, call: str, asked: bool, alone: bool) -> bool:
+    if asked and re.search(r'inet_addr\("127\.|inet_pton\(AF_INET6, "::(?:1|ffff:127[.\d]+)"', call):
+        return True
+    if asked and alone and "htons(53)" in call:
         return True
     rules = said()["exception"]
     return any(re.fullmatch(one["lines"], line) and re.fullmatch(one["calls"], call) for one in rules)
