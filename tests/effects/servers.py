@@ -9,6 +9,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -168,31 +169,34 @@ def _answers(heard: socket.socket, asked: list[int]) -> None:
         heard.sendto(question[:2] + b"\x81\x80" + question[4:6] + b"\0\0\0\0\0\0" + question[12:], sender)
 
 
+class Database(NamedTuple):
+    port: int
+    log: Path
+
+
 @contextmanager
-def postgres(folder: Path) -> Iterator[int]:
-    """A database server of its own, that writes down whatever changes something; its port. None is LookupError."""
+def postgres() -> Iterator[Database]:
+    """A database server of its own, that writes down whatever changes something. LookupError where none is installed."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)
     if not found:
         raise LookupError("no PostgreSQL server is installed")
-    user = "postgres" if os.getuid() == 0 else None
-    if user:
-        for one in (folder, *folder.parents[:-1]):
-            if str(one).startswith(str(folder.parents[2])):
-                one.chmod(0o755)
-        shutil.chown(folder, user)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    programs, data = found[0].parent, folder / "data"
+    user = "postgres" if os.getuid() == 0 else None  # it does not run as root
+    with tempfile.TemporaryDirectory() as name:
+        folder, programs = Path(name), found[0].parent
+        if user:
+            shutil.chown(folder, user)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
 
-    def run(*words: str) -> None:
-        subprocess.run(
-            [programs / words[0], *words[1:]], user=user, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=60
-        )
+        def run(*words: str) -> None:
+            started = [str(programs / words[0]), *words[1:]]
+            subprocess.run(started, user=user, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=60)
 
-    run("initdb", "-D", str(data), "-A", "trust", "-U", "dev", "--no-sync")
-    settings = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c log_statement=mod -c fsync=off"
-    run("pg_ctl", "-D", str(data), "-o", settings, "-l", str(folder / "log"), "-w", "start")
-    try:
-        yield port
-    finally:
-        run("pg_ctl", "-D", str(data), "-m", "immediate", "-w", "stop")
+        data, log = str(folder / "data"), str(folder / "log")
+        run("initdb", "-D", data, "-A", "trust", "-U", "dev", "--no-sync")
+        settings = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
+        run("pg_ctl", "-D", data, "-o", f"{settings} -c log_statement=mod", "-l", log, "-w", "start")
+        try:
+            yield Database(port, Path(log))
+        finally:
+            run("pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")

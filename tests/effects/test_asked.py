@@ -77,7 +77,7 @@ def test_only_requests_that_read_reach_a_server(root: Path, server: Recorder, cl
     watched.harmless(root, lines, asked=True, pointed=pointing(client, root, server.port))
     wrong = [one for one in server.asked if not reads(one)]
     assert not wrong, wrong[:5]
-    assert len(server.asked) >= len(lines) / 4, "too few of them got as far as to ask anything"
+    assert len(server.asked) >= len(lines) / 10, "too few of them got as far as to ask anything"
 
 
 def test_a_request_that_writes_is_found_out() -> None:
@@ -99,18 +99,17 @@ def test_only_questions_reach_a_name_server(root: Path) -> None:
     assert set(asked) == {0}, "other than a plain question"
 
 
-def test_a_database_is_only_read(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_database_is_only_read(root: Path) -> None:
     """PostgreSQL itself writes down what would change something."""
-    folder = tmp_path_factory.mktemp("database")
     lines = lines_of(root, "psql")
     try:
-        with servers.postgres(folder) as port:
-            pointed = {"PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "dev", "PGDATABASE": "postgres"}
-            lines = [line.replace("5432", str(port)) for line in lines]
-            watched.harmless(root, lines, asked=True, pointed=pointed)
+        with servers.postgres() as database:
+            port = str(database.port)
+            pointed = {"PGHOST": "127.0.0.1", "PGPORT": port, "PGUSER": "dev", "PGDATABASE": "postgres"}
+            watched.harmless(root, [line.replace("5432", port) for line in lines], asked=True, pointed=pointed)
+            log = database.log.read_text()
     except LookupError as missing:
         pytest.skip(str(missing))
-    log = (folder / "log").read_text()
     assert "database system is ready" in log
     assert "statement:" not in log
 
