@@ -176,7 +176,7 @@ class Database(NamedTuple):
 
 @contextmanager
 def postgres() -> Iterator[Database]:
-    """A database server of its own, that writes down whatever changes something. LookupError where none is installed."""
+    """A database server of its own, that writes down what changes something. LookupError where none is installed."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)
     if not found:
         raise LookupError("no PostgreSQL server is installed")
