@@ -8,7 +8,7 @@ export PYTHONDONTWRITEBYTECODE :=  # the tests start many processes, which would
 
 LEGS := $(basename $(notdir $(wildcard tests/legs/*.txt)))
 
-.PHONY: demo test check bench bench-check figures ci-all traces soak wheel docs format clean
+.PHONY: demo test check bench bench-check figures ci-all programs traces soak wheel docs format clean
 
 $(STAMP): pyproject.toml
 	@if command -v uv >/dev/null 2>&1; then \
@@ -36,6 +36,9 @@ check: $(STAMP)  ## format, lint, types, tests, docs: what main always passes
 
 soak: $(STAMP)  ## long fuzzing: legality, mutants, processes; SEED=0 draws what was drawn before, SHARE=4 runs a quarter
 	$(BIN)/python -m pytest -n auto -m soak -o timeout=600 $(SEED:%=--hypothesis-seed=%) $(SHARE:%=--soak-share=%)
+
+programs: $(STAMP)  ## how many of the allowed forms of commands can be seen here, and which programs are missing
+	@$(BIN)/python -m tests.effects.forms
 
 traces: $(STAMP)  ## what runs on real traces; needs AGENTACCEL_TRACES
 	$(BIN)/python -m pytest -n auto -m traces

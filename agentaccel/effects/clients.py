@@ -99,8 +99,6 @@ def _call(name: str, words: Sequence[Word]) -> tuple[str, Verb, Options]:
             except Refused as why:
                 refusal = why
                 continue
-            if verb.row.get("needs_option", False) and not options.given:
-                continue
             if not depth and options.operands and not verb.row.get("alone", False):
                 continue  # it is a sub-command that no row has
             return called, verb, options
@@ -185,8 +183,7 @@ def is_set_up(name: str, there: Surroundings) -> bool:
 
 def _settings(name: str, client: Mapping[str, Any], there: Surroundings) -> None:
     """Raises `Refused` where settings could make the client start a program or ask elsewhere."""
-    lines = clients()[client["lines_of"]]["lines"] if "lines_of" in client else client.get("lines", {})
-    absent = client.get("absent", ())
+    lines, absent = client.get("lines", {}), client.get("absent", ())
     if (lines or absent) and there.home is None:
         raise Refused(f"{name}: the home folder is not known, and settings there may start programs")
     for one in absent:

@@ -134,7 +134,7 @@ def _form_reads(command: Command, form: Form, needs_option: bool, there: Surroun
         plain(word, there)
     for inner in rules.started(words) if name == "find" else ():
         rules.whole_disk(name, files, there)
-        if inner[0].text == name or inner[0].text not in _forms():
+        if inner[0].text not in _forms() or inner[0].text in table("shell")["alone"]:
             raise Refused(f"find -exec {inner[0].text} is not on the list of programs that only read")
         _form_reads(replace(command, words=inner), *_forms()[inner[0].text], there)
 

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -130,7 +130,7 @@ class Shell:
         name, *words = (word.text for word in command.words)
         if name == "cd":
             return None
-        if (why := self._leads_elsewhere(name, words)) is not None:
+        if (why := self._leads_elsewhere(name)) is not None:
             return why
         looked_up = words if name == "which" else words[1:] if name == "command" else None
         for one in (name, *(looked_up or (inner[0].text for inner in _started(command)))):
@@ -142,12 +142,10 @@ class Shell:
                 return f"{one} is not the program of that name in {self.path}"
         return None
 
-    def _leads_elsewhere(self, name: str, words: Sequence[str]) -> str | None:
+    def _leads_elsewhere(self, name: str) -> str | None:
         surrounding = self._surrounding()
         if name == "git" and (elsewhere := sorted(set(table("git")["environment"]) & set(surrounding))):
             return f"{elsewhere[0]} is set in the environment, and git would look elsewhere"
-        if name == "which" and any(word.startswith("-") for word in words):
-            return "which with options tells of every folder of PATH"
         if name in clients():
             variable = led_elsewhere(name, surrounding)
             if variable is not None:

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import bz2
+import gzip
+import io
+import lzma
 import os
+import shutil
+import sqlite3
 import subprocess
+import tarfile
+import zipfile
 from pathlib import Path
 
 from agentaccel.effects import early
@@ -63,6 +72,103 @@ def made(root: Path) -> tuple[Path, Path]:
     (work / "new.txt").write_text("not tracked\n")
     os.utime(work / "src/util.py", ns=(10**18, 10**18))  # its time differs from the index: git would like to refresh it
     return work, home
+
+
+CLUSTER = """apiVersion: v1
+kind: Config
+clusters:
+- cluster:
+    server: http://127.0.0.1:{port}
+  name: here
+contexts:
+- context:
+    cluster: here
+    user: dev
+  name: here
+current-context: here
+users: []
+"""
+
+
+def furnished(root: Path) -> tuple[Path, Path]:
+    """The same with a file for every program that is given one, and settings of clients below the home folder."""
+    work, home = made(root)
+    names = FILES["names.txt"].encode()
+    _archives(work, names)
+    (work / "encoded.txt").write_bytes(base64.b64encode(names))
+    (work / "encoded32.txt").write_bytes(base64.b32encode(names))
+    (work / "page.pdf").write_bytes(_page())
+    (work / "package.json").write_text('{"name": "app", "version": "1.0.0"}\n')
+    shutil.copy("/bin/true", work / "program.o")
+    database = sqlite3.connect(work / "app.db")
+    database.executescript("create table t (x); insert into t values (1)")
+    database.close()
+    certificate(work)
+    settings(home, port=9)
+    return work, home
+
+
+def settings(home: Path, port: int) -> None:
+    """Of clients, such as the verdict takes: a cluster that listens at this port, keys for a cloud."""
+    for name, text in {
+        ".kube/config": CLUSTER.format(port=port),
+        ".aws/config": "[default]\nregion = eu-west-1\n",
+        ".aws/credentials": "[default]\naws_access_key_id = x\naws_secret_access_key = y\n",
+        ".config/gh/config.yml": "version: 1\n",
+    }.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+
+
+def _archives(work: Path, names: bytes) -> None:
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode="w") as archive:
+        archive.add(work / "src", "src")
+    for end, packed in {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}.items():
+        (work / f"app.tar{end}").write_bytes(packed(held.getvalue()))
+        if end:
+            (work / f"names.txt{end}").write_bytes(packed(names))
+    with zipfile.ZipFile(work / "app.zip", "w") as zipped:
+        zipped.write(work / "names.txt", "names.txt")
+
+
+def _page() -> bytes:
+    """The smallest page that is one."""
+    kinds = (
+        "/Type/Catalog/Pages 2 0 R",
+        "/Type/Pages/Kids[3 0 R]/Count 1",
+        "/Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]",
+    )
+    held, places = b"%PDF-1.4\n", []
+    for number, kind in enumerate(kinds, start=1):
+        places.append(len(held))
+        held += f"{number} 0 obj<<{kind}>>endobj\n".encode()
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    end = f"xref\n0 4\n0000000000 65535 f \n{table}trailer<</Size 4/Root 1 0 R>>\nstartxref\n{len(held)}\n%%EOF\n"
+    return held + end.encode()
+
+
+HOSTS = "example.com api.github.com *.amazonaws.com *.eu-west-1.amazonaws.com *.s3.eu-west-1.amazonaws.com"
+"""Whom the certificate speaks for."""
+
+
+def certificate(work: Path) -> None:
+    """One of our own making, its key, a request for it and a list of those that are withdrawn: none without openssl."""
+    if shutil.which("openssl", path=early.PATH) is None:
+        return
+    (work / "ca").mkdir()
+    (work / "ca/index.txt").touch()
+    (work / "ca/settings").write_text(
+        "[ca]\ndefault_ca = here\n[here]\ndatabase = ca/index.txt\ndefault_md = sha256\ndefault_crl_days = 9\n"
+    )
+    names = "subjectAltName=" + ",".join(f"DNS:{host}" for host in HOSTS.split())
+    key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -subj /CN=example.com"
+    for words in (
+        f"req -x509 {key} -days 9 -addext {names} -out cert.pem",
+        "req -new -key key.pem -subj /CN=example.com -out request.pem",
+        "ca -gencrl -keyfile key.pem -cert cert.pem -config ca/settings -out list.pem",
+    ):
+        subprocess.run(["openssl", *words.split()], cwd=work, check=True, capture_output=True, timeout=30)
 
 
 def snapshot(root: Path) -> dict[str, tuple[int, ...]]:

@@ -15,7 +15,7 @@ from agentaccel.tools import Shell
 KUBE = "apiVersion: v1\nclusters:\n- cluster:\n    server: https://k8s.example.com\n  name: a\n"
 CASES = [
     ("kubectl get pods", ".kube/config", KUBE, KUBE + "users:\n- user:\n    exec:\n      command: ./evil\n"),
-    ("helm list", ".kube/config", KUBE, "users: [{user: {exec: {command: ./evil}}}]\n"),
+    ("kubectl version", ".kube/config", KUBE, "users: [{user: {exec: {command: ./evil}}}]\n"),
     ("aws s3 ls", ".aws/config", "[default]\nregion = eu-west-1\n", "[default]\ncredential_process = ./evil\n"),
     ("aws s3 ls", ".aws/credentials", "[a]\naws_access_key_id = x\n", "[a]\ncredential_process = ./evil\n"),
     ("docker ps", ".docker/config.json", '{\n  "auths": {}\n}\n', '{\n  "currentContext": "far"\n}\n'),

@@ -82,27 +82,11 @@ def test_the_snapshot_notices_what_git_does_by_itself(place: tuple[Path, Path], 
     assert sandbox.snapshot(tmp_path) != before
 
 
-CLUSTER = """apiVersion: v1
-kind: Config
-clusters:
-- cluster:
-    server: http://127.0.0.1:9
-  name: here
-contexts:
-- context:
-    cluster: here
-    user: dev
-  name: here
-current-context: here
-users: []
-"""
-
-
 async def test_a_client_without_a_server_keeps_nothing(tmp_path: Path) -> None:
     """Those that are installed: they find nobody to ask, and change nothing for it."""
     work, home = sandbox.made(tmp_path)
     (home / ".kube").mkdir()
-    (home / ".kube/config").write_text(CLUSTER)
+    (home / ".kube/config").write_text(sandbox.CLUSTER.format(port=9))
     shell = sandbox.shell(work, home)
     before = sandbox.snapshot(tmp_path)
     asked = [
