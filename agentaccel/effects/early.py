@@ -28,12 +28,14 @@ def environment(home: str) -> Mapping[str, str]:
     }
 
 
-def argv(words: Sequence[str]) -> tuple[str, ...]:
-    """The words to start the program with. `git config` alone shows settings, and is given none.
+def argv(words: Sequence[str], *, unasked: bool = True) -> tuple[str, ...]:
+    """The words to start the program with, `unasked` or on time. `git config` alone shows settings, and is given none.
 
     >>> argv(["git", "diff"])[-1], argv(["ls"]), argv(["git", "config", "--list"])[1]
     ('diff', ('ls',), 'config')
     """
+    if words and unasked and words[0] in table("clients")["unasked"]:
+        return (words[0], *table("clients")["unasked"][words[0]]["inserted"], *words[1:])
     inserted = table("clients")["inserted"].get(words[0]) if words else None
     if inserted is not None:
         return (words[0], *inserted, *words[1:])
@@ -41,6 +43,11 @@ def argv(words: Sequence[str]) -> tuple[str, ...]:
         return tuple(words)
     settings = [part for setting in GIT_SETTINGS for part in ("-c", setting)]
     return ("git", *settings, *words[1:])
+
+
+def has_failed(program: str, status: int) -> bool:
+    """Whether an early run of it may have failed by what was inserted: on time it is started without."""
+    return program in table("clients")["unasked"] and status == table("clients")["unasked"][program]["failed"]
 
 
 def homeless(program: str) -> bool:

@@ -87,7 +87,7 @@ async def _block(block: lines.Block, around: Around, pipelines: Pipelines, line:
         await _inside(block, fed._replace(streams=_redirected(block.redirects, fed.streams)), pipelines, line)
     finally:
         os.close(writing)
-    return [await _status(process) for process in started][-1]
+    return await _last_status(consumers, started)
 
 
 async def _inside(block: lines.Block, around: Around, pipelines: Pipelines, line: Line) -> int:
@@ -117,7 +117,7 @@ async def _moved(command: Command, around: Around, line: Line) -> tuple[int, Sur
 async def _pipeline(commands: Sequence[Command], around: Around, line: Line) -> int:
     """Start all commands, each reading what the one before it writes, and wait for all; the status of the last one."""
     started = await _started(commands, around, line)
-    return [await _status(process) for process in started][-1]
+    return await _last_status(commands, started)
 
 
 async def _started(commands: Sequence[Command], around: Around, line: Line) -> list[asyncio.subprocess.Process | int]:
@@ -174,7 +174,7 @@ async def _start(
             return NOT_FOUND
         homeless = {"HOME": os.devnull} if early.homeless(name) else {}
         environment = {**line.environment, **homeless, **dict(command.settings)}
-        argv = early.argv(words)
+        argv = early.argv(words, unasked=is_early())
         return await line.processes.start(argv, streams, cwd=cwd, environment=environment, program=str(program))
     except (OSError, Refused) as failure:
         if is_early():
@@ -192,12 +192,19 @@ async def _looked_up(name: str, streams: Streams, line: Line, cwd: Path) -> int:
     return 0
 
 
-async def _status(process: asyncio.subprocess.Process | int) -> int:
+async def _last_status(commands: Sequence[Command], started: Sequence[asyncio.subprocess.Process | int]) -> int:
+    """That of the last of the commands, once all have ended."""
+    return [await _status(command, process) for command, process in zip(commands, started, strict=True)][-1]
+
+
+async def _status(command: Command, process: asyncio.subprocess.Process | int) -> int:
     if isinstance(process, int):
         return process
     code = await process.wait()
     if is_early() and code < 0 and code != -signal.SIGPIPE:  # by the system, where memory ran out: not so on time
         raise ChildProcessError(f"ended by signal {-code}")
+    if is_early() and early.has_failed(command.words[0].text, code):
+        raise ChildProcessError(f"{command.words[0].text} may have enough room on time")
     return shell_status(code)
 
 

@@ -34,6 +34,12 @@ GUARDS = (
         new="    if False:",
     ),
     Mutant(
+        guard="programs that an early run gave too little",
+        file="tools/line.py",
+        old="    if is_early() and early.has_failed(",
+        new="    if False and (",
+    ),
+    Mutant(
         guard="programs that cannot be started",
         file="tools/line.py",
         old="    except (OSError, Refused) as failure:\n        if is_early():\n",

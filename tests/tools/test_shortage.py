@@ -52,6 +52,20 @@ async def test_a_program_whose_reader_has_enough_has_a_result_early(work: Path) 
         assert await shell.run("cat long.txt | head -n 1") == "line"
 
 
+async def test_a_sort_that_needs_more_room_than_an_early_run_has_has_no_result_early(work: Path) -> None:
+    """It may write no file there, and fails where its memory is full. On time it may."""
+    shell = shell_with(work, "sort", '#!/bin/sh\ncase "$*" in *-T*) exit 2 ;; *) echo "sorted $*" ;; esac\n')
+    with running_early(), pytest.raises(ChildProcessError, match="sort"):
+        await shell.run("cat notes.txt | sort -r | head -n 1")
+    assert await shell.run("cat notes.txt | sort -r | head -n 1") == "sorted -r"
+
+
+async def test_a_sort_that_has_room_has_a_result_early(work: Path) -> None:
+    with running_early():
+        ran = await Shell(cwd=work, environment={"PATH": os.environ["PATH"], "HOME": "/"}).run("sort -r notes.txt")
+    assert ran == "beta\nalpha"
+
+
 async def test_a_program_that_cannot_be_started_has_no_result_early(work: Path) -> None:
     shell = shell_with(work, "wc", "no program")
     (work.parent / "bin/wc").write_bytes(b"\x7fELF and no more")
