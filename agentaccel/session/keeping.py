@@ -112,7 +112,8 @@ class Keeper:
         if not self._takes(conversation, prefix) or dialect(facts.wire).warmed(request) is None:
             return False
         tokens = round(prefix.size / facts.bytes_per_token)
-        return conversation.can_resend and self._has_room(conversation, prompt, Usage(input=tokens, read=tokens))
+        expected = Usage(input=tokens, read=tokens, write={})
+        return conversation.can_resend and self._has_room(conversation, prompt, expected)
 
     def _takes(self, conversation: Conversation, prefix: Prefixes) -> bool:
         facts, model = prefix.facts, prefix.prompt.model

@@ -108,6 +108,22 @@ def test_no_plan_counts_on_requests_that_are_never_sent(tmp_path: Path, more: Js
     assert all(tokens > 9_000 for tokens in read[1:])
 
 
+def test_a_plan_counts_on_requests_that_will_be_sent(tmp_path: Path) -> None:
+    """Where keeping costs less than the longer lifetime, that is not bought: the twin of the test above."""
+    costs = []
+    for keep_alive in (True, False):
+        folder = tmp_path / str(keep_alive)
+        folder.mkdir()
+        with desk(folder, ttl="auto", keep_alive=keep_alive) as made:
+            for day in range(6):
+                made.talk(f"day {day}", [TEA] * 3)
+                made.clock.advance(40_000)
+            total = made.server.counters.total
+            costs.append(total.uncached + 0.1 * total.read + 1.25 * total.write_5m + 2 * total.write_1h)
+            assert (total.write_1h < total.write_5m / 10) == keep_alive == bool(made.kept)
+    assert costs[0] < 0.85 * costs[1]
+
+
 def test_a_prompt_that_will_be_another_one_is_not_kept_alive(clerk: Desk) -> None:
     """Its system prompt ends with a number that counts up: what the user has marked behind it is read by nobody."""
     marked = {"type": "text", "text": prose(5000), "cache_control": {"type": "ephemeral"}}
