@@ -87,7 +87,7 @@ def find_logs(paths: Iterable[Path | str]) -> list[Path]:
     """Every log under `paths`, each once, sub-agents' own files first, then by name.
 
     Sub-agents come first because the main log repeats only a part of what they did. Raises TraceError for a path
-    that does not exist.
+    that does not exist, or is a device, which need not end.
     """
     found: dict[Path, Path] = {}
     for given in map(Path, paths):
@@ -96,6 +96,8 @@ def find_logs(paths: Iterable[Path | str]) -> list[Path]:
             for path in inside:
                 if path.name.endswith(SUFFIXES):
                     found.setdefault(path.resolve(), path)
+        elif given.is_char_device() or given.is_block_device():
+            raise TraceError(f"{given} is a device and no file")
         elif given.exists():
             found.setdefault(given.resolve(), given)
         else:

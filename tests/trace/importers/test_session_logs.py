@@ -73,6 +73,12 @@ def test_garbage_in_the_middle_is_counted_and_the_rest_is_read(tmp_path: Path) -
     assert tally.skipped == 5
 
 
+def test_a_device_is_no_log() -> None:
+    """Some never end."""
+    with pytest.raises(TraceError, match="device"):
+        list(read_logs(["/dev/zero"]))
+
+
 def test_a_line_beyond_all_measure_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is neither kept in memory nor the end of the import."""
     monkeypatch.setattr(lines, "MAX_LINE", 1 << 20)
