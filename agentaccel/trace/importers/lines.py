@@ -153,15 +153,14 @@ def raw_lines(path: Path, tally: ImportTally, meter: Meter) -> Iterator[bytes]:
 
 def _unpacked(raw: io.FileIO) -> IO[bytes]:
     """The file's content; compression is known by its first bytes, not by the name."""
-    magic = raw.read(2)
-    raw.seek(0)
-    if magic == b"\x1f\x8b":
-        return io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=raw)), GZIP_BUFFER)
-    return io.BufferedReader(raw, 1 << 18)
+    plain = io.BufferedReader(raw, 1 << 18)
+    if plain.peek(2).startswith(b"\x1f\x8b"):
+        return io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=plain)), GZIP_BUFFER)
+    return plain
 
 
 def _bounded(stream: IO[bytes], raw: io.FileIO, tally: ImportTally, meter: Meter) -> Iterator[bytes]:
-    too_long, number, readline = False, 0, stream.readline
+    too_long, number, readline, told = False, 0, stream.readline, raw.seekable()  # a pipe does not tell where it is
     while line := readline(MAX_LINE):
         if len(line) >= MAX_LINE and not line.endswith(b"\n"):
             too_long = True
@@ -171,7 +170,7 @@ def _bounded(stream: IO[bytes], raw: io.FileIO, tally: ImportTally, meter: Meter
             tally.skipped += 1
         else:
             yield line
-        if number % 512 == 0:
+        if told and number % 512 == 0:
             meter.at(raw.tell())
         number += 1
     if too_long:

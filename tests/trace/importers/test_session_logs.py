@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import threading
 import tracemalloc
 from pathlib import Path
 
@@ -71,6 +72,19 @@ def test_garbage_in_the_middle_is_counted_and_the_rest_is_read(tmp_path: Path) -
     tally = ImportTally()
     assert len(turns(log, tally=tally)) == 3
     assert tally.skipped == 5
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_log_may_come_through_a_pipe(tmp_path: Path, packed: bool) -> None:
+    """As `agentaccel report <(ssh host cat log)` has it."""
+    text = write(tmp_path / "a.jsonl", [prompt(0), reply(2, "1", usage(write=100))]).read_bytes()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(gzip.compress(text) if packed else text))
+    writer.start()
+    (turn,) = turns(pipe)
+    writer.join()
+    assert turn.usage.written == 100
 
 
 def test_a_device_is_no_log() -> None:
