@@ -21,7 +21,6 @@ from benchmarks.speculation.ours import Ours
 from benchmarks.speculation.outcome import Outcome, outcome
 from benchmarks.speculation.protocols import one_per_task
 from benchmarks.speculation.read import Run, read_sources, run_of
-from benchmarks.speculation.scores import one_step
 from benchmarks.speculation.statements import broken
 from tests.benchmarks.recorded_desk import Clairvoyant, Silent, desk, written
 
@@ -161,55 +160,34 @@ def test_bad_input_is_a_usage_error(tmp_path: Path) -> None:
 
 
 PUBLISHED = {
-    "taubench_airline_gpt4o": (32.7, 39.6, 50.3, 44.5),
-    "tau2_airline": (43.8, 49.4, 30.3, 25.7),
-    "agentdojo_dev": (32.6, 38.4, 48.4, 45.7),
-    "entire_cli_claude": (1.8, 3.3, 1.4, 0.0),
-    "moatless_swebench": (0.7, 2.0, 2.0, 0.0),
-    "webdancer": (0.0, 0.0, 0.0, 0.0),
+    "taubench_airline_gpt4o": ((32.7, 39.6, 50.3), (54.5, 65.3, 35.5), (37.9, 45.6, 44.5)),
+    "tau2_airline": ((43.8, 49.4, 30.3), (73.9, 91.3, 15.6), (59.6, 73.4, 25.7)),
+    "agentdojo_dev": ((32.6, 38.4, 48.4), (58.9, 61.6, 16.7), (20.8, 27.4, 45.7)),
+    "entire_cli_claude": ((1.8, 3.3, 1.4), (), ()),
+    "moatless_swebench": ((0.7, 2.0, 2.0), (), ()),
+    "webdancer": ((0.0, 0.0, 0.0), (), ()),
 }
-"""Exact top-1 and top-3, read-only calls in the top-3, and those covered by launches at p >= 0.1, three a turn: the
-README of the development traces, 4.2, of 2026-11-20."""
+"""Exact top-1 and top-3 and read-only calls in the top-3; what hit, hit within five turns and was covered of one launch
+a turn at p >= 0.3; the same of three at p >= 0.1; none where nothing was launched: the README of the development
+traces, 4.2, of 2026-11-20."""
 
 
 @pytest.mark.traces
 @pytest.mark.skipif("AGENTACCEL_TRACES" not in os.environ, reason="needs AGENTACCEL_TRACES")
 @pytest.mark.timeout(600)
 def test_the_baseline_is_as_good_as_the_published_one() -> None:
-    """At most two points below on its own split."""
+    """At most two points below on its own split, in every figure."""
     for source in read_sources(Path(os.environ["AGENTACCEL_TRACES"])):
+        exact, *launched = PUBLISHED[source.name]
         found = outcome(source.name, Judge(ours=Silent).judged(source.runs, "split"))
-        shares = [
-            100 * one.theirs / one.of
-            for name in ("exact top-1", "exact top-3", "read-only in top-3")
-            for one in [found.measures[name]]
-        ]
-        three = next(one for one in found.points if one.name == "p >= 0.1, 3 a turn")
-        shares.append(100 * three.hits / found.theirs.reads)
-        for share, published in zip(shares, PUBLISHED[source.name], strict=True):
+        names = ("exact top-1", "exact top-3", "read-only in top-3")
+        shares = [100 * one.theirs / one.of for name in names for one in [found.measures[name]]]
+        points = {one.name: one for one in found.points}
+        for name, published in zip(("p >= 0.3, 1 a turn", "p >= 0.1, 3 a turn"), launched, strict=True):
+            point = points[name]
+            assert bool(point.launches) == bool(published), (source.name, name)
+            if published:
+                shares += [100 * point.hits / point.launches, 100 * point.within / point.launches]
+                shares.append(100 * point.hits / found.theirs.reads)
+        for share, published in zip(shares, (*exact, *(one for row in launched for one in row)), strict=True):
             assert share >= published - 2, (source.name, shares)
-
-
-LAUNCHED = {
-    "taubench_airline_gpt4o": ((1, 101, 54.5), (3, 182, 37.9)),
-    "tau2_airline": ((1, 46, 73.9), (3, 94, 59.6)),
-    "agentdojo_dev": ((1, 73, 58.9), (3, 566, 20.8)),
-}
-"""At most so many launches a turn: how many there were, and the share that hit, from the same table."""
-
-
-@pytest.mark.traces
-@pytest.mark.skipif("AGENTACCEL_TRACES" not in os.environ, reason="needs AGENTACCEL_TRACES")
-@pytest.mark.timeout(600)
-def test_of_as_many_launches_as_the_published_baseline_made_as_many_hit() -> None:
-    """At most two points below. At one stated threshold two predictors make different numbers of launches."""
-    for source in read_sources(Path(os.environ["AGENTACCEL_TRACES"])):
-        if source.name not in LAUNCHED:
-            continue
-        judged = Judge(ours=Silent).judged(source.runs, "split")
-        for most, n, published in LAUNCHED[source.name]:
-            launches = [one for run in judged for one in one_step(run.run, run.theirs, most)]
-            surest = sorted(launches, key=lambda one: -one.probability)[:n]
-            assert len(surest) == n
-            share = 100 * sum(one.hit for one in surest) / n
-            assert share >= published - 2, (source.name, most, share)

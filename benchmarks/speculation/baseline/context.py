@@ -34,6 +34,9 @@ MOST_TEXT = 20_000
 MOST_ALIKE = 50
 """Words of one shape that are kept of one text."""
 
+HEARD = 3
+"""Messages of the user whose words are remembered."""
+
 Place = tuple[str, str]
 """A tool and one of its arguments."""
 
@@ -75,8 +78,8 @@ class Context:
     """Every value of each argument."""
     results: Mapping[str, Held] = field(default_factory=dict)
     """What the latest result of each tool holds."""
-    said: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
-    """Tokens of what the user said by shape, those of the newest message first."""
+    said: tuple[Mapping[str, tuple[bytes, ...]], ...] = ()
+    """Tokens of each of the user's last messages by shape, the newest message first."""
     shown: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
     """Tokens of the last result by shape."""
     shown_by: str = ""
@@ -85,9 +88,7 @@ class Context:
     def after(self, event: Event) -> Context:
         """What is known once `event` has happened."""
         if isinstance(event, Said):
-            found = tokens(event.text)
-            said = {shape: _distinct((*new, *self.said.get(shape, ()))) for shape, new in found.items()}
-            return replace(self._next(USER), said={**self.said, **said})
+            return replace(self._next(USER), said=(tokens(event.text), *self.said)[:HEARD])
         if isinstance(event, Answered):
             return self._next(TEXT)
         if isinstance(event, Returned):
@@ -222,7 +223,3 @@ def _run(match: re.Match[str]) -> str:
     if text.isupper():
         return f"A{len(text)}" if len(text) <= 6 else "A"
     return "a"
-
-
-def _distinct(values: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    return tuple(dict.fromkeys(values))

@@ -68,7 +68,7 @@ def yields(rule: Rule, place: Place, context: Context) -> list[bytes]:
     if rule.kind == "unused":
         return _unused(context.results[rule.of].patterns.get(rule.at, ()), place, context)
     if rule.kind == "user":
-        return _unused(context.said.get(rule.at, ()), place, context)
+        return _unused([value for words in context.said for value in words.get(rule.at, ())], place, context)
     return _unused(context.shown.get(rule.at, ()), place, context) if rule.of == context.shown_by else []
 
 
