@@ -211,7 +211,9 @@ class History:
     def _learn(self, calls: tuple[ToolCall, ...]) -> None:
         """Learn from a reply what it was made from: the scene is still the one before it."""
         knowledge, moment = self._knowledge, self._moment()
-        self._outcomes.learn(self._guesses(moment), calls)
+        found = self._guesses(moment)
+        self._outcomes.learn(found, calls)
+        self._scene.expected(guess.key for guess in found)
         by_symbol: dict[str, list[ToolCall]] = {}
         for call in calls:
             by_symbol.setdefault(symbol_of(call), []).append(call)

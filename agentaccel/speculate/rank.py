@@ -20,7 +20,7 @@ KINDS = ("constant", "argument", "result", "text", "user", "model", "changed", "
 NAMES = (
     "one", "log p", "log rate", "log either", "log weakest", "beyond", "rule seen", "share", "rank", "size", "first",
     "age", "fresh step", "agreeing", "ways", "seen", "arguments", "none", "dup", "asked", "by user", "by model",
-    "after user", "after error", "reply", "order", "beside", *KINDS,
+    "after user", "after error", "reply", "order", "beside", "passed", *KINDS,
 )  # fmt: skip
 """What is told of a candidate, in order."""
 
@@ -108,6 +108,7 @@ def features(bound: Bound, around: Around, rule: Fared, order: int, best: float)
         around.reply,
         0.4 * log1p(order),
         0.4 * log1p(around.beside),
+        0.4 * log1p(scene.passed.get(f"{around.tools[bound.symbol]}\0{bound.key}", 0)),
         *[1.0 if kind in kinds else 0.0 for kind in KINDS],
     ]
 

@@ -7,7 +7,7 @@ Values stay the caller's; nothing of a scene is kept beyond its session.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -23,6 +23,8 @@ MOST_VALUES = 4096
 """Distinct values of which it is known where they came up."""
 MOST_CALLS = 64
 """Distinct calls that are remembered."""
+MOST_PASSED = 512
+"""Distinct calls of which it is known that they were not made."""
 _MOST_SAID = 20_000
 
 
@@ -94,6 +96,7 @@ class Scene:
         "asked",
         "calls",
         "offered",
+        "passed",
         "places",
         "records",
         "repeats",
@@ -124,6 +127,8 @@ class Scene:
         """Values that an argument has had, by symbol and name of the argument, with the step."""
         self.asked: dict[str, Past] = {}
         """Calls made so far, by identity, the newest last."""
+        self.passed: dict[str, int] = {}
+        """How often a call could have been expected and was not made, since it last was, by identity."""
         self.calls = 0
         """How many calls there were."""
         self.wrote = 0
@@ -141,6 +146,7 @@ class Scene:
         scene.places, scene.records = dict(self.places), dict(self.records)
         scene.where = dict(self.where)
         scene.used = {place: dict(values) for place, values in self.used.items()}
+        scene.passed = dict(self.passed)
         scene.asked, scene.calls, scene.wrote = dict(self.asked), self.calls, self.wrote
         return scene
 
@@ -173,12 +179,21 @@ class Scene:
                 del used[next(iter(used))]
         key = identity(call)
         self.asked.pop(key, None)
+        self.passed.pop(key, None)
         self.calls += 1
         self.asked[key] = Past(symbol, call, self.step, self.calls)
         if len(self.asked) > MOST_CALLS:
             del self.asked[next(iter(self.asked))]
         if writes:
             self.wrote = self.calls
+
+    def expected(self, keys: Iterable[str]) -> None:
+        """Take in that calls with these identities could have been expected of the reply that has come."""
+        passed = self.passed
+        for key in keys:
+            passed[key] = passed.pop(key, 0) + 1
+        while len(passed) > MOST_PASSED:
+            del passed[next(iter(passed))]
 
     def returned(self, symbol: str, result: str) -> None:
         """Take in the result of a call."""

@@ -10,7 +10,9 @@ import pytest
 
 from agentaccel.speculate.events import Answered, Asked, Event, Returned, Said
 from agentaccel.speculate.predict import Predictor
+from agentaccel.speculate.scene import MOST_PASSED, Scene
 from agentaccel.speculate.symbols import REPLY
+from agentaccel.types import ToolCall
 from tests.speculate.loops import arguments, call, learn, many, one_by_one, opening, order, person, play, step
 
 NEW = 77
@@ -108,6 +110,42 @@ def test_a_call_is_made_again_after_a_write() -> None:
     predictor = learn(Predictor(), many(corrected), reads=lambda one: one.name != "set_city")
     history = play(predictor, corrected(NEW)[:5], reads=lambda one: one.name != "set_city")
     assert history.predict()[0].call == call("find_person", person=person(NEW))
+
+
+def between_two(number: int, chance: random.Random) -> tuple[list[Event], list[Event], ToolCall]:
+    """The user names two, and the agent looks at one of them; then the other is named beside a new one, in any order,
+    and the agent looks at the new one."""
+    first, passed, new = (f"{name}_{1000 + number}" for name in chance.sample(["ann", "bea", "cho", "dov", "eli"], 3))
+    both, again = chance.sample([first, passed], 2), chance.sample([passed, new], 2)
+    before = [
+        Said(f"Either {both[0]} or {both[1]}."),
+        *step((call("look", at=first), "fine")),
+        Answered("Done."),
+        Said(f"Now {again[0]} or {again[1]}."),
+    ]
+    looked = call("look", at=new)
+    return before, [*step((looked, "fine")), Answered("Done.")], looked
+
+
+def test_what_was_passed_over_before_comes_after_what_is_new() -> None:
+    """The user names both in one sentence, so that nothing else tells them apart."""
+    chance, predictor, right = random.Random(0), Predictor(), 0
+    for number in range(120):
+        before, after, looked = between_two(number, chance)
+        history = play(predictor, before)
+        right += number >= 60 and history.predict()[0].call == looked
+        for event in after:
+            history.take(event)
+        history.close()
+    assert right >= 57
+
+
+def test_of_so_many_calls_it_is_remembered_that_they_were_passed_over() -> None:
+    scene = Scene()
+    for number in range(2 * MOST_PASSED):
+        scene.expected(["one", f"two {number}"])
+    assert scene.passed["one"] == 2 * MOST_PASSED
+    assert len(scene.passed) == MOST_PASSED
 
 
 def test_a_tool_that_is_not_there_is_not_predicted() -> None:
