@@ -93,13 +93,15 @@ class Background:
         threading.Thread(target=run, name="agentaccel", daemon=True).start()
         return future
 
-    def spawn(self, owner: str, work: Callable[[], Coroutine[Any, Any, T]], context: Context) -> asyncio.Task[T]:
-        """Await `work` in a task of its own on the running event loop, in `context`."""
+    def spawn(self, owner: str | None, work: Callable[[], Coroutine[Any, Any, T]], context: Context) -> asyncio.Task[T]:
+        """Await `work` in a task of its own on the running event loop, in `context`; without an owner it is for the
+        caller to end."""
         loop, over = asyncio.get_running_loop(), Future[None]()
         over.set_running_or_notify_cancel()
         task = loop.create_task(work(), context=context)
         task.add_done_callback(partial(_over, over))
-        self._own(owner, _Running(over, lambda: _call(loop, task.cancel, over), loop))
+        if owner is not None:
+            self._own(owner, _Running(over, lambda: _call(loop, task.cancel, over), loop))
         return task
 
     def on_loop(

@@ -6,51 +6,28 @@ function stays one; a sync function stays one. Exceptions and cancellation pass 
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
-import logging
 import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
-from agentaccel.clock import Clock
-from agentaccel.effects.declare import SPEC_ATTRIBUTE, NotProven, ToolSpec, spec_of
+from agentaccel.calling import Calling
+from agentaccel.effects.declare import ToolSpec, declare, spec_of
 from agentaccel.errors import ConfigError
-from agentaccel.listening import Listeners, Told
-from agentaccel.locks import when_free
-from agentaccel.records import Outcome, ToolRecord
 from agentaccel.session.conversation import Conversation
-from agentaccel.session.foresight import Foresight
-from agentaccel.session.handle import Scope, current
-from agentaccel.session.registry import Registry, identity_of
-from agentaccel.session.serving import MISS, Mark, Served, Serving
+from agentaccel.session.handle import current
+from agentaccel.session.serving import MISS
 from agentaccel.session.tools import Tool
-from agentaccel.speculate.buffer import Entry, State
-from agentaccel.speculate.memo import Read, Remembered
-from agentaccel.trace.recorder import Recorder
 from agentaccel.types import ToolCall
-
-log = logging.getLogger("agentaccel")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Toolbox:
+class Toolbox(Calling):
     """Wraps tools for one `Accel`."""
-
-    clock: Clock
-    recorder: Recorder
-    registry: Registry
-    listeners: Listeners
-    foresight: Foresight
-
-    @property
-    def serving(self) -> Serving:
-        return self.foresight.launcher.serving
 
     def wrap(self, tool: F, name: str | None = None, spec: ToolSpec | None = None) -> F:
         """`tool` under `name`, as it is declared by `spec`, or declares itself. A tool that is wrapped is wrapped anew;
@@ -61,15 +38,15 @@ class Toolbox:
         if not callable(tool):
             raise ConfigError(f"a tool must be a function or another callable; got {type(tool).__name__}")
         spec = spec or spec_of(tool) or ToolSpec()
-        tool = getattr(tool, _ORIGINAL, tool)
+        tool = _unwrapped(tool)
         label = name or getattr(tool, "__name__", None) or type(tool).__name__
         scope = current.get().of(self.registry.owner)
         session = scope.session.id if scope.session is not None and not scope.session.closed else ""
         known = self.serving.tools.add(label, tool, spec, session)
         self.foresight.prepare()
         wrapped = self._async(tool, known) if known.is_async else self._sync(tool, known)
-        setattr(wrapped, SPEC_ATTRIBUTE, spec)
-        setattr(wrapped, _ORIGINAL, tool)
+        declare(wrapped, spec)
+        setattr(wrapped, _ORIGINAL, _Original(tool, weakref.ref(wrapped)))
         return cast(F, wrapped)
 
     def _async(self, tool: Callable[..., Any], known: Tool) -> Any:
@@ -88,7 +65,9 @@ class Toolbox:
         return run_async
 
     def _sync(self, tool: Callable[..., Any], known: Tool) -> Any:
-        @functools.wraps(tool, updated=())
+        updated = functools.WRAPPER_UPDATES if inspect.isfunction(tool) else ()
+
+        @functools.wraps(tool, updated=updated)
         def run(*args: Any, **kwargs: Any) -> Any:
             call = ToolCall(name=known.name, arguments=known.by_name(args, kwargs))
             with self.watch(call, known) as watch:
@@ -120,180 +99,32 @@ class Toolbox:
                     return result
             return watch.returned(await execute())
 
-    def watch(self, call: ToolCall, known: Tool, *, looks: bool = True) -> Watch:
-        """Record what happens inside as one run of `call`; `looks` for what can answer it."""
-        return Watch(self, known, call, looks=looks)
+    async def run_unrecorded(self, call: ToolCall, execute: Callable[[], Awaitable[Any]]) -> Any:
+        """`call` through `execute` in a session that was left: what it may write is seen all the same."""
+        writes = self.serving.writes
+        mark = writes.begins(self.serving.tools.of(call.name, ""), call)
+        try:
+            return await execute()
+        finally:
+            if mark is not None:
+                writes.ends(mark)
 
     def left(self, conversation: Conversation) -> None:
         """The session was left."""
         self.foresight.left(conversation)
 
-    def conversation(self, call: ToolCall, scope: Scope) -> Conversation | None:
-        """The session that `call` belongs to."""
-        if scope.session is not None:
-            return scope.session.conversation
-        asker = self.registry.asker(call)
-        return self.registry.named(asker) if asker is not None else None
+
+class _Original(NamedTuple):
+    """What a wrapped tool keeps: a decorator around it copies its attributes, and is no wrapped tool."""
+
+    tool: Any
+    wrapped: weakref.ref[Any]
 
 
-class Watch:
-    """One call, from before it is answered or dispatched until its end."""
-
-    __slots__ = (
-        "_began",
-        "_box",
-        "_call",
-        "_here",
-        "_known",
-        "_looks",
-        "_mark",
-        "_ran",
-        "_scope",
-        "_served",
-        "_started",
-        "_tick",
-        "found",
-        "goes_on",
-        "later",
-        "read",
-    )
-
-    def __init__(self, box: Toolbox, known: Tool, call: ToolCall, *, looks: bool) -> None:
-        self._box, self._known, self._call, self._looks = box, known, call, looks
-        self._mark: Mark | None = None
-        self._here: Conversation | None = None
-        self._served: Served | None = None
-        self._ran = False
-        self.found: Entry | Remembered | None = None
-        """What can answer the call without a run for it."""
-        self.read: Read | None = None
-        """What the call depends on, where its result is to be remembered."""
-        self.later = False
-        """The run goes on after this block; another watch records it."""
-        self.goes_on: object = None
-        """The generator that the call hands out: it has ended once nobody holds that any more."""
-
-    def __enter__(self) -> Watch:
-        box, clock = self._box, self._box.clock
-        self._scope = scope = current.get().of(box.registry.owner)
-        self._started, self._tick = clock.wall(), clock.monotonic()
-        if self._looks:
-            try:
-                self._look(box, scope)
-            except NotProven:
-                raise
-            except Exception:
-                if box.foresight.strict:
-                    raise
-                log.exception("agentaccel: could not look for an early result; the call runs")
-        self._began = box.listeners.begins(self._started, self._known.name)
-        if self.found is None:
-            self._runs()
-        return self
-
-    def _look(self, box: Toolbox, scope: Scope) -> None:
-        """Whether the call can be answered, and what to remember of it. Calls inside early runs only run."""
-        serving = box.serving
-        if scope.early is not None:
-            if not serving.tools.at_once(self._known) and not serving.tools.reads(self._known, self._call):
-                serving.buffer.drop(scope.early, State.FAILED)
-                serving.tools.wrote(scope.early.call.name)
-                raise NotProven(f"{self._known.name} may write, and it was called in a run that nobody asked for")
-            return
-        if not serving.buffer and not serving.remembers(self._known):
-            return
-        self._here = box.conversation(self._call, scope)
-        if self._here is None or not box.foresight.acts(self._here, scope):
-            return
-        if self._here.following.unseen or not serving.tools.stands(self._known, self._here.id):
-            return
-        self.found, self.read = serving.look(self._known, self._call, self._here)
-
-    def _runs(self) -> None:
-        known, self._ran = self._known, True
-        known.ran = True
-        known.running += 1
-        known.needed = max(known.needed, known.running)
-        self._mark = self._box.serving.begins(known, self._call)
-
-    async def answer(self, execute: Callable[[], Awaitable[Any]]) -> Any:
-        """The result that was found; `MISS` where the call is to be run after all."""
-        found, here = self.found, self._here
-        assert here is not None
-        if isinstance(found, Entry):
-            result, self._served = await self._box.serving.join(found, execute, here.id)
-            if result is MISS:
-                self._runs()
-            return result
-        return self.answer_here()
-
-    def answer_here(self) -> Any:
-        """The same without waiting on an event loop."""
-        found, here, serving = self.found, self._here, self._box.serving
-        assert here is not None
-        if isinstance(found, Remembered):
-            result, self._served = serving.recall(found, here)
-            return result
-        assert found is not None
-        result, self._served = serving.join_here(found)
-        if result is MISS:
-            self._runs()
-        return result
-
-    def returned(self, result: Any) -> Any:
-        """The run has returned `result`, which goes on to the caller."""
-        if self.read is not None:
-            now = self._box.clock.monotonic()
-            self._box.serving.memo.keep(self.read, result, now - self._tick, now)
-        return result
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        box, seconds = self._box, self._box.clock.monotonic() - self._tick
-        outcome: Outcome = "ok"
-        if error is not None:
-            outcome = "cancelled" if isinstance(error, asyncio.CancelledError | GeneratorExit) else "failed"
-            box.serving.rates.failed(self._known.name, error, self._tick + seconds)
-        if self._ran:
-            self._ended(seconds, returned=error is None and not self.later)
-        if self.later:
-            if self._began is not None:
-                box.listeners.ended(self._began, None)
-            return
-        record = self._record(self._started + seconds, outcome, type(error).__name__ if error is not None else None)
-        box.recorder.write(record)
-        if self._began is not None:
-            box.listeners.ended(self._began, Told(record, self._call.id))
-
-    def _ended(self, seconds: float, *, returned: bool) -> None:
-        known, box = self._known, self._box
-        known.running -= 1
-        if self._mark is not None and self.goes_on is not None:
-            weakref.finalize(self.goes_on, when_free, functools.partial(box.serving.ends, self._mark)).atexit = False
-        elif self._mark is not None:
-            box.serving.ends(self._mark)
-            self._here = self._here or box.conversation(self._call, self._scope)
-            box.foresight.wrote(self._call, known, self._here, self._scope)
-        if returned:
-            box.serving.took(known, seconds)
-
-    def _record(self, finished: float, outcome: Outcome, error: str | None) -> ToolRecord:
-        here, served = self._here or self._box.conversation(self._call, self._scope), self._served
-        return ToolRecord(
-            session=here.id if here is not None else "",
-            name=self._call.name,
-            key=identity_of(self._call, self._box.recorder.key).hex(),
-            started=self._started,
-            finished=finished,
-            outcome=outcome,
-            error=error,
-            agent=here.agent if here is not None else None,
-            tenant=here.tenant if here is not None else None,
-            speculative=self._scope.early is not None,
-            served_from=served.source if served is not None else None,
-            hidden=served.hidden if served is not None else None,
-        )
+def _unwrapped(tool: F) -> F:
+    """The function that we have wrapped; any other as it is."""
+    original = getattr(tool, _ORIGINAL, None)
+    return original.tool if isinstance(original, _Original) and original.wrapped() is tool else tool
 
 
 _ORIGINAL = "__agentaccel_original__"

@@ -24,6 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("trace",),
     ("background",),
     ("session",),
+    ("calling",),
     ("tooling", "tools", "clients", "explain"),
     ("accel",),
     ("otel",),
@@ -58,9 +59,10 @@ MAY_TOUCH_THE_WORLD = {
     "session/foresight.py",
     "session/running.py",
     "session/serving.py",
+    "session/writes.py",
     "clients/attempt.py",
     "clients/watch.py",
-    "tooling.py",
+    "calling.py",
     "tools/processes.py",  # starts the programs of a shell tool
     "tools/line.py",  # their pipes, and where they are
     "tools/shell.py",  # the user's environment, time limits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from agentaccel import (
     apply,
 )
 from agentaccel.policy import from_environment
+from agentaccel.session.handle import current
 
 
 @pytest.mark.parametrize(
@@ -165,6 +167,33 @@ def test_a_session_needs_a_name(name: Any, tmp_path: Path) -> None:
     accel = Accel(Policy(store=StorePolicy(enabled=False)))
     with pytest.raises(ConfigError, match="printable"):
         accel.session(name)
+
+
+async def test_a_session_that_is_entered_twice_is_open_until_it_was_left_twice() -> None:
+    """Also by two tasks, whichever leaves first."""
+    with Accel(Policy(store=StorePolicy(enabled=False))) as accel:
+        session = accel.session("s")
+        with session:
+            with session:
+                pass
+            assert not session.closed
+            assert current.get().session is session
+        assert session.closed
+        assert current.get().session is None
+
+        both, entered, first_left = accel.session("both"), asyncio.Barrier(2), asyncio.Event()
+
+        async def inside(number: int) -> None:
+            async with both:
+                await entered.wait()
+                if number:
+                    await first_left.wait()
+                    assert not both.closed
+            assert current.get().session is None
+            first_left.set()
+
+        await asyncio.gather(inside(0), inside(1))
+        assert both.closed
 
 
 def test_a_session_that_was_left_cannot_be_entered_again() -> None:

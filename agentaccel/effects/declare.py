@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 from agentaccel.effects.tools import Declared
 from agentaccel.effects.verdict import Verdict
@@ -26,7 +27,7 @@ class ToolSpec:
     effect: Declared | None = None
     """What a run may do to the world, or a function that tells it from the arguments; None where nothing is said."""
     concurrent: bool = False
-    """Safe to run beside anything, itself included, and in a copy of the caller's context."""
+    """Safe to run beside anything, itself included, and in a copy of the context in which the model is called."""
     in_thread: bool = False
     """A sync function that may run in another thread than the one that calls it."""
     sequential: bool = False
@@ -82,7 +83,7 @@ class ToolSpec:
 
 
 SPEC_ATTRIBUTE = "__agentaccel_spec__"
-"""Where a function carries its `ToolSpec`."""
+"""Where a function carries its `ToolSpec`, or what `declare` has put there."""
 
 
 @runtime_checkable
@@ -91,6 +92,18 @@ class Provider(Protocol):
 
     @property
     def specs(self) -> Mapping[str, ToolSpec]: ...
+
+
+class _Declaration(NamedTuple):
+    """What a function that we have made carries; `functools.wraps` copies it to what is put around that function."""
+
+    spec: ToolSpec
+    of: weakref.ref[Any]
+
+
+def declare(tool: Callable[..., Any], spec: ToolSpec) -> None:
+    """Let `tool`, and nothing that is put around it, be declared by `spec`."""
+    setattr(tool, SPEC_ATTRIBUTE, _Declaration(spec, weakref.ref(tool)))
 
 
 def spec_of(tool: object) -> ToolSpec | None:
@@ -102,6 +115,8 @@ def spec_of(tool: object) -> ToolSpec | None:
     (True, None)
     """
     carried = getattr(tool, SPEC_ATTRIBUTE, None)
+    if isinstance(carried, _Declaration):  # it is said of one function: a decorator around that may do more
+        return carried.spec if carried.of() in (tool, getattr(tool, "__func__", None)) else None
     if isinstance(carried, ToolSpec):
         return carried
     owner = getattr(tool, "__self__", None)
@@ -110,17 +125,23 @@ def spec_of(tool: object) -> ToolSpec | None:
     return found if isinstance(found, ToolSpec) else None
 
 
-_early: ContextVar[bool] = ContextVar("agentaccel_running_early", default=False)
+_early: ContextVar[Callable[[], bool] | None] = ContextVar("agentaccel_running_early", default=None)
+"""Tells whether the early run is over that the context is of: what a tool has started in it, such as a pool, may live
+on for the calls that follow."""
+
+
+def _never() -> bool:
+    return False
 
 
 @contextmanager
-def running_early() -> Iterator[None]:
-    """Around a run that the model has not asked for, or not yet: in its own, copied context.
+def running_early(is_over: Callable[[], bool] = _never) -> Iterator[None]:
+    """Around a run that the model has not asked for, or not yet: in its own, copied context, until `is_over`.
 
     Our executors look at their verdict again right before they start anything. In here they raise `NotProven` where it
     no longer holds, and `TimeoutError` instead of a text that tells of one; outside they go on as the model asked.
     """
-    token = _early.set(True)
+    token = _early.set(is_over)
     try:
         yield
     finally:
@@ -129,7 +150,8 @@ def running_early() -> Iterator[None]:
 
 def is_early() -> bool:
     """Whether this run was begun before the model asked for it: for audit hooks, and for tools that log."""
-    return _early.get()
+    is_over = _early.get()
+    return is_over is not None and not is_over()
 
 
 class NotProven(Exception):

@@ -173,7 +173,7 @@ class Foresight:
         serving, clock = self.launcher.serving, self.launcher.clock
         if step.following.unseen:
             return
-        serving.settle()
+        serving.writes.settle()
         self._cancel(serving.buffer.sweep(clock.monotonic()))
         expected = history.predict()
         if after is None and self.policy.tools.prewarm and step.acts:

@@ -73,6 +73,7 @@ class Calls(Protocol):
     """Answers the tool calls of sessions."""
 
     async def run(self, call: ToolCall, execute: Callable[[], Awaitable[Any]]) -> Any: ...
+    async def run_unrecorded(self, call: ToolCall, execute: Callable[[], Awaitable[Any]]) -> Any: ...
     def left(self, conversation: Conversation) -> None: ...
 
 
@@ -138,7 +139,7 @@ class Session:
         `execute` runs. Cancelling the caller cancels `execute`. In a closed session the call runs and is not recorded.
         """
         if self.closed:
-            return await execute()
+            return cast(T, await self._calls.run_unrecorded(call, execute))
         token = current.set(current.get().entering(self))  # another one may be open in here
         try:
             return cast(T, await self._calls.run(call, execute))
@@ -174,16 +175,18 @@ class Session:
             self._background.leave(self.id)
 
     def _exit(self) -> bool:
-        """Close this handle; whether it was the last one open."""
-        self.closed = True
-        last = False
-        for token in self._tokens:
-            _reset(token)
-            with self._conversation.lock:
-                self._conversation.open -= 1
-                last = self._conversation.left = self._conversation.open == 0
-        self._tokens.clear()
-        return last
+        """Leave what was entered last here; whether nobody is in the conversation any more. Closed once nobody is in
+        this handle."""
+        if not self._tokens:
+            self.closed = True
+            return False
+        entered = next((token for token in reversed(self._tokens) if _reset(token)), self._tokens[-1])
+        self._tokens.remove(entered)
+        self.closed = not self._tokens
+        with self._conversation.lock:
+            self._conversation.open -= 1
+            self._conversation.left = self._conversation.open == 0
+            return self._conversation.left
 
     async def __aenter__(self) -> Session:
         return self.__enter__()
@@ -196,12 +199,13 @@ class Session:
             await self._background.leave_async(self.id)
 
 
-def _reset(token: Token[Scope]) -> None:
+def _reset(token: Token[Scope]) -> bool:
+    """Undo what was set; False where that was in another context (an async generator's finaliser): it is gone there."""
     try:
         current.reset(token)
     except ValueError:
-        # Left in another context than it was entered in (an async generator's finaliser): nothing of ours to undo.
-        return
+        return False
+    return True
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections import OrderedDict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from weakref import WeakValueDictionary
@@ -56,6 +57,10 @@ class Registry:
     """Sessions by the identity of the tool calls that the model asked for in them."""
     _calls: dict[str, deque[bytes]] = field(default_factory=dict)
     """For each session, those calls, the latest last."""
+    _open: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
+    """For each session, the calls that its last reply asked for."""
+    _askers: dict[bytes, set[str]] = field(default_factory=dict)
+    """For each of these, the sessions."""
     _replies: OrderedDict[str, str] = field(default_factory=OrderedDict)
     """Sessions by the replies, and by the conversations kept by a provider, that a held request can go on from."""
     _lock: Lock = field(default_factory=Lock)
@@ -73,6 +78,7 @@ class Registry:
                 for hash_ in self._stops.pop(gone, ()):
                     self._leave(hash_, gone)
                 self._calls.pop(gone, None)
+                self._forget_open(gone)
             return conversation
 
     def by_lineage(self, prompt: Prompt, lineage: Lineage) -> Conversation | None:
@@ -117,22 +123,41 @@ class Registry:
             while len(self._replies) > _MOST_REMEMBERED:
                 self._replies.popitem(last=False)
 
-    def asked(self, call: ToolCall, session_id: str) -> None:
-        """The model asked for `call` in that session, so whoever runs it now runs it for that session."""
-        identity = identity_of(call)
+    def asked(self, calls: Sequence[ToolCall], session_id: str) -> None:
+        """The model's last reply in that session asked for `calls`, so whoever runs one now, runs it for that."""
+        identities = [identity_of(call) for call in calls]
         with self._lock:
-            _remember(self._asked, identity, session_id)
-            calls = self._calls.setdefault(session_id, deque())
-            calls.append(identity)
-            while len(calls) > _MOST_CALLS:
-                gone = calls.popleft()
-                if gone not in calls and self._asked.get(gone) == session_id:
-                    del self._asked[gone]
+            self._forget_open(session_id)
+            if identities:
+                self._open[session_id] = tuple(identities)
+            for identity in identities:
+                _remember(self._asked, identity, session_id)
+                self._askers.setdefault(identity, set()).add(session_id)
+                known = self._calls.setdefault(session_id, deque())
+                known.append(identity)
+                while len(known) > _MOST_CALLS:
+                    gone = known.popleft()
+                    if gone not in known and self._asked.get(gone) == session_id:
+                        del self._asked[gone]
+
+    def _forget_open(self, session_id: str) -> None:
+        for identity in self._open.pop(session_id, ()):
+            askers = self._askers.get(identity, set())
+            askers.discard(session_id)
+            if not askers:
+                self._askers.pop(identity, None)
 
     def asker(self, call: ToolCall) -> str | None:
         """The session in which the model last asked for exactly this call."""
         with self._lock:
             return self._asked.get(identity_of(call))
+
+    def only_asker(self, call: ToolCall) -> str | None:
+        """The one session whose last reply asked for exactly this call; None where several did: it may be any of them,
+        and what one user may see another must not."""
+        with self._lock:
+            askers = self._askers.get(identity_of(call), ())
+            return next(iter(askers)) if len(askers) == 1 else None
 
     def waits_at(self, session_id: str, hashes: tuple[bytes, ...], messages: int) -> None:
         """The session has come to `hashes` with a request of so many messages, and past those it waited at before."""

@@ -23,6 +23,7 @@ from agentaccel.canonical import wire_bytes
 from agentaccel.clock import Clock
 from agentaccel.effects.declare import running_early
 from agentaccel.listening import Began, Listeners, Told
+from agentaccel.locks import forks
 from agentaccel.policy import ToolPolicy
 from agentaccel.records import Outcome, ToolRecord
 from agentaccel.session.conversation import Conversation
@@ -43,7 +44,9 @@ class Run:
 
     work: asyncio.Task[Any] | Future[Any] | None = None
     guard: asyncio.Timeout | None = None
-    """Ends it when it takes too long."""
+    """Ends it when it takes too long; None before it has begun."""
+    patient: bool = False
+    """Whether a caller waits for it."""
 
     def waitable(self) -> asyncio.Future[Any] | None:
         """What can be awaited on the running loop; None for a task of another loop."""
@@ -53,10 +56,19 @@ class Run:
 
     def awaited(self) -> None:
         """A caller waits for it whatever it takes: from here on that is for the caller to end."""
+        self.patient = True
+        self._reschedule(None)
+
+    def unawaited(self, seconds: float) -> None:
+        """That caller has given up: after so many seconds it ends, unless another one waits for it."""
+        self.patient = False
+        self._reschedule(seconds)
+
+    def _reschedule(self, seconds: float | None) -> None:
         if self.guard is None or self.guard.expired() or not self._is_here():
             return
         with contextlib.suppress(RuntimeError):  # it has just ended
-            self.guard.reschedule(None)
+            self.guard.reschedule(None if seconds is None else asyncio.get_running_loop().time() + seconds)
 
     def cancel(self) -> None:
         """Nobody needs it any more. Best effort, and no undo: a thread goes on to its end."""
@@ -91,10 +103,14 @@ class Runner:
     tools: Tools
     rates: Rates
     _under_way: set[Entry] = field(default_factory=set)
+    _forks: int = field(default_factory=forks)
 
     @property
     def free(self) -> int:
         """How many more may be begun now."""
+        if self._forks != forks():  # what the parent runs does not run here
+            self._forks = forks()
+            self._under_way.clear()
         if len(self._under_way) >= self.policy.concurrency:
             for entry in [one for one in tuple(self._under_way) if one.handle.is_lost()]:
                 self._over(entry)
@@ -142,8 +158,9 @@ class Runner:
         entry = told.begins()
         assert tool.function is not None
         try:
-            with running_early():
-                async with asyncio.timeout(self.policy.timeout) as entry.handle.guard:
+            limit = None if entry.handle.patient else self.policy.timeout  # a caller may have come before it began
+            with running_early(is_over=lambda: entry.served):
+                async with asyncio.timeout(limit) as entry.handle.guard:
                     result = await tool.function(**copy.deepcopy(dict(entry.call.arguments)))
         except (asyncio.CancelledError, KeyboardInterrupt) as end:
             self._failed(told, "cancelled", type(end).__name__)
@@ -161,7 +178,7 @@ class Runner:
         entry = told.begins()
         assert tool.function is not None
         try:
-            with running_early():
+            with running_early(is_over=lambda: entry.served):
                 result = tool.function(**copy.deepcopy(dict(entry.call.arguments)))
         except BaseException as failure:  # noqa: BLE001 - the thread is ours, and ends here
             self._raised(told, failure)

@@ -1,8 +1,7 @@
 """Answering a real call by a run that was begun early, or by the result of an earlier call.
 
 A call that finds nothing runs exactly as it would without us: before it is dispatched a few dictionaries are asked and
-no analyser is. A call of which only a long look could tell whether it writes is looked at while it runs; until then its
-domain is closed to early results.
+no analyser is.
 
 Cancelling a caller that waits for an early run leaves that run for another caller; whatever is begun early ends with
 its session.
@@ -18,14 +17,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from agentaccel.background import Background, in_a_loop
+from agentaccel.background import Background
 from agentaccel.clock import Clock
-from agentaccel.locks import Lock
+from agentaccel.locks import Lock, forks
 from agentaccel.policy import ToolPolicy
 from agentaccel.records import ServedFrom
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.running import Run
-from agentaccel.session.tools import READS, Tool, Tools, copied
+from agentaccel.session.tools import READS, Tool, Tools
+from agentaccel.session.writes import Writes
 from agentaccel.speculate.buffer import Buffer, Entry, State
 from agentaccel.speculate.keys import Key, Principal
 from agentaccel.speculate.memo import Memo, Read, Remembered
@@ -47,17 +47,6 @@ class Served:
     hidden: float
 
 
-@dataclass(slots=True, eq=False)
-class Mark:
-    """What a call under way does to the world, as far as it is known."""
-
-    domain: str | None
-    number: int | None = None
-    """What closes the domain; None where nothing does."""
-    unsettled: bool = False
-    ended: bool = False
-
-
 @dataclass(slots=True, kw_only=True)
 class Serving:
     """The tool calls of one `Accel`, on their way to be answered. Thread-safe."""
@@ -71,11 +60,14 @@ class Serving:
     memo: Memo
     rates: Rates
     track: TrackRecord
+    writes: Writes = field(init=False)
     _lock: Lock = field(default_factory=Lock)
-    _unsettled: list[tuple[Mark, Tool, ToolCall]] = field(default_factory=list)
-    """Calls that may write and have not been looked at."""
     _joined: dict[Entry, concurrent.futures.Future[None]] = field(default_factory=dict)
     """Early runs that a caller waits for, and how it is told that something wrote where they read."""
+    _forks: int = field(default_factory=forks)
+
+    def __post_init__(self) -> None:
+        self.writes = Writes(clock=self.clock, tools=self.tools, world=self.world, rates=self.rates, spoil=self._spoil)
 
     def remembers(self, tool: Tool) -> bool:
         """Whether results of a tool may answer later calls: where it is known when they are not fresh any more."""
@@ -94,6 +86,9 @@ class Serving:
 
         Takes no lock where nothing waits.
         """
+        if self._forks != forks():  # what the parent runs does not run here
+            self._forks = forks()
+            self.buffer.clear()
         remembers = self.remembers(tool)
         if not self.buffer and not remembers:
             return None, None
@@ -123,7 +118,7 @@ class Serving:
 
     # --- waiting for what was begun -----------------------------------------------------------------------------------
 
-    async def join(self, entry: Entry, execute: Callable[[], Awaitable[Any]], owner: str) -> tuple[Any, Served | None]:
+    async def join(self, entry: Entry, execute: Callable[[], Awaitable[Any]]) -> tuple[Any, Served | None]:
         """The result of `entry`, waited for if need be; `MISS` where the call has to be run.
 
         A run that was begun on a prediction is waited for as long as a fresh run is expected to take. Then a fresh one
@@ -147,11 +142,16 @@ class Serving:
                     run.cancel()
                     return MISS, None
                 if not waiting.done():
-                    return await self._hedge(entry, waiting, execute, owner, began)
-            except asyncio.CancelledError:
-                self.buffer.hand_back(entry)
+                    return await self._hedge(entry, waiting, execute, began)
+            except BaseException:  # cancelled, interrupted or closed; a failure of the fresh run gives nothing back
+                self._given_up(entry, began)
                 raise
         return self._served(entry, began, joined=joined)
+
+    def _given_up(self, entry: Entry, began: float) -> None:
+        """The caller that waited for `entry` does not any more."""
+        if self.buffer.hand_back(entry, waited=self.clock.monotonic() - began):
+            entry.handle.unawaited(self.policy.timeout)
 
     async def _is_spoiled(self, entry: Entry, waiting: asyncio.Future[Any], limit: float | None) -> bool:
         """Wait for the end of its run, `limit` seconds or until something writes where it reads; whether that came
@@ -183,14 +183,17 @@ class Serving:
         entry: Entry,
         waiting: asyncio.Future[Any],
         execute: Callable[[], Awaitable[Any]],
-        owner: str,
         began: float,
     ) -> tuple[Any, Served | None]:
-        async def run() -> Any:
+        async def run() -> tuple[Any, BaseException | None]:
             self.rates.ran(entry.call.name, self.clock.monotonic())
-            return await execute()
+            try:
+                return await execute(), None
+            except (SystemExit, KeyboardInterrupt) as end:  # out of a task they would end the event loop
+                return None, end
 
-        fresh = self.background.spawn(owner, run, contextvars.copy_context())
+        # It is the caller's own run, so it belongs to nobody else, and outlives the session if the caller does.
+        fresh = self.background.spawn(None, run, contextvars.copy_context())
         try:
             await asyncio.wait([waiting, fresh], return_when=asyncio.FIRST_COMPLETED)
             if not fresh.done():
@@ -199,13 +202,17 @@ class Serving:
                     fresh.cancel()
                     return result, served
                 await asyncio.wait([fresh])
-        except asyncio.CancelledError:
+        except BaseException as end:
             fresh.cancel()
-            await asyncio.wait([fresh])
+            if isinstance(end, asyncio.CancelledError):
+                await asyncio.wait([fresh])
             raise
         self.buffer.drop(entry)
         entry.handle.cancel()
-        return fresh.result(), None
+        result, ended = fresh.result()
+        if ended is not None:
+            raise ended
+        return result, None
 
     def join_here(self, entry: Entry) -> tuple[Any, Served | None]:
         """The same in a thread, where no second run can be begun beside the first."""
@@ -216,8 +223,12 @@ class Serving:
                 self.buffer.hand_back(entry)
                 return MISS, None
             limit = None if entry.tier == "asked" else self._expected(entry)
-            with self._joining(entry) as spoiled:
-                concurrent.futures.wait([work, spoiled], limit, concurrent.futures.FIRST_COMPLETED)
+            try:
+                with self._joining(entry) as spoiled:
+                    concurrent.futures.wait([work, spoiled], limit, concurrent.futures.FIRST_COMPLETED)
+            except BaseException:
+                self._given_up(entry, began)
+                raise
             if not work.done():
                 self.buffer.drop(entry, State.STALE if spoiled.done() else State.UNUSED)
                 entry.handle.cancel()
@@ -229,7 +240,7 @@ class Serving:
         if not self.buffer.serve(entry, now, waited=now - began, joined=joined):
             return MISS, None
         self._keep(entry, now)
-        return entry.result, Served(source=entry.tier, hidden=max(entry.seconds - (now - began), 0.0))
+        return entry.result, Served(source=entry.tier, hidden=entry.hidden)
 
     def _keep(self, entry: Entry, now: float) -> None:
         """What the model had asked for is the call's own run: its result may answer later calls, too."""
@@ -242,50 +253,6 @@ class Serving:
         """Seconds that a fresh run is expected to take."""
         with self.track.lock:
             return self.track.experience.latencies.quantile(entry.call.name, 0.5)
-
-    # --- what runs do to the world ------------------------------------------------------------------------------------
-
-    def begins(self, tool: Tool, call: ToolCall) -> Mark | None:
-        """`call` is about to run; None where it is known to read."""
-        self.rates.ran(tool.name, self.clock.monotonic())
-        if reads := self.tools.at_once(tool):
-            return None
-        mark = Mark(tool.spec.domain)
-        if reads is None and (given := copied(call)) is not None:
-            call = given
-            mark.number, mark.unsettled = self.world.pends(mark.domain), True
-            self._unsettled.append((mark, tool, call))
-            if in_a_loop():  # else it is looked at once it has run
-                asyncio.get_running_loop().call_soon(self.settle)
-        else:
-            mark.number = self.world.begins(mark.domain)
-            self._spoil()
-        return mark
-
-    def ends(self, mark: Mark) -> None:
-        """That call has run, failed or been cancelled."""
-        with self._lock:
-            mark.ended = True
-            number = None if mark.unsettled else mark.number
-        if number is not None:
-            self.world.ends(number)
-        elif mark.unsettled and not in_a_loop():
-            self.settle()
-
-    def settle(self) -> None:
-        """Look at the calls that were not looked at before they were dispatched."""
-        while self._unsettled:
-            try:
-                mark, tool, call = self._unsettled.pop()
-            except IndexError:  # another thread was faster
-                return
-            writes, number = not self.tools.reads(tool, call), mark.number
-            assert number is not None
-            with self._lock:
-                self.world.settles(number, ended=mark.ended, writes=writes)
-                mark.unsettled, mark.number = False, number if writes and not mark.ended else None
-            if writes:
-                self._spoil()
 
     def took(self, tool: Tool, seconds: float) -> None:
         """A real call ran so long."""

@@ -110,8 +110,7 @@ class Settlement:
     def settle(self, going: Going, ended: Ended) -> TurnRecord:
         """Fold the turn into its conversation and leave its record, which is returned."""
         conversation = going.conversation
-        for call in ended.calls:
-            self.registry.asked(call, conversation.id)
+        self.registry.asked(ended.calls, conversation.id)
         for id_ in (ended.message_id, going.prompt.after):
             if id_:
                 self.registry.replied(id_, conversation.id)

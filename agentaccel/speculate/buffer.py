@@ -73,6 +73,8 @@ class Entry:
     """Whether the run has ended, whatever came of the entry."""
     seconds: float = 0.0
     """For which it ran; 0 while it does."""
+    waited: float = 0.0
+    """For which callers waited for it."""
     result: Any = None
     handle: Any = None
     """Whatever runs it, for those who do I/O."""
@@ -82,6 +84,16 @@ class Entry:
     @property
     def tally(self) -> Tally:
         return self.ledger.predicted if self.tier == "predicted" else self.ledger.asked
+
+    @property
+    def hidden(self) -> float:
+        """Seconds of its run for which no caller waited."""
+        return max(self.seconds - self.waited, 0.0)
+
+    @property
+    def served(self) -> bool:
+        """Whether it has ended as the run of a call that the model made: what goes on from it is that call's."""
+        return self.over and self.state is State.SERVED
 
     def unchanged(self) -> bool:
         """Whether what it reads is as it was before it ran, by its witness."""
@@ -174,18 +186,29 @@ class Buffer:
                 self._end(entry, State.STALE)
                 return False
             entry.state = State.SERVED
+            entry.waited += waited
             entry.tally.served += 1
             entry.tally.joined += joined
-            entry.tally.hidden += max(entry.seconds - waited, 0.0)
+            entry.tally.hidden += entry.hidden
             self._settle(entry)
         return True
 
-    def hand_back(self, entry: Entry) -> None:
-        """The caller that had claimed it gave up: it waits for another one."""
+    def hand_back(self, entry: Entry, *, waited: float = 0.0) -> bool:
+        """The caller that had claimed it gave up after so many seconds; whether it waits for another one."""
         with self._lock:
-            if entry.state in WAITING:
-                self._waiting.setdefault(entry.key, deque()).appendleft(entry)
-                self._count += 1
+            entry.waited += waited
+            if entry.state not in WAITING:
+                return False
+            self._waiting.setdefault(entry.key, deque()).appendleft(entry)
+            self._count += 1
+        return True
+
+    def clear(self) -> None:
+        """None of it is run or recorded by this process, which was forked from the one that does."""
+        with self._lock:
+            for entry in [one for waiting in self._waiting.values() for one in waiting]:
+                entry.on_end = None
+                self._end(entry, State.UNUSED)
 
     def drop(self, entry: Entry, state: State = State.UNUSED) -> None:
         """It is of no use any more."""

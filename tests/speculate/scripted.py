@@ -12,6 +12,7 @@ from agentaccel.listening import Told
 from agentaccel.policy import ToolPolicy
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.speculate.events import Event
+from agentaccel.speculate.ledger import Ledger
 from agentaccel.speculate.resources import Resource
 from agentaccel.testing.virtual import run
 from agentaccel.turn import CallClosed, Finished, Started
@@ -92,6 +93,8 @@ class Agent:
         self.accel._foresight.predictor = self.told
         self.heard = Listening()
         self.accel.listen(self.heard)
+        self.ledger = Ledger()
+        """Of the session that `run` opens."""
         self.log: list[str] = []
         """Every run of a tool, as it begins."""
         self.state: dict[str, int] = {}

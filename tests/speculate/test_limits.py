@@ -198,7 +198,7 @@ MUTANTS = (
         "test_a_tool_that_was_refused_for_its_rate_is_left_alone_for_as_long_as_it_asks",
         Mutant(
             guard="refusals of real calls that are not heard of",
-            file="tooling.py",
+            file="calling.py",
             old="            box.serving.rates.failed(self._known.name, error, self._tick + seconds)\n",
             new="",
         ),
@@ -234,7 +234,7 @@ MUTANTS = (
         "test_real_calls_use_a_rate_limit_up_and_a_minute_later_it_is_there_again",
         Mutant(
             guard="real calls that are not counted",
-            file="session/serving.py",
+            file="session/writes.py",
             old="        self.rates.ran(tool.name, self.clock.monotonic())\n",
             new="",
         ),

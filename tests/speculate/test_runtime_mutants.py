@@ -9,6 +9,7 @@ import pytest
 from tests.mutants import Mutant, running, survives
 
 BUFFER, WORLD, SERVING = "speculate/buffer.py", "speculate/world.py", "session/serving.py"
+WRITES = "session/writes.py"
 HISTORIES = "tests/speculate/test_histories.py"
 PARTS = "tests/speculate/test_early_parts.py"
 SERVED, EAGER, MEMO = (f"tests/speculate/test_{name}.py" for name in ("served", "eager", "memo"))
@@ -107,12 +108,16 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         Mutant(
             guard="a caller that is cancelled and takes the run along",
             file=SERVING,
-            old="""                self.buffer.hand_back(entry)
+            old="""                self._given_up(entry, began)
                 raise
-""",
+        return self._served(entry, began, joined=joined)
+
+    def""",
             new="""                run.cancel()
                 raise
-""",
+        return self._served(entry, began, joined=joined)
+
+    def""",
         ),
     ),
     (
@@ -137,9 +142,9 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{SERVED}::test_a_nested_call_that_may_write_ends_the_run_that_nobody_asked_for",
         Mutant(
             guard="a write inside a run that nobody asked for",
-            file="tooling.py",
-            old="        if scope.early is not None:\n            if not",
-            new="        if scope.early is not None:\n            if False and not",
+            file="calling.py",
+            old="        if scope.early is not None and not scope.early.served:\n            if not",
+            new="        if scope.early is not None and not scope.early.served:\n            if False and not",
         ),
     ),
     (
@@ -182,8 +187,8 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{EAGER}::test_a_write_begins_the_fresh_run_of_a_read_that_waits_for_its_early_one",
         Mutant(
             guard="waiting for a result that will not be served",
-            file=SERVING,
-            old="            mark.number = self.world.begins(mark.domain)\n            self._spoil()\n",
+            file=WRITES,
+            old="            mark.number = self.world.begins(mark.domain)\n            self.spoil()\n",
             new="            mark.number = self.world.begins(mark.domain)\n",
         ),
     ),
@@ -218,7 +223,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{MEMO}::test_a_call_of_which_only_a_long_look_tells_what_it_does_closes_the_world_until_it_was_looked_at",
         Mutant(
             guard="a long look before a call is dispatched",
-            file=SERVING,
+            file=WRITES,
             old="asyncio.get_running_loop().call_soon(self.settle)",
             new="self.settle()",
         ),

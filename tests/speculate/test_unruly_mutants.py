@@ -25,7 +25,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_two_functions_of_one_name_answer_for_themselves",
             Mutant(
                 guard="the result of another function of that name",
-                file="tooling.py",
+                file="calling.py",
                 old=" or not serving.tools.stands(self._known, self._here.id):",
                 new=":",
             ),
@@ -99,7 +99,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_a_write_shows_by_the_arguments_it_was_given_whatever_it_does_to_them",
             Mutant(
                 guard="the arguments as they were given",
-                file="session/serving.py",
+                file="session/writes.py",
                 old="            call = given\n",
                 new="",
             ),
@@ -117,7 +117,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_a_result_that_is_remembered_from_before_it_is_not_served_either",
             Mutant(
                 guard="runs that do not go by here, until the next request",
-                file="tooling.py",
+                file="calling.py",
                 old="self._here.following.unseen or ",
                 new="",
             ),
