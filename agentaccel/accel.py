@@ -19,6 +19,7 @@ from agentaccel.listening import Listener, Listeners
 from agentaccel.policy import ENV_LOG, Policy, from_environment
 from agentaccel.providers import dialect
 from agentaccel.session import Composer, Session, bypassed, current
+from agentaccel.session.closing import close
 from agentaccel.session.conversation import own_id
 from agentaccel.session.keeping import Keeper
 from agentaccel.session.prewarming import Prewarmer
@@ -262,10 +263,10 @@ class Accel:
         self._listeners.add(listener)
 
     def close(self) -> None:
-        """Close the trace store; what was waiting is written first. Clients go on working, unrecorded."""
-        self._background.close()
+        """Close the trace store; what was waiting is written first, early runs that nobody asked for with it.
+        Clients go on working, unrecorded."""
+        close(self._foresight, self._background)
         self._listeners.flush()
-        self._foresight.learning.close()
         self._recorder.close()
 
     def __enter__(self) -> Accel:

@@ -30,7 +30,8 @@ log = logging.getLogger("agentaccel")
 T = TypeVar("T")
 
 _MOST_SECONDS = 10.0
-"""How long leaving a session waits for a thread of its own that is in the middle of a request."""
+"""How long leaving a session, or closing all, waits for a thread that is in the middle of a request, or for a task that
+does not heed its cancellation."""
 
 
 @runtime_checkable
@@ -148,10 +149,13 @@ class Background:
             one.cancel()
         return [one.over for one in running if one.goes_on()]
 
-    def leave(self, owner: str) -> None:
-        """The same, and wait for what ends by itself; tasks of a loop that stands still end when it goes on."""
+    def leave(self, *owners: str) -> None:
+        """The same for all of `owners`, and wait for what ends by itself; tasks of a loop that stands still end when it
+        goes on."""
         until = time.monotonic() + _MOST_SECONDS
-        while (waiting := self.left(owner)) and not in_a_loop() and (left := until - time.monotonic()) > 0:
+        while (waiting := [one for owner in owners for one in self.left(owner)]) and not in_a_loop():
+            if (left := until - time.monotonic()) <= 0:
+                return
             concurrent.futures.wait(waiting, timeout=left)
 
     async def leave_async(self, owner: str) -> None:
@@ -165,8 +169,7 @@ class Background:
         with self._lock:
             self._closed = True
             owners = {later.owner for later in self._laters} | set(self._running)
-        for owner in owners:
-            self.leave(owner)
+        self.leave(*owners)
 
     def _own(self, owner: str, running: _Running) -> None:
         self._after_fork()

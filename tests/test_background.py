@@ -6,6 +6,9 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
+
+import pytest
 
 from agentaccel.background import Background
 from agentaccel.clock import SystemClock
@@ -76,3 +79,43 @@ def test_its_thread_ends_when_nothing_is_due() -> None:
     background.later("one", 0.0, done.set)
     assert done.wait(AT_MOST)
     background.close()
+
+
+def test_closing_takes_everything_back_before_it_waits_for_anything() -> None:
+    """So that what waits for another owner's work to end is not waited for in vain."""
+    background, loop = Background(SystemClock()), asyncio.new_event_loop()
+    around = threading.Thread(target=loop.run_forever)
+    around.start()
+    begun, ended = threading.Semaphore(0), {"one": threading.Event(), "other": threading.Event()}
+    heard: list[bool] = []
+
+    async def task(owner: str) -> None:
+        begun.release()
+        try:
+            await asyncio.sleep(3 * AT_MOST)
+        finally:
+            ended[owner].set()
+
+    for owner, other in (("one", "other"), ("other", "one")):
+        background.on_loop(owner, loop, partial(task, owner))
+        background.submit(owner, lambda other=other: heard.append(ended[other].wait(AT_MOST)))  # type: ignore[misc]
+    assert begun.acquire(timeout=AT_MOST)
+    assert begun.acquire(timeout=AT_MOST)
+    background.close()
+    loop.call_soon_threadsafe(loop.stop)
+    around.join(AT_MOST)
+    loop.close()
+    assert heard == [True, True]
+
+
+def test_closing_waits_no_longer_for_many_owners_than_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentaccel.background._MOST_SECONDS", 0.05)
+    background, goes_on = Background(SystemClock()), threading.Event()
+    for number in range(100):
+        background.submit(f"s{number}", partial(goes_on.wait, AT_MOST))
+    late = threading.Timer(2.5, goes_on.set)
+    late.start()
+    background.close()
+    late.cancel()
+    assert not goes_on.is_set(), "each was waited for in its turn"
+    goes_on.set()

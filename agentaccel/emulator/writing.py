@@ -33,9 +33,11 @@ def write(
     """What the model writes of `scripted` within `limit` tokens, as the message number `turn` of its conversation.
 
     A reply that is too long loses its end: text is cut, other blocks are dropped, and the stop reason is max_tokens.
-    `ids` is what the ids of tool calls begin with.
+    `ids` is what the ids of tool calls begin with. Half a surrogate pair, which no server can send, is replaced.
     """
-    blocks = tuple(_finished(block, ids, f"{turn}_{place}") for place, block in enumerate(scripted.content))
+    blocks = tuple(
+        _finished(well_formed(block), ids, f"{turn}_{place}") for place, block in enumerate(scripted.content)
+    )
     sizes = [tokenizer.count(len(canonical(block))) for block in blocks]
     thinking = sum(size for block, size in zip(blocks, sizes, strict=True) if block["type"] == "thinking")
     total = scripted.output_tokens if scripted.output_tokens is not None else sum(sizes)
@@ -68,6 +70,23 @@ def _finished(block: Json, ids: str, place: str) -> Json:
     if block["type"] == "thinking":
         return {"signature": f"signature_emulated_{place}", **block}
     return block
+
+
+def well_formed(value: Any) -> Any:
+    """`value`, a JSON value, with U+FFFD for what no UTF-8 can say.
+
+    >>> well_formed({"q": ["half \\ud83d", 1]}) == {"q": ["half \\ufffd", 1]}
+    True
+    """
+    if isinstance(value, str):
+        if value.isascii():
+            return value
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, Mapping):
+        return {well_formed(name): well_formed(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [well_formed(item) for item in value]
+    return value
 
 
 def turn_of(messages: Sequence[Json]) -> int:

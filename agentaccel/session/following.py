@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentaccel.canonical import identity_bytes
+from agentaccel.canonical import digest, identity_bytes
 from agentaccel.locks import Lock
 from agentaccel.session.hearing import Hearing
 from agentaccel.speculate.events import Asked, Event, Returned, Said
@@ -109,7 +109,7 @@ class Following:
 
 
 def _identity(call: ToolCall) -> tuple[str, bytes]:
-    return call.name, identity_bytes(call.arguments)
+    return call.name, digest(identity_bytes(call.arguments))
 
 
 def _leaves(value: Any) -> Iterator[str]:

@@ -75,7 +75,7 @@ class Warming:
         async def run() -> None:
             try:
                 await prewarm()
-            except Exception:
+            except (Exception, SystemExit):  # nobody asked for it, so it ends nothing: asyncio would end the program
                 log.debug("agentaccel: the prewarm function of %s failed", name, exc_info=True)
 
         if in_a_loop():

@@ -18,7 +18,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Literal
 
-from agentaccel.locks import Lock, when_free
+from agentaccel.locks import Lock, forks, when_free
 from agentaccel.speculate.keys import Key
 from agentaccel.speculate.ledger import Ledger, Tally
 from agentaccel.speculate.witness import Witness, is_unchanged
@@ -80,6 +80,8 @@ class Entry:
     """Whatever runs it, for those who do I/O."""
     on_end: Callable[[Entry], None] | None = None
     """Told once, when the run is over and it is known what came of it."""
+    process: int = field(default_factory=forks)
+    """Of the forks on the way here, the one that began it."""
 
     @property
     def tally(self) -> Tally:
@@ -154,6 +156,8 @@ class Buffer:
         """Its run has returned; whether its result may still be served."""
         unchanged = entry.unchanged()
         with self._lock:
+            if entry.over:
+                return False
             entry.over, entry.seconds = True, now - entry.born
             if entry.state is not State.RUNNING:
                 self._settle(entry)
@@ -165,8 +169,10 @@ class Buffer:
         return False
 
     def failed(self, entry: Entry, now: float) -> None:
-        """Its run raised, took too long, gave too much, or was cancelled."""
+        """Its run raised, took too long, gave too much, or was cancelled; what has ended already stays as it is."""
         with self._lock:
+            if entry.over:
+                return
             entry.over, entry.seconds = True, now - entry.born
             if entry.state in WAITING:
                 self._end(entry, State.FAILED)
@@ -224,10 +230,10 @@ class Buffer:
                 self._end(entry, State.STALE)
         return gone
 
-    def leave(self, session: str, tier: Tier | None = None) -> list[Entry]:
-        """Take out what waits for `session`, or only what was begun for one reason; returns it."""
+    def leave(self, session: str | None, tier: Tier | None = None) -> list[Entry]:
+        """Take out what waits for `session`, None for all, or only what was begun for one reason; returns it."""
         with self._lock:
-            mine = [waiting for key, waiting in self._waiting.items() if key.principal.session == session]
+            mine = [one for key, one in self._waiting.items() if session in (None, key.principal.session)]
             gone = [one for waiting in mine for one in waiting if tier in (None, one.tier)]
             for entry in gone:
                 self._end(entry, State.UNUSED)
@@ -258,6 +264,7 @@ class Buffer:
             return
         if entry.state is not State.SERVED:
             entry.tally.wasted += entry.seconds
-        if entry.on_end is not None:
+        is_here = entry.process == forks()  # what its parent had begun, the parent counts
+        if entry.on_end is not None and (is_here or entry.state is State.SERVED):
             when_free(partial(entry.on_end, entry))
             entry.on_end = None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from agentaccel.canonical import identity_bytes
+from agentaccel.canonical import identity_bytes, to_keep
 
 
 class Principal(NamedTuple):
@@ -85,7 +85,7 @@ def plain_bytes(value: Any, most: int) -> bytes | None:
         written = orjson.dumps(value) if left >= 0 else None
     except TypeError:  # too deep, a number of more than 64 bits, half of a surrogate pair
         return None
-    return written if written is not None and len(written) <= most else None
+    return to_keep(written) if written is not None and len(written) <= most else None
 
 
 _LEAVES = frozenset({str, int, bool, type(None)})
@@ -100,4 +100,4 @@ def arguments_key(arguments: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     False
     """
     whole = {**defaults, **arguments}
-    return identity_bytes(whole) if is_plain(whole) else None
+    return to_keep(identity_bytes(whole)) if is_plain(whole) else None

@@ -33,6 +33,13 @@ _MOST_AT_ONCE = 50
 _ODD = (sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError, sqlite3.IntegrityError)
 """What SQLite raises for a value, whatever the state of the file."""
 
+_AFTER = {
+    "stops": "recording to it stops, sessions go on in memory",
+    "read": "sessions go on without what it holds",
+    "change": "what was learned is left out",
+}
+"""How it goes on when the store was not locked."""
+
 T = TypeVar("T")
 
 
@@ -82,12 +89,13 @@ class Recorder:
     def change(self, work: Callable[[Store], T], otherwise: T) -> T:
         """What `work` gives, which writes to the store; `otherwise` where there is none or it fails.
 
-        What could not be written does not wait here: its owner has it still, and may come again.
+        What could not be written does not wait here: its owner has it still, and may come again. Records go on being
+        written where it was `work` that failed, and not the store.
         """
         with self._lock:
             self._own_process()
             store = self.store
-            return otherwise if store is None else self._guarded("write", lambda: work(store), otherwise)
+            return otherwise if store is None else self._guarded("change", lambda: work(store), otherwise)
 
     def close(self) -> None:
         """Write what is still waiting and close the file; what comes later is not recorded."""
@@ -167,18 +175,17 @@ class Recorder:
         except Exception as error:
             if doing == "read" and self.store is None:
                 return otherwise  # closed by another thread
+            ends = doing not in ("read", "change") or (doing == "change" and _is_the_stores(error))
             if _is_lock(error):
                 self._wait_for_others(False)
-            elif doing != "read" and not self._strict:
+            elif ends and not self._strict:
                 self._give_up()
             if self._strict:
                 raise
             if _is_lock(error):
                 self._say("locked", f"cannot {doing} the trace store: {error}; recording waits in memory")
             else:
-                then = "recording to it stops, sessions go on in memory"
-                if doing == "read":
-                    then = "sessions go on without what it holds"
+                then = _AFTER["stops" if ends else doing]
                 self._say(doing, f"cannot {doing} the trace store: {error}; {then}")
             return otherwise
 

@@ -176,8 +176,9 @@ class Store:
             " ON CONFLICT (hash, session) DO UPDATE SET at = excluded.at, passed = 0, messages = excluded.messages",
             [(hash_, name, at, write.messages) for hash_ in write.lineage],
         )
-        topics = {one.topic for one in write.learned}
-        known = beliefs_about(connection, workload, topics).learned(write.learned).counts
+        learned = [one._replace(topic=text(one.topic)) for one in write.learned]
+        topics = {one.topic for one in learned}
+        known = beliefs_about(connection, workload, topics).learned(learned).counts
         connection.executemany(
             "INSERT OR REPLACE INTO beliefs (workload, topic, yes, n) VALUES (?, ?, ?, ?)",
             [(workload, topic, *known[topic]) for topic in topics],

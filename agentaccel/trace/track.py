@@ -18,6 +18,7 @@ from agentaccel.canonical import digest
 from agentaccel.clock import Clock
 from agentaccel.locks import Lock, forks
 from agentaccel.speculate.experience import Experience
+from agentaccel.trace.record import dump_json
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.store import Store
 
@@ -140,7 +141,7 @@ def _of(row: tuple[object, bytes] | None) -> Experience | str | None:
 
 
 def _within(known: dict[str, Any], most: int) -> bytes:
-    while len(data := orjson.dumps(known)) > most and (known["tools"] or known["rules"]):
+    while len(data := dump_json(known).encode()) > most and (known["tools"] or known["rules"]):
         for name in ("tools", "rules"):
             rows = list(known[name].items())
             known[name] = dict(rows[(len(rows) + 1) // 2 :])

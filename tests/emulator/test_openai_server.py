@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import anthropic
 import openai
 import pydantic
 import pytest
@@ -147,6 +148,22 @@ def test_a_reply_that_is_too_long_ends_with_length():
             events = list(stream)
         assert events[-1].type == "response.incomplete"
         assert events[-1].response.usage.output_tokens == 100
+
+
+@pytest.mark.parametrize(("scripted", "sent"), [("\ud83d cut", "\ufffd cut"), ("\ud83d\ude9a", "\U0001f69a")])
+def test_half_a_surrogate_pair_in_a_script_is_replaced_as_no_server_could_send_it(scripted, sent):
+    with serve(script=[call("search", {"q": [scripted]}, text=scripted)], behaviour=EXACTLY) as server:
+        with sdk(server) as client:
+            chat = client.chat.completions.create(model=MODEL, messages=[QUESTION], tools=[CHAT_TOOL])
+            said = chat.choices[0].message
+            assert said.content == sent
+            assert json.loads(said.tool_calls[0].function.arguments) == {"q": [sent]}
+            response = client.responses.create(model=MODEL, input="q", tools=[TOOL])
+            assert json.loads(response.output[-1].arguments) == {"q": [sent]}
+        with anthropic.Anthropic(base_url=server.url, api_key="key", max_retries=0) as other:
+            asked = [{"role": "user", "content": "q"}]
+            reply = other.messages.create(model="claude-sonnet-5", max_tokens=1000, messages=asked)
+            assert reply.content[-1].input == {"q": [sent]}
 
 
 def test_the_events_of_a_response_come_in_the_documented_order():

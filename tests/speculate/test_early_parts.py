@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from agentaccel.speculate.buffer import Buffer, Entry, State
 from agentaccel.speculate.keys import Key, Principal, arguments_key
 from agentaccel.speculate.ledger import Ledger
 from agentaccel.speculate.order import Order, Placed
-from agentaccel.speculate.witness import files, git_head, witnessed
+from agentaccel.speculate.witness import file_state, files, git_head, witnessed
 from agentaccel.speculate.world import World
 from agentaccel.types import ToolCall
 from tests.anything import CHARACTERS
@@ -201,6 +202,19 @@ def test_a_witness_of_files_shows_every_change(tmp_path: Path) -> None:
     assert len(set(map(str, seen))) == 3
     assert witnessed(witness, arguments) == seen[0]
     assert witnessed(witness, {}) != witnessed(witness, {}), "one that fails is never equal"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no time of the entry there")
+def test_a_witness_of_files_shows_a_change_whose_time_was_set_back(tmp_path: Path) -> None:
+    """As `rsync -t --inplace` and `tar` do."""
+    path = tmp_path / "a.txt"
+    path.write_text("v1")
+    stat, seen = path.stat(), file_state(path)
+    while path.stat().st_ctime_ns == stat.st_ctime_ns:  # until the clock of the file system has ticked
+        path.write_text("v2")
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert path.stat().st_mtime_ns == stat.st_mtime_ns
+    assert file_state(path) != seen
 
 
 def test_a_witness_of_a_repository_shows_a_commit_and_another_branch(tmp_path: Path) -> None:

@@ -95,6 +95,15 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         ),
     ),
     (
+        f"{PARTS}::test_a_witness_of_files_shows_a_change_whose_time_was_set_back",
+        Mutant(
+            guard="a result of a file that was written and given its old time",
+            file="speculate/witness.py",
+            old="stat.st_mtime_ns, stat.st_ctime_ns, stat",
+            new="stat.st_mtime_ns, stat",
+        ),
+    ),
+    (
         f"{SERVED}::test_what_fails_early_is_run_for_its_call",
         Mutant(
             guard="a result that is too large to keep",

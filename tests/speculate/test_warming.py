@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentaccel.policy import ToolPolicy
 from agentaccel.speculate.resources import Resource
+from tests.mutants import Mutant, running, survives
 from tests.speculate.scripted import Agent, Script, call, likely
 
 
@@ -52,11 +54,12 @@ def test_nothing_is_fetched_that_could_not_be_read_on_a_prediction(declared: dic
     assert warmed(0.4, **declared).log == []
 
 
-def test_a_function_that_fails_is_nobodys_trouble() -> None:
+@pytest.mark.parametrize("failure", [OSError("no connection"), SystemExit(3)])
+def test_a_function_that_fails_is_nobodys_trouble(failure: BaseException) -> None:
     agent = Agent(ToolPolicy(eager=False, speculate=False), Script({1: [likely(call("look", key="a"))]}))
 
     async def fails() -> None:
-        raise OSError("no connection")
+        raise failure
 
     look = agent.reads(prewarm=fails)
 
@@ -66,3 +69,16 @@ def test_a_function_that_fails_is_nobodys_trouble() -> None:
         return await look("a")
 
     assert agent.run(main) == "a=0"
+
+
+EXITS = Mutant(
+    guard="a function that ends the program",
+    file="session/warming.py",
+    old="except (Exception, SystemExit):",
+    new="except Exception:",
+)
+
+
+@pytest.mark.soak
+def test_the_case_that_names_the_guard_tells_when_it_is_gone(tmp_path: Path) -> None:
+    assert survives(EXITS, tmp_path, running("tests/speculate/test_warming.py", only="nobodys_trouble")) is None

@@ -29,6 +29,7 @@ from agentaccel.trace.store import SessionRow, Store, TurnWrite, open_reader
 from agentaccel.turn import Finished, Started
 from agentaccel.types import Segment
 from tests.driver import Driver, assistant, body, loop, prose, tool, user
+from tests.speculate.scripted import Agent, call
 
 LENIENT = Policy(strict=False)
 MIB = 1024 * 1024
@@ -415,6 +416,44 @@ def test_what_cannot_be_utf8_is_recorded_and_read_back(request_: dict[str, Any],
     assert len(driver.records) == 3
     for record in driver.records:
         record.model.encode()
+
+
+def test_a_tool_whose_name_cannot_be_utf8_takes_no_record_with_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was learned of it can be written, too."""
+    agent = Agent(strict=False, store=StorePolicy(path=tmp_path / "trace.db"))
+    odd, good = agent.reads(BAD), agent.reads("good")
+
+    async def main() -> None:
+        for name, tool_ in ((BAD, odd), ("good", good), ("good", good)):
+            await agent.model(call(name, key="a"))
+            agent.answers(await tool_(key="a"))
+            agent.accel._foresight.learning.track.save()
+
+    agent.run(main)
+    with caplog.at_level(logging.WARNING, "agentaccel"):
+        agent.accel._foresight.learning.track.save()
+    assert not caplog.records
+    agent.accel.close()
+    with open_reader(tmp_path / "trace.db") as reader:
+        assert [one.name for one in reader.tools() if not one.speculative][1:] == ["good", "good"]
+        assert len(list(reader.turns())) == 3
+    assert "good" in one(tmp_path / "trace.db", "SELECT known FROM experience")
+
+
+def test_a_change_that_fails_by_itself_does_not_end_recording(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    recorder = recorder_of(tmp_path / "trace.db", strict=False)
+
+    def work(store: Store) -> str:
+        raise TypeError("not writable")
+
+    with caplog.at_level(logging.WARNING, "agentaccel"):
+        assert recorder.change(work, "otherwise") == "otherwise"
+        assert recorder.change(work, "otherwise") == "otherwise"
+    recorder.write(TOOL)
+    assert tools_in(tmp_path / "trace.db") == ["t"]
+    assert ["left out" in record.message for record in caplog.records] == [True]
 
 
 def test_rows_that_are_not_ours_are_left_out_and_counted(tmp_path: Path) -> None:
