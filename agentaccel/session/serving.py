@@ -88,7 +88,7 @@ class Serving:
         """
         if self._forks != forks():  # what the parent runs does not run here
             self._forks = forks()
-            self.buffer.clear()
+            self.buffer.leave(None)
         remembers = self.remembers(tool)
         if not self.buffer and not remembers:
             return None, None

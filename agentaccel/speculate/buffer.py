@@ -209,13 +209,6 @@ class Buffer:
             self._count += 1
         return True
 
-    def clear(self) -> None:
-        """None of it is run or recorded by this process, which was forked from the one that does."""
-        with self._lock:
-            for entry in [one for waiting in self._waiting.values() for one in waiting]:
-                entry.on_end = None
-                self._end(entry, State.UNUSED)
-
     def drop(self, entry: Entry, state: State = State.UNUSED) -> None:
         """It is of no use any more."""
         with self._lock:
