@@ -67,6 +67,15 @@ def test_keys_of_an_object_are_values_where_they_name_things() -> None:
     assert leaves.values[".name.first"] == ["Mia"]
 
 
+def test_keys_of_an_object_are_values_where_each_has_a_number() -> None:
+    tables = leaves_of('{"tables": {"orders": 120, "refunds": 7.5}, "state": {"on": true, "off": false}}')
+    assert tables.values[".tables.<key>"] == ["orders", "refunds"]
+    assert tables.values[".tables.orders"] == [120]
+    assert ".state.<key>" not in tables.values
+    for fields in ('{"first": "Mia", "last": "Li"}', '[{"seat": 1, "price": 80}, {"seat": 2, "price": 90}]'):
+        assert not [path for path in leaves_of(fields).values if "<key>" in path]
+
+
 @pytest.mark.parametrize(
     ("result", "argument", "source"),
     [
@@ -80,6 +89,7 @@ def test_keys_of_an_object_are_values_where_they_name_things() -> None:
         (lambda n: {"count": f"{1000 + n}"}, lambda n: 1000 + n, "number"),
         (lambda n: {"code": f"K{n}J"}, lambda n: [f"K{n}J"], "list"),
         (lambda n: f"The parcel {n + 20}-AB-7 is with us, that is all.", lambda n: f"{n + 20}-AB-7", "~92-A2-91"),
+        (lambda n: {"rows": {f"t_{n}a": 3, f"t_{n}b": 4}}, lambda n: f"t_{n}a", "result look.rows.<key>"),
         (lambda n: f"- K{n}A\n- K{n}B", lambda n: f"K{n}A", "result"),
         (lambda n: f"{{'id': 'K{n}A', 'odd': None}}", lambda n: f"K{n}A", "result"),
     ],
