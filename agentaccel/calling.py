@@ -136,8 +136,7 @@ class Watch:
     def _runs(self) -> None:
         known, self._ran = self._known, True
         known.ran = True
-        known.running += 1
-        known.needed = max(known.needed, known.running)
+        known.begins()
         self._mark = self._box.serving.writes.begins(known, self._call)
 
     async def answer(self, execute: Callable[[], Awaitable[Any]]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import logging
+import math
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
@@ -14,6 +15,7 @@ from agentaccel.effects.launch import Allowance, Permission, judge_call, permiss
 from agentaccel.locks import Lock
 from agentaccel.policy import ToolPolicy
 from agentaccel.speculate.keys import Key, Principal, arguments_key, is_plain
+from agentaccel.speculate.need import still_needed
 from agentaccel.types import Effect, EffectSaid, ToolCall
 
 log = logging.getLogger("agentaccel")
@@ -64,10 +66,15 @@ class Tool:
     """What every call of it does, where that does not depend on the arguments."""
     running: int = 0
     """Real calls under way."""
-    needed: int = 1
-    """Real calls that were under way at once."""
+    needed: float = 1.0
+    """Real calls that were under way at once, of late."""
     ran: bool = False
     """Whether a call of it was run here."""
+
+    def begins(self) -> None:
+        """A real call begins."""
+        self.running += 1
+        self.needed = still_needed(self.needed, self.running)
 
     def by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
         """Arguments by name, as the model gives them; by position where the signature does not say."""
@@ -173,9 +180,9 @@ class Tools:
                 del self._known[own]
 
     def running(self, name: str) -> tuple[int, int]:
-        """Real calls of a tool under way in all sessions, and the most that were in one."""
+        """Real calls of a tool under way in all sessions, and the most that were in one of late."""
         known = [tool for tool in self.all() if tool.name == name]
-        return sum(tool.running for tool in known), max((tool.needed for tool in known), default=1)
+        return sum(tool.running for tool in known), math.ceil(max((tool.needed for tool in known), default=1))
 
     def all(self) -> list[Tool]:
         """All of them that it is known how to run."""

@@ -70,7 +70,7 @@ class Host:
     slots: int | None = None
     """All of them."""
     needed: int = 1
-    """Slots that real calls have been seen to need at once."""
+    """Slots that real calls have been seen to need at once, of late."""
     headroom: float = 1.0
     """The share of its rate limit that is left."""
     rate: int | None = None

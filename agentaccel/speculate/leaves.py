@@ -1,8 +1,9 @@
 """What a result holds: its values by path, and the records among them.
 
 A path has `*` for an index of a list, and for a key of an object whose keys are values themselves (ids, names); those
-keys are values at the path `….<key>`. A record is one object with all that hangs on it singly, and the fields of the
-objects around it under `^`: the arguments of a call often come from one record.
+keys are values at the path `….<key>`. So are those of an object of numbers alone (what is counted), beside its fields.
+A record is one object with all that hangs on it singly, and the fields of the objects around it under `^`: the
+arguments of a call often come from one record.
 
 Results that are no JSON are read as an outline where they are one (lists and fields as YAML writes them), else as text.
 At most `MOST_LEAVES` values, `MOST_ELEMENTS` of a list, and `MOST_RECORDS` records of one result are kept.
@@ -74,6 +75,7 @@ class Leaves:
 
     def _object(self, value: Mapping[str, Any], path: str, around: Record, depth: int) -> dict[str, Any]:
         by_value = _keys_are_values(value)
+        self._counted(value, path)
         own: dict[str, Any] = {}
         nested: list[tuple[str, Any]] = []
         for key, one in list(value.items())[: 4 * MOST_ELEMENTS]:
@@ -97,6 +99,12 @@ class Leaves:
         if own and len(records) < MOST_RECORDS:
             records.append({**around, **own})
         return own
+
+    def _counted(self, value: Mapping[str, Any], path: str) -> None:
+        """Take in the keys of numbers. The elements of a list have the same keys each: those are names of fields."""
+        if "[*]" not in path and len(value) > 1 and all(type(one) in (int, float) for one in value.values()):
+            for key in list(value)[:MOST_ELEMENTS]:
+                self.add(f"{path}.{_KEY}", key)
 
 
 def leaves_of(result: str) -> Leaves:

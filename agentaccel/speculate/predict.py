@@ -182,8 +182,8 @@ class History:
         if event.error:
             if self._past and self._past[-1] == symbol:
                 self._past = (*self._past[:-1], symbol + FAILED)
-        else:
-            self._scene.returned(symbol, event.result)
+            symbol += FAILED
+        self._scene.returned(symbol, event.result, failed=event.error)
 
     def _push(self, symbol: str) -> None:
         self._past = (*self._past, symbol)[-_CONTEXT:]

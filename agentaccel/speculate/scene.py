@@ -195,11 +195,11 @@ class Scene:
         while len(passed) > MOST_PASSED:
             del passed[next(iter(passed))]
 
-    def returned(self, symbol: str, result: str) -> None:
-        """Take in the result of a call."""
+    def returned(self, symbol: str, result: str, *, failed: bool = False) -> None:
+        """Take in the result of a call. What an error says is no value like those of other results."""
         self.offered.clear()
         leaves = leaves_of(result)
-        for look, values in _alike(leaves.values).items():
+        for look, values in ({} if failed else _alike(leaves.values)).items():
             self._put(Place("result", "", look), values)
         for path, values in leaves.values.items():
             self._put(Place("result", symbol, path), values)

@@ -24,6 +24,9 @@ MOST_RESOURCE = 300
 _CODE = re.compile(r"[A-Z0-9]{5,8}")
 _RUN = re.compile(r"[A-Za-z]+|\d+")
 _TOKEN = re.compile(r"[A-Za-z0-9_#@.\-]+")
+_PART = r"[A-Za-z0-9_#@.\-+=]"
+# Parts of which the first colon joins two; where a slash stands behind it, that is a URL.
+_JOINED = re.compile(rf"(?<![A-Za-z0-9_#@.\-+=:/]){_PART}+(?:/{_PART}+)*:+{_PART}+(?:(?::+|/){_PART}+)*")
 _URL = r"(?:https?://|www\.)[^\s\"'<>()\[\]{}|\\^`]+"
 _PATH = r"(?:~|\.{0,2}/)?(?:[\w.@+\-]+/)+[\w.@+\-]*|/[\w.@+\-]+|[\w@+\-][\w.@+\-]*\.[A-Za-z][A-Za-z0-9]{0,5}(?![\w.])"
 # Only where a run of such characters begins: from each of its places, one of n characters would be read n times.
@@ -98,6 +101,10 @@ def _things_in(text: str) -> Iterator[tuple[str, object]]:
 
 
 def _tokens_in(text: str, *, words: bool) -> Iterator[tuple[str, object]]:
+    for match in islice(_JOINED.finditer(text), MOST_TOKENS):
+        token = match[0].rstrip(".-")
+        if len(token) <= MOST_LENGTH:
+            yield shape(token), token
     for match in islice(_TOKEN.finditer(text), MOST_TOKENS):
         token = match[0].rstrip(".-")
         if 1 < len(token) <= MOST_LENGTH and (words or not token.isalpha() or token.isupper()):

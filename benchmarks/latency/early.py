@@ -103,7 +103,7 @@ class EarlyRuns:
     def _load(self) -> Load:
         slots = self.slots
         free = None if slots.total is None else int(slots.free)
-        host = Host(free=free, slots=slots.total, needed=self.setting.needed)
+        host = Host(free=free, slots=slots.total, needed=math.ceil(self.setting.needed))
         kept, running = len(self.buffer), len(self._running)
         return Load(hosts={_HOST: host}, kept=kept, running=running, start=self.setting.start)
 

@@ -19,6 +19,7 @@ from agentaccel.speculate.predict import History
 from agentaccel.speculate.prices import stated
 from agentaccel.types import Prediction, ToolCall
 from benchmarks.latency.scenes import Call, Guess, Session, Turn, guess_of, identity, never_made, turns_of
+from benchmarks.latency.setting import needed_after
 from benchmarks.latency.simple import Simple, State
 from benchmarks.speculation.ours import copy_of, image_of, session_of, teach
 from benchmarks.speculation.protocols import Round, by_folds
@@ -42,8 +43,8 @@ class Fold:
     sessions: tuple[Session, ...]
     training: Mapping[str, int]
     """By tool, its calls in the runs that were learned."""
-    needed: int
-    """The most calls of one reply in those."""
+    needed: float
+    """The most calls of one reply in the last of those."""
 
 
 def foresee(source: Source, folds: int, done: Callable[[], object]) -> list[Fold]:
@@ -65,13 +66,13 @@ def _results(run: Run) -> dict[Key, str]:
 def _fold(round_: Round, results: Mapping[Key, str]) -> Fold:
     knowledge, simple = Knowledge(), {MARKOV: Simple(templates=False), TEMPLATES: Simple(templates=True)}
     tools: dict[str, int] = {}
-    needed, reads = 1, list[ToolCall]()
+    needed, reads = 1.0, list[ToolCall]()
     for run in round_.learned:
         teach(knowledge, run)
         for one in simple.values():
             one.learn(run.events)
         for calls in turns_of(run):
-            needed = max(needed, len(calls))
+            needed = needed_after(needed, len(calls))
             for call in calls:
                 tools[call.tool] = tools.get(call.tool, 0) + 1
         made = (event.call for event in run.events if isinstance(event, Returned))

@@ -16,7 +16,7 @@ from agentaccel.speculate.memo import Read
 from benchmarks.latency.draws import Times
 from benchmarks.latency.early import EarlyRuns
 from benchmarks.latency.scenes import Call, Session, Turn
-from benchmarks.latency.setting import Arm, Outcome, Setting
+from benchmarks.latency.setting import Arm, Outcome, Setting, needed_after
 
 
 def play(session: Session, times: Times, arm: Arm, setting: Setting, counts: Sequence[int] = ()) -> Outcome:
@@ -62,6 +62,7 @@ class _Play:
         for at, turn in enumerate(self._session.turns):
             self._turn = at
             self._think(turn)
+            self._setting.needed = needed_after(self._setting.needed, len(turn.calls))
             if self._plain(turn):
                 continue
             self._unanswered = set(range(len(turn.calls)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from agentaccel.speculate.experience import Experience
 from agentaccel.speculate.ledger import Ledger
+from agentaccel.speculate.need import still_needed
 from agentaccel.speculate.runway import Runway
 from benchmarks.latency.draws import Draw
 
@@ -46,8 +47,8 @@ class Setting:
     """Early runs take a draw of their own."""
     start: float = START
     """Seconds of CPU for each launch, in which the session stands still."""
-    needed: int = 1
-    """Slots that real calls were seen to need at once."""
+    needed: float = 1.0
+    """Slots that real calls were seen to need at once, of late."""
     wall: float = 0.0
     """When the next session begins, in seconds."""
     _runways: dict[float, Runway] = field(default_factory=dict)
@@ -71,3 +72,10 @@ class Outcome:
     """Early runs by turn."""
     deep: tuple[int, int] = (0, 0)
     """Early runs two or more steps ahead, and those of them that were served."""
+
+
+def needed_after(needed: float, calls: int) -> float:
+    """The slots that real calls need at once after a reply that asked for so many."""
+    for running in range(1, calls + 1):
+        needed = still_needed(needed, running)
+    return needed

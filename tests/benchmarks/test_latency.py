@@ -18,7 +18,7 @@ from benchmarks.__main__ import main
 from benchmarks.latency.draws import Draw, Times, scale
 from benchmarks.latency.play import off, one_step, play
 from benchmarks.latency.scenes import Call, Guess, Session, Turn, never_made, turns_of
-from benchmarks.latency.setting import Arm, Outcome, Setting
+from benchmarks.latency.setting import Arm, Outcome, Setting, needed_after
 from benchmarks.latency.tallies import Resampling, slowdown
 from benchmarks.speculation.read import run_of
 
@@ -178,6 +178,7 @@ def test_a_thread_that_nobody_needs_keeps_its_slot_to_its_end() -> None:
     assert played(wrong, given, OURS, slots=2, gives_back=None).seconds == pytest.approx(1 + 4 + 2)
     careful = played(wrong, given, OURS, slots=2, gives_back=None, needed=2)
     assert careful.ledger.predicted.launched == 0, "real calls were seen to need both"
+    assert needed_after(1.0, 2) == 2.0 > needed_after(2.0, 1) > 1.0
 
 
 def test_when_a_slot_is_free_again_the_next_guess_is_begun() -> None:

@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentaccel.effects.declare import ToolSpec
+from agentaccel.policy import ToolPolicy
+from agentaccel.session.tools import Tool, Tools
 from agentaccel.speculate.decide import Candidate, Decision, Host, Launchable, Load, decide
 from agentaccel.speculate.experience import Experience
+from agentaccel.speculate.need import FADES
 from agentaccel.speculate.prices import stated
 from agentaccel.types import Prediction, ToolCall
 
@@ -103,6 +107,29 @@ def test_a_thread_does_not_take_the_last_slot_and_a_task_may() -> None:
     assert decided(guess(0.9, host="one"), hosts={"one": one}).refused[0][1] == "no slot to spare"
     assert decided(guess(0.9, host="one", gives_back=0.02), hosts={"one": one}).launch
     assert decided(guess(0.9, host="one"), hosts={"one": two}).launch
+
+
+def fanned_out(tool: Tool, calls: int) -> None:
+    for _ in range(calls):
+        tool.begins()
+    tool.running -= calls
+
+
+def test_one_large_turn_does_not_keep_threads_from_slots_for_ever() -> None:
+    """What comes again keeps them, and the last free slot stays with real calls in any case."""
+    tools = Tools(ToolPolicy())
+    tool = tools.add("look", len, ToolSpec())
+    for turn in range(200):
+        fanned_out(tool, 4 if turn % 10 == 0 else 1)
+        assert tools.running("look") == (0, 4)
+    launched = 0
+    for _ in range(int(4 / FADES)):
+        fanned_out(tool, 1)
+        host = Host(free=4, slots=4, needed=tools.running("look")[1])
+        before, guesses = launched, [guess(0.9, name=one, host="one") for one in "abcd"]
+        launched = len(decided(*guesses, hosts={"one": host}).launch)
+        assert launched >= before
+    assert launched == 3
 
 
 def test_the_delay_of_giving_a_slot_back_that_real_calls_need_is_charged() -> None:

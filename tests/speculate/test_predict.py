@@ -10,7 +10,7 @@ import pytest
 
 from agentaccel.speculate.events import Answered, Asked, Event, Returned, Said
 from agentaccel.speculate.predict import Predictor
-from agentaccel.speculate.scene import MOST_PASSED, Scene
+from agentaccel.speculate.scene import MOST_PASSED, Place, Scene
 from agentaccel.speculate.symbols import REPLY
 from agentaccel.types import ToolCall
 from tests.speculate.loops import arguments, call, learn, many, one_by_one, opening, order, person, play, step
@@ -110,6 +110,33 @@ def test_a_call_is_made_again_after_a_write() -> None:
     predictor = learn(Predictor(), many(corrected), reads=lambda one: one.name != "set_city")
     history = play(predictor, corrected(NEW)[:5], reads=lambda one: one.name != "set_city")
     assert history.predict()[0].call == call("find_person", person=person(NEW))
+
+
+def misspelt(number: int) -> list[Event]:
+    """The user names it loosely; the tool does not know it so, and tells what it is called."""
+    name = f"billing-{number}"
+    loose = call("open_queue", queue=f"Billing No. {number}")
+    failed = [Asked((loose,)), Returned(loose, f"no queue 'Billing No. {number}'. Did you mean `{name}`?", error=True)]
+    return [
+        Said(f"Open Billing No. {number}."),
+        *failed,
+        *step((call("open_queue", queue=name), "ok")),
+        Answered("Done."),
+    ]
+
+
+def test_an_argument_is_taken_from_what_an_error_says() -> None:
+    best = play(learn(Predictor(), many(misspelt)), misspelt(NEW)[:3]).predict()[0]
+    assert best.call == call("open_queue", queue=f"billing-{NEW}")
+    assert "result open_queue!" in best.rule
+
+
+def test_what_an_error_says_is_not_among_what_results_have_alike() -> None:
+    scene = Scene()
+    for failed, text in ((False, '{"id": "R1A"}'), (True, "no R2B here")):
+        scene.returned("look!" if failed else "look", text, failed=failed)
+    assert [one.values for one in scene.places[Place("result", "", "A191A1")]] == [("R1A",)]
+    assert scene.places[Place("result", "look!", "~A191A1")][0].values == ("R2B",)
 
 
 def between_two(number: int, chance: random.Random) -> tuple[list[Event], list[Event], ToolCall]:

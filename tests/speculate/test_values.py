@@ -67,6 +67,24 @@ def test_keys_of_an_object_are_values_where_they_name_things() -> None:
     assert leaves.values[".name.first"] == ["Mia"]
 
 
+def test_keys_of_an_object_are_values_where_each_has_a_number() -> None:
+    tables = leaves_of('{"tables": {"orders": 120, "refunds": 7.5}, "state": {"on": true, "off": false}}')
+    assert tables.values[".tables.<key>"] == ["orders", "refunds"]
+    assert tables.values[".tables.orders"] == [120]
+    assert ".state.<key>" not in tables.values
+    for fields in ('{"first": "Mia", "last": "Li"}', '[{"seat": 1, "price": 80}, {"seat": 2, "price": 90}]'):
+        assert not [path for path in leaves_of(fields).values if "<key>" in path]
+
+
+def test_a_token_with_colons_is_found_whole_and_in_parts() -> None:
+    found = values_in("At 14:30 pull hub.io/team/app:1.2.3 (see arn:aws:s3:::logs/k1), not https://a.io:80/c. Note: ok")
+    assert found["92:92"] == ["14:30"]
+    assert found["92"] == ["14", "30", "80"]
+    assert found["a.a/a/a:91.91.91"] == ["hub.io/team/app:1.2.3"]
+    assert found["a:a:a91:::a/a91"] == ["arn:aws:s3:::logs/k1"]
+    assert not [value for values in found.values() for value in values if value in ("Note:", "a.io:80/c")]
+
+
 @pytest.mark.parametrize(
     ("result", "argument", "source"),
     [
@@ -80,6 +98,8 @@ def test_keys_of_an_object_are_values_where_they_name_things() -> None:
         (lambda n: {"count": f"{1000 + n}"}, lambda n: 1000 + n, "number"),
         (lambda n: {"code": f"K{n}J"}, lambda n: [f"K{n}J"], "list"),
         (lambda n: f"The parcel {n + 20}-AB-7 is with us, that is all.", lambda n: f"{n + 20}-AB-7", "~92-A2-91"),
+        (lambda n: f"Newest is a/app:1.{n + 20}.2, that is all.", lambda n: f"a/app:1.{n + 20}.2", "~a/a:91.92.91"),
+        (lambda n: {"rows": {f"t_{n}a": 3, f"t_{n}b": 4}}, lambda n: f"t_{n}a", "result look.rows.<key>"),
         (lambda n: f"- K{n}A\n- K{n}B", lambda n: f"K{n}A", "result"),
         (lambda n: f"{{'id': 'K{n}A', 'odd': None}}", lambda n: f"K{n}A", "result"),
     ],
