@@ -256,15 +256,20 @@ def test_whatever_the_run_beside_a_stalled_guess_raises_its_caller_can_catch(kin
 # --- callers that give up ---------------------------------------------------------------------------------------------
 
 
+async def given_up(agent: Agent, look: Callable[..., Any], *, after: float) -> None:
+    """The model has asked for a call, and whoever made it waits no longer."""
+    await agent.model(call("look", key="a"), gap=1.0)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(after):
+            await look("a")
+
+
 def test_a_run_whose_caller_has_given_up_ends_after_the_timeout() -> None:
     agent = Agent(ToolPolicy(speculate=False, timeout=30.0))
     look = agent.reads(seconds=1e6)
 
     async def main() -> None:
-        await agent.model(call("look", key="a"), gap=1.0)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(5):
-                await look("a")
+        await given_up(agent, look, after=5)
         await asyncio.sleep(31)
         assert agent.accel._foresight.launcher.runner.under_way() == 0
 
@@ -277,10 +282,7 @@ def test_what_an_earlier_caller_has_waited_is_not_hidden() -> None:
     look = agent.reads(seconds=11.0)
 
     async def main() -> None:
-        await agent.model(call("look", key="a"), gap=1.0)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(6):
-                await look("a")
+        await given_up(agent, look, after=6)
         await look("a")
 
     agent.run(main)
