@@ -71,7 +71,8 @@ def features(bound: Bound, around: Around, rule: Fared, order: int, best: float)
     p = around.probabilities.get(bound.symbol, 0.0)
     right, met, expected = rule
     prior = p * bound.rate
-    past = scene.asked.get(f"{around.tools[bound.symbol]}\0{bound.key}")
+    call = f"{around.tools[bound.symbol]}\0{bound.key}"
+    past = scene.asked.get(call)
     mentioned = [scene.mentions(value, key_of(value)) for value in bound.arguments.values()]
     count = len(mentioned) or 1
     varied = max(offers, key=lambda one: one.rank) if offers else None
@@ -108,7 +109,7 @@ def features(bound: Bound, around: Around, rule: Fared, order: int, best: float)
         around.reply,
         0.4 * log1p(order),
         0.4 * log1p(around.beside),
-        0.4 * log1p(scene.passed.get(f"{around.tools[bound.symbol]}\0{bound.key}", 0)),
+        0.4 * log1p(scene.passed.get(call, 0)),
         *[1.0 if kind in kinds else 0.0 for kind in KINDS],
     ]
 
