@@ -116,7 +116,7 @@ def spec_of(tool: object) -> ToolSpec | None:
     """
     carried = getattr(tool, SPEC_ATTRIBUTE, None)
     if isinstance(carried, _Declaration):  # it is said of one function: a decorator around that may do more
-        return carried.spec if carried.of() in (tool, getattr(tool, "__func__", None)) else None
+        return carried.spec if carried.of() is getattr(tool, "__func__", tool) else None
     if isinstance(carried, ToolSpec):
         return carried
     owner = getattr(tool, "__self__", None)
