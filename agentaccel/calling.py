@@ -118,7 +118,7 @@ class Watch:
     def _look(self, box: Calling, scope: Scope) -> None:
         """Whether the call can be answered, and what to remember of it. Calls inside early runs only run."""
         serving = box.serving
-        if scope.early is not None and not scope.early.served:
+        if scope.early is not None:
             if not serving.tools.at_once(self._known) and not serving.tools.reads(self._known, self._call):
                 serving.buffer.drop(scope.early, State.FAILED)
                 serving.tools.wrote(scope.early.call.name)

@@ -40,7 +40,10 @@ class Scope:
         return replace(self, session=session, others=tuple(innermost.values()))
 
     def of(self, owner: int) -> Scope:
-        """The same as one `Accel` sees it: with the session that is open there, and none of another's."""
+        """The same as one `Accel` sees it: with the session that is open there, and none of another's; and without an
+        early run that was served, of which this is what it has left behind."""
+        if self.early is not None and self.early.served:
+            return replace(self, early=None).of(owner)
         if self.session is None or self.session.owner == owner:
             return self
         return replace(self, session=next((one for one in self.others if one.owner == owner), None))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
+import gc
 import os
 import threading
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from agentaccel import Accel, Policy, StorePolicy
+from agentaccel.effects.declare import spec_of
 from agentaccel.policy import Mode, ToolPolicy
 from agentaccel.testing.virtual import run
 from agentaccel.turn import CallClosed, Finished, Started
@@ -146,6 +148,21 @@ def test_what_a_tool_declares_is_not_declared_of_what_is_put_around_it() -> None
     assert agent.state == {"count": 1}
 
 
+def test_nothing_is_declared_of_what_outlives_the_function_that_was_declared() -> None:
+    def look(key: str) -> str:
+        return key
+
+    def instead(key: str) -> str:
+        return key
+
+    agent = Agent()
+    declared = agent.accel.tool(effect="read_local")(look)
+    functools.update_wrapper(instead, declared)
+    del instead.__wrapped__, declared  # type: ignore[attr-defined]
+    gc.collect()
+    assert spec_of(instead) is None
+
+
 def test_a_tool_that_is_wrapped_again_is_called_once_and_keeps_its_attributes() -> None:
     agent = Agent()
 
@@ -203,6 +220,7 @@ def test_a_worker_that_a_served_run_has_left_behind_may_write() -> None:
 
     agent.run(main)
     assert agent.state == {"a": 1}
+    assert [one.speculative for one in agent.heard.heard if one.name == "book"] == [False]
 
 
 def stalled(agent: Agent, end: Callable[[], Any]) -> Callable[..., Any]:
@@ -362,7 +380,7 @@ MUTANTS = (
         Mutant(
             guard="what a decorator does",
             file="effects/declare.py",
-            old='return carried.spec if carried.of() in (tool, getattr(tool, "__func__", None)) else None',
+            old='return carried.spec if carried.of() is getattr(tool, "__func__", tool) else None',
             new="return carried.spec",
         ),
     ),
