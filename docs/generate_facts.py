@@ -38,6 +38,8 @@ MEANINGS = {
     "followed_after_tool": "a reply that asked for a tool is followed by another request",
     "followed_after_answer": "one that was an answer is",
     "pause_ends": "a pause that has lasted until a step ends in it: of 1, 5, 10, 20, 30, 60 minutes, 2, 4, 12, 24 h",
+    "pause_ends_of_people": "the same of pauses in which a person is to answer",
+    "answered_by_people": "the share of replies that a person answers, and no tool",
     "pause_weight": "occasions that this is worth",
     "pause_kind_weight": "occasions that what is known of all pauses is worth against those of one kind or tool",
     "prefix_shared": "another session begins with the same tools and system in time",

@@ -186,6 +186,19 @@ class Beliefs:
         yes, n = self.counts.get(BY_PLACE, (0.0, 0.0))
         return yes / n if n > 0.0 else followed
 
+    def has_people(self) -> bool:
+        """Whether a reply has been left to a person to answer."""
+        return self.counts.get(after_topic("user"), (0.0, 0.0))[1] > 0
+
+    def answered_by_people(self) -> float:
+        """The share of replies that a person answers, and no tool.
+
+        >>> [round(one.answered_by_people(), 2) for one in (Beliefs(), Beliefs({after_topic("user"): (3.0, 3.0)}))]
+        [0.1, 0.78]
+        """
+        people, tools = (self.counts.get(after_topic(awaits), (0.0, 0.0))[1] for awaits in ("user", "tool"))
+        return (priors().answered_by_people + people) / (1.0 + people + tools)
+
     def followed_after(self, awaits: str) -> float:
         """That another request follows a reply, by what it asked for: "user", or "tool:NAME"."""
         stated = priors()

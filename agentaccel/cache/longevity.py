@@ -22,7 +22,8 @@ what was lost so far decides, as for whoever rents skis and may buy them (Karlin
 once two pauses among shorter ones have cost their entries, the longer life is bought, be the odds what they may.
 
 A longer lifetime is an insurance, and needs a reason: before a pause that outlasts the shorter one has been seen to
-end, in this session or another of the workload, it adds nothing.
+end, in this session or another of the workload, it adds nothing. People do make such pauses, so in the first session
+of a workload a reply that was left to a person is a reason, too, for a premium of a few hundredths of the prompt.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def longevities(
     within = list[_Within]()
     for ttl in ttls:
         known = not lives or has_ended_after(beliefs, lives[-1].ttl.seconds)
-        if known:
+        if known or (prospect.alone and beliefs.has_people()):
             now = savings.by(ttl, prospect.pauses)
             same = prospect.pauses is prospect.usual
             later = now if same else savings.by(ttl, prospect.usual)
@@ -101,6 +102,7 @@ def longevities(
         if lives:
             premium = ttl.write - lives[-1].ttl.write
             own += (_turns(facts, prospect, added, premium) - 1.0) * added
+            own = own if known else min(own, _UNSEEN)
             if prospect.alone and _dear(beliefs, lives[-1].ttl.seconds):
                 own = max(own, _ENOUGH * premium)
         lives.append(Longevity(ttl, own, 0.0, 0.0))
@@ -230,6 +232,10 @@ def _dear(beliefs: Beliefs, seconds: float) -> bool:
 
 _TWO, _ONE = 1.7, 0.7
 """Pauses, of which the latest is worth one and each before it a little less."""
+
+_UNSEEN = 0.06
+"""The most that a longer lifetime is worth per token before one has been seen to be needed: a share of what the prompt
+costs uncached. So a conversation in which nobody is ever away is still within a twentieth of the oracle."""
 
 _ENOUGH = 1.01
 """A little more than its premium."""

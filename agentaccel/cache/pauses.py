@@ -8,9 +8,11 @@ the life-table estimate of survival analysis (Kaplan and Meier, 1958), with a st
 >>> unseen = pauses(Beliefs(), ANY)
 >>> round(unseen.longer(300), 3), round(unseen.longer(3600), 4)
 (0.02, 0.002)
+>>> round(pauses(Beliefs(), ANY, people=1.0).longer(300), 3), round(pauses(Beliefs(), ANY, people=1.0).longer(3600), 4)
+(0.3, 0.0717)
 >>> slow = Beliefs().after([one for _ in range(9) for one in pause_seen(ANY, 400)])
 >>> round(pauses(slow, ANY).longer(300), 2), round(pauses(slow, ANY).longer(3600), 4)
-(0.91, 0.0048)
+(0.91, 0.0091)
 """
 
 from __future__ import annotations
@@ -89,9 +91,12 @@ class Pauses(NamedTuple):
         return before * (self.left[i] / before) ** share if before else 0.0
 
 
-def pauses(beliefs: Beliefs, kind: str, place: str = ANY) -> Pauses:
+def pauses(beliefs: Beliefs, kind: str, place: str = ANY, people: float = 0.0) -> Pauses:
     """What is believed of pauses of `kind` at `place` (`after_request`): what was seen of them, and of all pauses where
-    little was.
+    little was. `people` are the odds that it is for a person, where that is to be believed before any was seen.
+
+    However many have ended in a step of time, the next may outlast it: the last of n + 1 alike is the longest with odds
+    of 1 in n + 1. So the odds of an end are at most those of n ends in n occasions and of one more as stated.
     """
     stated, counts = priors(), beliefs.counts
     found = [(one, stated.pause_weight if one == ANY else stated.pause_kind_weight) for one in kinds_of(kind)]
@@ -100,14 +105,25 @@ def pauses(beliefs: Beliefs, kind: str, place: str = ANY) -> Pauses:
         found.append((place, worth[1] if worth is not None else stated.place_strength))
     kinds = [(_topics(one), weight) for one, weight in found]
     left, share = list[float](), 1.0
-    for step, odds in enumerate(stated.pause_ends):
+    for step, before in enumerate(_stated_ends(round(people, 2))):
+        odds, (_, lasted) = before, counts.get(_topics(ANY)[step], (0.0, 0.0))
         for topics, weight in kinds:
             seen = counts.get(topics[step])
             if seen is not None:
                 odds = (odds * weight + seen[0]) / (weight + seen[1])
-        share *= 1.0 - odds
+        share *= 1.0 - min(odds, (before + lasted) / (1.0 + lasted))
         left.append(share)
     return Pauses(tuple(left))
+
+
+@functools.lru_cache(maxsize=128)
+def _stated_ends(people: float) -> tuple[float, ...]:
+    """The odds that a pause ends in each step, before any was seen, where it is for a person with odds of `people`."""
+    stated, odds, theirs, others = priors(), list[float](), people, 1.0 - people
+    for person, program in zip(stated.pause_ends_of_people, stated.pause_ends, strict=True):
+        odds.append((theirs * person + others * program) / (theirs + others))
+        theirs, others = theirs * (1.0 - person), others * (1.0 - program)
+    return tuple(odds)
 
 
 def is_known(beliefs: Beliefs, kind: str) -> bool:

@@ -131,9 +131,10 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     tokens = _Remembered(measure).__getitem__
     held = tuple([_held(warm, entries, ttl, ttls[0]) for ttl in ttls])
     lasting = tokens(held[-1][-1]) / max(tokens(last), 1.0) if len(held) > 1 and held[-1] else 0.0
-    usual = pauses(beliefs, ANY)
+    people = beliefs.answered_by_people() if view.alone else 0.0
+    usual = pauses(beliefs, ANY, people=people)
     here = after_request(view.state.turns)
-    coming = pauses(beliefs, ANY, here) if is_known(beliefs, here) else usual
+    coming = pauses(beliefs, ANY, here, people) if is_known(beliefs, here) else usual
     prospect = Prospect(
         followed, then, beliefs.generally(followed), stays, coming, usual, view.keeps, view.alone, lasting
     )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.keep import Kept, keeping
 from agentaccel.cache.ledger import Entry, rearmed
-from agentaccel.cache.pauses import ANY, after_request, has_ended_after, pauses
+from agentaccel.cache.pauses import ANY, USER, after_request, has_ended_after, pauses
 from agentaccel.cache.places import TAIL, find
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import State
@@ -64,11 +64,11 @@ def warming(state: State, prefix: Prefixes, beliefs: Beliefs) -> Warming | None:
     stays = _coming_back(entries, prefix, beliefs) / max(held[0].tokens, 1.0)
     followed = beliefs.followed_after(state.awaits) if state.awaits else beliefs.followed(state.last_turn, tools=True)
     planned = keeping(
-        pauses(beliefs, state.awaits or ANY, after_request(state.turns - 1)),
+        pauses(beliefs, state.awaits or ANY, after_request(state.turns - 1), float(state.awaits == USER)),
         beliefs.in_place(followed, state.turns - 1),
         held,
         read=facts.read,
-        gain=(facts.ttls[0].write - facts.read) * stays,
+        gain=(held[-1].ttl.write - facts.read) * stays,
         beside=beside,
     )
     return Warming(planned.waits, at, held, beside) if planned.waits else None

@@ -157,6 +157,8 @@ class Priors:
     followed_after_tool: float
     followed_after_answer: float
     pause_ends: tuple[float, ...]
+    pause_ends_of_people: tuple[float, ...]
+    answered_by_people: float
     pause_weight: float
     pause_kind_weight: float
     place_strengths: tuple[tuple[float, float], ...]

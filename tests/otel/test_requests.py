@@ -92,6 +92,7 @@ def test_durations_ratios_and_costs_are_metrics_with_few_attributes(tmp_path: Pa
     """Sessions, agents and ids are in no metric: each would be a series of its own."""
     with serve() as server, watched(tmp_path, server, telemetry) as accel, accel.wrap(claude(server)) as client:
         conversation(client, 3)
+        billed = [entry.usage for entry in server.log if entry.usage is not None]
         port = int(server.url.rpartition(":")[2])
     place = {
         "gen_ai.operation.name": "chat",
@@ -114,10 +115,10 @@ def test_durations_ratios_and_costs_are_metrics_with_few_attributes(tmp_path: Pa
     card = price_card("anthropic", MODEL, input_tokens=3000)
     assert card is not None
     assert card.read is not None
-    read = sum(one["gen_ai.usage.cache_read.input_tokens"] for one in said)
-    written = sum(one["gen_ai.usage.cache_write.input_tokens"] for one in said)
-    total = sum(one["gen_ai.usage.input_tokens"] for one in said)
-    bill = read * card.read + written * card.write["5m"] + (total - read - written) * card.input
+    written = {"5m": sum(one.write_5m for one in billed), "1h": sum(one.write_1h for one in billed)}
+    read, uncached = sum(one.read for one in billed), sum(one.uncached for one in billed)
+    total = read + uncached + sum(written.values())
+    bill = read * card.read + uncached * card.input + sum(card.write[ttl] * written[ttl] for ttl in written)
     assert paid.value == pytest.approx(bill)
     assert saved.value == pytest.approx(total * card.input - bill)
     assert saved.value > 0
