@@ -68,3 +68,15 @@ def test_the_longer_lived_beginning_is_what_makes_it_cheap(monkeypatch: pytest.M
     cost, held = cell(people, 8, "api", 7).after, warm._held
     monkeypatch.setattr(warm, "_held", lambda *given: held(*given)[:1])
     assert cell(people, 8, "api", 7).after > 1.1 * cost
+
+
+@pytest.mark.parametrize("less", ["a person is no other than a tool", "all is written again for the shortest lifetime"])
+def test_a_person_is_waited_for_once_one_has_been_away_for_long(less: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a first session the second pause of more than an hour is bridged; it would not be if either were believed."""
+    people = next(one for one in grid() if one.name == "human pauses")
+    cost, keeping = cell(people, 30, "api", 1).first, warm.keeping
+    if less == "a person is no other than a tool":
+        monkeypatch.setattr(warm, "USER", "nobody")
+    else:
+        monkeypatch.setattr(warm, "keeping", lambda *given, gain, **how: keeping(*given, gain=min(gain, 1.15), **how))
+    assert cell(people, 30, "api", 1).first > 1.15 * cost
