@@ -68,6 +68,7 @@ def warming(state: State, prefix: Prefixes, beliefs: Beliefs) -> Warming | None:
         beliefs.in_place(followed, state.turns - 1),
         held,
         read=facts.read,
+        # Nearly all of it is what lives longest, and would be written again as it was.
         gain=(held[-1].ttl.write - facts.read) * stays,
         beside=beside,
     )

@@ -158,9 +158,9 @@ class Priors:
     followed_after_answer: float
     pause_ends: tuple[float, ...]
     pause_ends_of_people: tuple[float, ...]
-    answered_by_people: float
     pause_weight: float
     pause_kind_weight: float
+    answered_by_people: float
     place_strengths: tuple[tuple[float, float], ...]
     prefix_shared: float
     prefix_shared_later: float
