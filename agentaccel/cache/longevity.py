@@ -18,12 +18,15 @@ use, and others add what it saves beyond what the conversation alone would use i
 process: Howard, 1960). So with one use alone the rule is again to write where u·r + (1 - u)·w < 1.
 
 In the first session of a workload the odds are not known, and a few long pauses in a row may cost a write each. Then
-what was lost so far decides, as for whoever rents skis and may buy them (Karlin, Manasse, Rudolph and Sleator, 1988):
-once two pauses among shorter ones have cost their entries, the longer life is bought, be the odds what they may.
+what was seen so far decides, as for whoever rents skis and may buy them (Karlin, Manasse, Rudolph and Sleator, 1988):
+once two pauses among shorter ones have outlasted the shorter lifetime, the longer one is bought, be the odds what they
+may; once three have, where requests of our own bridge some of them.
 
 A longer lifetime is an insurance, and needs a reason: before a pause that outlasts the shorter one has been seen to
 end, in this session or another of the workload, it adds nothing. People do make such pauses, so in the first session
-of a workload a reply that was left to a person is a reason, too, for a premium of a few hundredths of the prompt.
+of a workload a reply that was left to a person is a reason, too, for a premium of a few hundredths of the prompt. That
+bound is on what is surely paid. That the entry before it is gone, and all of the prompt is written for longer, is
+weighed as in any other request.
 """
 
 from __future__ import annotations
@@ -82,7 +85,8 @@ def longevities(
     `repeated` is the probability that another session begins with the whole prompt in time.
     """
     gain = _gain(facts, ttls, prospect)
-    savings = _Savings(beliefs, prospect, facts.read, gain, ttls[-1])
+    renewable = has_ended_after(beliefs, facts.ttls[0].seconds)
+    savings = _Savings(renewable, prospect, facts.read, gain, ttls[-1])
     lives: list[Longevity] = []
     here = usual = 0.0
     within = list[_Within]()
@@ -102,8 +106,8 @@ def longevities(
         if lives:
             premium = ttl.write - lives[-1].ttl.write
             own += (_turns(facts, prospect, added, premium) - 1.0) * added
-            own = own if known else min(own, _UNSEEN)
-            if prospect.alone and _dear(beliefs, lives[-1].ttl.seconds):
+            own = own if known else min(own, _UNSEEN + (1.0 - beliefs.alive()) * premium)
+            if prospect.alone and _dear(beliefs, lives[-1].ttl.seconds, prospect.keeps):
                 own = max(own, _ENOUGH * premium)
         lives.append(Longevity(ttl, own, 0.0, 0.0))
         here, usual = max(now, here), max(later, usual)
@@ -118,7 +122,8 @@ def longevities(
 class _Savings(NamedTuple):
     """What goes into how much a token saves in the next request."""
 
-    beliefs: Beliefs
+    renewable: bool
+    """Whether requests of our own may be sent, once the prospect is that they are."""
     prospect: Prospect
     read: float
     """What reading a token costs, in uncached ones."""
@@ -136,7 +141,7 @@ class _Savings(NamedTuple):
         return (worth - self._worth(pauses, base)) / (1.0 - lasting) if lasting else worth
 
     def _kept(self, ttl: Ttl, tokens: float) -> Kept:
-        return Kept(tokens, ttl, has_ended_after(self.beliefs, ttl.seconds))
+        return Kept(tokens, ttl, self.renewable)
 
     def _worth(self, pauses: Pauses, *held: Kept) -> float:
         return keeping(pauses, self.prospect.followed, held, read=self.read, gain=self.gain).worth
@@ -223,18 +228,18 @@ _MOST_CERTAIN = 0.98
 """Nothing is expected to come back for more than fifty turns."""
 
 
-def _dear(beliefs: Beliefs, seconds: float) -> bool:
-    """Whether two pauses of late have cost the session its entries, and others have not: then the odds, which a few
-    pauses tell, may be far off. Of a session that only knows long pauses they are not."""
+def _dear(beliefs: Beliefs, seconds: float, keeps: bool) -> bool:
+    """Whether so many pauses of late were too long for a shorter lifetime, and others were not, that the odds, which a
+    few pauses tell, may be far off. Of a session that only knows long pauses they are not."""
     long = outlasted(beliefs, seconds)
-    return long > _TWO and outlasted(beliefs, 0.0) - long > _ONE
+    return long > (_THREE if keeps else _TWO) and outlasted(beliefs, 0.0) - long > _ONE
 
 
-_TWO, _ONE = 1.7, 0.7
+_THREE, _TWO, _ONE = 2.5, 1.7, 0.7
 """Pauses, of which the latest is worth one and each before it a little less."""
 
-_UNSEEN = 0.06
-"""The most that a longer lifetime is worth per token before one has been seen to be needed: a share of what the prompt
+_UNSEEN = 0.05
+"""The most that is surely paid for a longer lifetime before one has been seen to be needed: a share of what the prompt
 costs uncached. So a conversation in which nobody is ever away is still within a twentieth of the oracle."""
 
 _ENOUGH = 1.01

@@ -50,7 +50,8 @@ class Warming(NamedTuple):
 def warming(state: State, prefix: Prefixes, beliefs: Beliefs) -> Warming | None:
     """What is worth keeping of the prompt of `prefix`, the last one of a session in `state`; None where nothing is.
 
-    Nothing is before a pause that outlasts the lifetime has been seen to end: until then nobody knows that one does.
+    Nothing is before a pause that outlasts the shortest lifetime has been seen to end: until then nobody knows that one
+    does.
     """
     facts, now = prefix.facts, state.last_started
     if now is None or facts.physics == "automatic":
@@ -106,9 +107,10 @@ def _tokens(entries: Mapping[int, Entry], prefix: Prefixes, i: int) -> float:
 def _held(entries: Mapping[int, Entry], prefix: Prefixes, beliefs: Beliefs) -> tuple[Kept, ...]:
     """The longest prefix that is held and, where a shorter one lives longer by itself, that one."""
     facts, held = prefix.facts, list[Kept]()
+    known = has_ended_after(beliefs, facts.ttls[0].seconds)
     for i in sorted(entries, reverse=True):
         ttl = facts.ttl(entries[i].ttl)
         if ttl is None or (held and ttl.seconds <= held[-1].ttl.seconds):
             continue
-        held.append(Kept(_tokens(entries, prefix, i), ttl, renewable=has_ended_after(beliefs, ttl.seconds)))
+        held.append(Kept(_tokens(entries, prefix, i), ttl, renewable=known))
     return tuple(held[:2])

@@ -107,7 +107,7 @@ def test_nothing_is_lost_but_the_last_tail(situation: Situation) -> None:
     assert least.exact
     paid = [insured(step, usage) for step, usage in zip(only.steps, usages, strict=True)]
     assert not any(paid) or not situation.turn.calls
-    assert all(premium <= 0.06 * step.total for premium, step in zip(paid, only.steps, strict=True))
+    assert all(premium <= 0.05 * step.total for premium, step in zip(paid, only.steps, strict=True))
     uninsured = costs(only.steps, usages) - sum(paid[:-1]) - last_premium(only.steps[-1], usages[-1])
     assert uninsured <= least.cost * 1.001
 

@@ -70,13 +70,30 @@ def test_the_longer_lived_beginning_is_what_makes_it_cheap(monkeypatch: pytest.M
     assert cell(people, 8, "api", 7).after > 1.1 * cost
 
 
-@pytest.mark.parametrize("less", ["a person is no other than a tool", "all is written again for the shortest lifetime"])
-def test_a_person_is_waited_for_once_one_has_been_away_for_long(less: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a first session the second pause of more than an hour is bridged; it would not be if either were believed."""
+@pytest.mark.parametrize(
+    "less",
+    [
+        "a person is no other than a tool",
+        "all is written again for the shortest lifetime",
+        "one as long has to have ended before",
+    ],
+)
+def test_a_person_is_waited_for_once_one_has_been_away_for_minutes(less: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a first session the first pause of more than an hour is bridged, and costs its entry where this is believed."""
     people = next(one for one in grid() if one.name == "human pauses")
-    cost, keeping = cell(people, 30, "api", 1).first, warm.keeping
+    cost, keeping, ended = cell(people, 8, "api", 6).first, warm.keeping, warm.has_ended_after
     if less == "a person is no other than a tool":
         monkeypatch.setattr(warm, "USER", "nobody")
-    else:
+    elif less == "all is written again for the shortest lifetime":
         monkeypatch.setattr(warm, "keeping", lambda *given, gain, **how: keeping(*given, gain=min(gain, 1.15), **how))
-    assert cell(people, 30, "api", 1).first > 1.15 * cost
+    else:
+        monkeypatch.setattr(warm, "has_ended_after", lambda beliefs, _: ended(beliefs, 3600))
+    assert cell(people, 8, "api", 6).first > 1.15 * cost
+
+
+def test_nobody_is_waited_for_before_any_pause_outlasts_the_shortest_lifetime() -> None:
+    """Not even a person; the same session is, once one has."""
+    (quick,) = accelerate([timed(runs(TALK)[0], [20.0, 20.0, 20.0, LUNCH])], Allowed(keep_alive=True)).kept
+    (slow,) = accelerate([timed(runs(TALK)[0], [20.0, 700.0, 900.0, LUNCH])], Allowed(keep_alive=True)).kept
+    assert not quick
+    assert slow

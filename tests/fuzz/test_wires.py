@@ -24,8 +24,8 @@ def assert_legal_and_useful(name: str, conversations: int, seed: int) -> None:
 @AT_EACH
 def test_no_legal_request_is_rejected_with_our_plan(name: str) -> None:
     """Contract lines 1 and 2, on a sample; the usefulness floor is stated priors alone, nothing learned."""
-    # Half of the gateway's models are OpenAI's, of which nothing is measured there.
-    assert_legal_and_useful(name, 40 if name == "openrouter" else 20, seed=7)
+    # Half of the gateway's models are OpenAI's, of which nothing is measured there; few of Foundry's talks repeat.
+    assert_legal_and_useful(name, 40 if name in ("openrouter", "foundry") else 20, seed=7)
 
 
 @pytest.mark.soak
