@@ -86,9 +86,10 @@ class Row:
         yield from missed(self.name, self.ratio, kind, self.trivial)
         allowed = self._allowed(self.cells[0])
         worst, mean = max(self.lost), statistics.fmean(self.lost) * allowed.tokens / allowed.mean
-        for what, figure in (("", worst), (" in the mean", mean)):
+        least = allowed.what if allowed.mean == allowed.tokens else "one"
+        for what, figure in ((allowed.what, worst), (f"{least} in the mean", mean)):
             if figure > 1:
-                lost = f"{figure:.2f} times {allowed.what}{what}"
+                lost = f"{figure:.2f} times {what}"
                 yield f"{self.name}: the first session loses {lost}, beside {SHARE:.0%}"
                 break
         if any(one.hasty for one in self.cells):
