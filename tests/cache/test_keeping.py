@@ -79,7 +79,7 @@ def test_the_longer_lived_beginning_is_what_makes_it_cheap(monkeypatch: pytest.M
     ],
 )
 def test_a_person_is_waited_for_once_one_has_been_away_for_minutes(less: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a first session the first pause of more than an hour is bridged, and costs its entry where this is believed."""
+    """In a first session the first pause of more than an hour is bridged; it costs its entry where this is believed."""
     people = next(one for one in grid() if one.name == "human pauses")
     cost, keeping, ended = cell(people, 8, "api", 6).first, warm.keeping, warm.has_ended_after
     if less == "a person is no other than a tool":
