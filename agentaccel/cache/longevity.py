@@ -85,7 +85,7 @@ def longevities(
     `repeated` is the probability that another session begins with the whole prompt in time.
     """
     gain = _gain(facts, ttls, prospect)
-    renewable = has_ended_after(beliefs, facts.ttls[0].seconds)
+    renewable = has_ended_after(beliefs, ttls[0].seconds)
     savings = _Savings(renewable, prospect, facts.read, gain, ttls[-1])
     lives: list[Longevity] = []
     here = usual = 0.0
@@ -123,7 +123,7 @@ class _Savings(NamedTuple):
     """What goes into how much a token saves in the next request."""
 
     renewable: bool
-    """Whether requests of our own may be sent, once the prospect is that they are."""
+    """Whether a pause has been seen to end that was too long for the shortest lifetime: before, none is kept over."""
     prospect: Prospect
     read: float
     """What reading a token costs, in uncached ones."""

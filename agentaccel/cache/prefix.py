@@ -11,7 +11,7 @@ from typing import Protocol
 
 from agentaccel.cache.beliefs import is_history
 from agentaccel.canonical import ROOT, chain, digest, link
-from agentaccel.facts import LEVELS, CacheFacts, Level
+from agentaccel.facts import LEVELS, CacheFacts, Level, Ttl
 from agentaccel.types import Prompt, Segment, agreeing, show_path
 
 _RUNS = frozenset({"tool_use", "tool_result"})
@@ -72,6 +72,12 @@ class Prefixes:
     def named(self, name: str) -> str:
         """The name of the place called `name` where its text stands as written."""
         return name + ARRANGED if name in self.prompt.arranged else name
+
+    def lifetimes(self, ttl: str) -> tuple[Ttl, ...]:
+        """Those that our markers may have, the shortest first: what the request asks for all of its own, or else what
+        the user has chosen; all of the provider's where that is "auto"."""
+        chosen = self.facts.ttl(self.prompt.ttl) or self.facts.ttl(ttl)
+        return self.facts.ttls if chosen is None else (chosen,)
 
     @property
     def size(self) -> int:

@@ -123,9 +123,7 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     counts = {i: entry.tokens for i, entry in entries.items()}
     measure = scale(prefix, counts, beliefs.bytes_per_token(prompt.model))
     existing = marks_of(prefix, prompt.markers) if prompt.markers or facts.physics == "automatic" else ()
-    # A lifetime that the request asks for all its markers is that of ours, too.
-    chosen = facts.ttl(prompt.ttl) or facts.ttl(view.ttl)
-    ttls = facts.ttls if chosen is None else (chosen,)
+    ttls = prefix.lifetimes(view.ttl)
     stays = survives(steps, last)
     followed, then = [_followed(beliefs, turn + n, view.state.turns + n, tools=system > 0) for n in (0, 1)]
     tokens = _Remembered(measure).__getitem__

@@ -47,11 +47,11 @@ class Warming(NamedTuple):
         return next(one for one in self.held if self.waits[sent] < one.ttl.seconds)
 
 
-def warming(state: State, prefix: Prefixes, beliefs: Beliefs) -> Warming | None:
+def warming(state: State, prefix: Prefixes, beliefs: Beliefs, ttl: str = "auto") -> Warming | None:
     """What is worth keeping of the prompt of `prefix`, the last one of a session in `state`; None where nothing is.
 
-    Nothing is before a pause that outlasts the shortest lifetime has been seen to end: until then nobody knows that one
-    does.
+    Nothing is before a pause has been seen to end that outlasts the shortest lifetime which may be chosen, `ttl` being
+    the user's choice: until then nobody knows that one does.
     """
     facts, now = prefix.facts, state.last_started
     if now is None or facts.physics == "automatic":
@@ -60,7 +60,7 @@ def warming(state: State, prefix: Prefixes, beliefs: Beliefs) -> Warming | None:
     if not entries:
         return None
     at = max(entries)
-    held = _held(entries, prefix, beliefs)
+    held = _held(entries, prefix, renewable=has_ended_after(beliefs, prefix.lifetimes(ttl)[0].seconds))
     beside = held[0].tokens * (prefix.size - prefix.sizes[at]) / max(prefix.sizes[at], 1)
     stays = _coming_back(entries, prefix, beliefs) / max(held[0].tokens, 1.0)
     followed = beliefs.followed_after(state.awaits) if state.awaits else beliefs.followed(state.last_turn, tools=True)
@@ -104,13 +104,12 @@ def _tokens(entries: Mapping[int, Entry], prefix: Prefixes, i: int) -> float:
     return float(counted) if counted is not None else prefix.sizes[i] / prefix.facts.bytes_per_token
 
 
-def _held(entries: Mapping[int, Entry], prefix: Prefixes, beliefs: Beliefs) -> tuple[Kept, ...]:
+def _held(entries: Mapping[int, Entry], prefix: Prefixes, *, renewable: bool) -> tuple[Kept, ...]:
     """The longest prefix that is held and, where a shorter one lives longer by itself, that one."""
     facts, held = prefix.facts, list[Kept]()
-    known = has_ended_after(beliefs, facts.ttls[0].seconds)
     for i in sorted(entries, reverse=True):
         ttl = facts.ttl(entries[i].ttl)
         if ttl is None or (held and ttl.seconds <= held[-1].ttl.seconds):
             continue
-        held.append(Kept(_tokens(entries, prefix, i), ttl, renewable=known))
+        held.append(Kept(_tokens(entries, prefix, i), ttl, renewable))
     return tuple(held[:2])

@@ -251,7 +251,8 @@ class _Learning:
             latest.popitem(last=False)
         self._last_used.update(dict.fromkeys(beginnings.values(), sent.visible))
         if self.allowed.keep_alive and session.snapshot is not None:
-            warm = warming(session.state, sent.prefix, session.snapshot.joined(session.state.seen))
+            beliefs = session.snapshot.joined(session.state.seen)
+            warm = warming(session.state, sent.prefix, beliefs, self.allowed.ttl)
             if warm is not None:
                 self._schedule(_Keeping(going, warm, session.requests, 0), sent.started)
 

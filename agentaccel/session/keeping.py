@@ -94,7 +94,7 @@ class Keeper:
             return
         with conversation.lock:
             beliefs = conversation.snapshot.joined(conversation.state.seen)
-            warm = warming(conversation.state, prefix, beliefs)
+            warm = warming(conversation.state, prefix, beliefs, self.policy.cache.ttl)
         if warm is None:
             return
         pause = _Pause(going, endpoint, facts, warm, body, ended.resend, going.prompt.model)

@@ -66,7 +66,7 @@ def test_the_longer_lived_beginning_is_what_makes_it_cheap(monkeypatch: pytest.M
     """The twin: where only the whole prompt may be kept, a long pause behind a short-lived tail loses all of it."""
     people = next(one for one in grid() if one.name == "human pauses")
     cost, held = cell(people, 8, "api", 7).after, warm._held
-    monkeypatch.setattr(warm, "_held", lambda *given: held(*given)[:1])
+    monkeypatch.setattr(warm, "_held", lambda *given, **how: held(*given, **how)[:1])
     assert cell(people, 8, "api", 7).after > 1.1 * cost
 
 
@@ -97,3 +97,12 @@ def test_nobody_is_waited_for_before_any_pause_outlasts_the_shortest_lifetime() 
     (slow,) = accelerate([timed(runs(TALK)[0], [20.0, 700.0, 900.0, LUNCH])], Allowed(keep_alive=True)).kept
     assert not quick
     assert slow
+
+
+def test_of_a_lifetime_that_the_user_chose_only_longer_pauses_count() -> None:
+    """Where all is marked for an hour, one of minutes says nothing of what an entry has to outlast."""
+    chosen = Allowed(keep_alive=True, ttl="1h")
+    (minutes,) = accelerate([timed(runs(TALK)[0], [20.0, 700.0, 900.0])], chosen).kept
+    (hours,) = accelerate([timed(runs(TALK)[0], [20.0, LUNCH, 900.0])], chosen).kept
+    assert not minutes
+    assert hours
