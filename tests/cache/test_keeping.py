@@ -9,7 +9,8 @@ from itertools import accumulate
 
 import pytest
 
-from agentaccel.cache import warm
+from agentaccel.cache import longevity, warm
+from agentaccel.cache.beliefs import Beliefs, after_topic
 from agentaccel.replay.runs import Run
 from agentaccel.replay.simulate import Allowed, Simulated, accelerate, cost_of
 from benchmarks.situations import Situation, runs
@@ -91,12 +92,40 @@ def test_a_person_is_waited_for_once_one_has_been_away_for_minutes(less: str, mo
     assert cell(people, 8, "api", 6).first > 1.15 * cost
 
 
-def test_nobody_is_waited_for_before_any_pause_outlasts_the_shortest_lifetime() -> None:
-    """Not even a person; the same session is, once one has."""
-    (quick,) = accelerate([timed(runs(TALK)[0], [20.0, 20.0, 20.0, LUNCH])], Allowed(keep_alive=True)).kept
-    (slow,) = accelerate([timed(runs(TALK)[0], [20.0, 700.0, 900.0, LUNCH])], Allowed(keep_alive=True)).kept
-    assert not quick
-    assert slow
+@pytest.mark.parametrize("seen", ["nothing long", "all that must be"])
+def test_nobody_is_waited_for_before_any_pause_has_outlasted_an_entry(
+    seen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even somebody who is sure to come back; the twin says that it has."""
+    if seen == "all that must be":
+        monkeypatch.setattr(warm, "has_ended_after", lambda *_: True)
+    sure = Beliefs({after_topic("user"): (200.0, 200.0)})
+    run = timed(runs(TALK)[0], [250.0, 280.0, LUNCH])
+    begun = replace(run, steps=run.steps[:-1])  # what comes after lunch may be kept
+    (kept,) = accelerate([begun], Allowed(keep_alive=True), learned=sure).kept
+    assert bool(kept) == (seen == "all that must be")
+
+
+def test_a_prompt_that_grows_slowly_is_insured_from_its_second_request_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a twentieth of it, in a first session with people; the twin counts what is unlikely to be paid as well."""
+    people = next(one for one in grid() if one.name == "human pauses")
+    (run,) = runs(replace(people, turns=3.0, sessions=1))
+    (usages,) = accelerate([timed(run, [20.0, 20.0])]).usages
+    assert [list(one.write or {}) for one in usages] == [["5m"], ["1h"], ["5m"]]
+    monkeypatch.setattr(longevity, "_UNSEEN", 0.05 - (1.0 - Beliefs().alive()) * 0.75)
+    (usages,) = accelerate([timed(run, [20.0, 20.0])]).usages
+    assert [list(one.write or {}) for one in usages] == [["5m"], ["5m"], ["5m"]]
+
+
+@pytest.mark.parametrize(("length", "seed", "pauses"), [(8, 4, 1.7), (30, 9, 99.0)])
+def test_three_long_pauses_are_enough_to_buy_a_long_life_beside_requests_of_our_own(
+    length: int, seed: int, pauses: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two would be too few in one session, and however many too late in another."""
+    people = next(one for one in grid() if one.name == "human pauses")
+    cost = cell(people, length, "api", seed).first
+    monkeypatch.setattr(longevity, "_THREE", pauses)
+    assert cell(people, length, "api", seed).first > 1.1 * cost
 
 
 def test_of_a_lifetime_that_the_user_chose_only_longer_pauses_count() -> None:
