@@ -106,7 +106,7 @@ def longevities(
         if lives:
             premium = ttl.write - lives[-1].ttl.write
             own += (_turns(facts, prospect, added, premium) - 1.0) * added
-            own = own if known else min(own, _UNSEEN + (1.0 - beliefs.alive()) * premium)
+            own = own if known else min(own, beliefs.alive() * _UNSEEN + (1.0 - beliefs.alive()) * premium)
             if prospect.alone and _dear(beliefs, lives[-1].ttl.seconds, prospect.keeps):
                 own = max(own, _ENOUGH * premium)
         lives.append(Longevity(ttl, own, 0.0, 0.0))

@@ -7,10 +7,9 @@ Values stay the caller's; nothing of a scene is kept beyond its session.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
-
-import orjson
 
 from agentaccel.canonical import identity_bytes
 from agentaccel.speculate.leaves import Record, leaves_of
@@ -80,7 +79,13 @@ def key_of(value: Any) -> str:
 
 def value_of(key: str) -> Any:
     """The value that has a key. Raises `ValueError` for what is no key."""
-    return orjson.loads(key[1:]) if key[:1] == "\0" else key
+    if key[:1] != "\0":
+        return key
+    try:
+        # Not orjson: it takes neither `Infinity` nor half of a surrogate pair, and makes floats of large integers.
+        return json.loads(key[1:])
+    except RecursionError:
+        raise ValueError("a value that is nested too deeply") from None
 
 
 def identity(call: ToolCall) -> str:

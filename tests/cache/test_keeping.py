@@ -112,7 +112,7 @@ def test_a_prompt_that_grows_slowly_is_insured_from_its_second_request_on(monkey
     (run,) = runs(replace(people, turns=3.0, sessions=1))
     (usages,) = accelerate([timed(run, [20.0, 20.0])]).usages
     assert [list(one.write or {}) for one in usages] == [["5m"], ["1h"], ["5m"]]
-    monkeypatch.setattr(longevity, "_UNSEEN", 0.05 - (1.0 - Beliefs().alive()) * 0.75)
+    monkeypatch.setattr(longevity, "_UNSEEN", 0.05 - (1.0 / Beliefs().alive() - 1.0) * 0.75)
     (usages,) = accelerate([timed(run, [20.0, 20.0])]).usages
     assert [list(one.write or {}) for one in usages] == [["5m"], ["5m"], ["5m"]]
 

@@ -9,6 +9,7 @@ import pytest
 from agentaccel.speculate.events import Answered, Event, Said
 from agentaccel.speculate.leaves import MOST_ELEMENTS, MOST_LEAVES, leaves_of
 from agentaccel.speculate.predict import Predictor
+from agentaccel.speculate.scene import key_of, value_of
 from agentaccel.speculate.shape import MOST_TEXT, shape, values_in
 from agentaccel.speculate.symbols import symbol_of
 from tests.speculate.loops import call, learn, play, step
@@ -132,3 +133,19 @@ def test_what_the_user_mentions_is_picked_from_a_list() -> None:
     for number in range(8):
         best = play(predictor, session(number)[:3]).predict()[0]
         assert best.call == call("read", channel=names[number * 5 % 8])
+
+
+@pytest.mark.parametrize(
+    "value", ["mia", "\0mia", 1, 1.5, True, None, [1, "a"], {"b": {"a": []}}, 2**80, [2**80, float("inf")], ["\ud800"]]
+)
+def test_a_value_is_had_back_from_its_key(value: Any) -> None:
+    """As it was: large integers, too, and what no JSON of a provider holds."""
+    again = value_of(key_of(value))
+    assert again == value
+    assert type(again) is type(value)
+
+
+def test_what_is_no_key_is_no_value() -> None:
+    for key in ("\0", "\0{", "\0" + "[" * 100_000):
+        with pytest.raises(ValueError, match=r"Expecting|nested"):
+            value_of(key)
