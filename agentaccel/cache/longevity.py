@@ -106,7 +106,7 @@ def longevities(
         if lives:
             premium = ttl.write - lives[-1].ttl.write
             own += (_turns(facts, prospect, added, premium) - 1.0) * added
-            own = own if known else min(own, beliefs.alive() * _UNSEEN + (1.0 - beliefs.alive()) * premium)
+            own = own if known else min(own, _insurance(beliefs.alive(), premium))
             if prospect.alone and _dear(beliefs, lives[-1].ttl.seconds, prospect.keeps):
                 own = max(own, _ENOUGH * premium)
         lives.append(Longevity(ttl, own, 0.0, 0.0))
@@ -238,9 +238,19 @@ def _dear(beliefs: Beliefs, seconds: float, keeps: bool) -> bool:
 _THREE, _TWO, _ONE = 2.5, 1.7, 0.7
 """Pauses, of which the latest is worth one and each before it a little less."""
 
+
+def _insurance(alive: float, premium: float) -> float:
+    """The most that a longer lifetime is worth per token before one has been seen to be needed.
+
+    With odds of `alive` the entry before it is held, and the premium is paid on what is new alone: for no more than
+    `_UNSEEN`. Else it is paid on all of the prompt, whatever that is.
+    """
+    return alive * _UNSEEN + (1.0 - alive) * premium
+
+
 _UNSEEN = 0.05
-"""The most that is surely paid for a longer lifetime before one has been seen to be needed: a share of what the prompt
-costs uncached. So a conversation in which nobody is ever away is still within a twentieth of the oracle."""
+"""A share of what the prompt costs uncached, paid at a time. With it, conversations of even turns in which nobody is
+ever away stay within a twentieth of the oracle."""
 
 _ENOUGH = 1.01
 """A little more than its premium."""
