@@ -4,20 +4,23 @@
 key order alone are two prompts. *Identity bytes* sort the keys, because a tool call is the same call whatever the
 order of its arguments.
 
-Hashes are BLAKE2b, 16 bytes, keyed, and tagged by the personalisation string `TAG`: a change of the canonical form
-changes the tag, so that old and new hashes can never be taken for one another.
+Hashes have 16 bytes. What could tell a text is hashed by BLAKE2b under a key, tagged by the personalisation string
+`TAG`: a change of the canonical form changes the tag, so that old and new hashes can never be taken for one another.
+Blocks and chains, of which every turn makes many, go through XXH3 (Collet, 2019) as well, which has no secrets to keep
+there and takes a tenth of the time.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Protocol
 
 import orjson
+from xxhash import xxh3_128_digest
 
-TAG = b"agentaccel.v1"
+TAG = b"agentaccel.v2"
 """The version of the canonical form, mixed into every hash."""
 
 DIGEST_SIZE = 16
@@ -94,11 +97,29 @@ def keyed(key: bytes) -> Hash:
 _ROOT_HASH = keyed(b"")
 
 
+def block_hash(key: bytes) -> Callable[[bytes, bytes], bytes]:
+    """A function that hashes a block under `key`: what stands before it in its message, and its wire bytes.
+
+    XXH3, seeded by the key, makes 16 bytes of the long part, and BLAKE2b seals them with the short one: nobody without
+    the key can try out a text.
+
+    >>> of = block_hash(b"k")
+    >>> of(b"user", b"{}") == of(b"user", b"{}"), of(b"user", b"{}") == of(b"assistant", b"{}")
+    (True, False)
+    """
+    start, seed = keyed(key).copy, int.from_bytes(key[:8])
+
+    def hash_of(head: bytes, data: bytes) -> bytes:
+        hash_ = start()
+        hash_.update(head + xxh3_128_digest(data, seed))
+        return hash_.digest()
+
+    return hash_of
+
+
 def link(parent: bytes, child: bytes) -> bytes:
     """The hash of a chain that goes on from `parent` with `child`; both are hashes of this module."""
-    hash_ = _ROOT_HASH.copy()
-    hash_.update(parent + child)
-    return hash_.digest()
+    return xxh3_128_digest(parent + child)
 
 
 def chain(digests: Iterable[bytes], parent: bytes = ROOT) -> list[bytes]:
@@ -109,10 +130,7 @@ def chain(digests: Iterable[bytes], parent: bytes = ROOT) -> list[bytes]:
     (True, False)
     """
     hashes: list[bytes] = []
-    start = _ROOT_HASH.copy
     for item in digests:
-        hash_ = start()
-        hash_.update(parent + item)
-        parent = hash_.digest()
+        parent = xxh3_128_digest(parent + item)
         hashes.append(parent)
     return hashes

@@ -5,7 +5,8 @@ the request that is sent (decode, plan, encode), the trace store switched off; s
 when the SDK retries it: *same* are the very objects, *fresh* equal ones that share none with them. *Next* is the
 conversation's next turn, with two new messages, and *marked* is that with a marker of the user's own that moved to the
 new tail; both fresh. Everything is measured against `json.dumps` of an equal request in the same rounds: of the same
-objects, or of fresh ones.
+objects, or of fresh ones. A conversation that goes on grows by a turn each round, and so does the request that
+`json.dumps` is given there: from half the rounds below the length meant to half of them above, where it is that long.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import click
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
 from agentaccel.turn import Turn
 from benchmarks.conversation import BLOCKS_A_TURN, Conversation, answer, finish, run
-from benchmarks.measure import ROUNDS, Action, alternated
+from benchmarks.measure import ROUNDS, WARM_UP, Action, alternated
 from benchmarks.registry import Cell, Result, Table, benchmark
 
 COLD, WARM = 1.5, 0.6
@@ -79,7 +80,8 @@ def measure(*, rounds: int = ROUNDS, turns: Sequence[int] = TURNS, quick: bool =
 def measured(turns: int, rounds: int) -> dict[str, float]:
     """Each way's median CPU time as a multiple of `json.dumps`, and that one's in seconds."""
     with tempfile.TemporaryDirectory() as folder:
-        lives = [Live(turns), Live(turns), Live(turns, marked=True), Live(turns), Live(turns, store=Path(folder))]
+        begin = max(turns - (WARM_UP + rounds) // 2, 1)
+        lives = [Live(turns), Live(begin), Live(begin, marked=True), Live(begin), Live(begin, store=Path(folder))]
         again, coming, marked, settled, recorded = lives
         request = again.next()
         plain = again.conversation
@@ -87,7 +89,7 @@ def measured(turns: int, rounds: int) -> dict[str, float]:
             planned = _times(lambda: request, rounds, {"same": Action(run=again.plan, prepare=lambda: request)})
             planned |= _times(plain.fresh, rounds, {"fresh": Action(run=again.plan, prepare=again.again)})
             grown = _times(
-                plain.fresh,
+                coming.conversation.fresh,
                 rounds,
                 {
                     "next": Action(run=coming.plan, prepare=coming.next),
@@ -97,7 +99,7 @@ def measured(turns: int, rounds: int) -> dict[str, float]:
                 },
             )
             first = {"cold": Action(run=lambda given: given[0].turn(given[1]), prepare=lambda: _cold(plain))}
-            return planned | grown | _times(plain.fresh, rounds, first)
+            return grown | planned | _times(plain.fresh, rounds, first)
         finally:
             for live in lives:
                 live.accel.close()
@@ -105,8 +107,7 @@ def measured(turns: int, rounds: int) -> dict[str, float]:
 
 def _times(request: Callable[[], Any], rounds: int, actions: dict[str, Action]) -> dict[str, float]:
     """Each action's time as a multiple of `json.dumps`, which takes part in every round; that one in seconds."""
-    base = {BASE: Action(run=json.dumps, prepare=request)}
-    times = alternated(base | actions, rounds=rounds)
+    times = alternated({**actions, BASE: Action(run=json.dumps, prepare=request)}, rounds=rounds)
     return {name: time if name == BASE else time / times[BASE] for name, time in times.items()}
 
 

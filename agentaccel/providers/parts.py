@@ -5,20 +5,21 @@ in place, the order of keys, a marker that moved. Only stretches that changed ar
 stretch, and the last few that do not fill one stand alone, so that the next turn finds them. Eight stretches well
 behind the end make a chapter, which is looked up as one: a long history costs few look-ups.
 
-The hash is Python's own of bytes, SipHash with a key of this process: 64 bits that never leave it, at a third of the
-time of a cryptographic one. Were two stretches ever taken for one another, a marker would stand in the wrong place.
+The hash is XXH3 (Collet, 2019), seeded by this process: 128 bits that never leave it, in a tenth of the time that
+writing the bytes takes. Were two stretches ever taken for one another, a marker would stand in the wrong place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import orjson
+from xxhash import xxh3_128_intdigest
 
-from agentaccel.canonical import Hash, digest, keyed
+from agentaccel.canonical import block_hash, digest
 from agentaccel.facts import CacheFacts
 from agentaccel.types import STRETCH, Marker, Path, Segment, show_path
 
@@ -34,6 +35,9 @@ _MOST_SEGMENTS = 65_536
 _AS_JSON = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATETIME
 """What is not plain JSON is read afresh each time, as far as its bytes could be those of something else: it is the
 bytes that are sent."""
+
+_SEED = hash(b"agentaccel") % 2**64
+"""Differs from process to process, as Python's own hashes do."""
 
 _NO_FLAGS = frozenset[str]()
 
@@ -57,8 +61,8 @@ class Gathering:
     """What a dialect's reader gathers while it reads a stretch. A reader adds `tools`, `system` and `messages`."""
 
     facts: CacheFacts | None
-    keyed: Hash
-    """Where the hash of every segment starts."""
+    hash_of: Callable[[bytes, bytes], bytes]
+    """The hash of a segment: of what stands before it in its message, and its wire bytes."""
     segments: list[Segment] = field(default_factory=list)
     markers: list[Marker] = field(default_factory=list)
     misplaced: list[str] = field(default_factory=list)
@@ -66,7 +70,7 @@ class Gathering:
 
     @classmethod
     def under(cls, facts: CacheFacts | None, key: bytes) -> Self:
-        return cls(facts, keyed(key))
+        return cls(facts, block_hash(key))
 
     def part(self) -> Part:
         """What has been read; the reader is as new."""
@@ -104,9 +108,9 @@ class Gathering:
         raise NotImplementedError
 
 
-Name = tuple[int, str, int, int, int]
+Name = tuple[int, str, int, int]
 """What a part was read from: the rules it was read by, its level, the index of its first message, the hash of its
-bytes, their number."""
+bytes."""
 
 
 class PartMemory:
@@ -278,7 +282,7 @@ class _Reading:
             data = orjson.dumps(value, option=_AS_JSON)
         except (TypeError, ValueError):
             return None
-        return self._rules, level, start, hash(data), len(data)
+        return self._rules, level, start, xxh3_128_intdigest(data, _SEED)
 
 
 def _together(parts: Sequence[Part]) -> Part:

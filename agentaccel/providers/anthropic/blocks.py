@@ -99,9 +99,7 @@ class Reader(Gathering):
             data = _dumps(block)
         except (TypeError, ValueError):
             data = wire_bytes(block)
-        hash_ = self.keyed.copy()
-        hash_.update(head + data)
-        one = ("messages", path, intern(kind), role, "", hash_.digest(), len(data), True)
+        one = ("messages", path, intern(kind), role, "", self.hash_of(head, data), len(data), True)
         self.segments.append(_segment(Segment, one))
 
     def _block(
@@ -119,10 +117,9 @@ class Reader(Gathering):
             if holds:
                 media = self._media(block)
                 self._notice(kind, block)
-        hash_ = self.keyed.copy()
-        hash_.update(head + data)
         size = len(data) + media
-        self.segments.append(Segment(level, path, kind or "opaque", role, name, hash_.digest(), size, markable))
+        hash_ = self.hash_of(head, data)
+        self.segments.append(Segment(level, path, kind or "opaque", role, name, hash_, size, markable))
 
     def _media(self, block: Any) -> int:
         """What to add to the wire bytes of a block so that pictures and documents weigh what they count for."""

@@ -66,11 +66,8 @@ class BlockReader(Gathering):
                 block = self._bare(block, path, markable)
             media = self._media(kind, block)
         data = wire_bytes(block)
-        hash_ = self.keyed.copy()
-        hash_.update(head + data)
-        self.segments.append(
-            Segment(level, path, kind, role, name, hash_.digest(), max(len(data) + media, 0), markable)
-        )
+        size = max(len(data) + media, 0)
+        self.segments.append(Segment(level, path, kind, role, name, self.hash_of(head, data), size, markable))
 
     def text(self, place: tuple[Level, Path, str], text: str, kind: str, head: bytes, *, markers: bool = True) -> None:
         """A string and the text block that it stands for are one prompt: they have one hash."""
