@@ -1,5 +1,6 @@
 """Planning one turn of a long conversation takes no longer than writing its request as JSON does. From the request to
-the request that is sent (decode, plan, encode), the trace store switched off; settling and recording are stated apart.
+the request that is sent (decode, plan, encode) in a session that is open, the trace store switched off; settling and
+recording are stated apart, and so is opening and leaving a session.
 
 *Cold* is an `Accel` that has seen nothing. *Warm* has answered the turn before and has seen this request, as it has
 when the SDK retries it: *same* are the very objects, *fresh* equal ones that share none with them. *Next* is the
@@ -11,6 +12,7 @@ objects, or of fresh ones. A conversation that goes on grows by a turn each roun
 
 from __future__ import annotations
 
+import contextvars
 import json
 import tempfile
 from collections.abc import Callable, Sequence
@@ -29,6 +31,8 @@ COLD, WARM = 1.5, 0.6
 """At most so many times what `json.dumps` takes."""
 TURNS = (10, 30, 100, 330, 1000, 2000)
 BASE = "json.dumps"
+WARM_WAYS = ("same", "fresh", "next", "marked")
+COLUMNS = ("cold", *WARM_WAYS, "session", "settle", "and record")
 LONG = 330
 """The turns of 1,000 blocks, where the bound on a cold turn holds; that on a warm one holds from 100 blocks on."""
 
@@ -50,17 +54,16 @@ def measure(*, rounds: int = ROUNDS, turns: Sequence[int] = TURNS, quick: bool =
     for length in turns:
         shares = measured(length, rounds)
         blocks = Conversation(length).blocks
-        names = ("cold", "same", "fresh", "next", "marked", "settle", "and record")
-        rows.append((length, blocks, shares[BASE] * 1e3, *(shares[name] for name in names)))
+        rows.append((length, blocks, shares[BASE] * 1e3, *(shares[name] for name in COLUMNS)))
         if length == LONG:
             figure = f"{blocks} blocks: cold {shares['cold']:.2f}, warm {shares['fresh']:.2f} times json.dumps."
         if length == LONG and shares["cold"] > COLD:
             broken.append(f"{blocks} blocks, cold: {shares['cold']:.2f} times json.dumps, and {COLD} is the bound")
-        for name in names[1:5]:
+        for name in WARM_WAYS:
             share = shares[name]
             if blocks >= 100 and share > WARM:
                 broken.append(f"{blocks} blocks, {name}: {share:.2f} times json.dumps, and {WARM} is the bound")
-    columns = ("turns", "blocks", "json.dumps, ms", "cold", "same", "fresh", "next", "marked", "settle", "and record")
+    columns = ("turns", "blocks", "json.dumps, ms", *COLUMNS)
     return Result(
         figure=figure or "Planning a turn, in times of json.dumps.",
         inputs={"rounds": rounds, "bytes a block": 780, "blocks a turn": BLOCKS_A_TURN, "time": "process CPU, median"},
@@ -70,7 +73,10 @@ def measure(*, rounds: int = ROUNDS, turns: Sequence[int] = TURNS, quick: bool =
                 title="One turn, in times of json.dumps of the same request",
                 columns=columns,
                 rows=tuple(rows),
-                notes=("settle: at the end of the reply, without a store; and record: with one",),
+                notes=(
+                    "session: to open and leave one, once in a conversation",
+                    "settle: at the end of the reply, without a store; and record: with one",
+                ),
             ),
         ),
         broken=tuple(broken),
@@ -86,7 +92,8 @@ def measured(turns: int, rounds: int) -> dict[str, float]:
         request = again.next()
         plain = again.conversation
         try:
-            planned = _times(lambda: request, rounds, {"same": Action(run=again.plan, prepare=lambda: request)})
+            same = {"same": Action(run=again.plan, prepare=lambda: request), "session": Action(run=again.enter)}
+            planned = _times(lambda: request, rounds, same)
             planned |= _times(plain.fresh, rounds, {"fresh": Action(run=again.plan, prepare=again.again)})
             grown = _times(
                 coming.conversation.fresh,
@@ -124,8 +131,13 @@ class Live:
         self.accel = Accel(Policy(strict=True, store=kept), clock=self.clock)
         self.conversation = Conversation(turns - 1, marked=marked)
         self.turn: Turn | None = None
-        with self.accel.session("live"):
-            run(self.accel, self.clock, self.conversation, 1)
+        self._inside = contextvars.copy_context()  # several of these are under way at once
+        self._inside.run(self.accel.session("live").__enter__)
+        self._inside.run(run, self.accel, self.clock, self.conversation, 1)
+
+    def enter(self, _: object) -> None:
+        with self.accel.session("another"):
+            pass
 
     def next(self) -> Any:
         """The request of the next turn, in objects of its own, once the one before has ended."""
@@ -141,8 +153,7 @@ class Live:
         return self.conversation.fresh()
 
     def plan(self, body: Any) -> None:
-        with self.accel.session("live"):
-            self.turn = self.accel.turn(body)
+        self.turn = self._inside.run(self.accel.turn, body)
 
     def answered(self) -> Turn:
         """The next turn, all but ended."""
