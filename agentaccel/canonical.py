@@ -12,6 +12,7 @@ there and takes a tenth of the time.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
@@ -70,7 +71,7 @@ def to_keep(data: bytes) -> bytes:
 
 def digest(data: bytes, key: bytes = b"") -> bytes:
     """The hash of one canonical form under `key` (at most 64 bytes)."""
-    hash_ = keyed(key) if key else _ROOT_HASH.copy()
+    hash_ = keyed(key).copy()
     hash_.update(data)
     return hash_.digest()
 
@@ -83,8 +84,9 @@ class Hash(Protocol):
     def digest(self) -> bytes: ...
 
 
+@functools.lru_cache(maxsize=8)
 def keyed(key: bytes) -> Hash:
-    """Where `digest` under `key` starts, for many values: copy it and go on.
+    """Where `digest` under `key` starts: copy it and go on.
 
     >>> hash_ = keyed(b"k").copy()
     >>> hash_.update(b"data")
@@ -94,9 +96,7 @@ def keyed(key: bytes) -> Hash:
     return blake2b(digest_size=DIGEST_SIZE, key=key, person=TAG)
 
 
-_ROOT_HASH = keyed(b"")
-
-
+@functools.lru_cache(maxsize=8)
 def block_hash(key: bytes) -> Callable[[bytes, bytes], bytes]:
     """A function that hashes a block under `key`: what stands before it in its message, and its wire bytes.
 

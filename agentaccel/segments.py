@@ -85,8 +85,15 @@ def _rank(segment: Segment) -> int:
 
 def level_starts(segments: tuple[Segment, ...]) -> tuple[int, int, int]:
     """The index of the first segment of each level, or of what comes after an empty one."""
-    tools = bisect_left(segments, 1, key=_rank)
-    return 0, tools, bisect_left(segments, 2, lo=tools, key=_rank)
+    end = len(segments)
+    if end > _SHORT and segments[_SHORT].level == "messages":  # as it is of all but the longest tool lists
+        end = _SHORT
+    tools = bisect_left(segments, 1, hi=end, key=_rank)
+    return 0, tools, bisect_left(segments, 2, lo=tools, hi=end, key=_rank)
+
+
+_SHORT = 16
+"""Segments within which the conversation begins in most prompts."""
 
 
 STRETCH = 8

@@ -34,6 +34,7 @@ MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 """Fields of a block that carry a marker on some wire; no part of the prompt."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
     """A place where the provider is asked to keep the prefix that ends there."""
@@ -60,6 +61,7 @@ class Endpoint(NamedTuple):
     """Whose requests share a cache there, where the sender can be told from others: a digest of its key."""
 
 
+@quickly_made
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
     """A request as the prompt cache sees it: the segments and everything else that the cache key depends on."""
@@ -111,6 +113,7 @@ class Prompt:
         return level_starts(self.segments)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
     """What a request is expected to be billed for, in tokens."""
@@ -125,6 +128,7 @@ class Expected:
         return self.read + sum(self.write.values()) + self.uncached
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachePlan:
     """What to change in one request, and why. An empty plan leaves the request exactly as it is."""

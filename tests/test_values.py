@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import inspect
 import pickle
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from agentaccel.records import ToolRecord, TurnRecord
-from agentaccel.types import Miss, Usage
+from agentaccel.types import CachePlan, Expected, Marker, Miss, Prompt, Usage
 from agentaccel.values import quickly_made
 
 
@@ -34,7 +35,7 @@ def test_each_has_a_list_of_its_own() -> None:
     assert Quick("a").many is not Quick("b").many
 
 
-@pytest.mark.parametrize("kind", [TurnRecord, ToolRecord, Usage, Miss])
+@pytest.mark.parametrize("kind", [TurnRecord, ToolRecord, Usage, Miss, Prompt, CachePlan, Expected, Marker])
 def test_its_signature_is_that_of_the_dataclass(kind: type) -> None:
     kept = {one.name: one for one in dataclasses.fields(kind)}
     parameters = inspect.signature(kind).parameters
@@ -56,6 +57,23 @@ def test_it_can_be_copied_replaced_pickled_compared_and_not_changed() -> None:
         Usage(inputs=1)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="missing 2 required keyword-only arguments"):
         Miss()  # type: ignore[call-arg]
+
+
+def test_one_without_slots_keeps_what_is_worked_out_later() -> None:
+    @quickly_made
+    @dataclass(frozen=True)
+    class Square:
+        side: int
+
+        @functools.cached_property
+        def area(self) -> int:
+            return self.side**2
+
+    square = Square(3)
+    assert (square.area, square, repr(square)) == (9, Square(side=3), f"{Square.__qualname__}(side=3)")
+    assert dataclasses.replace(square, side=4).area == 16
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        square.side = 5  # type: ignore[misc]
 
 
 def test_a_class_that_does_more_than_keep_is_refused() -> None:

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from agentaccel.facts import Priors, priors
+from agentaccel.values import quickly_made
 
 SHARED, SHARED_LATER, REPEATED, ALIVE = "shared", "shared_later", "repeated", "alive"
 SHARED_TOOLS = "shared_tools"
@@ -90,6 +91,7 @@ class Observation(NamedTuple):
     n: float = 1.0
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Beliefs:
     """Counts by topic. A value: `after` gives a new one."""

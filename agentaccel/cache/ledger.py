@@ -25,6 +25,7 @@ from agentaccel.cache.endings import endings
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import CacheFacts
 from agentaccel.types import Expected
+from agentaccel.values import quickly_made
 
 
 class Entry(NamedTuple):
@@ -71,6 +72,7 @@ class Ledger:
         return found
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Mark:
     """A marker as the arithmetic needs it: the segment whose prefix it ends, and its lifetime."""

@@ -37,6 +37,9 @@ def _topics(kind: str) -> tuple[str, ...]:
     return tuple(f"pause/{kind}/{edge}" for edge in EDGES)
 
 
+_ANY = _topics(ANY)
+
+
 def after_request(number: int) -> str:
     """The place of the pause that follows the session's request with this index: workloads may have their rhythm."""
     return f"turn:{number}" if number < MOST_PLACES else ANY
@@ -106,11 +109,12 @@ def pauses(beliefs: Beliefs, kind: str, place: str = ANY, people: float = 0.0) -
     kinds = [(_topics(one), weight) for one, weight in found]
     left, share = list[float](), 1.0
     for step, before in enumerate(_stated_ends(round(people, 2))):
-        odds, (_, lasted) = before, counts.get(_topics(ANY)[step], (0.0, 0.0))
+        odds, any_of_it = before, counts.get(_ANY[step])
         for topics, weight in kinds:
             seen = counts.get(topics[step])
             if seen is not None:
                 odds = (odds * weight + seen[0]) / (weight + seen[1])
+        lasted = any_of_it[1] if any_of_it is not None else 0.0
         share *= 1.0 - min(odds, (before + lasted) / (1.0 + lasted))
         left.append(share)
     return Pauses(tuple(left))
@@ -133,14 +137,11 @@ def is_known(beliefs: Beliefs, kind: str) -> bool:
 
 def has_ended_after(beliefs: Beliefs, seconds: float) -> bool:
     """Whether a pause longer than `seconds` has been seen to end: without one nobody knows that any does."""
-    return any(
-        beliefs.counts.get(topic, (0.0,))[0] > 0
-        for topic, edge in zip(_topics(ANY), EDGES, strict=True)
-        if edge > seconds
-    )
+    counts = beliefs.counts
+    return any([counts[topic][0] > 0 for topic in _ANY[bisect_right(EDGES, seconds) :] if topic in counts])
 
 
 def outlasted(beliefs: Beliefs, seconds: float) -> float:
     """How many pauses were longer than `seconds`, one of `EDGES`; those long ago count for less."""
     step = bisect_right(EDGES, seconds)
-    return beliefs.counts.get(_topics(ANY)[step], (0.0, 0.0))[1] if step < len(EDGES) else 0.0
+    return beliefs.counts.get(_ANY[step], (0.0, 0.0))[1] if step < len(EDGES) else 0.0

@@ -180,7 +180,7 @@ def _candidates(scene: Scene, wanted: Ttl) -> list[Candidate]:
             continue
         ttl = _ttl_at(scene, at, wanted)
         if ttl is not None:
-            found[at] = Candidate(Mark(at, ttl.label), reason)
+            found[at] = Candidate(at, Mark(at, ttl.label), reason)
     return list(found.values())[:_MOST_CANDIDATES]
 
 

@@ -13,11 +13,13 @@ from agentaccel.cache.beliefs import is_history
 from agentaccel.canonical import ROOT, chain, digest, link
 from agentaccel.facts import LEVELS, CacheFacts, Level, Ttl
 from agentaccel.types import Prompt, Segment, agreeing, show_path
+from agentaccel.values import quickly_made
 
 _RUNS = frozenset({"tool_use", "tool_result"})
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Prefixes:
     """Per segment i of `prompt`, the prefix that ends with it, inclusive."""

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agentaccel.cache.prefix import Prefixes
+from agentaccel.values import quickly_made
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Scale:
     """Tokens of the prefixes of one prompt: exact where the provider counted them, by their bytes elsewhere."""

@@ -44,12 +44,9 @@ class View(NamedTuple):
 class Candidate(NamedTuple):
     """A segment that could carry a marker of ours."""
 
+    at: int
     mark: Mark
     reason: str
-
-    @property
-    def at(self) -> int:
-        return self.mark.at
 
 
 class Scene(NamedTuple):

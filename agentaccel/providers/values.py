@@ -95,7 +95,7 @@ def changed_at(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
         return change(value)
     head, rest = path[0], path[1:]
     child = changed_at(value[head], rest, change)
-    if is_object(value):
+    if type(value) is not list and is_object(value):
         return {**value, head: child}
     made = list(value)
     made[int(head)] = child

@@ -14,7 +14,7 @@ from agentaccel.providers.anthropic.blocks import Reader, ttl_label
 from agentaccel.providers.anthropic.edit import MARK
 from agentaccel.providers.legality import illegal
 from agentaccel.providers.parts import PartMemory, read_parts
-from agentaccel.providers.values import items, name_of
+from agentaccel.providers.values import is_object, items, name_of
 from agentaccel.types import Marker, Prompt, Request
 
 _LEVELS_AND_MARK = frozenset({"tools", "system", "messages", MARK})
@@ -56,8 +56,8 @@ def decode(
         markers=read.markers,
         messages=len(messages),
         stream=request.get("stream") is True,
-        held="message thread" if isinstance(thread, Mapping) else "",
-        after=name_of(thread.get("previous_message_id") or "") if isinstance(thread, Mapping) else "",
+        held="message thread" if is_object(thread) else "",
+        after=name_of(thread.get("previous_message_id") or "") if is_object(thread) else "",
         stretches=read.stretches,
         illegal=illegal(facts, parts, own) if read.markers else (),
     )
