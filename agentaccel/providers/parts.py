@@ -2,8 +2,9 @@
 
 A stretch is looked up by a hash of its wire bytes, markers included, so whatever changed in it is seen: a block edited
 in place, the order of keys, a marker that moved. Only stretches that changed are read again. Eight messages make a
-stretch, and the last few that do not fill one stand alone, so that the next turn finds them. Eight stretches well
-behind the end make a chapter, which is looked up as one: a long history costs few look-ups.
+stretch, and the last few that do not fill one stand alone, so that the next turn finds them. What lies well behind the
+end is looked up in chapters of 1, 2, 4, 8 or 16 stretches, the largest first, as a number is written in bits: a long
+history costs few look-ups, and as it grows, two chapters of one size become one of the next.
 
 The hash is XXH3 (Collet, 2019), seeded by this process: 128 bits that never leave it, in a tenth of the time that
 writing the bytes takes. Were two stretches ever taken for one another, a marker would stand in the wrong place.
@@ -21,16 +22,15 @@ from xxhash import xxh3_128_intdigest
 
 from agentaccel.canonical import block_hash, digest
 from agentaccel.facts import CacheFacts
+from agentaccel.providers.memory import Name, Part
+from agentaccel.providers.memory import PartMemory as PartMemory
 from agentaccel.types import STRETCH, Marker, Path, Segment, show_path
 
-_NEAR_END = 3 * STRETCH
+_NEAR_END = 2 * STRETCH
 """Messages from the end within which some may still be remembered singly."""
 
-_CHAPTER = 8 * STRETCH
-"""Messages of a chapter."""
-
-_MOST_SEGMENTS = 65_536
-"""Segments remembered before the older half is forgotten: some tens of megabytes."""
+_LARGEST = 16 * STRETCH
+"""Messages of the largest chapter: what is read again after an edit deep inside."""
 
 _AS_JSON = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATETIME
 """What is not plain JSON is read afresh each time, as far as its bytes could be those of something else: it is the
@@ -40,20 +40,6 @@ _SEED = hash(b"agentaccel") % 2**64
 """Differs from process to process, as Python's own hashes do."""
 
 _NO_FLAGS = frozenset[str]()
-
-
-class Part(NamedTuple):
-    """What a stretch of a request reads as."""
-
-    segments: tuple[Segment, ...]
-    markers: tuple[Marker, ...]
-    """Those that its blocks carry, in wire order."""
-    misplaced: tuple[str, ...]
-    """Markers where none is allowed, as sentences."""
-    flags: frozenset[str]
-    """Properties of the content that break levels by themselves, named as in the facts."""
-    digests: tuple[bytes, ...]
-    """A hash over the digests of its segments; of a chapter, one for each stretch."""
 
 
 @dataclass(slots=True)
@@ -106,40 +92,6 @@ class Gathering:
     def messages(self, messages: Sequence[Any], start: int) -> None:
         """Read messages that stand from index `start` on."""
         raise NotImplementedError
-
-
-Name = tuple[int, str, int, int]
-"""What a part was read from: the rules it was read by, its level, the index of its first message, the hash of its
-bytes."""
-
-
-class PartMemory:
-    """Parts by what they were read from. Thread-safe: each step is one operation on a dict."""
-
-    def __init__(self) -> None:
-        self._young: dict[Name, Part] = {}
-        self._old: dict[Name, Part] = {}
-        self._segments = 0
-
-    def get(self, name: Name) -> Part | None:
-        """The part remembered as `name`."""
-        part = self._young.get(name)
-        if part is None:
-            part = self._old.get(name)
-            if part is not None:
-                self.put(name, part)
-        return part
-
-    def put(self, name: Name, part: Part) -> None:
-        """Remember `part` as `name`; what was not asked for since long ago is forgotten."""
-        self._young[name] = part
-        self._segments += len(part.segments) + 1
-        if self._segments > _MOST_SEGMENTS:
-            self._old, self._young, self._segments = self._young, {}, 0
-
-    def pop(self, name: Name) -> Part | None:
-        """The part remembered as `name`, which is forgotten."""
-        return self._young.pop(name, None) or self._old.pop(name, None)
 
 
 class Gathered(NamedTuple):
@@ -195,21 +147,28 @@ def read_parts(
     tools, system, messages = levels
     read = _Reading(memory or PartMemory(), reader, hash((key, type(reader).__qualname__, _rules(reader.facts))))
     count = len(messages)
-    whole, past = count - count % STRETCH, max(count - _NEAR_END, 0) // _CHAPTER * _CHAPTER
-    chapters = [
-        read.chapter(messages[at : at + _CHAPTER], first + at, latest=at + _CHAPTER == past)
-        for at in range(0, past, _CHAPTER)
-    ]
-    stretches = [
-        read.part(messages[at : at + STRETCH], "joined" if at >= count - _NEAR_END else "messages", first + at)
-        for at in range(past, whole, STRETCH)
-    ]
+    whole, past = count - count % STRETCH, max(count - _NEAR_END, 0) // STRETCH * STRETCH
+    chapters = [read.chapter(messages[at:end], first + at) for at, end in _chapters(past)]
+    stretches = [read.part(messages[at : at + STRETCH], "joined", first + at) for at in range(past, whole, STRETCH)]
     return Parts(
         tools=read.part(tools, "tools", 0) if tools else None,
         system=read.part(system, "system", 0) if system is not None else None,
         stretches=chapters + stretches,
         singles=[read.part(messages[at : at + 1], "messages", first + at) for at in range(whole, count)],
     )
+
+
+def _chapters(past: int) -> Iterator[tuple[int, int]]:
+    """Where the chapters of the first `past` messages, which are whole stretches, begin and end.
+
+    >>> list(_chapters(88)), list(_chapters(264))
+    ([(0, 64), (64, 80), (80, 88)], [(0, 128), (128, 256), (256, 264)])
+    """
+    at = 0
+    while at < past:
+        end = at + min(1 << (past - at).bit_length() - 1, _LARGEST)
+        yield at, end
+        at = end
 
 
 class _Reading:
@@ -240,27 +199,33 @@ class _Reading:
             self._memory.put(name, part)
         return part
 
-    def chapter(self, messages: Sequence[Any], start: int, *, latest: bool) -> Part:
-        """What a chapter reads as; the `latest` one may just have become whole: its stretches are still remembered."""
+    def chapter(self, messages: Sequence[Any], start: int) -> Part:
+        """What a chapter reads as."""
         name = self._name(messages, "messages", start)
-        part = self._memory.get(name) if name is not None else None
-        if part is not None:
-            return part
-        stretches: list[Part] = []
-        for at in range(0, _CHAPTER, STRETCH):
-            stretch = messages[at : at + STRETCH]
-            if name is None:
-                stretches.append(self.part(stretch, "messages", start + at))
-                continue
-            part = self._taken(stretch, start + at) if latest else None
-            if part is None:
-                self._reader.messages(stretch, start + at)
-                part = self._reader.part()
-            stretches.append(part)
-        part = _together(stretches)
-        if name is not None:
+        if name is None:
+            return _together([self.part(one, "messages", at) for one, at in _stretches(messages, start)])
+        part = self._memory.get(name)
+        if part is None:
+            part = self._of_halves(messages, start) or self._read(messages, start)
             self._memory.put(name, part)
         return part
+
+    def _of_halves(self, messages: Sequence[Any], start: int) -> Part | None:
+        """What a chapter reads as that has just become whole: its first half is remembered, and will be no more."""
+        middle = len(messages) // 2
+        first = self._taken(messages[:middle], start) if middle >= STRETCH else None
+        if first is None:
+            return None
+        rest, at = messages[middle:], start + middle
+        return _together([first, self._taken(rest, at) or self._of_halves(rest, at) or self._read(rest, at)])
+
+    def _read(self, messages: Sequence[Any], start: int) -> Part:
+        """What whole stretches read as, of which nothing is remembered."""
+        parts: list[Part] = []
+        for stretch, at in _stretches(messages, start):
+            self._reader.messages(stretch, at)
+            parts.append(self._reader.part())
+        return _together(parts)
 
     def _join(self, messages: Sequence[Any], start: int) -> None:
         """Read messages that stood alone while they were the last ones, and forget them singly."""
@@ -283,6 +248,10 @@ class _Reading:
         except (TypeError, ValueError):
             return None
         return self._rules, level, start, xxh3_128_intdigest(data, _SEED)
+
+
+def _stretches(messages: Sequence[Any], start: int) -> list[tuple[Sequence[Any], int]]:
+    return [(messages[at : at + STRETCH], start + at) for at in range(0, len(messages), STRETCH)]
 
 
 def _together(parts: Sequence[Part]) -> Part:

@@ -117,7 +117,7 @@ def test_a_part_is_not_taken_for_one_that_was_read_by_other_rules() -> None:
 
 
 def test_a_memory_that_is_full_forgets_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentaccel.providers.parts._MOST_SEGMENTS", 40)
+    monkeypatch.setattr("agentaccel.providers.memory._MOST_SEGMENTS", 40)
     memory = PartMemory()
     for turns in range(1, 80, 3):
         same(conversation(turns), memory)

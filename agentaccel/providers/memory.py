@@ -1,0 +1,62 @@
+"""What parts of requests read as, remembered by what they were read from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from agentaccel.types import Marker, Segment
+
+_MOST_SEGMENTS = 65_536
+"""Segments remembered before the older half is forgotten: some tens of megabytes."""
+
+
+class Part(NamedTuple):
+    """What a stretch of a request reads as."""
+
+    segments: tuple[Segment, ...]
+    markers: tuple[Marker, ...]
+    """Those that its blocks carry, in wire order."""
+    misplaced: tuple[str, ...]
+    """Markers where none is allowed, as sentences."""
+    flags: frozenset[str]
+    """Properties of the content that break levels by themselves, named as in the facts."""
+    digests: tuple[bytes, ...]
+    """A hash over the digests of its segments; of a chapter, one for each stretch."""
+
+
+Name = tuple[int, str, int, int]
+"""What a part was read from: the rules it was read by, its level, the index of its first message, the hash of its
+bytes."""
+
+
+class PartMemory:
+    """Parts by what they were read from. Thread-safe: each step is one operation on a dict."""
+
+    def __init__(self) -> None:
+        self._young: dict[Name, Part] = {}
+        self._old: dict[Name, Part] = {}
+        self._segments = 0
+
+    def get(self, name: Name) -> Part | None:
+        """The part remembered as `name`."""
+        part = self._young.get(name)
+        if part is None:
+            part = self._old.get(name)
+            if part is not None:
+                self.put(name, part)
+        return part
+
+    def put(self, name: Name, part: Part) -> None:
+        """Remember `part` as `name`; what was not asked for since long ago is forgotten."""
+        self._young[name] = part
+        self._segments += len(part.segments) + 1
+        if self._segments > _MOST_SEGMENTS:
+            self._old, self._young, self._segments = self._young, {}, 0
+
+    def pop(self, name: Name) -> Part | None:
+        """The part remembered as `name`, which is forgotten."""
+        part = self._young.pop(name, None)
+        if part is None:
+            return self._old.pop(name, None)
+        self._segments -= len(part.segments) + 1
+        return part
