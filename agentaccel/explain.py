@@ -102,7 +102,7 @@ def explain(
         drift = compare(previous, request, before.prompt, prefix.prompt, facts)
     observed = observe(state, head, prefix, gap)
     beliefs = Beliefs().after((*_seen(state), *observed.stability))
-    made = plan(prefix, View(state=state, beliefs=beliefs, now=gap, cut=observed.cut))
+    made = plan(prefix, View(state=state, beliefs=beliefs, now=gap, cut=observed.cut)).plan
     if made.expected is not None:
         card = price_card(provider, model, input_tokens=round(made.expected.total), platform=platform)
         made = replace(made, expected_cost=expected_cost(card, made.expected))
@@ -126,7 +126,7 @@ def _provider(model: str, platform: str) -> str:
 
 def _answered(prefix: Prefixes) -> tuple[State, Head]:
     """The state after the request of `prefix` was planned by us and answered as expected, at time 0."""
-    made = plan(prefix, View(state=State(), beliefs=Beliefs(), now=0.0))
+    made = plan(prefix, View(state=State(), beliefs=Beliefs(), now=0.0)).plan
     expected = made.expected
     total = round(scale(prefix, {}, None)(len(prefix.hashes) - 1)) if prefix.hashes else 0
     write = {label: round(tokens) for label, tokens in expected.write.items()} if expected is not None else {}

@@ -2,7 +2,7 @@
 the request that is sent (decode, plan, encode) in a session that is open, the trace store switched off; settling and
 recording are stated apart, and so is opening and leaving a session.
 
-*Cold* is an `Accel` that has seen nothing. *Warm* has answered the turn before and has seen this request, as it has
+*Cold* is an `Accel` that has seen nothing. *Warm* has answered the turns before and has seen this request, as it has
 when the SDK retries it: *same* are the very objects, *fresh* equal ones that share none with them. *Next* is the
 conversation's next turn, with two new messages, and *marked* is that with a marker of the user's own that moved to the
 new tail; both fresh. Everything is measured against `json.dumps` of an equal request in the same rounds: of the same
@@ -16,6 +16,7 @@ import contextvars
 import json
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,9 @@ COLD, WARM = 1.5, 0.6
 TURNS = (10, 30, 100, 330, 1000, 2000)
 BASE = "json.dumps"
 WARM_WAYS = ("same", "fresh", "next", "marked")
-COLUMNS = ("cold", *WARM_WAYS, "session", "settle", "and record")
+COLUMNS = ("cold", *WARM_WAYS, "anew", "session", "settle", "and record")
+SEEN = 24
+"""Turns of a conversation that were planned and answered before any is measured, where it is that long."""
 LONG = 330
 """The turns of 1,000 blocks, where the bound on a cold turn holds; that on a warm one holds from 100 blocks on."""
 
@@ -74,6 +77,7 @@ def measure(*, rounds: int = ROUNDS, turns: Sequence[int] = TURNS, quick: bool =
                 columns=columns,
                 rows=tuple(rows),
                 notes=(
+                    "anew: the next turn, where its decision is taken anew and does not stand",
                     "session: to open and leave one, once in a conversation",
                     "settle: at the end of the reply, without a store; and record: with one",
                 ),
@@ -87,8 +91,9 @@ def measured(turns: int, rounds: int) -> dict[str, float]:
     """Each way's median CPU time as a multiple of `json.dumps`, and that one's in seconds."""
     with tempfile.TemporaryDirectory() as folder:
         begin = max(turns - (WARM_UP + rounds) // 2, 1)
-        lives = [Live(turns), Live(begin), Live(begin, marked=True), Live(begin), Live(begin, store=Path(folder))]
-        again, coming, marked, settled, recorded = lives
+        begun = [Live(begin) for _ in range(3)]
+        lives = [Live(turns), *begun, Live(begin, marked=True), Live(begin, store=Path(folder))]
+        again, coming, anew, settled, marked, recorded = lives
         request = again.next()
         plain = again.conversation
         try:
@@ -101,6 +106,7 @@ def measured(turns: int, rounds: int) -> dict[str, float]:
                 {
                     "next": Action(run=coming.plan, prepare=coming.next),
                     "marked": Action(run=marked.plan, prepare=marked.next),
+                    "anew": Action(run=anew.plan, prepare=anew.unsettled),
                     "settle": Action(run=settled.finish, prepare=settled.answered),
                     "and record": Action(run=recorded.finish, prepare=recorded.answered),
                 },
@@ -129,11 +135,13 @@ class Live:
         self.clock = ManualClock()
         kept = StorePolicy(path=store / "trace.db") if store is not None else StorePolicy(enabled=False)
         self.accel = Accel(Policy(strict=True, store=kept), clock=self.clock)
-        self.conversation = Conversation(turns - 1, marked=marked)
+        seen = min(turns, SEEN)
+        self.conversation = Conversation(turns - seen, marked=marked)
         self.turn: Turn | None = None
         self._inside = contextvars.copy_context()  # several of these are under way at once
-        self._inside.run(self.accel.session("live").__enter__)
-        self._inside.run(run, self.accel, self.clock, self.conversation, 1)
+        self._session = self.accel.session("live")
+        self._inside.run(self._session.__enter__)
+        self._inside.run(run, self.accel, self.clock, self.conversation, seen)
 
     def enter(self, _: object) -> None:
         with self.accel.session("another"):
@@ -146,6 +154,12 @@ class Live:
             finish(self.turn, self.clock)
         self.conversation.grow()
         return self.again()
+
+    def unsettled(self) -> Any:
+        """The same, where no decision stands."""
+        request, conversation = self.next(), self._session.conversation
+        conversation.state = replace(conversation.state, standing=None)
+        return request
 
     def again(self) -> Any:
         """The request of this turn once more, in objects of its own."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 from agentaccel.cache.beliefs import Beliefs, went_on
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.pauses import ANY, is_known
-from agentaccel.cache.plan import plan
+from agentaccel.cache.plan import Decided, plan
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scene import View
+from agentaccel.cache.standing import asked_of, is_quiet
 from agentaccel.cache.state import State
 from agentaccel.facts import priors
-from agentaccel.types import CachePlan
 
 
 def decide(
@@ -25,12 +25,18 @@ def decide(
     now: float,
     ttl: str = "auto",
     keeps: bool = False,
-) -> CachePlan:
+) -> Decided:
     """The plan for the request of `prefix`, made at `now` in a session that has come to `state`.
 
     `observed` is what the request itself shows (`observe`), `snapshot` what was believed of the workload when the
     session began, `ttl` the user's choice of lifetime, and `keeps` whether requests of our own may keep entries alive.
     """
+    standing = state.standing
+    if standing is not None and is_quiet(state, observed, snapshot):
+        asked = asked_of(prefix, state, ttl, keeps)
+        again = standing.again(state, prefix, asked, now) if asked is not None else None
+        if again is not None:
+            return Decided(again, standing)
     seen = state.seen.after(observed.stability, priors().memory)
     if observed.in_time is not None:
         seen = seen.after(observed.pause, priors().pace_memory)

@@ -113,6 +113,15 @@ def new_tail(prompt: Prompt) -> int:
 _TEXT = frozenset({"text", "output_text"})
 
 
+def markable_up_to(prompt: Prompt, end: int) -> int:
+    """The last segment up to `end`, inclusive, that may carry a marker; -1 where none may."""
+    segments = prompt.segments
+    at = min(end, len(segments) - 1)
+    while at >= 0 and not segments[at].markable:
+        at -= 1
+    return at
+
+
 def before_last_reply(prompt: Prompt) -> int:
     """The end of the previous request: what stands before the last reply of the model; -1 on a first request."""
     segments = prompt.segments

@@ -28,6 +28,9 @@ _DOUBTED = 0.5
 
 _STABLE_TAIL, _STABLE_ANY = f"stable/{TAIL}", "stable/any"
 
+ONLY_GREW = (Observation(_STABLE_ANY, 1.0),)
+"""What a request shows of its places that only adds to the one before, where none is watched."""
+
 
 class Observed(NamedTuple):
     """What a request shows by itself, before it is answered."""

@@ -45,6 +45,13 @@ def after_request(number: int) -> str:
     return f"turn:{number}" if number < MOST_PLACES else ANY
 
 
+def short_after_topic(number: int) -> str | None:
+    """The topic under which it is counted that the pause there was of the shortest step; None behind the last place
+    that is told apart."""
+    place = after_request(number)
+    return _topics(place)[0] if place != ANY else None
+
+
 def kinds_of(kind: str) -> tuple[str, ...]:
     """`kind` and what it is one of, the widest first.
 

@@ -14,26 +14,33 @@ from itertools import combinations
 from typing import NamedTuple
 
 from agentaccel.cache.ledger import Mark
-from agentaccel.cache.marks import before_last_reply, marks_of, new_tail
+from agentaccel.cache.marks import before_last_reply, markable_up_to, marks_of, new_tail
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scene import Candidate, Scene, View, reaches_minimum, scene_of, without_own
+from agentaccel.cache.standing import Standing, standing_of
 from agentaccel.cache.weigh import expected_bill, expected_cost
 from agentaccel.facts import Ttl
 from agentaccel.types import CachePlan, Marker, Prompt, show_path
 
 
-def plan(prefix: Prefixes, view: View) -> CachePlan:
+class Decided(NamedTuple):
+    """A plan, and what of it may stand for the next requests; None where nothing may."""
+
+    plan: CachePlan
+    standing: Standing | None = None
+
+
+def plan(prefix: Prefixes, view: View) -> Decided:
     """The markers to add to the request of `prefix`, each with its reason; possibly none."""
     prompt = prefix.prompt
     refusal = _refusal(prompt)
     if refusal:
-        return CachePlan(reasons=(refusal,))
+        return Decided(CachePlan(reasons=(refusal,)))
     scene = scene_of(prefix, view)
     facts = scene.facts
     if not facts.controls or facts.physics == "automatic":
-        return CachePlan(
-            wire=facts.wire, reasons=(_uncontrolled(scene),), expected=expected_bill(scene, ()), saving=0.0
-        )
+        left = (_uncontrolled(scene),)
+        return Decided(CachePlan(wire=facts.wire, reasons=left, expected=expected_bill(scene, ()), saving=0.0))
     bare = expected_cost(scene, ())
     room = facts.max_markers - len(prompt.markers)
     choice = _choice(scene, room, bare)
@@ -44,21 +51,17 @@ def plan(prefix: Prefixes, view: View) -> CachePlan:
     moved = _moved(prefix) if own and not facts.top_level_marker else ()
     off = prompt.implicit and choice.room > room
     reasons = _remarks(scene, choice.candidates, chosen, choice.room)
-    return CachePlan(
+    made = CachePlan(
         wire=facts.wire,
         mark=facts.mark,
-        markers=tuple(
-            [
-                *(_marker(scene, one) for one in chosen),
-                *moved,
-            ]
-        ),
+        markers=(*[_marker(scene, one) for one in chosen], *moved),
         without=tuple(own) if off or (own and not facts.top_level_marker) else (),
         options=facts.implicit_off if off else {},
         reasons=(*([_switched_off(scene)] if off else ()), *reasons),
         expected=expected_bill(scene, chosen),
         saving=bare - choice.cost,
     )
+    return Decided(made, standing_of(scene, choice.candidates, chosen, made))
 
 
 def _marker(scene: Scene, one: Candidate) -> Marker:
@@ -154,7 +157,6 @@ def _refusal(prompt: Prompt) -> str:
 def _candidates(scene: Scene, wanted: Ttl) -> list[Candidate]:
     """Places worth a marker, most valuable first; at most one per segment, of the lifetime wanted where it is legal."""
     prompt = scene.prefix.prompt
-    segments = prompt.segments
     ends: list[tuple[int, str]] = []
     tail = new_tail(prompt)
     previous = before_last_reply(prompt)
@@ -171,11 +173,8 @@ def _candidates(scene: Scene, wanted: Ttl) -> list[Candidate]:
     ends.append((scene.warm[-1] if scene.warm else -1, "longest prefix that is still warm"))
     found: dict[int, Candidate] = {}
     taken = {mark.at for mark in scene.existing}
-    last = len(segments) - 1
     for end, reason in ends:
-        at = min(end, last)
-        while at >= 0 and not segments[at].markable:
-            at -= 1
+        at = markable_up_to(prompt, end)
         if at < 0 or at in found or at in taken:
             continue
         ttl = _ttl_at(scene, at, wanted)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from agentaccel.cache.ledger import Entry, Mark
 from agentaccel.cache.prefix import Prefixes
+from agentaccel.cache.standing import Standing
 from agentaccel.types import Usage
 
 Held = Mapping[int, Entry]
@@ -32,6 +33,9 @@ class Sent(NamedTuple):
     """The prompt as the user wrote it, where it was arranged before it was sent; `written_marks` stand in it."""
     awaits: str = ""
     """As in `State`: what its reply asked for."""
+
+    standing: Standing | None = None
+    """The decision that it was sent by, where that may stand."""
 
     intact: int = 0
     """Bytes of it in front of all that was arranged."""

@@ -55,6 +55,7 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
         shadow, as_written = _unaided(state, sent, actual.hit, tokens)
     taught = teach(state, sent, observed, predicted, None if head is None else head.tokens)
     reusable = reusable_of(held, head, prefix, tokens)
+    misses = tuple(misses_of(state, head, sent, predicted, reusable, tokens))
     return Settled(
         state=State(
             turns=state.turns + 1,
@@ -72,11 +73,12 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
             born=state.born if state.turns else prefix.prompt.messages,
             cleared=state.cleared,
             route=state.route,
+            standing=None if misses else sent.standing,
         ),
         expected=predicted.expected,
         as_written=as_written if usage.input is not None else None,
         reusable=None if usage.input is None else reusable,
-        misses=tuple(misses_of(state, head, sent, predicted, reusable, tokens)),
+        misses=misses,
         learned=taught.lasting,
     )
 

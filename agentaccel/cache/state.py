@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.ledger import Ledger
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import CacheFacts
 from agentaccel.types import Segment
+
+if TYPE_CHECKING:  # it is made from a state
+    from agentaccel.cache.standing import Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,8 @@ class State:
     """Results of tools in whose place a note is sent, with consent: hashes of them as written, oldest first."""
     route: str = ""
     """Which of the machines that its beginning goes to is its own, for as long as it lives; empty while not chosen."""
+    standing: Standing | None = None
+    """The decision that the last request was sent by, where it may stand for the next."""
 
 
 def head_of(prefix: Prefixes, *, started: float, tokens: int | None, message_id: str | None) -> Head:

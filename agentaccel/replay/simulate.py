@@ -20,6 +20,7 @@ from agentaccel.cache.ledger import Mark
 from agentaccel.cache.marks import awaited, marks_of
 from agentaccel.cache.observe import Observed, observe
 from agentaccel.cache.pauses import USER
+from agentaccel.cache.plan import Decided
 from agentaccel.cache.rhythm import snapshot
 from agentaccel.cache.sent import Sent
 from agentaccel.cache.settle import settle
@@ -30,7 +31,7 @@ from agentaccel.facts import CacheFacts
 from agentaccel.replay.placements import Placement
 from agentaccel.replay.provider import Provider
 from agentaccel.replay.runs import Run, Step
-from agentaccel.types import Usage
+from agentaccel.types import CachePlan, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,12 +142,11 @@ class _Session:
             self.snapshot = snapshot(learning.believed(self.run.workload, now, tools=prefix.starts[1] > 0))
         self.requests += 1
         observed = observe(self.state, self.head, prefix, now, self.snapshot)
-        plan = (
-            decide(self.state, observed, prefix, self.snapshot, now=now, ttl=allowed.ttl, keeps=allowed.keep_alive)
-            if plans
-            else None
-        )
-        ours = marks_of(prefix, plan.markers) if plan is not None else ()
+        made = Decided(CachePlan())
+        if plans:
+            state, snapshot_ = self.state, self.snapshot
+            made = decide(state, observed, prefix, snapshot_, now=now, ttl=allowed.ttl, keeps=allowed.keep_alive)
+        ours = marks_of(prefix, made.plan.markers)
         marks = tuple(sorted((*step.marks, *ours), key=lambda mark: mark.at))
         sent = Sent(
             prefix=prefix,
@@ -156,6 +156,7 @@ class _Session:
             visible=step.visible,
             usage=provider.serve(step, marks),
             ours=bool(ours),
+            standing=made.standing,
             awaits=step.awaits or _awaits(self.run.steps, self.requests),
         )
         learning.wait(_Going(self, sent, observed, self.head, step), step.finished or step.visible)

@@ -13,6 +13,7 @@ from functools import partial
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.decide import decide
 from agentaccel.cache.observe import Observed, observe
+from agentaccel.cache.plan import Decided
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import expected_cost
 from agentaccel.cache.rhythm import snapshot
@@ -211,7 +212,7 @@ class Composer:
             prefix = prefixes(prompt, facts, conversation.head)
             observed = observe(conversation.state, conversation.head, prefix, now, conversation.snapshot)
             observed = observed._replace(moves=shaped.moves)
-        chosen = self._choose(conversation, request, prompt, prefix, observed, now)
+        chosen, standing = self._choose(conversation, request, prompt, prefix, observed, now)
         if chosen.wire != wire:
             chosen = replace(chosen, wire=wire)
         chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
@@ -238,6 +239,7 @@ class Composer:
             edited=shaped.edited,
             written=asked.prompt if prompt is not asked.prompt else None,
             drift=hinted.drift,
+            standing=standing,
         )
 
     def _shaped(self, conversation: Conversation, asked: Reading, now: float) -> Shaped:
@@ -264,11 +266,11 @@ class Composer:
         prefix: Prefixes | None,
         observed: Observed | None,
         now: float,
-    ) -> CachePlan:
+    ) -> Decided:
         if prefix is None or observed is None:
             what, message, reason = unplanned(prompt)
             self._say(what, message)
-            return CachePlan(reasons=(reason,))
+            return Decided(CachePlan(reasons=(reason,)))
         keeps = self.keeper is not None and self.keeper.can_keep(conversation, request, prefix)
         state, snapshot = conversation.state, conversation.snapshot
         return decide(state, observed, prefix, snapshot, now=now, ttl=self.policy.cache.ttl, keeps=keeps)

@@ -18,6 +18,7 @@ from agentaccel.cache.pauses import TOOL, USER
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.sent import Sent
 from agentaccel.cache.settle import Settled, settle
+from agentaccel.cache.standing import Standing
 from agentaccel.cache.state import Head, head_of
 from agentaccel.canonical import digest, link, wire_bytes
 from agentaccel.facts import CacheFacts
@@ -68,9 +69,10 @@ class Going(NamedTuple):
     """How its history was edited; None without consent."""
     written: Prompt | None = None
     """The prompt as the user wrote it, where another one is sent."""
-
     drift: Drift | None = None
     """Where it leaves the prompt before, where that was found out already."""
+    standing: Standing | None = None
+    """The decision that it is sent by, where that may stand for the next ones."""
     came: tuple[Observation, ...] = ()
     """That it had been announced, and read what was written ahead."""
 
@@ -144,6 +146,7 @@ class Settlement:
                 visible=going.started + (heard - ended.started),
                 usage=ended.usage,
                 ours=on and bool(going.plan.markers or going.plan.without or written),
+                standing=going.standing,
                 awaits=f"{TOOL}:{ended.calls[0].name}" if ended.calls else USER,
             ),
             going.observed,
@@ -213,8 +216,7 @@ class Settlement:
         learned: tuple[Observation, ...],
     ) -> TurnWrite:
         """What goes into the store; `learned` is what a request teaches that was not settled."""
-        conversation, prefix = going.conversation, going.prefix
-        lineage: tuple[bytes, ...] = ()
+        conversation, prefix, lineage = going.conversation, going.prefix, tuple[bytes, ...]()
         beginnings: Mapping[str, bytes] = {}
         if settled is not None and prefix is not None:
             lineage = Lineage(going.as_written, conversation.tenant).written(settled.state.born)
@@ -224,13 +226,12 @@ class Settlement:
                 there = digest(going.apart.encode())
                 beginnings = {topic: link(hash_, there) for topic, hash_ in beginnings.items()}
             learned = (*settled.learned, *self._shared(going, settled, beginnings, record), *going.came)
-        keep = self.keep_content
         head = conversation.head
         return TurnWrite(
             record=record,
             session=row_of(conversation) if settled is not None or learned else None,
             segments=going.prompt.lasting,
-            content=(lambda segment: _content(going.request, segment)) if keep else None,
+            content=(lambda segment: _content(going.request, segment)) if self.keep_content else None,
             lineage=lineage,
             messages=going.as_written.messages,
             learned=_bounded(learned, conversation.snapshot),

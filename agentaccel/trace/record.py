@@ -15,6 +15,7 @@ import orjson
 
 from agentaccel.cache.beliefs import Beliefs, Observation
 from agentaccel.cache.ledger import Entry, Ledger
+from agentaccel.cache.standing import dump_standing, load_standing
 from agentaccel.cache.state import State
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.types import Cause, Drift, Expected, Marker, Miss, Segment, Usage
@@ -167,6 +168,7 @@ def dump_state(state: State) -> str:
             "born": state.born,
             **({"cleared": [one.hex() for one in state.cleared]} if state.cleared else {}),
             **({"route": state.route} if state.route else {}),
+            **({"standing": dump_standing(state.standing)} if state.standing is not None else {}),
         }
     )
 
@@ -194,6 +196,7 @@ def load_state(data: bytes | str) -> State:
         born=raw["born"],
         cleared=tuple(bytes.fromhex(one) for one in raw.get("cleared", ())),
         route=raw.get("route", ""),
+        standing=load_standing(raw["standing"]) if "standing" in raw else None,
     )
 
 

@@ -58,7 +58,7 @@ def test_no_set_of_candidates_is_cheaper_than_the_one_that_is_chosen(block: int)
         held = chance.sample(range(len(prefix.hashes)), min(len(prefix.hashes), chance.randint(0, 3)))
         ledger = Ledger({prefix.hashes[i]: Entry("5m", 300.0, 0.0, at=i) for i in held})
         view = View(state=State(ledger=ledger, turns=1), beliefs=beliefs_of(chance), now=100.0)
-        chosen, scene = plan(prefix, view), scene_of(prefix, view)
+        chosen, scene = plan(prefix, view).plan, scene_of(prefix, view)
         candidates = [one for one in _candidates(scene, scene.ttl) if reaches_minimum(scene.scale, FACTS, one.at)]
         bare = expected_cost(scene, ())
         costs = (expected_cost(scene, some) for n in range(5) for some in combinations(candidates, n))

@@ -1,0 +1,209 @@
+"""A decision that stands: where a loop only goes on, what was right for one request is right for the next.
+
+Deciding takes a tenth of a millisecond or two, and what it rests on hardly changes within a long session: the odds by
+one occasion among many, the prompt by one turn. So a decision stands for an eighth as many requests as the session had
+made when it was taken, its places moved on with the history: none of the first eight, two of the third eight, and so
+on. It stands while nothing is seen that could make another one right. The request
+
+- came within a minute, was due to what the one decided on was due to (a tool, a person), and is not at a place of the
+  session where others were seen to pause or to end;
+- only grew, and by at most twice as much as that one had;
+- has the markers of its user's where that one had them, those at the end at the end;
+- finds the end of the request before held.
+
+Whatever else is decided anew, and so is what follows on a miss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from agentaccel.cache.beliefs import Beliefs, followed_at_topic
+from agentaccel.cache.ledger import Mark, charge
+from agentaccel.cache.marks import before_last_reply, markable_up_to, marks_of, new_tail
+from agentaccel.cache.observe import ONLY_GREW, Observed
+from agentaccel.cache.pauses import short_after_topic
+from agentaccel.cache.prefix import Prefixes
+from agentaccel.cache.scene import Candidate, Scene
+from agentaccel.cache.state import State
+from agentaccel.types import CachePlan, Marker
+
+_SHARE = 8
+"""A decision stands for one request in so many that the session had made."""
+
+_GROWS = 2
+"""Times the growth of the request that was decided on."""
+
+_USUAL = 0.9
+"""The share of other sessions that went on from here, and within a minute."""
+
+_TAIL, _PREVIOUS = -1, -2
+"""In the place of a segment: the end of this prompt, and the end of the one before it."""
+
+STANDS = "as decided for an earlier request: nothing new was seen since"
+
+
+class Place(NamedTuple):
+    """A marker of ours, by what it stands on."""
+
+    at: int
+    """A segment that stays where it is, or one of the ends that move."""
+    ttl: str
+    reason: str
+
+
+class Asked(NamedTuple):
+    """What a decision is asked for, beside what is believed."""
+
+    ttl: str
+    keeps: bool
+    person: bool
+    """Whether the pause before the request was a person's."""
+    rules: tuple[str, ...]
+    """Where it goes, and to which model."""
+    marks: tuple[tuple[int, str], ...]
+    """The user's markers: places and lifetimes."""
+
+
+class Standing(NamedTuple):
+    """A decision, and what it rests on."""
+
+    answered: int
+    """Requests of the session that had been answered when it was taken."""
+    asked: Asked
+    size: int
+    """Bytes of the prompt."""
+    grew: int
+    """Bytes of it behind the end of the request before."""
+    bytes_per_token: float
+    places: tuple[Place, ...]
+    reasons: tuple[str, ...]
+    saving: float
+
+    def again(self, state: State, prefix: Prefixes, asked: Asked, now: float) -> CachePlan | None:
+        """The plan for a quiet request (`is_quiet`) of the same session; None where it has to be decided anew."""
+        waited, ends = state.turns - self.answered, _ends(prefix)
+        if waited > self.answered // _SHARE or ends is None or asked != self.asked:
+            return None
+        tail, previous = ends
+        held, sizes, facts = state.ledger.entries.get(prefix.hashes[previous]), prefix.sizes, prefix.facts
+        if held is None or not held.visible <= now < held.expires or prefix.size - sizes[previous] > _GROWS * self.grew:
+            return None
+        base = held.tokens if held.tokens is not None else sizes[previous] / self.bytes_per_token
+
+        def tokens(i: int) -> float:
+            return max(base + (sizes[i] - sizes[previous]) / self.bytes_per_token, 0.0)
+
+        at = {_TAIL: tail, _PREVIOUS: previous}
+        ours = [(at.get(one.at, one.at), one) for one in self.places]
+        marks = [Mark(i, one.ttl) for i, one in ours] + [Mark(at.get(i, i), ttl) for i, ttl in asked.marks]
+        marks.sort(key=lambda mark: mark.at)
+        segments = prefix.prompt.segments
+        return CachePlan(
+            wire=facts.wire,
+            mark=facts.mark,
+            markers=tuple(
+                [Marker(path=segments[i].path, ttl=one.ttl, reason=one.reason, ours=True) for i, one in ours]
+            ),
+            reasons=self.reasons,
+            expected=charge(facts, marks, tokens, hit=previous, total=tokens(len(sizes) - 1)),
+            saving=self.saving * prefix.size / self.size,
+        )
+
+
+def dump_standing(standing: Standing) -> list[Any]:
+    """A decision in lists, as JSON has them."""
+    asked, places = tuple(standing.asked), [tuple(one) for one in standing.places]
+    return list(standing._replace(asked=asked, places=places))  # type: ignore[arg-type]  # what JSON makes of them
+
+
+def load_standing(raw: Sequence[Any]) -> Standing:
+    """The decision that `dump_standing` wrote."""
+    answered, (ttl, keeps, person, rules, marks), size, grew, bytes_per_token, places, reasons, saving = raw
+    return Standing(
+        answered,
+        Asked(ttl, keeps, person, tuple(rules), tuple([(at, label) for at, label in marks])),
+        size,
+        grew,
+        bytes_per_token,
+        tuple([Place(*one) for one in places]),
+        tuple(reasons),
+        saving,
+    )
+
+
+def is_quiet(state: State, observed: Observed, snapshot: Beliefs) -> bool:
+    """Whether a request shows nothing that an earlier one had not."""
+    soon = bool(observed.pause) and all([one.yes for one in observed.pause])
+    return soon and observed.stability == ONLY_GREW and _is_usual(snapshot, state.turns)
+
+
+def _is_usual(snapshot: Beliefs, place: int) -> bool:
+    """Whether other sessions went on from the request with this index, and soon, as far as that is known."""
+    for topic in (followed_at_topic(place), short_after_topic(place)):
+        yes, n = snapshot.counts.get(topic or "", (0.0, 0.0))
+        if yes < _USUAL * n:
+            return False
+    return True
+
+
+def asked_of(prefix: Prefixes, state: State, ttl: str, keeps: bool) -> Asked | None:
+    """What is asked for; None where the request is not one for which a decision could stand."""
+    prompt, facts = prefix.prompt, prefix.facts
+    if facts.physics != "markers" or not facts.controls or prompt.implicit or prompt.held or prompt.illegal:
+        return None
+    if prompt.ephemeral or prompt.edited or prompt.arranged or prefix.dropped or prompt.ttl:
+        return None
+    marks: tuple[tuple[int, str], ...] = ()
+    if prompt.markers:
+        ends = _ends(prefix)
+        if ends is None or not all([one.path for one in prompt.markers]):
+            return None
+        marks = tuple([(_named(mark.at, ends), mark.ttl) for mark in marks_of(prefix, prompt.markers)])
+    rules = (facts.provider, facts.platform, facts.wire, prompt.model)
+    return Asked(ttl, keeps, state.awaits == "user", rules, marks)
+
+
+def standing_of(
+    scene: Scene, candidates: Sequence[Candidate], chosen: Sequence[Candidate], plan: CachePlan
+) -> Standing | None:
+    """The decision that `plan` was made by, as one that may stand; None where none can."""
+    state, prefix = scene.view.state, scene.prefix
+    if state.turns < _SHARE:
+        return None
+    asked, ends = asked_of(prefix, state, scene.view.ttl, scene.view.keeps), _ends(prefix)
+    if asked is None or ends is None or plan.saving is None:
+        return None
+    taken = [one.at for one in chosen]
+    if any([one.at > scene.static and one.at not in taken for one in candidates]):
+        return None  # what was left out for now would have to be weighed again as it moves
+    if any([one.mark.ttl != scene.ttl.label for one in chosen]):
+        return None  # a longer life is bought once
+    places = [
+        Place(_named(one.at, ends), one.mark.ttl, marker.reason)
+        for one, marker in zip(chosen, plan.markers, strict=True)
+    ]
+    return Standing(
+        answered=state.turns,
+        asked=asked,
+        size=prefix.size,
+        grew=prefix.size - prefix.sizes[ends[1]],
+        bytes_per_token=scene.scale.bytes_per_token,
+        places=tuple(places),
+        reasons=(*plan.reasons, STANDS),
+        saving=plan.saving,
+    )
+
+
+def _ends(prefix: Prefixes) -> tuple[int, int] | None:
+    """Where markers can stand at the end of this prompt and of the one before; None where these are not two places in
+    the conversation."""
+    prompt = prefix.prompt
+    tail = markable_up_to(prompt, new_tail(prompt))
+    previous = markable_up_to(prompt, before_last_reply(prompt))
+    return (tail, previous) if prefix.starts[2] <= previous < tail else None
+
+
+def _named(at: int, ends: tuple[int, int]) -> int:
+    return _TAIL if at == ends[0] else _PREVIOUS if at == ends[1] else at
