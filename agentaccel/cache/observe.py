@@ -135,7 +135,7 @@ def _in_time(state: State, now: float) -> bool | None:
 def _pause(state: State, prefix: Prefixes, now: float) -> tuple[Observation, ...]:
     """What the pause before this request shows, under what it was for."""
     assert state.last_started is not None
-    return tuple(pause_seen(state.awaits or awaited(prefix.prompt), now - state.last_started))
+    return pause_seen(state.awaits or awaited(prefix.prompt), now - state.last_started)
 
 
 def broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:

@@ -52,6 +52,7 @@ def short_after_topic(number: int) -> str | None:
     return _topics(place)[0] if place != ANY else None
 
 
+@functools.lru_cache(maxsize=1024)
 def kinds_of(kind: str) -> tuple[str, ...]:
     """`kind` and what it is one of, the widest first.
 
@@ -61,20 +62,23 @@ def kinds_of(kind: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((ANY, kind.partition(":")[0], kind)))
 
 
-def pause_seen(kind: str, seconds: float) -> list[Observation]:
+def pause_seen(kind: str, seconds: float) -> tuple[Observation, ...]:
     """What a pause of `seconds` shows: it outlasted every step before the one in which it ended."""
-    return [one for group in kinds_of(kind) for one in _ended(group, seconds)]
+    return _ended(kinds_of(kind), bisect_right(EDGES, seconds))
 
 
-def rhythm_seen(number: int, seconds: float) -> list[Observation]:
+def rhythm_seen(number: int, seconds: float) -> tuple[Observation, ...]:
     """What a pause of `seconds` after the session's request with this index shows of that place alone."""
     place = after_request(number)
-    return _ended(place, seconds) if place != ANY else []
+    return _ended((place,), bisect_right(EDGES, seconds)) if place != ANY else ()
 
 
-def _ended(group: str, seconds: float) -> list[Observation]:
-    ended = bisect_right(EDGES, seconds)
-    return [Observation(topic, float(step == ended)) for step, topic in enumerate(_topics(group)[: ended + 1])]
+@functools.lru_cache(maxsize=1024)
+def _ended(groups: tuple[str, ...], step: int) -> tuple[Observation, ...]:
+    """That a pause ended in a step of time, under each of `groups`."""
+    return tuple(
+        [Observation(topic, float(n == step)) for group in groups for n, topic in enumerate(_topics(group)[: step + 1])]
+    )
 
 
 def topics_by_place() -> list[list[str]]:

@@ -141,6 +141,8 @@ def prefixes(prompt: Prompt, facts: CacheFacts, before: Before | None = None) ->
     request and not in the prompt. What the prompt has in common with `before` is not hashed again; the result is the
     same.
     """
+    if before is not None and _grew(before, prompt, facts):
+        return _longer(before, prompt, facts)
     segments = prompt.segments
     dropped = _dropped(segments) if facts.strips_thinking else frozenset[int]()
     first = prompt.starts
@@ -171,6 +173,35 @@ def prefixes(prompt: Prompt, facts: CacheFacts, before: Before | None = None) ->
         starts=first,
         seeds=seeds,
         dropped=dropped,
+    )
+
+
+def _grew(before: Before, prompt: Prompt, facts: CacheFacts) -> bool:
+    """Whether messages follow on `before` and nothing else is different: as in most requests."""
+    known = before.segments
+    return (
+        before.facts is facts
+        and not facts.strips_thinking
+        and bool(known)
+        and known[-1].level == "messages"
+        and prompt.segments[: len(known)] == known
+        and before.model == prompt.model
+        and before.parameters == prompt.parameters
+    )
+
+
+def _longer(before: Before, prompt: Prompt, facts: CacheFacts) -> Prefixes:
+    """The prefixes of a prompt that only grew: those before, and of what follows."""
+    added = prompt.segments[len(before.segments) :]
+    sizes = array("q", before.sizes)
+    sizes.extend(islice(accumulate([segment.size for segment in added], initial=sizes[-1]), 1, None))
+    return Prefixes(
+        prompt=prompt,
+        facts=facts,
+        hashes=before.hashes + tuple(chain([segment.digest for segment in added], before.hashes[-1])),
+        sizes=sizes,
+        starts=prompt.starts,
+        seeds=before.seeds,
     )
 
 

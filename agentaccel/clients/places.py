@@ -20,12 +20,14 @@ def endpoint_of(request: Request, provider: str, platform: str | None) -> Endpoi
         raise ConfigError(f"platform is {platform!r}; known are {', '.join(map(repr, known))}")
     if not isinstance(request, Mapping):
         raise ConfigError(f"a request is the JSON body as a dict; got {type(request).__name__}")
-    for name in ("messages", "input"):
+    for name, kinds in _LISTS.items():
         messages = request.get(name)
-        kinds = list | tuple | str if name == "input" else list | tuple
         if messages is not None and not isinstance(messages, kinds):
             raise ConfigError(f"{name} must be a list; got {type(messages).__name__}, which could be read only once")
     return Endpoint(provider, platform, wire_of(provider, request))
+
+
+_LISTS: Mapping[str, tuple[type, ...]] = {"messages": (list, tuple), "input": (list, tuple, str)}
 
 
 def is_of_sdk(kind: type) -> bool:
