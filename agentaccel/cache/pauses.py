@@ -48,8 +48,7 @@ def after_request(number: int) -> str:
 def short_after_topic(number: int) -> str | None:
     """The topic under which it is counted that the pause there was of the shortest step; None behind the last place
     that is told apart."""
-    place = after_request(number)
-    return _topics(place)[0] if place != ANY else None
+    return f"pause/{after_request(number)}/{EDGES[0]}" if number < MOST_PLACES else None
 
 
 @functools.lru_cache(maxsize=1024)

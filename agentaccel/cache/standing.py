@@ -17,6 +17,7 @@ Whatever else is decided anew, and so is what follows on a miss.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from agentaccel.cache.beliefs import Beliefs, followed_at_topic
@@ -97,8 +98,9 @@ class Standing(NamedTuple):
 
         at = {_TAIL: tail, _PREVIOUS: previous}
         ours = [(at.get(one.at, one.at), one) for one in self.places]
-        marks = [Mark(i, one.ttl) for i, one in ours] + [Mark(at.get(i, i), ttl) for i, ttl in asked.marks]
-        marks.sort(key=lambda mark: mark.at)
+        marks = [Mark(i, one.ttl) for i, one in ours]
+        if asked.marks:
+            marks = sorted([*marks, *[Mark(at.get(i, i), ttl) for i, ttl in asked.marks]], key=attrgetter("at"))
         segments = prefix.prompt.segments
         return CachePlan(
             wire=facts.wire,
@@ -141,11 +143,9 @@ def is_quiet(state: State, observed: Observed, snapshot: Beliefs) -> bool:
 
 def _is_usual(snapshot: Beliefs, place: int) -> bool:
     """Whether other sessions went on from the request with this index, and soon, as far as that is known."""
-    for topic in (followed_at_topic(place), short_after_topic(place)):
-        yes, n = snapshot.counts.get(topic or "", (0.0, 0.0))
-        if yes < _USUAL * n:
-            return False
-    return True
+    counts = snapshot.counts
+    here = [counts.get(topic or "", (0.0, 0.0)) for topic in (followed_at_topic(place), short_after_topic(place))]
+    return all([yes >= _USUAL * n for yes, n in here])
 
 
 def asked_of(prefix: Prefixes, state: State, ttl: str, keeps: bool) -> Asked | None:

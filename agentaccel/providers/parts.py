@@ -109,8 +109,8 @@ class Gathered(NamedTuple):
 class Parts:
     """A request in parts, in wire order."""
 
-    tools: Part | None
-    system: Part | None
+    static: list[Part]
+    """The tools, and what stands before the conversation."""
     stretches: list[Part]
     """The messages, as chapters and then `STRETCH` by `STRETCH`."""
     singles: list[Part]
@@ -133,8 +133,7 @@ class Parts:
         return Gathered(tuple(segments), tuple(markers), flags, stretches)
 
     def __iter__(self) -> Iterator[Part]:
-        static = (part for part in (self.tools, self.system) if part is not None)
-        return chain(static, self.stretches, self.singles)
+        return iter([*self.static, *self.stretches, *self.singles])
 
 
 def read_parts(
@@ -150,9 +149,11 @@ def read_parts(
     whole, past = count - count % STRETCH, max(count - _NEAR_END, 0) // STRETCH * STRETCH
     chapters = [read.chapter(messages[at:end], first + at) for at, end in _chapters(past)]
     stretches = [read.part(messages[at : at + STRETCH], "joined", first + at) for at in range(past, whole, STRETCH)]
+    static = [read.part(tools, "tools", 0)] if tools else []
+    if system is not None:
+        static.append(read.part(system, "system", 0))
     return Parts(
-        tools=read.part(tools, "tools", 0) if tools else None,
-        system=read.part(system, "system", 0) if system is not None else None,
+        static=static,
         stretches=chapters + stretches,
         singles=[read.part(messages[at : at + 1], "messages", first + at) for at in range(whole, count)],
     )
@@ -181,8 +182,7 @@ class _Reading:
 
     def part(self, value: Any, what: str, start: int) -> Part:
         """What `value` reads as; a stretch that may just have become whole is `joined` from single messages."""
-        name = self._name(value, "messages" if what == "joined" else what, start)
-        part = self._memory.get(name) if name is not None else None
+        name, part = self._known(value, "messages" if what == "joined" else what, start)
         if part is not None:
             return part
         match what:
@@ -201,10 +201,9 @@ class _Reading:
 
     def chapter(self, messages: Sequence[Any], start: int) -> Part:
         """What a chapter reads as."""
-        name = self._name(messages, "messages", start)
+        name, part = self._known(messages, "messages", start)
         if name is None:
             return _together([self.part(one, "messages", at) for one, at in _stretches(messages, start)])
-        part = self._memory.get(name)
         if part is None:
             part = self._of_halves(messages, start) or self._read(messages, start)
             self._memory.put(name, part)
@@ -239,15 +238,17 @@ class _Reading:
 
     def _taken(self, messages: Sequence[Any], start: int) -> Part | None:
         """What is remembered of messages that will be looked up with others from now on; it is forgotten."""
-        name = self._name(messages, "messages", start)
-        return self._memory.pop(name) if name is not None else None
+        name, part = self._known(messages, "messages", start)
+        return self._memory.pop(name) if name is not None and part is not None else None
 
-    def _name(self, value: Any, level: str, start: int) -> Name | None:
+    def _known(self, value: Any, level: str, start: int) -> tuple[Name | None, Part | None]:
+        """What `value` is remembered by, None where that cannot be told, and what it reads as where that is known."""
         try:
             data = orjson.dumps(value, option=_AS_JSON)
         except (TypeError, ValueError):
-            return None
-        return self._rules, level, start, xxh3_128_intdigest(data, _SEED)
+            return None, None
+        name = self._rules, level, start, xxh3_128_intdigest(data, _SEED)
+        return name, self._memory.get(name)
 
 
 def _stretches(messages: Sequence[Any], start: int) -> list[tuple[Sequence[Any], int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from sys import intern
 from typing import Any, TypeGuard
 
@@ -91,12 +91,34 @@ def name_or_none(value: Any) -> str | None:
 
 def changed_at(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
     """A copy of `value` in which `change` was applied to what stands at `path`; everything beside it is shared."""
-    if not path:
-        return change(value)
-    head, rest = path[0], path[1:]
-    child = changed_at(value[head], rest, change)
-    if type(value) is not list and is_object(value):
-        return {**value, head: child}
-    made = list(value)
-    made[int(head)] = child
+    return changed_all(value, ((path, change),))
+
+
+def changed_all(value: Any, changes: Iterable[tuple[Path, Callable[[Any], Any]]]) -> Any:
+    """The same with several changes, one after another; what lies on the way to two of them is copied once.
+
+    >>> body = {"a": [1, 2, 3], "b": {}}
+    >>> made = changed_all(body, ((("a", 0), str), (("a", 2), str)))
+    >>> made, body["a"], made["b"] is body["b"]
+    ({'a': ['1', 2, '3'], 'b': {}}, [1, 2, 3], True)
+    """
+    root, ours = value, dict[int, Any]()
+    for path, change in changes:
+        if not path:
+            root = change(root)
+            continue
+        at = root = root if id(root) in ours else _copied(root, ours)
+        for head in path[:-1]:
+            child = at[head]
+            if id(child) not in ours:
+                child = at[head] = _copied(child, ours)
+            at = child
+        at[path[-1]] = change(at[path[-1]])
+    return root
+
+
+def _copied(value: Any, ours: dict[int, Any]) -> Any:
+    """A copy of an object or a list, which is noted among `ours`: there it stays, so nothing else has its id."""
+    made = {**value} if type(value) is dict or isinstance(value, Mapping) else list(value)
+    ours[id(made)] = made
     return made

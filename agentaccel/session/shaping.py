@@ -70,7 +70,7 @@ class Shaping:
     ) -> Shaped:
         """The request with what the policy consents to; `read` reads another one as this one was read."""
         request, prompt, facts = asked.request, asked.prompt, asked.facts
-        if facts is None:
+        if facts is None or not (self._consents or "context_management" in request):
             return Shaped(request, prompt)
         reasons, consents = list[str](), list[str]()
         if "context_management" in request:
@@ -87,6 +87,11 @@ class Shaping:
             reasons = [*edited.reasons, *reasons]
             consents += edited.consents
         return Shaped(request, prompt, edited, arranged, tuple(reasons), tuple(consents))
+
+    @property
+    def _consents(self) -> bool:
+        cache = self.policy.cache
+        return cache.move_volatile or cache.freeze_tools or self.policy.history.consents
 
     def _arranged(
         self, conversation: Conversation, asked: Reading, now: float, read: Callable[[Request], Prompt]

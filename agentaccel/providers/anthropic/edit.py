@@ -6,10 +6,11 @@ and a string `content` become one text block, because only a block can carry a m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from agentaccel.providers.values import changed_at
+from agentaccel.providers.values import changed_all
 from agentaccel.types import CachePlan, Request
 
 MARK = "cache_control"
@@ -31,9 +32,7 @@ def encode(request: Request, plan: CachePlan) -> Request:
     >>> encode(body, CachePlan()) is body
     True
     """
-    changed: Request = request
-    for marker in plan.markers:
-        changed = changed_at(changed, marker.path, _marking(marking(marker.ttl)))
+    changed: Request = changed_all(request, [(marker.path, partial(_marked, marker.ttl)) for marker in plan.markers])
     if plan.without:
         changed = {name: value for name, value in changed.items() if name != MARK}
     return {**changed, **plan.options} if plan.options else changed
@@ -42,8 +41,7 @@ def encode(request: Request, plan: CachePlan) -> Request:
 def strip(request: Request, plan: CachePlan) -> Request:
     """`request`, once encoded with `plan`, without what the plan added: the sender's, up to the lossless forms."""
     changed: Request = {name: value for name, value in request.items() if name not in plan.options}
-    for marker in plan.markers:
-        changed = changed_at(changed, marker.path, _unmarked)
+    changed = changed_all(changed, [(marker.path, _unmarked) for marker in plan.markers])
     for marker in plan.without:
         changed = {**changed, MARK: marking(marker.ttl)}
     return changed
@@ -54,13 +52,11 @@ def marking(ttl: str) -> dict[str, str]:
     return {"type": "ephemeral"} if ttl == DEFAULT_TTL else {"type": "ephemeral", "ttl": ttl}
 
 
-def _marking(sent: Mapping[str, str]) -> Callable[[Any], Any]:
-    def mark(value: Any) -> Any:
-        if isinstance(value, str):
-            return [{"type": "text", "text": value, MARK: dict(sent)}]
-        return {**value, MARK: dict(sent)}
-
-    return mark
+def _marked(ttl: str, value: Any) -> Any:
+    """A block with a marker; a string as the block that it stands for."""
+    if isinstance(value, str):
+        return [{"type": "text", "text": value, MARK: marking(ttl)}]
+    return {**value, MARK: marking(ttl)}
 
 
 def _unmarked(value: Any) -> Any:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from agentaccel.providers.anthropic.edit import marking
-from agentaccel.providers.values import changed_at, is_object
+from agentaccel.providers.values import changed_all, is_object
 from agentaccel.types import CachePlan, Marker, Path, Request
 
 
@@ -30,9 +30,8 @@ def encode(request: Request, plan: CachePlan) -> Request:
     >>> strip(sent, plan)["messages"], "stream_options" in strip(sent, plan)
     ([{'role': 'developer', 'content': [{'type': 'text', 'text': 'Be brief.'}]}], False)
     """
-    changed: Request = request
-    for marker in plan.markers:
-        changed = changed_at(changed, marker.path, partial(_marked, marker, plan.mark))
+    marks = [(marker.path, partial(_marked, marker, plan.mark)) for marker in plan.markers]
+    changed: Request = changed_all(request, marks)
     if not plan.options:
         return changed
     return {**changed, **{name: _joined(request.get(name), value) for name, value in plan.options.items()}}
@@ -45,9 +44,8 @@ def strip(request: Request, plan: CachePlan) -> Request:
         left = {name: _left(request.get(name), value) for name, value in plan.options.items()}
         # A field of the sender's may well be null: only what the plan added is taken away.
         changed = {n: left.get(n, value) for n, value in request.items() if n not in left or left[n] is not None}
-    for marker in plan.markers:
-        changed = changed_at(changed, marker.path, partial(_unmarked, plan.mark))
-    return changed
+    stripped: Request = changed_all(changed, [(one.path, partial(_unmarked, plan.mark)) for one in plan.markers])
+    return stripped
 
 
 def _joined(own: Any, ours: Any) -> Any:
