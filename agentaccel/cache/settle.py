@@ -181,7 +181,7 @@ def _hit_of(held: Held, predicted: Bill, sent: Sent, read: int, tokens: Scale) -
     """The segment whose prefix the provider read: the entry with exactly that count, else the nearest by size."""
     if not read:
         return -1
-    live = sorted(i for i, entry in held.items() if entry.live(sent.started))
+    live = sorted([i for i, entry in held.items() if entry.visible <= sent.started < entry.expires])
     counted = [i for i in live if held[i].tokens == read]
     if counted:
         return counted[-1]

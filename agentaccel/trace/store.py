@@ -176,7 +176,7 @@ class Store:
             " ON CONFLICT (hash, session) DO UPDATE SET at = excluded.at, passed = 0, messages = excluded.messages",
             [(hash_, name, at, write.messages) for hash_ in write.lineage],
         )
-        learned = [one._replace(topic=text(one.topic)) for one in write.learned]
+        learned = [one if one.topic.isascii() else one._replace(topic=text(one.topic)) for one in write.learned]
         topics = {one.topic for one in learned}
         known = beliefs_about(connection, workload, topics).learned(learned).counts
         connection.executemany(
