@@ -85,11 +85,12 @@ def _rank(segment: Segment) -> int:
 
 def level_starts(segments: tuple[Segment, ...]) -> tuple[int, int, int]:
     """The index of the first segment of each level, or of what comes after an empty one."""
-    end = len(segments)
-    if end > _SHORT and segments[_SHORT].level == "messages":  # as it is of all but the longest tool lists
-        end = _SHORT
-    tools = bisect_left(segments, 1, hi=end, key=_rank)
-    return 0, tools, bisect_left(segments, 2, lo=tools, hi=end, key=_rank)
+    if len(segments) > _SHORT and segments[_SHORT].level == "messages":  # as in all but the longest lists of tools
+        levels = [segment.level for segment in segments[:_SHORT]]
+        tools = levels.count("tools")
+        return 0, tools, tools + levels.count("system")
+    tools = bisect_left(segments, 1, key=_rank)
+    return 0, tools, bisect_left(segments, 2, lo=tools, key=_rank)
 
 
 _SHORT = 16

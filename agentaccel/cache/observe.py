@@ -97,9 +97,11 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
 def _watched(seen: Beliefs, believed: Beliefs | None) -> list[str]:
     """Names of the places that may change, as this session has shown or others have."""
     known = seen.unstable_places()
-    if believed is not None:  # a place in the history is another one in each session
+    if believed is not None and believed.counts:  # a place in the history is another one in each session
         doubted = (name for name in believed.unstable_places() if believed.stable(name) < _DOUBTED)
         known += [name for name in doubted if name not in known and not is_history(name)]
+    if len(known) <= _MOST_HISTORY_PLACES:
+        return known
     history = [name for name in known if is_history(name)]
     forgotten = set(history[:-_MOST_HISTORY_PLACES])
     return [name for name in known if name not in forgotten]
