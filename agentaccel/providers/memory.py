@@ -21,7 +21,7 @@ class Part(NamedTuple):
     flags: frozenset[str]
     """Properties of the content that break levels by themselves, named as in the facts."""
     digests: tuple[bytes, ...]
-    """A hash over the digests of its segments; of a chapter, one for each stretch."""
+    """For each stretch of messages, a hash over the digests of its segments; of what is none, nothing."""
 
 
 Name = tuple[int, str, int, int]

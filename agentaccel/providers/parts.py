@@ -58,11 +58,11 @@ class Gathering:
     def under(cls, facts: CacheFacts | None, key: bytes) -> Self:
         return cls(facts, block_hash(key))
 
-    def part(self) -> Part:
-        """What has been read; the reader is as new."""
+    def part(self, *, hashed: bool = True) -> Part:
+        """What has been read, `hashed` as a whole where somebody asks for that; the reader is as new."""
         flags = frozenset(self.flags) if self.flags else _NO_FLAGS
-        all_of_it = digest(b"".join([segment.digest for segment in self.segments]))
-        read = Part(tuple(self.segments), tuple(self.markers), tuple(self.misplaced), flags, (all_of_it,))
+        digests = (digest(b"".join([segment.digest for segment in self.segments])),) if hashed else ()
+        read = Part(tuple(self.segments), tuple(self.markers), tuple(self.misplaced), flags, digests)
         self.segments.clear()
         if self.markers or self.flags:  # markers that are misplaced are among the markers
             self.markers, self.misplaced, self.flags = [], [], set()
@@ -144,19 +144,22 @@ def read_parts(
     `levels` are its tools, what stands before the conversation, and its messages, which stand from index `first` on.
     """
     tools, system, messages = levels
-    read = _Reading(memory or PartMemory(), reader, hash((key, type(reader).__qualname__, _rules(reader.facts))))
-    count = len(messages)
-    whole, past = count - count % STRETCH, max(count - _NEAR_END, 0) // STRETCH * STRETCH
-    chapters = [read.chapter(messages[at:end], first + at) for at, end in _chapters(past)]
-    stretches = [read.part(messages[at : at + STRETCH], "joined", first + at) for at in range(past, whole, STRETCH)]
-    static = [read.part(tools, "tools", 0)] if tools else []
+    wanted: list[_Wanted] = [("tools", tools, 0)] if tools else []
     if system is not None:
-        static.append(read.part(system, "system", 0))
-    return Parts(
-        static=static,
-        stretches=chapters + stretches,
-        singles=[read.part(messages[at : at + 1], "messages", first + at) for at in range(whole, count)],
-    )
+        wanted.append(("system", system, 0))
+    static, count = len(wanted), len(messages)
+    whole, past = count - count % STRETCH, max(count - _NEAR_END, 0) // STRETCH * STRETCH
+    wanted += [("messages", messages[at:end], first + at) for at, end in _chapters(past)]
+    wanted += [("messages", messages[at : at + STRETCH], first + at) for at in range(past, whole, STRETCH)]
+    singles = len(wanted)
+    wanted += [("messages", messages[at : at + 1], first + at) for at in range(whole, count)]
+    rules = hash((key, type(reader).__qualname__, _rules(reader.facts)))
+    parts = _Reading(memory or PartMemory(), reader, rules).parts(wanted)
+    return Parts(static=parts[:static], stretches=parts[static:singles], singles=parts[singles:])
+
+
+_Wanted = tuple[str, Any, int]
+"""A level, what stands there, and the index of its first message."""
 
 
 def _chapters(past: int) -> Iterator[tuple[int, int]]:
@@ -180,32 +183,38 @@ class _Reading:
         self._reader = reader
         self._rules = rules
 
-    def part(self, value: Any, what: str, start: int) -> Part:
-        """What `value` reads as; a stretch that may just have become whole is `joined` from single messages."""
-        name, part = self._known(value, "messages" if what == "joined" else what, start)
-        if part is not None:
-            return part
-        match what:
-            case "tools":
-                self._reader.tools(value)
-            case "system":
-                self._reader.system(value)
-            case "messages":
-                self._reader.messages(value, start)
-            case "joined":
-                self._join(value, start)
-        part = self._reader.part()
-        if name is not None:
-            self._memory.put(name, part)
-        return part
+    def parts(self, wanted: Sequence[_Wanted]) -> list[Part]:
+        """What each of `wanted` reads as. Of the whole reading this runs once per look-up: it is written for speed."""
+        parts: list[Part] = []
+        for level, value, start in wanted:
+            name = part = None
+            try:
+                name = self._rules, level, start, xxh3_128_intdigest(orjson.dumps(value, option=_AS_JSON), _SEED)
+            except (TypeError, ValueError):
+                pass  # it has no bytes of its own, so it is read each time
+            else:
+                part = self._memory.get(name)
+            if part is None:
+                part = self._new(level, value, start, name)
+            parts.append(part)
+        return parts
 
-    def chapter(self, messages: Sequence[Any], start: int) -> Part:
-        """What a chapter reads as."""
-        name, part = self._known(messages, "messages", start)
-        if name is None:
-            return _together([self.part(one, "messages", at) for one, at in _stretches(messages, start)])
-        if part is None:
-            part = self._of_halves(messages, start) or self._read(messages, start)
+    def _new(self, level: str, value: Any, start: int, name: Name | None) -> Part:
+        """What a part reads as that is not remembered as `name`; then it is."""
+        if level == "messages" and len(value) > STRETCH:
+            if name is None:
+                return _together(self.parts([(level, one, at) for one, at in _stretches(value, start)]))
+            part = self._of_halves(value, start) or self._read(value, start)
+        else:
+            match level:
+                case "tools":
+                    self._reader.tools(value)
+                case "system":
+                    self._reader.system(value)
+                case _:
+                    self._join(value, start)
+            part = self._reader.part(hashed=level == "messages" and len(value) > 1)
+        if name is not None:
             self._memory.put(name, part)
         return part
 
@@ -227,10 +236,10 @@ class _Reading:
         return _together(parts)
 
     def _join(self, messages: Sequence[Any], start: int) -> None:
-        """Read messages that stood alone while they were the last ones, and forget them singly."""
+        """Read messages that stood alone while they were the last ones, and forget them singly; or the last one."""
         for at in range(len(messages)):
             single = messages[at : at + 1]
-            part = self._taken(single, start + at)
+            part = self._taken(single, start + at) if len(messages) > 1 else None
             if part is None:
                 self._reader.messages(single, start + at)
             else:
@@ -238,17 +247,11 @@ class _Reading:
 
     def _taken(self, messages: Sequence[Any], start: int) -> Part | None:
         """What is remembered of messages that will be looked up with others from now on; it is forgotten."""
-        name, part = self._known(messages, "messages", start)
-        return self._memory.pop(name) if name is not None and part is not None else None
-
-    def _known(self, value: Any, level: str, start: int) -> tuple[Name | None, Part | None]:
-        """What `value` is remembered by, None where that cannot be told, and what it reads as where that is known."""
         try:
-            data = orjson.dumps(value, option=_AS_JSON)
+            data = orjson.dumps(messages, option=_AS_JSON)
         except (TypeError, ValueError):
-            return None, None
-        name = self._rules, level, start, xxh3_128_intdigest(data, _SEED)
-        return name, self._memory.get(name)
+            return None
+        return self._memory.pop((self._rules, "messages", start, xxh3_128_intdigest(data, _SEED)))
 
 
 def _stretches(messages: Sequence[Any], start: int) -> list[tuple[Sequence[Any], int]]:
