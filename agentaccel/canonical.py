@@ -4,8 +4,8 @@
 key order alone are two prompts. *Identity bytes* sort the keys, because a tool call is the same call whatever the
 order of its arguments.
 
-Hashes have 16 bytes. What could tell a text is hashed by BLAKE2b under a key, tagged by the personalisation string
-`TAG`: a change of the canonical form changes the tag, so that old and new hashes can never be taken for one another.
+Hashes have 16 bytes. What could tell a text is hashed by BLAKE2b under a key, tagged by a personalisation string:
+a change of the canonical form changes the tag, so that old and new hashes can never be taken for one another.
 Blocks and chains, of which every turn makes many, go through XXH3 (Collet, 2019) as well, which has no secrets to keep
 there and takes a tenth of the time.
 """
@@ -21,8 +21,8 @@ from typing import Protocol
 import orjson
 from xxhash import xxh3_128_digest
 
-TAG = b"agentaccel.v2"
-"""The version of the canonical form, mixed into every hash."""
+TAG, BLOCKS = b"agentaccel.v1", b"agentaccel.b2"
+"""The versions of the canonical form, mixed into every hash: of values and names, and of the blocks of prompts."""
 
 DIGEST_SIZE = 16
 """Bytes per hash."""
@@ -85,7 +85,7 @@ class Hash(Protocol):
 
 
 @functools.lru_cache(maxsize=8)
-def keyed(key: bytes) -> Hash:
+def keyed(key: bytes, tag: bytes = TAG) -> Hash:
     """Where `digest` under `key` starts: copy it and go on.
 
     >>> hash_ = keyed(b"k").copy()
@@ -93,7 +93,7 @@ def keyed(key: bytes) -> Hash:
     >>> hash_.digest() == digest(b"data", b"k")
     True
     """
-    return blake2b(digest_size=DIGEST_SIZE, key=key, person=TAG)
+    return blake2b(digest_size=DIGEST_SIZE, key=key, person=tag)
 
 
 @functools.lru_cache(maxsize=8)
@@ -107,7 +107,7 @@ def block_hash(key: bytes) -> Callable[[bytes, bytes], bytes]:
     >>> of(b"user", b"{}") == of(b"user", b"{}"), of(b"user", b"{}") == of(b"assistant", b"{}")
     (True, False)
     """
-    start, seed = keyed(key).copy, int.from_bytes(key[:8])
+    start, seed = keyed(key, BLOCKS).copy, int.from_bytes(key[:8])
 
     def hash_of(head: bytes, data: bytes) -> bytes:
         hash_ = start()

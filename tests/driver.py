@@ -9,13 +9,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from agentaccel import Accel, ManualClock, Policy, TurnRecord, Usage
+from agentaccel import Accel, ManualClock, Policy, ToolCall, TurnRecord, Usage
 from agentaccel.emulator import Behaviour, Emulator, HttpRequest, Tokenizer
 from agentaccel.facts import cache_facts
 from agentaccel.providers.anthropic import decode, usage_of
 from agentaccel.testing import assert_prefix_stable
 from agentaccel.trace.store import open_reader
-from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
+from agentaccel.turn import CallClosed, Finished, FirstByte, Reported, Send, Started
 
 MODEL = "claude-sonnet-5"
 WORDS = "order lamp desk parcel refund carrier note ticket status policy article customer amount date".split()  # noqa: SIM905
@@ -76,11 +76,18 @@ class Driver:
         self.sent: Json = {}
 
     def ask(
-        self, request: Mapping[str, Any], *, gap: float = 5.0, seconds: float = 2.0, as_model: str | None = None
+        self,
+        request: Mapping[str, Any],
+        *,
+        gap: float = 5.0,
+        seconds: float = 2.0,
+        as_model: str | None = None,
+        calls: str = "",
     ) -> Usage:
         """Send one request `gap` seconds after the last; returns the provider's usage. Fails on anything but 200.
 
-        `as_model` is the provider's name for the model, where the request uses a deployment's.
+        `as_model` is the provider's name for the model, where the request uses a deployment's; `calls` the tool that
+        the reply is taken to ask for.
         """
         self.clock.advance(gap)
         turn = self.accel.turn(request)
@@ -93,6 +100,8 @@ class Driver:
         assert status == 200, reply
         self.clock.advance(seconds / 2)
         turn.handle(FirstByte(self.clock.monotonic()))
+        if calls:
+            turn.handle(CallClosed(ToolCall(name=calls, arguments={}), self.clock.monotonic()))
         self.clock.advance(seconds / 2)
         usage = usage_of(reply["usage"])
         turn.handle(Reported(usage=usage, stop=reply["stop_reason"], message_id=reply["id"]))

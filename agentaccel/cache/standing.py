@@ -9,9 +9,10 @@ on. It stands while nothing is seen that could make another one right. The reque
   session where others were seen to pause or to end;
 - only grew, and by at most twice as much as that one had;
 - has the markers of its user's where that one had them, those at the end at the end;
-- finds the end of the request before held.
+- finds the end of the request before held, and nothing behind it.
 
-Whatever else is decided anew, and so is what follows on a miss.
+Whatever else is decided anew, and so is what follows on a miss. Where a longer lifetime is worth anything, nothing
+stands: when to buy it is decided with each request.
 """
 
 from __future__ import annotations
@@ -88,7 +89,10 @@ class Standing(NamedTuple):
         if waited > self.answered // _SHARE or ends is None or asked != self.asked:
             return None
         tail, previous = ends
-        held, sizes, facts = state.ledger.entries.get(prefix.hashes[previous]), prefix.sizes, prefix.facts
+        entries, sizes, facts = state.ledger.entries, prefix.sizes, prefix.facts
+        held = entries.get(prefix.hashes[previous])
+        if any([hash_ in entries for hash_ in prefix.hashes[previous + 1 :]]):
+            return None  # more is held than the request before the last reply has written
         if held is None or not held.visible <= now < held.expires or prefix.size - sizes[previous] > _GROWS * self.grew:
             return None
         base = held.tokens if held.tokens is not None else sizes[previous] / self.bytes_per_token
@@ -120,9 +124,12 @@ def dump_standing(standing: Standing) -> list[Any]:
     return list(standing._replace(asked=asked, places=places))  # type: ignore[arg-type]  # what JSON makes of them
 
 
-def load_standing(raw: Sequence[Any]) -> Standing:
-    """The decision that `dump_standing` wrote."""
-    answered, (ttl, keeps, person, rules, marks), size, grew, bytes_per_token, places, reasons, saving = raw
+def load_standing(raw: Sequence[Any]) -> Standing | None:
+    """The decision that `dump_standing` wrote; None for what another version of it did."""
+    try:
+        answered, (ttl, keeps, person, rules, marks), size, grew, bytes_per_token, places, reasons, saving = raw
+    except ValueError:
+        return None
     return Standing(
         answered,
         Asked(ttl, keeps, person, tuple(rules), tuple([(at, label) for at, label in marks])),
@@ -178,8 +185,9 @@ def standing_of(
     taken = [one.at for one in chosen]
     if any([one.at > scene.static and one.at not in taken for one in candidates]):
         return None  # what was left out for now would have to be weighed again as it moves
-    if any([one.mark.ttl != scene.ttl.label for one in chosen]):
-        return None  # a longer life is bought once
+    # A longer life is bought once, and where it is worth anything, that may be right for the very next request.
+    if any([life.own > 0.0 or life.shared > 0.0 or life.tools > 0.0 for life in scene.lives[1:]]):
+        return None
     places = [
         Place(_named(one.at, ends), one.mark.ttl, marker.reason)
         for one, marker in zip(chosen, plan.markers, strict=True)

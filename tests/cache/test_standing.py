@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentaccel import CachePolicy, ManualClock, Policy
+from agentaccel import CachePolicy, ManualClock, Policy, Usage
 from agentaccel.cache import decide as deciding
 from agentaccel.cache.beliefs import Beliefs, Observation, followed_at_topic
 from agentaccel.cache.ledger import Ledger
 from agentaccel.cache.observe import ONLY_GREW, Observed
 from agentaccel.cache.pauses import short_after_topic
 from agentaccel.cache.prefix import prefixes
-from agentaccel.cache.standing import STANDS, asked_of, is_quiet
+from agentaccel.cache.standing import STANDS, asked_of, dump_standing, is_quiet, load_standing
 from agentaccel.cache.state import State
 from agentaccel.emulator import Emulator
 from agentaccel.facts import cache_facts
@@ -59,9 +59,12 @@ class Loop:
 
     def go(self, turns: int) -> Loop:
         for _ in range(turns):
-            self.driver.ask(self.request())
+            self.ask()
             self.messages = [*self.messages, *turn(len(self.messages))]
         return self
+
+    def ask(self, gap: float = 5.0) -> Usage:
+        return self.driver.ask(self.request(), gap=gap, calls="search")
 
     @property
     def stands(self) -> bool:
@@ -79,10 +82,11 @@ class Loop:
 
 
 def before_the_last(loop: Loop) -> Loop:
-    """Such that the decision taken for the last request stands for the next."""
+    """Such that a decision was taken for the last request, and stands for the next ones."""
     loop.go(READY)
-    while not loop.stands:
+    while loop.state.standing is None or loop.state.standing.answered != loop.state.turns - 1:
         loop.go(1)
+    assert loop.stands
     return loop
 
 
@@ -94,16 +98,14 @@ def paid(loop: Loop) -> float:
 
 
 def test_none_of_the_first_eight_and_then_one_in_eight_stands(tmp_path: Path) -> None:
-    """Some decisions of this loop buy the longer life, for what grew since the last that did: none is repeated."""
     loop, decided = Loop(tmp_path), list[int]()
     for number in range(41):
         if not loop.stands:
             decided.append(number)
         loop.go(1)
         assert number >= 8 or loop.state.standing is None
-    assert decided == [*range(9), 10, 12, 14, 16, 19, 20, 23, 26, 30, 34, 39, 40]
-    bought = [n for n, one in enumerate(loop.driver.records) if any(mark.ttl == "1h" for mark in one.markers)]
-    assert bought == [1, 19, 39]
+    assert decided == [*range(9), 10, 12, 14, 16, 19, 22, 25, 29, 33, 38]
+    assert {mark.ttl for one in loop.driver.records for mark in one.markers} == {"5m"}
 
 
 def test_a_loop_is_billed_as_if_each_request_were_decided_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,6 +124,53 @@ def test_a_loop_is_billed_as_if_each_request_were_decided_on(tmp_path: Path, mon
     assert not any(one.misses for one in loop.driver.records[1:])
     # When the longer life is bought may differ by a request or two.
     assert paid(loop) == pytest.approx(paid(anew), rel=0.002)
+
+
+LATE = [8] * 50 + [400, 8, 8, 400, 8, 400, 400, 8, 8, 8, 400, 8, 400, 8, 8, 400, 8, 8, 400, 8]
+"""Pauses of a session in seconds, none of which outlasts a lifetime until late."""
+
+
+def test_sessions_that_pause_late_are_billed_as_if_each_request_were_decided_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a longer lifetime is worth anything, when it is bought is decided with each request."""
+
+    def costs(folder: Path) -> float:
+        folder.mkdir()
+        first = Loop(folder)
+        for number in range(3):
+            loop = first if number == 0 else Loop(folder, clock=first.driver.clock, emulator=first.driver.emulator)
+            for pause in LATE:
+                loop.ask(pause)
+                size = 900 if len(loop.messages) % 14 == 1 else 30
+                loop.messages = [*loop.messages, *turn(len(loop.messages) + 1000 * number, words=size)]
+            loop.driver.accel.close()
+        return paid(first)
+
+    standing = costs(tmp_path / "one")
+    monkeypatch.setattr(deciding, "is_quiet", lambda *_: False)
+    assert standing <= 1.002 * costs(tmp_path / "other")
+
+
+@pytest.mark.parametrize("again", ["the same", "more of it"])
+def test_what_is_held_of_the_very_request_is_expected(again: str, tmp_path: Path) -> None:
+    """A request that is sent once more, or goes on within its last message, reads what it wrote."""
+    loop = before_the_last(Loop(tmp_path))
+    loop.ask()
+    if again != "the same":
+        (result,) = loop.messages[-1]["content"]
+        loop.messages[-1] = user([result, {"type": "text", "text": "and now go on"}])
+    expected = loop.driver.accel.plan(loop.request()).expected
+    usage = loop.ask()
+    assert expected is not None
+    assert round(expected.read) == usage.read
+
+
+def test_a_decision_in_another_form_does_not_stand(tmp_path: Path) -> None:
+    standing = before_the_last(Loop(tmp_path)).state.standing
+    assert standing is not None
+    assert load_standing(dump_standing(standing)) == standing
+    assert load_standing([*dump_standing(standing), "of a newer version"]) is None
 
 
 def test_what_another_process_takes_up_stands_there_too(tmp_path: Path) -> None:
@@ -193,6 +242,11 @@ def expired(loop: Loop) -> None:
     loop.conversation.state = replace(loop.state, ledger=Ledger(entries))
 
 
+def away(loop: Loop) -> None:
+    """For longer than the shortest lifetime."""
+    loop.driver.clock.advance(400.0)
+
+
 SHOWN = (expired, paused, grown, edited, rewound, instructed, equipped, marked, marked_in_front, far, forgotten)
 
 
@@ -206,7 +260,7 @@ def test_what_shows_something_is_decided_anew(shown: Callable[[Loop], None], tmp
 
 def test_a_person_after_tools_is_decided_anew(tmp_path: Path) -> None:
     loop = before_the_last(Loop(tmp_path))
-    loop.conversation.state = replace(loop.state, awaits="tool:search")
+    loop.conversation.state = replace(loop.state, awaits="user")
     assert not loop.stands
 
 
@@ -311,7 +365,9 @@ def test_another_lifetime_or_the_consent_to_keep_alive_is_decided_anew(tmp_path:
 
 
 Act = Callable[[Loop], None]
-ACTS = st.lists(st.sampled_from([None] * 8 + [paused, grown, marked, far, marked_in_front]), min_size=30, max_size=40)
+ACTS = st.lists(
+    st.sampled_from([None] * 8 + [paused, away, grown, marked, far, marked_in_front]), min_size=30, max_size=40
+)
 
 
 @pytest.mark.parametrize("examples", [3, pytest.param(150, marks=pytest.mark.soak)])
