@@ -113,10 +113,12 @@ def _for_longer(
     """The better of `best` and what markers of the longer lifetime give: the first of them, all, or another set."""
     chosen, cost = best
     longer = {one.at: one for one in _candidates(scene, ttl) if one.mark.ttl == ttl.label}
+    # What is read is not written again: a longer life that reaches no farther buys nothing.
+    read = scene.found(chosen[-1].at) if chosen and scene.facts.physics == "markers" else -1
     tries: list[tuple[Candidate, ...]] = [
         (*(longer[one.at] for one in chosen[:count]), *chosen[count:])
         for count in range(1, len(chosen) + 1)
-        if all(one.at in longer for one in chosen[:count])
+        if chosen[count - 1].at > read and all(one.at in longer for one in chosen[:count])
     ]
     if not chosen or (candidates and candidates[0] not in chosen):
         alone = [one for one in longer.values() if reaches_minimum(scene.scale, scene.facts, one.at)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentaccel.cache.beliefs import Beliefs
-from agentaccel.cache.ledger import Entry, Ledger
+from agentaccel.cache.ledger import Entry, Ledger, Mark
 from agentaccel.cache.plan import _candidates, plan
 from agentaccel.cache.prefix import prefixes
 from agentaccel.cache.scene import View, reaches_minimum, scene_of
@@ -65,6 +65,28 @@ def test_no_set_of_candidates_is_cheaper_than_the_one_that_is_chosen(block: int)
         least = min(costs, default=bare)
         assert chosen.saving is not None
         assert bare - chosen.saving <= least + 0.01 * abs(least) + 1e-6, f"seed {seed}"
+
+
+def test_a_longer_life_that_reaches_no_farther_than_what_is_read_is_never_cheaper() -> None:
+    """So it need not be weighed."""
+    assert FACTS is not None
+    tried = 0
+    for seed in range(60):
+        chance = random.Random(seed)
+        prefix = prefixes(decode(request_of(chance), FACTS), FACTS)
+        held = chance.sample(range(len(prefix.hashes)), min(len(prefix.hashes), chance.randint(1, 3)))
+        ledger = Ledger({prefix.hashes[i]: Entry("5m", 300.0, 0.0, at=i) for i in held})
+        slow = Beliefs({f"pause/any/{edge}": (float(edge == 3600), 1.0) for edge in (60, 300, 600, 1200, 1800, 3600)})
+        view = View(state=State(ledger=ledger, turns=1), beliefs=beliefs_of(chance).joined(slow), now=100.0)
+        scene = scene_of(prefix, view)
+        short = sorted(_candidates(scene, scene.ttl), key=lambda one: one.at)[:4]
+        read = scene.found(short[-1].at) if short else -1
+        for count in range(1, len(short) + 1):
+            if short[count - 1].at <= read:
+                some = (*(one._replace(mark=Mark(one.at, "1h")) for one in short[:count]), *short[count:])
+                assert expected_cost(scene, some) >= expected_cost(scene, short) - 1e-6, f"seed {seed}"
+                tried += 1
+    assert tried > 20
 
 
 def test_a_server_tool_that_goes_leaves_the_tools_behind_it_held() -> None:
