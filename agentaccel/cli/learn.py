@@ -46,6 +46,7 @@ def learn_command(
     TRACES are files and folders of agent runs, Claude Code's logs (~/.claude/projects), or trace stores that keep
     content. Learned are counts and templates; a conversation that taught before is left out.
     """
+    recorded(traces, ImportTally())  # a path that does not exist is told before a store is made
     path = store_path(store)
     key, tally = load_key(path), ImportTally()
     with opened(path, new=True) as into, progress() as told:

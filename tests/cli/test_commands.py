@@ -163,6 +163,12 @@ def test_explain_says_what_to_give_where_a_known_model_has_no_rules(options: tup
     assert "aliases" not in str(done.exception)
 
 
+def test_learning_from_what_is_not_there_leaves_nothing_behind(tmp_path: Path) -> None:
+    done = run("learn", "nowhere", "--store", "store.db", cwd=tmp_path)
+    assert "no such file or folder: nowhere" in str(done.exception)
+    assert not list(tmp_path.iterdir())
+
+
 def test_learning_from_nothing_is_no_lesson_that_was_learned_before(tmp_path: Path) -> None:
     """A folder without logs is mistaken more often than it is meant."""
     (tmp_path / "logs").mkdir()
