@@ -184,16 +184,11 @@ class _Reading:
         self._rules = rules
 
     def parts(self, wanted: Sequence[_Wanted]) -> list[Part]:
-        """What each of `wanted` reads as. Of the whole reading this runs once per look-up: it is written for speed."""
+        """What each of `wanted` reads as."""
         parts: list[Part] = []
         for level, value, start in wanted:
-            name = part = None
-            try:
-                name = self._rules, level, start, xxh3_128_intdigest(orjson.dumps(value, option=_AS_JSON), _SEED)
-            except (TypeError, ValueError):
-                pass  # it has no bytes of its own, so it is read each time
-            else:
-                part = self._memory.get(name)
+            name = self._name(level, value, start)
+            part = self._memory.get(name) if name is not None else None
             if part is None:
                 part = self._new(level, value, start, name)
             parts.append(part)
@@ -247,11 +242,16 @@ class _Reading:
 
     def _taken(self, messages: Sequence[Any], start: int) -> Part | None:
         """What is remembered of messages that will be looked up with others from now on; it is forgotten."""
+        name = self._name("messages", messages, start)
+        return self._memory.pop(name) if name is not None else None
+
+    def _name(self, level: str, value: Any, start: int) -> Name | None:
+        """What `value` is remembered by; None where it has no bytes of its own, so that it is read each time."""
         try:
-            data = orjson.dumps(messages, option=_AS_JSON)
+            data = orjson.dumps(value, option=_AS_JSON)
         except (TypeError, ValueError):
             return None
-        return self._memory.pop((self._rules, "messages", start, xxh3_128_intdigest(data, _SEED)))
+        return self._rules, level, start, xxh3_128_intdigest(data, _SEED)
 
 
 def _stretches(messages: Sequence[Any], start: int) -> list[tuple[Sequence[Any], int]]:
