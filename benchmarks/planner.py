@@ -6,8 +6,9 @@ recording are stated apart, and so is opening and leaving a session.
 when the SDK retries it: *same* are the very objects, *fresh* equal ones that share none with them. *Next* is the
 conversation's next turn, with two new messages, and *marked* is that with a marker of the user's own that moved to the
 new tail; both fresh. Everything is measured against `json.dumps` of an equal request in the same rounds: of the same
-objects, or of fresh ones. A conversation that goes on grows by a turn each round, and so does the request that
-`json.dumps` is given there: from half the rounds below the length meant to half of them above, where it is that long.
+objects, or of fresh ones. Each conversation grows by a turn each round, and so does the request that `json.dumps` is
+given: from half the rounds below the length meant to half of them above, where it is that long. So the median is over
+turns whose decision stands and turns that are decided anew, in the shares in which they come.
 """
 
 from __future__ import annotations
@@ -91,15 +92,15 @@ def measured(turns: int, rounds: int) -> dict[str, float]:
     """Each way's median CPU time as a multiple of `json.dumps`, and that one's in seconds."""
     with tempfile.TemporaryDirectory() as folder:
         begin = max(turns - (WARM_UP + rounds) // 2, 1)
-        begun = [Live(begin) for _ in range(3)]
-        lives = [Live(turns), *begun, Live(begin, marked=True), Live(begin, store=Path(folder))]
-        again, coming, anew, settled, marked, recorded = lives
-        request = again.next()
-        plain = again.conversation
+        begun = [Live(begin) for _ in range(5)]
+        lives = [*begun, Live(begin, marked=True), Live(begin, store=Path(folder))]
+        again, fresh, coming, anew, settled, marked, recorded = lives
+        plain = Conversation(turns)
         try:
-            same = {"same": Action(run=again.plan, prepare=lambda: request), "session": Action(run=again.enter)}
-            planned = _times(lambda: request, rounds, same)
-            planned |= _times(plain.fresh, rounds, {"fresh": Action(run=again.plan, prepare=again.again)})
+            same = {"same": Action(run=again.plan, prepare=again.planned), "session": Action(run=again.enter)}
+            planned = _times(lambda: again.request, rounds, same)
+            retried = {"fresh": Action(run=fresh.plan, prepare=lambda: fresh.planned() and fresh.again())}
+            planned |= _times(fresh.conversation.fresh, rounds, retried)
             grown = _times(
                 coming.conversation.fresh,
                 rounds,
@@ -138,6 +139,8 @@ class Live:
         seen = min(turns, SEEN)
         self.conversation = Conversation(turns - seen, marked=marked)
         self.turn: Turn | None = None
+        self.request: Any = None
+        """The last one that `planned` gave."""
         self._inside = contextvars.copy_context()  # several of these are under way at once
         self._session = self.accel.session("live")
         self._inside.run(self._session.__enter__)
@@ -154,6 +157,12 @@ class Live:
             finish(self.turn, self.clock)
         self.conversation.grow()
         return self.again()
+
+    def planned(self) -> Any:
+        """The same, once it was planned: what comes is a retry."""
+        self.request = self.next()
+        self.plan(self.request)
+        return self.request
 
     def unsettled(self) -> Any:
         """The same, where no decision stands."""
