@@ -53,11 +53,14 @@ def identity_bytes(value: object) -> bytes:
 
     >>> identity_bytes({"b": 1, "a": 2}) == identity_bytes({"a": 2, "b": 1})
     True
+    >>> identity_bytes({None: 1, 2: 3})
+    b'{"2":3,"null":1}'
     """
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except (TypeError, ValueError):
-        return json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"), default=repr).encode()
+        sent = json.loads(json.dumps(value, default=repr))  # keys of several kinds have no order before they are texts
+        return json.dumps(sent, ensure_ascii=True, sort_keys=True, separators=(",", ":")).encode()
 
 
 def to_keep(data: bytes) -> bytes:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
+from agentaccel.clients import bodies
 from agentaccel.clients.account import account_of
 from agentaccel.clients.attempt import Attempt
 from agentaccel.clients.deriving import derived
@@ -42,7 +43,8 @@ def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
     keys = [getattr(client, name, None) for name in ("api_key", "auth_token")]  # those of some platforms have neither
     account = account_of([one if isinstance(one, str) else None for one in keys], composer.recorder.key)
     endpoint = Endpoint("anthropic", platform, server=server_of(cast(Any, client).base_url), account=account)
-    middleware = _middleware(anthropic.Middleware, composer, endpoint)
+    plain = type(client) in (anthropic.Anthropic, anthropic.AsyncAnthropic)
+    middleware = _middleware(anthropic.Middleware, composer, endpoint, _with_bytes if plain else _with_body)
     return derived(
         client,
         lambda: cast(C, cast(Any, client).with_middleware(middleware)),
@@ -50,7 +52,7 @@ def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
     )
 
 
-def _middleware(base: Any, composer: Composer, endpoint: Endpoint) -> Any:
+def _middleware(base: Any, composer: Composer, endpoint: Endpoint, with_body: Callable[[Any, Any], Any]) -> Any:
     """Our middleware; its class is made here because the SDK is imported only where it is used."""
 
     class AccelMiddleware(base):  # type: ignore[misc]  # the base is known at run time only
@@ -64,7 +66,7 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint) -> Any:
                 attempt.can_resend(lambda body: _answer(call_next(_warming(request, body))))
             with attempt:
                 attempt.wait()
-                response = call_next(_sent(request, attempt))
+                response = call_next(request if attempt.body is request.json else with_body(request, attempt.body))
             attempt.watch(getattr(response, "http_response", None))
             return response
 
@@ -80,7 +82,9 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint) -> Any:
                 attempt.can_resend_async(resend)
             with attempt:
                 await attempt.wait_async()
-                response = await call_next(_sent(request, attempt))
+                response = await call_next(
+                    request if attempt.body is request.json else with_body(request, attempt.body)
+                )
             attempt.watch(getattr(response, "http_response", None))
             return response
 
@@ -94,6 +98,20 @@ def _with_body(request: Any, body: Any) -> Any:
     """
     made = copy.copy(request)
     made.options = request.options.model_copy(update={"json_data": body})
+    return made
+
+
+def _with_bytes(request: Any, body: Any) -> Any:
+    """The same for a client that only encodes what it is given (those of platforms take fields out of it): the body is
+    written here, for the SDK's encoder takes longer than all of our own work.
+
+    What that encoder refuses, it is left to refuse; but an `Enum` or a `UUID` goes out as its value.
+    """
+    content = bodies.compact(body) if hasattr(request.options, "content") else None
+    if content is None:
+        return _with_body(request, body)
+    made = copy.copy(request)
+    made.options = request.options.model_copy(update={"json_data": None, "content": content})
     return made
 
 
@@ -115,10 +133,6 @@ def _attempt(composer: Composer, endpoint: Endpoint, request: Any) -> Attempt | 
     if request.method.lower() != "post" or not _is_messages(str(request.url)) or not isinstance(request.json, Mapping):
         return None
     return Attempt.of(composer, request.json, endpoint, retries=request.retries_taken)
-
-
-def _sent(request: Any, attempt: Attempt) -> Any:
-    return request if attempt.body is request.json else _with_body(request, attempt.body)
 
 
 def _is_messages(url: str) -> bool:

@@ -7,16 +7,19 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Generator
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import httpx2
 import openai
 import pytest
 
 from agentaccel.clients import bodies
 from tests.clients.dialects import CHAT, RESPONSES
-from tests.clients.wire import an_accel, records
+from tests.clients.wire import ASK, Peer, an_accel, message, records
 
 
 class Far:
@@ -158,3 +161,98 @@ def test_bodies_of_other_calls_are_not_even_parsed(tmp_path: Path, monkeypatch: 
         client.embeddings.create(model="m", input="x")
     with pytest.raises(AssertionError, match="parsed"):
         client.responses.create(**RESPONSES)
+
+
+# --- bodies that the vendor's SDK need not write ----------------------------------------------------------------------
+
+
+class Colour(str):
+    """Text of a class of its own."""
+
+
+ODD: dict[str, Any] = {
+    "nothing": None,
+    "words": "null and void \u2028 \x00 / <",
+    "long": 2**70,
+    "small": 1e-7,
+    "large": 1e22,
+    "pairs": {2: "a", None: "b", True: "c"},
+    "a class of its own": Colour("red"),
+    "a time": datetime(2026, 1, 2, 3, 4, 5, 678, UTC),
+    "a tuple": (1, [2.5, -0.0], {}),
+    "deep": json.loads('{"a":' * 300 + "1" + "}" * 300),
+}
+
+
+def with_input(value: Any) -> Any:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "search", "input": {"value": value}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "ok"}
+    said = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    asked = [{"role": "user", "content": [{"type": "text", "text": ASK["messages"][0]["content"]}]}]
+    return {**ASK, "system": [{"type": "text", "text": ASK["system"]}], "messages": [*asked, *said]}
+
+
+def unmarked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: unmarked(one) for name, one in value.items() if name != "cache_control"}
+    return [unmarked(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_a_marked_body_says_is_what_the_sdk_would_have_said(tmp_path: Path, name: str) -> None:
+    """Promised: marked, and nothing else; in the same order."""
+    bare, far = Peer(message()), Peer(message())
+    bare.client().messages.create(**with_input(ODD[name]))
+    an_accel(tmp_path).wrap(far.client()).messages.create(**with_input(ODD[name]))
+    sent, said = far.requests[0].content, bare.requests[0].content
+    assert b"cache_control" in sent
+    assert json.dumps(unmarked(json.loads(sent))) == json.dumps(json.loads(said))
+    assert far.requests[0].headers["content-type"] == bare.requests[0].headers["content-type"]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), b"bytes", Decimal(1), {1}, "\ud800"], ids=repr)
+def test_what_the_sdk_refuses_to_write_it_still_refuses(tmp_path: Path, value: Any) -> None:
+    """Promised: never a request that the bare client would not have sent, as NaN that became null."""
+    ends = []
+    for wrap in (lambda client: client, an_accel(tmp_path).wrap):
+        far = Peer(message())
+        client = wrap(far.client())
+        try:
+            client.messages.create(**with_input([value]))
+        except (TypeError, ValueError) as error:
+            ends.append(type(error))
+        else:
+            ends.append(json.loads(far.requests[0].content)["messages"][-2]["content"][0]["input"])
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("value", ["x", None])
+def test_a_marked_body_is_not_written_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: Any) -> None:
+    """Chosen by us: the SDK's encoder takes longer than all of our work."""
+    import anthropic._base_client as sdk
+
+    def dumps(value: Any) -> bytes:
+        raise AssertionError("written by the SDK")
+
+    monkeypatch.setattr(sdk, "openapi_dumps", dumps)
+    far = Peer(message())
+    an_accel(tmp_path).wrap(far.client()).messages.create(**with_input(value))
+    assert b"cache_control" in far.requests[0].content
+    with pytest.raises(AssertionError, match="by the SDK"):
+        far.client().messages.create(**ASK)
+
+
+def test_a_client_of_a_class_of_its_own_finds_the_body_where_it_was(tmp_path: Path) -> None:
+    """The twin: those of platforms, and a user's, take fields out of it."""
+
+    class Client(anthropic.Anthropic):
+        def _prepare_options(self, options: Any) -> Any:
+            seen.append(options.json_data["model"])
+            return options
+
+    seen: list[str] = []
+    far = Peer(message())
+    client = Client(api_key="k", http_client=httpx2.Client(transport=httpx2.MockTransport(far.answer)))
+    an_accel(tmp_path).wrap(client).messages.create(**ASK)
+    assert seen == [ASK["model"]]
+    assert b"cache_control" in far.requests[0].content
