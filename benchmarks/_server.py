@@ -1,52 +1,72 @@
-"""A server that answers every request at once, in the form of its path; it prints its port. Run by `overhead`."""
+"""A server that answers every request at once, in the form of its path; it prints its port. Run by `overhead`.
+
+It says what the conversation goes on with: the text and the call that its next request holds. All but the last turn was
+read from the cache, as where the whole prompt is marked each turn.
+"""
 
 from __future__ import annotations
 
 import json
 import socket
+import sys
 import threading
 
-REPLY = json.dumps(
-    {
-        "id": "msg_1",
+from benchmarks.conversation import BYTES_PER_TOKEN, CHAT_MODEL, MODEL, Json, chat_reply, turn_of
+
+
+def reply(request: Json, size: int) -> Json:
+    """The Messages API's answer to a request of `Conversation`, whose blocks have about `size` bytes."""
+    said, _ = turn_of(len(request["messages"]) // 2, size)
+    total, last = (round(len(json.dumps(part)) / BYTES_PER_TOKEN) for part in (request, request["messages"][-2:]))
+    return {
+        "id": f"msg_{len(request['messages'])}",
         "type": "message",
         "role": "assistant",
-        "model": "claude-sonnet-5",
-        "content": [{"type": "text", "text": "Done."}],
-        "stop_reason": "end_turn",
+        "model": MODEL,
+        "content": said["content"],
+        "stop_reason": "tool_use",
         "stop_sequence": None,
         "usage": {
             "input_tokens": 10,
-            "cache_creation_input_tokens": 400,
-            "cache_read_input_tokens": 29_600,
-            "cache_creation": {"ephemeral_5m_input_tokens": 400, "ephemeral_1h_input_tokens": 0},
-            "output_tokens": 5,
+            "cache_creation_input_tokens": last,
+            "cache_read_input_tokens": total - last,
+            "cache_creation": {"ephemeral_5m_input_tokens": last, "ephemeral_1h_input_tokens": 0},
+            "output_tokens": 240,
         },
     }
-).encode()
-CHAT = json.dumps(
-    {
-        "id": "chatcmpl_1",
+
+
+def chat(request: Json, size: int) -> Json:
+    """That of Chat Completions."""
+    turns = sum(message["role"] == "assistant" for message in request["messages"])
+    said, _ = turn_of(turns, size)
+    total = round(len(json.dumps(request)) / BYTES_PER_TOKEN)
+    return {
+        "id": f"chatcmpl_{turns}",
         "object": "chat.completion",
         "created": 1,
-        "model": "gpt-6.1-sol",
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": "Done."}, "finish_reason": "stop"}],
+        "model": CHAT_MODEL,
+        "choices": [{"index": 0, "message": chat_reply(said), "finish_reason": "tool_calls"}],
         "usage": {
-            "prompt_tokens": 30_010,
-            "completion_tokens": 5,
-            "total_tokens": 30_015,
-            "prompt_tokens_details": {"cached_tokens": 29_600, "cache_write_tokens": 400},
+            "prompt_tokens": total,
+            "completion_tokens": 240,
+            "total_tokens": total + 240,
+            "prompt_tokens_details": {"cached_tokens": total - 400, "cache_write_tokens": 400},
         },
     }
-).encode()
 
 
-def answer(body: bytes) -> bytes:
-    """A whole HTTP response with that body."""
-    return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+def answer(head: bytes, body: bytes, size: int) -> bytes:
+    """A whole HTTP response to a request."""
+    form = chat if b"/chat/completions" in head.partition(b"\r\n")[0] else reply
+    content = json.dumps(form(json.loads(body), size)).encode()
+    return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
+        len(content),
+        content,
+    )
 
 
-def serve(connection: socket.socket) -> None:
+def serve(connection: socket.socket, size: int) -> None:
     """Read requests one after another, whole, and answer each."""
     data = b""
     while True:
@@ -61,15 +81,16 @@ def serve(connection: socket.socket) -> None:
         while len(body) < length:
             body += connection.recv(1 << 20)
         data = body[length:]
-        connection.sendall(answer(CHAT if b"/chat/completions" in lines[0] else REPLY))
+        connection.sendall(answer(head, body[:length], size))
 
 
 def main() -> None:
+    size = int(sys.argv[1])
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
     while True:
         connection, _ = listener.accept()
-        threading.Thread(target=serve, args=(connection,), daemon=True).start()
+        threading.Thread(target=serve, args=(connection, size), daemon=True).start()
 
 
 if __name__ == "__main__":

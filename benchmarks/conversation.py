@@ -62,10 +62,7 @@ def chat_of(body: Json) -> Json:
         if isinstance(content, str):
             messages.append(message)
         elif message["role"] == "assistant":
-            said, call = content
-            function = {"name": call["name"], "arguments": json.dumps(call["input"])}
-            called = {"id": call["id"], "type": "function", "function": function}
-            messages.append({"role": "assistant", "content": said["text"], "tool_calls": [called]})
+            messages.append(chat_reply(message))
         else:
             messages += [
                 {"role": "tool", "tool_call_id": one["tool_use_id"], "content": one["content"]} for one in content
@@ -78,6 +75,14 @@ def chat_of(body: Json) -> Json:
         for tool in body["tools"]
     ]
     return {"model": CHAT_MODEL, "messages": messages, "tools": tools}
+
+
+def chat_reply(message: Json) -> Json:
+    """A reply of `turn_of` in the form of Chat Completions."""
+    said, call = message["content"]
+    function = {"name": call["name"], "arguments": json.dumps(call["input"])}
+    called = {"id": call["id"], "type": "function", "function": function}
+    return {"role": "assistant", "content": said["text"], "tool_calls": [called]}
 
 
 @dataclass

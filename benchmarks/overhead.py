@@ -1,6 +1,7 @@
 """What `wrap` adds to a model call stays below a quarter of what the vendor's SDK takes for it. CPU time of the whole
 process for one call of `messages.create`, or of `chat.completions.create`, at 30,000 tokens and 230 blocks, against a
-server on this machine that answers at once; planning, settling and recording included.
+server on this machine that answers at once, with the call that the conversation goes on with; planning, settling and
+recording included.
 
 Each round makes the same call with the bare client and with ours; for `anthropic` also with a client whose middleware
 does nothing, and with one whose middleware changes the request by the SDK's own `copy`, which copies the body to its
@@ -31,7 +32,8 @@ TURNS = 72
 BLOCK_BYTES = 460
 """So that 230 blocks are 30,000 tokens."""
 
-SERVER = Path(__file__).parent / "_server.py"
+SERVER = (sys.executable, "-m", "benchmarks._server", str(BLOCK_BYTES))
+ROOT = Path(__file__).parent.parent
 
 
 @benchmark()
@@ -97,7 +99,7 @@ def _requests(sdk: Sdk) -> Callable[[], dict[str, Any]]:
 
 @contextmanager
 def _clients(folder: Path, sdk: Sdk) -> Iterator[dict[str, Any]]:
-    server = subprocess.Popen([sys.executable, str(SERVER)], stdout=subprocess.PIPE)
+    server = subprocess.Popen(SERVER, stdout=subprocess.PIPE, cwd=ROOT)
     assert server.stdout is not None
     bare = sdk.connect(f"http://127.0.0.1:{int(server.stdout.readline())}")
     try:
