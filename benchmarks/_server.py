@@ -1,7 +1,7 @@
 """A server that answers every request at once, in the form of its path; it prints its port. Run by `overhead`.
 
-It says what the conversation goes on with: the text and the call that its next request holds. All but the last turn was
-read from the cache, as where the whole prompt is marked each turn.
+It says what the conversation goes on with: the text and the call that its next request holds. What the request before
+held was read from the cache and the new turn written to it, as where the end of each prompt is marked.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ import socket
 import sys
 import threading
 
-from benchmarks.conversation import BYTES_PER_TOKEN, CHAT_MODEL, MODEL, Json, chat_reply, turn_of
+from benchmarks.conversation import BYTES_PER_TOKEN, CHAT_MODEL, MODEL, Json, chat_reply, opening, turn_of
 
 
 def reply(request: Json, size: int) -> Json:
     """The Messages API's answer to a request of `Conversation`, whose blocks have about `size` bytes."""
-    said, _ = turn_of(len(request["messages"]) // 2, size)
-    total, last = (round(len(json.dumps(part)) / BYTES_PER_TOKEN) for part in (request, request["messages"][-2:]))
+    turns = len(request["messages"]) // 2
+    said, _ = turn_of(turns, size)
+    read, new = tokens(turns, size)
     return {
-        "id": f"msg_{len(request['messages'])}",
+        "id": f"msg_{turns}",
         "type": "message",
         "role": "assistant",
         "model": MODEL,
@@ -27,11 +28,11 @@ def reply(request: Json, size: int) -> Json:
         "stop_reason": "tool_use",
         "stop_sequence": None,
         "usage": {
-            "input_tokens": 10,
-            "cache_creation_input_tokens": last,
-            "cache_read_input_tokens": total - last,
-            "cache_creation": {"ephemeral_5m_input_tokens": last, "ephemeral_1h_input_tokens": 0},
-            "output_tokens": 240,
+            "input_tokens": 3,
+            "cache_creation_input_tokens": new,
+            "cache_read_input_tokens": read,
+            "cache_creation": {"ephemeral_5m_input_tokens": new, "ephemeral_1h_input_tokens": 0},
+            "output_tokens": new // 2,
         },
     }
 
@@ -40,7 +41,7 @@ def chat(request: Json, size: int) -> Json:
     """That of Chat Completions."""
     turns = sum(message["role"] == "assistant" for message in request["messages"])
     said, _ = turn_of(turns, size)
-    total = round(len(json.dumps(request)) / BYTES_PER_TOKEN)
+    read, new = tokens(turns, size)
     return {
         "id": f"chatcmpl_{turns}",
         "object": "chat.completion",
@@ -48,12 +49,18 @@ def chat(request: Json, size: int) -> Json:
         "model": CHAT_MODEL,
         "choices": [{"index": 0, "message": chat_reply(said), "finish_reason": "tool_calls"}],
         "usage": {
-            "prompt_tokens": total,
-            "completion_tokens": 240,
-            "total_tokens": total + 240,
-            "prompt_tokens_details": {"cached_tokens": total - 400, "cache_write_tokens": 400},
+            "prompt_tokens": read + new + 3,
+            "completion_tokens": new // 2,
+            "total_tokens": read + new + 3 + new // 2,
+            "prompt_tokens_details": {"cached_tokens": read, "cache_write_tokens": new},
         },
     }
+
+
+def tokens(turns: int, size: int) -> tuple[int, int]:
+    """Of a request after so many turns, what the one before held, and what is new: each turn counts as many."""
+    first, turn = (round(len(json.dumps(part)) / BYTES_PER_TOKEN) for part in (opening(), turn_of(0, size)))
+    return first + (turns - 1) * turn, turn
 
 
 def answer(head: bytes, body: bytes, size: int) -> bytes:
