@@ -90,19 +90,25 @@ def input_cost(card: PriceCard | None, usage: Usage) -> float | None:
     if usage.input is None or usage.read is None or (usage.write is None and (card is None or card.write)):
         return None
     write = usage.write or {}
-    uncached = usage.input - usage.read - sum(write.values())
-    return expected_cost(card, Expected(read=usage.read, write=write, uncached=uncached))
+    return _cost(card, usage.read, write, usage.input - usage.read - sum(write.values()))
 
 
 def expected_cost(card: PriceCard | None, expected: Expected) -> float | None:
     """USD for the input side of an expectation; None where a price that it needs is not known."""
-    if card is None or (expected.read and card.read is None):
+    return _cost(card, expected.read, expected.write, expected.uncached)
+
+
+def _cost(card: PriceCard | None, read: float, write: Mapping[str, float], uncached: float) -> float | None:
+    if card is None or (read and card.read is None):
         return None
-    written = {label: tokens for label, tokens in expected.write.items() if tokens}
-    if not card.write.keys() >= written.keys():
-        return None
-    cost = expected.uncached * card.input + expected.read * (card.read or 0.0)
-    return cost + sum(tokens * card.write[label] for label, tokens in written.items())
+    written = 0.0
+    for label, tokens in write.items():
+        if tokens:
+            price = card.write.get(label)
+            if price is None:
+                return None
+            written += tokens * price
+    return uncached * card.input + read * (card.read or 0.0) + written
 
 
 @functools.lru_cache(maxsize=4096)

@@ -54,6 +54,7 @@ class _Fold:
         self._by: By = by
         self._prices, self._aliases = prices, aliases
         self._total, self._groups = Sums(peaks=True), dict[str, Sums]()
+        self._times = self._total.timeline
         self._largest: dict[str, int] = {}
         self._last_group: dict[str, str] = {}
         self._first_at: float | None = None
@@ -74,7 +75,7 @@ class _Fold:
         bill = billed(turn, self._card(turn), self._facts(turn), needed)
         name = self._name(turn, turn.model)
         self._last_group[turn.session] = name
-        self._total.turn(bill)
+        self._times.turn(bill)
         self._group(name).turn(bill)
         if started and (self._first_at is None or started < self._first_at):
             self._first_at = started
@@ -86,10 +87,13 @@ class _Fold:
     def tool(self, tool: ToolRecord) -> None:
         """A tool belongs where the request before it in its session does: that one asked for it."""
         name = self._last_group.get(tool.session) or self._name(tool, NOT_KNOWN)
-        self._total.tool(tool)
+        if not tool.speculative:
+            self._times.tool(tool)
         self._group(name).tool(tool)
 
     def report(self, causes: bool, tally: ImportTally | None) -> Report:
+        for sums in self._groups.values():
+            self._total.add(sums)
         groups = [sums.group(name) for name, sums in self._groups.items()]
         if self._by == "day":
             groups.sort(key=lambda group: group.name)

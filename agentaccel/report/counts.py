@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from agentaccel.report.bill import Billed, Money
 from agentaccel.report.figures import Kept, Tokens
 
 DAY, MINUTE = 86_400, 60
 MINUTES_A_DAY = DAY // MINUTE
+
+
+T = TypeVar("T")
+
+
+def add_up(sums: T, more: T) -> None:
+    """Add to each of some plain sums, the slots of one object, what another one has there."""
+    for name in type(sums).__slots__:  # type: ignore[attr-defined]  # of dataclasses with slots
+        setattr(sums, name, getattr(sums, name) + getattr(more, name))
+
+
+def add_counts(counts: dict[str, int], more: Mapping[str, int]) -> None:
+    """Add to `counts` what others come to under the same names."""
+    for name, count in more.items():
+        counts[name] = counts.get(name, 0) + count
 
 
 class Minutes:
@@ -74,8 +91,7 @@ class Counts:
             self.unreported += 1
         if usage.write is not None:
             self.told += 1
-            for label, tokens in usage.write.items():
-                write[label] = write.get(label, 0) + tokens
+            add_counts(write, usage.write)
             self.needed += billed.needed
 
     def tokens(self, write: dict[str, int]) -> Tokens:
@@ -105,6 +121,12 @@ class KeptSum:
         """One of them, answered."""
         self.counts.add(billed, self.write)
         self.money.add(billed)
+
+    def merge(self, other: KeptSum) -> None:
+        """Those of another group."""
+        add_up(self.counts, other.counts)
+        add_up(self.money, other.money)
+        add_counts(self.write, other.write)
 
     def kept(self) -> Kept:
         """The figures so far."""

@@ -1,33 +1,26 @@
-"""Adding up records: one accumulator per group, in memory that grows with sessions and active days, not with tokens."""
+"""Adding up records: one accumulator per group, in memory that grows with sessions and active days, not with tokens.
+
+Each record is added to its group alone; what all of them come to is had from the groups, but for their times.
+"""
 
 from __future__ import annotations
 
 import math
 from array import array
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from agentaccel.records import OURS, PREWARM, ToolRecord, TurnRecord
+from agentaccel.records import OURS, PREWARM, ToolRecord
 from agentaccel.report.bill import Billed, Money
 from agentaccel.report.control import Spent, control
-from agentaccel.report.counts import Counts, KeptSum, Minutes
+from agentaccel.report.counts import Counts, KeptSum, add_counts, add_up
 from agentaccel.report.early import EarlySum
 from agentaccel.report.figures import CauseRow, Group, Holds, Latency, Limits, ModeRow, ToolTime
-from agentaccel.report.spans import Covered
+from agentaccel.report.timeline import Timeline
 from agentaccel.types import Cause, Miss
 
 COMPARED = ("on", "holdout")
 """The modes whose sessions are compared: what agentaccel acts on, and its control group."""
-
-
-@dataclass(slots=True)
-class Span:
-    """One session's part in one group."""
-
-    reported: bool = False
-    subagent: bool = False
-    active: Covered = field(default_factory=Covered)
-    tools: Covered = field(default_factory=Covered)
 
 
 @dataclass(slots=True)
@@ -61,18 +54,17 @@ class Sums:
         "_counts",
         "_early",
         "_kept",
-        "_minutes",
         "_modes",
         "_money",
         "_prewarmed",
-        "_spans",
         "_spent",
         "_warm",
         "_write",
+        "timeline",
     )
 
     def __init__(self, *, peaks: bool) -> None:
-        self._spans: dict[str, Span] = {}
+        self.timeline = Timeline(peaks=peaks)
         self._counts, self._early = Counts(), EarlySum()
         self._kept, self._prewarmed = KeptSum(), KeptSum()
         self._attempts: Counter[str] = Counter()
@@ -80,21 +72,16 @@ class Sums:
         self._money = Money()
         self._causes: dict[tuple[Cause, bool], tuple[int, int, float | None]] = {}
         self._warm, self._cold = array("d"), array("d")
-        self._minutes = Minutes() if peaks else None
         self._modes: dict[str, ModeSum] = {}
         self._spent: dict[str, dict[str, Spent]] = {mode: {} for mode in COMPARED}
 
     def turn(self, billed: Billed) -> None:
         """One request."""
         turn, usage = billed.turn, billed.turn.usage
+        self.timeline.turn(billed)
         if turn.mode in OURS:
             self._keep(billed)
             return
-        span = self._spans.get(turn.session)
-        if span is None:
-            span = self._spans[turn.session] = Span()
-        if turn.parent is not None:
-            span.subagent = True
         if turn.waited is not None:
             self._counts.held += 1
             self._counts.waited += turn.waited
@@ -103,15 +90,14 @@ class Sums:
             if usage.input is None:
                 return
         self._counts.add(billed, self._write)
-        span.reported = span.reported or billed.reported
         self._mode(billed)
         if usage.input is not None:
             self._money.add(billed)
             self._limit(billed, usage.input)
         for miss in turn.misses:
             self._miss(miss, billed.missed)
-        if turn.started:
-            self._times(turn, span)
+        if turn.started and turn.first_byte is not None and usage.read is not None:
+            (self._warm if usage.read else self._cold).append(turn.first_byte - turn.started)
 
     def _keep(self, billed: Billed) -> None:
         """A request of our own: what it cost was paid, and nobody wrote it."""
@@ -139,22 +125,15 @@ class Sums:
         counts.calls += 1
         counts.failed += tool.outcome == "failed"
         counts.unfinished += tool.finished is None
-        span = self._spans.get(tool.session)
-        if span is None:
-            span = self._spans[tool.session] = Span()
-        if tool.started and tool.finished is not None:
-            span.tools.add(tool.started, tool.finished)
-            span.active.add(tool.started, tool.finished)
+        self.timeline.tool(tool)
 
     def _limit(self, billed: Billed, total: int) -> None:
         if billed.counted is None:
             return
-        counts, started = self._counts, billed.turn.started
+        counts = self._counts
         counts.limited += 1
         counts.counted += billed.counted
         counts.everything += total
-        if self._minutes is not None and started:
-            self._minutes.add(started, billed.counted, total)
 
     def _mode(self, billed: Billed) -> None:
         turn, bill = billed.turn, billed.bill
@@ -180,20 +159,36 @@ class Sums:
             cost = (cost or 0.0) + miss.tokens * missed
         self._causes[miss.cause, miss.inferred] = (count + 1, tokens + miss.tokens, cost)
 
-    def _times(self, turn: TurnRecord, span: Span) -> None:
-        if turn.finished is not None:
-            span.active.add(turn.started, turn.finished)
-        if turn.first_byte is not None and turn.usage.read is not None:
-            (self._warm if turn.usage.read else self._cold).append(turn.first_byte - turn.started)
+    def add(self, other: Sums) -> None:
+        """All that another group adds up, but for its times."""
+        add_up(self._counts, other._counts)
+        add_up(self._early, other._early)
+        add_up(self._money, other._money)
+        self._kept.merge(other._kept)
+        self._prewarmed.merge(other._prewarmed)
+        self._attempts += other._attempts
+        add_counts(self._write, other._write)
+        for cause, (count, tokens, cost) in other._causes.items():
+            before, missed, paid = self._causes.get(cause, (0, 0, None))
+            costs = [one for one in (paid, cost) if one is not None]
+            self._causes[cause] = (before + count, missed + tokens, sum(costs) if costs else None)
+        self._warm.extend(other._warm)
+        self._cold.extend(other._cold)
+        for mode, sums in other._modes.items():
+            add_up(self._modes.setdefault(mode, ModeSum()), sums)
+        for mode, sessions in other._spent.items():
+            spent = self._spent[mode]
+            for session, (usd, tokens) in sessions.items():
+                paid, told = spent.get(session, Spent(0.0, 0))
+                spent[session] = Spent(paid + usd, told + tokens)
 
     def group(self, name: str) -> Group:
         """The figures of this group."""
-        counts, spans = self._counts, self._spans.values()
-        peaks = self._minutes.peaks() if self._minutes is not None else None
+        counts, spans, peaks = self._counts, self.timeline.spans, self.timeline.peaks()
         rows = sorted(self._causes.items(), key=lambda item: (-item[1][1], item[0]))
         return Group(
             name=name,
-            sessions=len(self._spans.keys() - {""}),  # tool calls outside any session have none
+            sessions=self.timeline.sessions,
             sessions_unreported=sum(not span.reported for span in spans),
             subagents=sum(span.subagent for span in spans),
             requests=counts.requests,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentaccel.records import Outcome, ToolRecord, TurnRecord
+from agentaccel.records import KEEP_ALIVE, PREWARM, Outcome, ToolRecord, TurnRecord
 from agentaccel.report import By, report, to_json
 from agentaccel.types import Cause, Miss, Usage
 
@@ -236,6 +236,58 @@ def test_totals_and_groups_reconcile_with_the_providers_usage_to_the_token(recor
     costs = found.total.costs
     assert sum(group.costs.paid or 0 for group in found.groups) == pytest.approx(costs.paid or 0)
     assert json.loads(json.dumps(to_json(found)))["total"]["requests"] == len(records)
+
+
+ODD = st.builds(
+    lambda one, later, **fields: replace(one, finished=one.started + later, **fields),
+    TURNS,
+    st.integers(0, 10**5),
+    mode=st.sampled_from(["on", "holdout", "log", KEEP_ALIVE, PREWARM]),
+    outcome=st.sampled_from(["ok", "ok", "failed", "abandoned"]),
+    waited=st.sampled_from([None, 0.5]),
+    parent=st.sampled_from([None, "a"]),
+    tenant=st.sampled_from(["x", "y"]),
+    first_byte=st.sampled_from([None, NOON + 2e6]),
+    as_written=st.sampled_from([None, Usage(input=10, read=0, write={})]),
+    misses=st.sampled_from([(), (Miss(cause=Cause.FIRST, tokens=9),), (Miss(cause=Cause.MODEL, tokens=5),)]),
+)
+TOOLS = st.builds(
+    lambda at, length, session, **fields: replace(tool(at, at + length, session=session), **fields),
+    st.integers(0, 10**6),
+    st.integers(0, 10**5),
+    st.sampled_from(["a", "b", ""]),
+    speculative=st.booleans(),
+    tenant=st.sampled_from(["x", "y"]),
+    fate=st.sampled_from([None, "stale", "unused"]),
+    served_from=st.sampled_from([None, "memo", "asked"]),
+    hidden=st.sampled_from([None, 1.0]),
+    wasted=st.sampled_from([None, 2.0]),
+)
+
+
+@given(records=st.lists(ODD | TOOLS, min_size=1, max_size=30), by=st.sampled_from(get_args(By)))
+def test_the_total_is_the_same_whatever_it_is_grouped_by(records: list[TurnRecord | ToolRecord], by: By) -> None:
+    """It is had from the groups, but for times; what nobody names an agent of is all one group."""
+    records.sort(key=lambda record: record.started)
+    whole = to_json(report(records, by="agent", prices=PRICES))["groups"][0]
+    total = to_json(report(records, by=by, prices=PRICES))["total"]
+    for one in (whole, total):
+        del one["limits"]["peak_counted"], one["limits"]["peak_everything"]  # of groups, only models have them
+    close({**total, "name": ""}, {**whole, "name": ""})
+
+
+def close(one: Any, other: Any) -> None:
+    """Equal but for the order in which fractions were added."""
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for name in one:
+            close(one[name], other[name])
+    elif isinstance(one, list):
+        assert len(one) == len(other)
+        for left, right in zip(one, other, strict=True):
+            close(left, right)
+    else:
+        assert one == (pytest.approx(other) if isinstance(other, float) else other)
 
 
 @given(records=st.lists(TURNS, max_size=30))

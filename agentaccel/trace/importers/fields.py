@@ -91,9 +91,9 @@ def _inside(reported: Mapping[str, object], default_ttl: str) -> Usage:
 
 def _by_ttl(details: Mapping[str, object]) -> dict[str, int]:
     found = {}
-    for key in details:
-        tokens = count(details, key)
-        label = _label(key) if tokens else None
+    for key, told in details.items():
+        label = _label(key) if told else None
+        tokens = count(details, key) if label is not None else None
         if label is not None and tokens:
             found[label] = tokens
     return found
