@@ -91,10 +91,11 @@ def placed(runs: Sequence[Run], untimed: AbstractSet[int], how: Pace, seed: int)
 
 
 def _timed(run: Run, begin: float, how: Pace, chance: random.Random) -> Run:
-    steps, now = [], begin
-    for number, step in enumerate(run.steps):
-        if number:
-            now += _gap(step, how).draw(chance)
+    steps: list[Step] = []
+    now = begin
+    for step in run.steps:
+        if steps:  # what goes on from a reply is not sent before that has begun
+            now = max(now + _gap(step, how).draw(chance), steps[-1].visible)
         steps.append(replace(step, started=now, visible=first_byte_of(now, None, None), finished=None))
     return replace(run, steps=tuple(steps))
 
