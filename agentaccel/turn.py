@@ -180,6 +180,9 @@ class Ended:
     """As in `Turn`."""
 
 
+_NOTHING = Reported(usage=Usage())
+
+
 @dataclass(slots=True, kw_only=True)
 class Turn:
     """The machine. `handle` takes each event once; after the turn has ended it ignores whatever still comes."""
@@ -209,7 +212,7 @@ class Turn:
     """When it was sent; None before that."""
     _held: bool = False
     _first_byte: float | None = None
-    _report: Reported = field(default_factory=lambda: Reported(usage=Usage()))
+    _report: Reported = _NOTHING
     _calls: list[ToolCall] = field(default_factory=list)
 
     def handle(self, event: Event) -> list[Command]:

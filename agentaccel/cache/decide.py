@@ -11,7 +11,7 @@ from agentaccel.cache.pauses import ANY, is_known
 from agentaccel.cache.plan import Decided, plan
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scene import View
-from agentaccel.cache.standing import asked_of, is_quiet
+from agentaccel.cache.standing import asked_of, ends_of, is_quiet
 from agentaccel.cache.state import State
 from agentaccel.facts import priors
 
@@ -33,8 +33,9 @@ def decide(
     """
     standing = state.standing
     if standing is not None and is_quiet(state, observed, snapshot):
-        asked = asked_of(prefix, state, ttl, keeps)
-        again = standing.again(state, prefix, asked, now) if asked is not None else None
+        ends = ends_of(prefix)
+        asked = asked_of(prefix, state, ends, ttl, keeps)
+        again = standing.again(state, prefix, asked, ends, now) if asked is not None and ends is not None else None
         if again is not None:
             return Decided(again, standing)
     seen = state.seen.after(observed.stability, priors().memory)

@@ -122,10 +122,13 @@ def markable_up_to(prompt: Prompt, end: int) -> int:
     return at
 
 
-def before_last_reply(prompt: Prompt) -> int:
-    """The end of the previous request: what stands before the last reply of the model; -1 on a first request."""
+def before_last_reply(prompt: Prompt, tail: int | None = None) -> int:
+    """The end of the previous request: what stands before the last reply of the model; -1 on a first request.
+
+    `tail` is the prompt's `new_tail`, where it is known.
+    """
     segments = prompt.segments
-    end = new_tail(prompt)
+    end = new_tail(prompt) if tail is None else tail
     while end >= 0 and segments[end].role != "assistant":
         end -= 1
     while end >= 0 and segments[end].role == "assistant":

@@ -161,7 +161,7 @@ def _candidates(scene: Scene, wanted: Ttl) -> list[Candidate]:
     prompt = scene.prefix.prompt
     ends: list[tuple[int, str]] = []
     tail = new_tail(prompt)
-    previous = before_last_reply(prompt)
+    previous = before_last_reply(prompt, tail)
     breaks = [start for start, _ in scene.survival if start > 0]
     ends.append((tail, "new tail: the next request of this conversation reads up to here"))
     # Free, because all behind the edit is written anyway; and only now, because what is read cannot be marked later.

@@ -83,10 +83,14 @@ class Standing(NamedTuple):
     reasons: tuple[str, ...]
     saving: float
 
-    def again(self, state: State, prefix: Prefixes, asked: Asked, now: float) -> CachePlan | None:
-        """The plan for a quiet request (`is_quiet`) of the same session; None where it has to be decided anew."""
-        waited, ends = state.turns - self.answered, _ends(prefix)
-        if waited > self.answered // _SHARE or ends is None or asked != self.asked:
+    def again(
+        self, state: State, prefix: Prefixes, asked: Asked, ends: tuple[int, int], now: float
+    ) -> CachePlan | None:
+        """The plan for a quiet request (`is_quiet`) of the same session; None where it has to be decided anew.
+
+        `ends` are where markers can stand at the end of this prompt and of the one before (`ends_of`).
+        """
+        if state.turns - self.answered > self.answered // _SHARE or asked != self.asked:
             return None
         tail, previous = ends
         entries, sizes, facts = state.ledger.entries, prefix.sizes, prefix.facts
@@ -155,17 +159,18 @@ def _is_usual(snapshot: Beliefs, place: int) -> bool:
     return all([yes >= _USUAL * n for yes, n in here])
 
 
-def asked_of(prefix: Prefixes, state: State, ttl: str, keeps: bool) -> Asked | None:
-    """What is asked for; None where the request is not one for which a decision could stand."""
+def asked_of(prefix: Prefixes, state: State, ends: tuple[int, int] | None, ttl: str, keeps: bool) -> Asked | None:
+    """What is asked for, where these are the `ends_of` its prompt; None where no decision could stand for it."""
     prompt, facts = prefix.prompt, prefix.facts
+    if ends is None:
+        return None
     if facts.physics != "markers" or not facts.controls or prompt.implicit or prompt.held or prompt.illegal:
         return None
     if prompt.ephemeral or prompt.edited or prompt.arranged or prefix.dropped or prompt.ttl:
         return None
     marks: tuple[tuple[int, str], ...] = ()
     if prompt.markers:
-        ends = _ends(prefix)
-        if ends is None or not all([one.path for one in prompt.markers]):
+        if not all([one.path for one in prompt.markers]):
             return None
         marks = tuple([(_named(mark.at, ends), mark.ttl) for mark in marks_of(prefix, prompt.markers)])
     rules = (facts.provider, facts.platform, facts.wire, prompt.model)
@@ -179,7 +184,8 @@ def standing_of(
     state, prefix = scene.view.state, scene.prefix
     if state.turns < _SHARE:
         return None
-    asked, ends = asked_of(prefix, state, scene.view.ttl, scene.view.keeps), _ends(prefix)
+    ends = ends_of(prefix)
+    asked = asked_of(prefix, state, ends, scene.view.ttl, scene.view.keeps)
     if asked is None or ends is None or plan.saving is None:
         return None
     taken = [one.at for one in chosen]
@@ -204,12 +210,12 @@ def standing_of(
     )
 
 
-def _ends(prefix: Prefixes) -> tuple[int, int] | None:
+def ends_of(prefix: Prefixes) -> tuple[int, int] | None:
     """Where markers can stand at the end of this prompt and of the one before; None where these are not two places in
     the conversation."""
     prompt = prefix.prompt
-    tail = markable_up_to(prompt, new_tail(prompt))
-    previous = markable_up_to(prompt, before_last_reply(prompt))
+    end = new_tail(prompt)
+    tail, previous = markable_up_to(prompt, end), markable_up_to(prompt, before_last_reply(prompt, end))
     return (tail, previous) if prefix.starts[2] <= previous < tail else None
 
 

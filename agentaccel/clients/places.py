@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from agentaccel.errors import ConfigError
 from agentaccel.facts import PROVIDERS, platforms
 from agentaccel.providers import wire_of
+from agentaccel.providers.values import is_object
 from agentaccel.types import Endpoint, Request
 
 
@@ -18,7 +19,7 @@ def endpoint_of(request: Request, provider: str, platform: str | None) -> Endpoi
     platform = known[0] if platform is None else platform
     if platform not in known:
         raise ConfigError(f"platform is {platform!r}; known are {', '.join(map(repr, known))}")
-    if not isinstance(request, Mapping):
+    if not is_object(request):
         raise ConfigError(f"a request is the JSON body as a dict; got {type(request).__name__}")
     for name, kinds in _LISTS.items():
         messages = request.get(name)

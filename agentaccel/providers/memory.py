@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from agentaccel.types import Marker, Segment
@@ -37,13 +38,16 @@ class PartMemory:
         self._old: dict[Name, Part] = {}
         self._segments = 0
 
-    def get(self, name: Name) -> Part | None:
-        """The part remembered as `name`."""
-        part = self._young.get(name)
-        if part is None:
-            part = self._old.get(name)
-            if part is not None:
-                self.put(name, part)
+    def found(self, names: Sequence[Name | None]) -> list[Part | None]:
+        """The part remembered as each of `names`."""
+        young = self._young
+        return [young.get(name) or self._again(name) for name in names]  # type: ignore[arg-type]  # None is no key
+
+    def _again(self, name: Name | None) -> Part | None:
+        """One that was not asked for since long ago is remembered anew."""
+        part = self._old.get(name) if name is not None else None
+        if name is not None and part is not None:
+            self.put(name, part)
         return part
 
     def put(self, name: Name, part: Part) -> None:

@@ -25,6 +25,7 @@ from agentaccel.facts import CacheFacts
 from agentaccel.providers.memory import Name, Part
 from agentaccel.providers.memory import PartMemory as PartMemory
 from agentaccel.types import STRETCH, Marker, Path, Segment, show_path
+from agentaccel.values import quickly_made
 
 _NEAR_END = 2 * STRETCH
 """Messages from the end within which some may still be remembered singly."""
@@ -105,6 +106,7 @@ class Gathered(NamedTuple):
     """As in `Prompt`."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Parts:
     """A request in parts, in wire order."""
@@ -185,14 +187,12 @@ class _Reading:
 
     def parts(self, wanted: Sequence[_Wanted]) -> list[Part]:
         """What each of `wanted` reads as."""
-        parts: list[Part] = []
-        for level, value, start in wanted:
-            name = self._name(level, value, start)
-            part = self._memory.get(name) if name is not None else None
-            if part is None:
-                part = self._new(level, value, start, name)
-            parts.append(part)
-        return parts
+        names = self._names(wanted)
+        found = self._memory.found(names)
+        return [
+            part if part is not None else self._new(*one, name)
+            for part, one, name in zip(found, wanted, names, strict=True)
+        ]
 
     def _new(self, level: str, value: Any, start: int, name: Name | None) -> Part:
         """What a part reads as that is not remembered as `name`; then it is."""
@@ -244,6 +244,17 @@ class _Reading:
         """What is remembered of messages that will be looked up with others from now on; it is forgotten."""
         name = self._name("messages", messages, start)
         return self._memory.pop(name) if name is not None else None
+
+    def _names(self, wanted: Sequence[_Wanted]) -> list[Name | None]:
+        """As `_name` of each: in a row, as of all but the oddest requests they can be had."""
+        rules = self._rules
+        try:
+            return [
+                (rules, level, start, xxh3_128_intdigest(orjson.dumps(value, option=_AS_JSON), _SEED))
+                for level, value, start in wanted
+            ]
+        except (TypeError, ValueError):
+            return [self._name(*one) for one in wanted]
 
     def _name(self, level: str, value: Any, start: int) -> Name | None:
         """What `value` is remembered by; None where it has no bytes of its own, so that it is read each time."""

@@ -14,8 +14,13 @@ from agentaccel.types import Path
 
 
 def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Whether `value` is a JSON object; a check against `Mapping` alone takes four times as long."""
-    return type(value) is dict or isinstance(value, Mapping)
+    """Whether `value` is a JSON object. What decoders make is told by its type: a check against `Mapping` takes four
+    times as long."""
+    kind = type(value)
+    return kind is dict or (kind not in _NO_OBJECTS and isinstance(value, Mapping))
+
+
+_NO_OBJECTS = frozenset({list, str, int, float, bool, type(None)})
 
 
 def items(value: Any) -> list[Any] | tuple[Any, ...]:
@@ -25,6 +30,8 @@ def items(value: Any) -> list[Any] | tuple[Any, ...]:
 
 def name_of(value: Any) -> str:
     """A name that every part of agentaccel can write down; lone surrogates in it are replaced."""
+    if type(value) is str and value.isascii():
+        return value
     return str(value).encode("utf-8", "replace").decode()
 
 
@@ -119,6 +126,6 @@ def changed_all(value: Any, changes: Iterable[tuple[Path, Callable[[Any], Any]]]
 
 def _copied(value: Any, ours: dict[int, Any]) -> Any:
     """A copy of an object or a list, which is noted among `ours`: there it stays, so nothing else has its id."""
-    made = {**value} if type(value) is dict or isinstance(value, Mapping) else list(value)
+    made = {**value} if is_object(value) else list(value)
     ours[id(made)] = made
     return made

@@ -69,18 +69,16 @@ class Composer:
     traffic: Traffic = field(default_factory=Traffic)
     _parts: PartMemory = field(default_factory=PartMemory)
     _said: set[str] = field(default_factory=set)
+    settlement: Settlement = field(init=False)
+    fanning: Fanning = field(init=False)
+    _routing: Routing = field(init=False)
+    _shaping: Shaping = field(init=False)
 
-    @property
-    def settlement(self) -> Settlement:
-        return Settlement(self.recorder, self.registry, keep_content=self.policy.store.content)
-
-    @property
-    def fanning(self) -> Fanning:
-        return Fanning(self.policy, self.clock, self.fanout)
-
-    @property
-    def _routing(self) -> Routing:
-        return Routing(self.policy.cache, self.recorder, self.traffic)
+    def __post_init__(self) -> None:
+        self.settlement = Settlement(self.recorder, self.registry, keep_content=self.policy.store.content)
+        self.fanning = Fanning(self.policy, self.clock, self.fanout)
+        self._routing = Routing(self.policy.cache, self.recorder, self.traffic)
+        self._shaping = Shaping(self.policy, self.recorder, self.runs)
 
     def begin(self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "", attempt: int = 0) -> Turn:
         """The turn that `request` makes; planning the same request again before it ends gives the same plan.
@@ -211,7 +209,8 @@ class Composer:
         if facts is not None:
             prefix = prefixes(prompt, facts, conversation.head)
             observed = observe(conversation.state, conversation.head, prefix, now, conversation.snapshot)
-            observed = observed._replace(moves=shaped.moves)
+            if shaped.moves:
+                observed = observed._replace(moves=shaped.moves)
         chosen, standing = self._choose(conversation, request, prompt, prefix, observed, now)
         if chosen.wire != wire:
             chosen = replace(chosen, wire=wire)
@@ -244,8 +243,8 @@ class Composer:
 
     def _shaped(self, conversation: Conversation, asked: Reading, now: float) -> Shaped:
         """The request with what the policy consents to be edited or moved."""
-        shaping = Shaping(self.policy, self.recorder.key, self.runs)
-        shaped = shaping.shape(conversation, asked, now, lambda it: self._read(it, asked.endpoint, asked.model).prompt)
+        again = partial(self._read, endpoint=asked.endpoint, model=asked.model)
+        shaped = self._shaping.shape(conversation, asked, now, lambda it: again(it).prompt)
         for consent in shaped.consents:
             self._say(consent, CONSENTED[consent], level=logging.INFO)
         return shaped

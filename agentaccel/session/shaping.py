@@ -17,6 +17,7 @@ from agentaccel.session.deferring import what_it_costs
 from agentaccel.session.editing import Edited
 from agentaccel.session.forms import Edits
 from agentaccel.session.hinting import Hints
+from agentaccel.trace.recorder import Recorder
 from agentaccel.types import CachePlan, Endpoint, Prompt, Request
 
 CONSENTED = {
@@ -61,8 +62,8 @@ class Shaping:
     """Edits and arranges requests."""
 
     policy: Policy
-    key: bytes
-    """The store's, for the hashes that pieces are known by."""
+    recorder: Recorder
+    """Has the key for the hashes that pieces are known by."""
     runs: Runs | None
 
     def shape(
@@ -106,7 +107,7 @@ class Shaping:
             head=conversation.head,
             beliefs=conversation.snapshot.joined(conversation.state.seen),
             now=now,
-            key=self.key,
+            key=self.recorder.key,
             read=read,
         )
         return arranging.arrange(asked.request, asked.prompt, facts, asked.endpoint.wire, knowing)

@@ -18,7 +18,7 @@ from agentaccel.cache.ledger import Ledger
 from agentaccel.cache.observe import ONLY_GREW, Observed
 from agentaccel.cache.pauses import short_after_topic
 from agentaccel.cache.prefix import prefixes
-from agentaccel.cache.standing import STANDS, asked_of, dump_standing, is_quiet, load_standing
+from agentaccel.cache.standing import STANDS, asked_of, dump_standing, ends_of, is_quiet, load_standing
 from agentaccel.cache.state import State
 from agentaccel.emulator import Emulator
 from agentaccel.facts import cache_facts
@@ -326,23 +326,35 @@ def test_a_request_of_another_kind_is_decided_on_each_time(unlike: Json) -> None
     assert facts is not None
     prompt = decode(body(user(prose(40)), *turn(1), *turn(2), system=SYSTEM), facts)
     prefix = prefixes(prompt, facts)
-    assert asked_of(prefix, State(), "auto", False) is not None
-    assert asked_of(replace(prefix, prompt=replace(prompt, **unlike)), State(), "auto", False) is None
-    assert asked_of(replace(prefix, dropped=frozenset({2})), State(), "auto", False) is None
+    ends = ends_of(prefix)
+    assert asked_of(prefix, State(), ends, "auto", False) is not None
+    assert asked_of(replace(prefix, prompt=replace(prompt, **unlike)), State(), ends, "auto", False) is None
+    assert asked_of(replace(prefix, dropped=frozenset({2})), State(), ends, "auto", False) is None
 
 
 def test_a_first_request_has_no_two_ends() -> None:
     facts = cache_facts(MODEL)
     assert facts is not None
     prompt = decode(body(user([{"type": "text", "text": prose(40), "cache_control": MARK}]), system=SYSTEM), facts)
-    assert asked_of(prefixes(prompt, facts), State(), "auto", False) is None
+    prefix = prefixes(prompt, facts)
+    assert ends_of(prefix) is None
+    assert asked_of(prefix, State(), ends_of(prefix), "auto", False) is None
 
 
 def test_what_is_consented_to_is_part_of_what_is_asked() -> None:
     facts = cache_facts(MODEL)
     assert facts is not None
     prefix = prefixes(decode(body(user(prose(40)), *turn(1)), facts), facts)
-    assert len({asked_of(prefix, State(), ttl, keeps) for ttl in ("auto", "1h") for keeps in (False, True)}) == 4
+    assert (
+        len(
+            {
+                asked_of(prefix, State(), ends_of(prefix), ttl, keeps)
+                for ttl in ("auto", "1h")
+                for keeps in (False, True)
+            }
+        )
+        == 4
+    )
 
 
 def test_a_users_own_marker_may_move_with_the_end(tmp_path: Path) -> None:

@@ -286,3 +286,10 @@ def test_the_generator_reaches_every_type() -> None:
     assert len(TOOLS) >= 20
     for kind in (*BLOCKS.values(), *TOOLS.values()):
         assert not typed_dict(kind).is_empty
+
+
+def test_parameters_that_are_equal_and_written_differently_are_told_apart() -> None:
+    """In Python `True` is 1, and 1 is 1.0."""
+    written = [decode({"messages": [], "top_k": value}, None).parameters["top_k"] for value in (1, True, 1.0, "1")]
+    assert len(set(written)) == 4
+    assert written[0] == decode({"messages": [], "top_k": 1}, None).parameters["top_k"]

@@ -8,6 +8,7 @@ import os
 import statistics
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,17 @@ def test_gaps_have_the_stated_median(tmp_path: Path) -> None:
         after_user = statistics.median(run.steps[2].started - run.steps[1].started for run in runs)
         assert after_tool == pytest.approx(how.after_tool.median, rel=0.2)
         assert after_user == pytest.approx(how.after_user.median, rel=0.3)
+
+
+def test_no_request_goes_on_from_a_reply_that_has_not_begun(tmp_path: Path) -> None:
+    """And its twin: some gaps are drawn as short."""
+    found = source(desk(tmp_path, sessions=100))
+    at_once = 0
+    for run in placed(found.runs, found.untimed, paces()[0], 0):
+        for before, after in pairwise(run.steps):
+            assert before.visible <= after.started
+            at_once += before.visible == after.started
+    assert at_once > 5
 
 
 def test_recorded_times_stay(tmp_path: Path) -> None:

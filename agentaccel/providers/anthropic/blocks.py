@@ -91,14 +91,18 @@ class Reader(Gathering):
 
     def _content(self, block: Any, path: Path, head: bytes, role: str) -> None:
         """A block of a message: most of every prompt, so what is common is read without detours."""
-        kind = _common(block)
+        marked = type(block) is dict and bool(block.get(MARK))
+        bare = {name: value for name, value in block.items() if name != MARK} if marked else block
+        kind = _common(bare)
         if kind is None or self.facts is None or kind not in self.facts.markable_blocks:
             self._block("messages", path, block, head, role)
             return
         try:
-            data = _dumps(block)
+            data = _dumps(bare)
         except (TypeError, ValueError):
-            data = wire_bytes(block)
+            data = wire_bytes(bare)
+        if marked:
+            self._found(block, path, allowed=True)
         one = ("messages", path, intern(kind), role, "", self.hash_of(head, data), len(data), True)
         self.segments.append(_segment(Segment, one))
 

@@ -6,6 +6,7 @@ come (`facts/anthropic.toml`).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 from agentaccel.canonical import digest, wire_bytes
@@ -73,5 +74,17 @@ def _parameters(request: Request, key: bytes) -> dict[str, bytes]:
                 {name_of(f"{name}.{part}"): digest(wire_bytes(item), key) for part, item in value.items()}
             )
         else:
-            parameters[name_of(name)] = digest(wire_bytes(value), key)
+            kind = type(value)
+            hashed = _word(value, kind.__name__, key) if kind in _WORDS else digest(wire_bytes(value), key)
+            parameters[name_of(name)] = hashed
     return parameters
+
+
+_WORDS = frozenset({str, int, bool})
+"""Types of most parameters, which are the same in each request."""
+
+
+@functools.lru_cache(maxsize=256)
+def _word(value: str | int, kind: str, key: bytes) -> bytes:
+    """The hash of a value of that type: `True` and 1 are equal, and two."""
+    return digest(wire_bytes(value), key)
