@@ -107,11 +107,13 @@ def _with_bytes(request: Any, body: Any) -> Any:
 
     What that encoder refuses, it is left to refuse; but an `Enum` or a `UUID` goes out as its value.
     """
-    content = bodies.compact(body) if hasattr(request.options, "content") else None
+    options = request.options
+    joined = not hasattr(options, "content") or options.extra_json is not None  # with what is still to be joined to it
+    content = None if joined else bodies.compact(body)
     if content is None:
         return _with_body(request, body)
     made = copy.copy(request)
-    made.options = request.options.model_copy(update={"json_data": None, "content": content})
+    made.options = options.model_copy(update={"json_data": None, "content": content})
     return made
 
 

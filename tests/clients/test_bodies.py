@@ -256,3 +256,17 @@ def test_a_client_of_a_class_of_its_own_finds_the_body_where_it_was(tmp_path: Pa
     an_accel(tmp_path).wrap(client).messages.create(**ASK)
     assert seen == [ASK["model"]]
     assert b"cache_control" in far.requests[0].content
+
+
+def test_what_another_middleware_adds_to_a_body_goes_out_with_it(tmp_path: Path) -> None:
+    """The twin: the SDK joins it to the body, and takes none that is written."""
+
+    class Adds(anthropic.Middleware):
+        def handle(self, request: Any, call_next: Any) -> Any:
+            request.options.extra_json = {"service_tier": "auto"}
+            return call_next(request)
+
+    far = Peer(message())
+    an_accel(tmp_path).wrap(far.client().with_middleware(Adds())).messages.create(**ASK)
+    assert json.loads(far.requests[0].content)["service_tier"] == "auto"
+    assert b"cache_control" in far.requests[0].content
