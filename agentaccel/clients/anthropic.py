@@ -44,7 +44,7 @@ def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
     account = account_of([one if isinstance(one, str) else None for one in keys], composer.recorder.key)
     endpoint = Endpoint("anthropic", platform, server=server_of(cast(Any, client).base_url), account=account)
     plain = type(client) in (anthropic.Anthropic, anthropic.AsyncAnthropic)
-    middleware = _middleware(anthropic.Middleware, composer, endpoint, _with_bytes if plain else _with_body)
+    middleware = _middleware(anthropic.Middleware, composer, endpoint, plain=plain)
     return derived(
         client,
         lambda: cast(C, cast(Any, client).with_middleware(middleware)),
@@ -52,8 +52,14 @@ def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
     )
 
 
-def _middleware(base: Any, composer: Composer, endpoint: Endpoint, with_body: Callable[[Any, Any], Any]) -> Any:
+def _middleware(base: Any, composer: Composer, endpoint: Endpoint, *, plain: bool) -> Any:
     """Our middleware; its class is made here because the SDK is imported only where it is used."""
+
+    def sent(request: Any, body: Any, call_next: Any) -> Any:
+        if body is request.json:
+            return request
+        # Clients of platforms take fields out of the body, and so may those of a user's own class.
+        return _with_bytes(request, body) if plain and _only_encodes(call_next) else _with_body(request, body)
 
     class AccelMiddleware(base):  # type: ignore[misc]  # the base is known at run time only
         agentaccel_composer = composer
@@ -66,7 +72,7 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint, with_body: Ca
                 attempt.can_resend(lambda body: _answer(call_next(_warming(request, body))))
             with attempt:
                 attempt.wait()
-                response = call_next(request if attempt.body is request.json else with_body(request, attempt.body))
+                response = call_next(sent(request, attempt.body, call_next))
             attempt.watch(getattr(response, "http_response", None))
             return response
 
@@ -82,9 +88,7 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint, with_body: Ca
                 attempt.can_resend_async(resend)
             with attempt:
                 await attempt.wait_async()
-                response = await call_next(
-                    request if attempt.body is request.json else with_body(request, attempt.body)
-                )
+                response = await call_next(sent(request, attempt.body, call_next))
             attempt.watch(getattr(response, "http_response", None))
             return response
 
@@ -102,8 +106,7 @@ def _with_body(request: Any, body: Any) -> Any:
 
 
 def _with_bytes(request: Any, body: Any) -> Any:
-    """The same for a client that only encodes what it is given (those of platforms take fields out of it): the body is
-    written here, for the SDK's encoder takes longer than all of our own work.
+    """The same, with the body written already: the SDK's encoder takes longer than all of our own work.
 
     What that encoder refuses, it is left to refuse; but an `Enum` or a `UUID` goes out as its value.
     """
@@ -115,6 +118,13 @@ def _with_bytes(request: Any, body: Any) -> Any:
     made = copy.copy(request)
     made.options = options.model_copy(update={"json_data": None, "content": content})
     return made
+
+
+def _only_encodes(call_next: Any) -> bool:
+    """Whether the SDK itself comes next, and no middleware that was added later and may look at the body."""
+    return bool(
+        getattr(call_next, "__module__", "") == "anthropic._base_client" and call_next.__name__ == "base_handler"
+    )
 
 
 def _warming(request: Any, body: Any) -> Any:

@@ -270,3 +270,19 @@ def test_what_another_middleware_adds_to_a_body_goes_out_with_it(tmp_path: Path)
     an_accel(tmp_path).wrap(far.client().with_middleware(Adds())).messages.create(**ASK)
     assert json.loads(far.requests[0].content)["service_tier"] == "auto"
     assert b"cache_control" in far.requests[0].content
+
+
+def test_a_middleware_that_is_added_later_finds_the_body_where_it_was(tmp_path: Path) -> None:
+    """The twin: it stands between us and the SDK, and may do with the body what it likes."""
+
+    class Looks(anthropic.Middleware):
+        def handle(self, request: Any, call_next: Any) -> Any:
+            seen.append(request.json["model"])
+            return call_next(request.copy(body={**request.json, "service_tier": "auto"}))
+
+    seen: list[str] = []
+    far = Peer(message())
+    an_accel(tmp_path).wrap(far.client()).with_middleware(Looks()).messages.create(**ASK)
+    assert seen == [ASK["model"]]
+    assert json.loads(far.requests[0].content)["service_tier"] == "auto"
+    assert b"cache_control" in far.requests[0].content
