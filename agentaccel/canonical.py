@@ -59,8 +59,14 @@ def identity_bytes(value: object) -> bytes:
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except (TypeError, ValueError):
-        sent = json.loads(json.dumps(value, default=repr))  # keys of several kinds have no order before they are texts
-        return json.dumps(sent, ensure_ascii=True, sort_keys=True, separators=(",", ":")).encode()
+        try:
+            return _sorted(value)
+        except TypeError:  # keys of several kinds have no order before they are texts
+            return _sorted(json.loads(json.dumps(value, default=repr)))
+
+
+def _sorted(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"), default=repr).encode()
 
 
 def to_keep(data: bytes) -> bytes:

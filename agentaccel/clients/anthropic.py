@@ -22,6 +22,7 @@ from agentaccel.turn import Answer
 from agentaccel.types import Endpoint
 
 log = logging.getLogger("agentaccel")
+_sdk_log = logging.getLogger("anthropic._base_client")
 
 C = TypeVar("C")
 
@@ -43,7 +44,8 @@ def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
     keys = [getattr(client, name, None) for name in ("api_key", "auth_token")]  # those of some platforms have neither
     account = account_of([one if isinstance(one, str) else None for one in keys], composer.recorder.key)
     endpoint = Endpoint("anthropic", platform, server=server_of(cast(Any, client).base_url), account=account)
-    plain = type(client) in (anthropic.Anthropic, anthropic.AsyncAnthropic)
+    formed = "content-type" in map(str.lower, cast(Any, client)._custom_headers)
+    plain = type(client) in (anthropic.Anthropic, anthropic.AsyncAnthropic) and not formed
     middleware = _middleware(anthropic.Middleware, composer, endpoint, plain=plain)
     return derived(
         client,
@@ -108,16 +110,24 @@ def _with_body(request: Any, body: Any) -> Any:
 def _with_bytes(request: Any, body: Any) -> Any:
     """The same, with the body written already: the SDK's encoder takes longer than all of our own work.
 
-    What that encoder refuses, it is left to refuse; but an `Enum` or a `UUID` goes out as its value.
+    All but plain JSON is left to the SDK, to write or to refuse; and so is a body that is no more than a part of what
+    is sent, or that the SDK's log is to show.
     """
     options = request.options
-    joined = not hasattr(options, "content") or options.extra_json is not None  # with what is still to be joined to it
-    content = None if joined else bodies.compact(body)
+    alone = hasattr(options, "content") and options.extra_json is None and options.files is None
+    content = (
+        bodies.compact(body) if alone and not _is_formed(options) and not _sdk_log.isEnabledFor(logging.DEBUG) else None
+    )
     if content is None:
         return _with_body(request, body)
     made = copy.copy(request)
     made.options = options.model_copy(update={"json_data": None, "content": content})
     return made
+
+
+def _is_formed(options: Any) -> bool:
+    """Whether the call asks for a form of its own, such as multipart."""
+    return isinstance(options.headers, Mapping) and any(name.lower() == "content-type" for name in options.headers)
 
 
 def _only_encodes(call_next: Any) -> bool:

@@ -78,7 +78,7 @@ class Composer:
         self.settlement = Settlement(self.recorder, self.registry, keep_content=self.policy.store.content)
         self.fanning = Fanning(self.policy, self.clock, self.fanout)
         self._routing = Routing(self.policy.cache, self.recorder, self.traffic)
-        self._shaping = Shaping(self.policy, self.recorder, self.runs)
+        self._shaping = Shaping(self.policy, self.recorder)
 
     def begin(self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "", attempt: int = 0) -> Turn:
         """The turn that `request` makes; planning the same request again before it ends gives the same plan.

@@ -11,7 +11,6 @@ from agentaccel.facts import CacheFacts
 from agentaccel.policy import Policy
 from agentaccel.session import arranging, editing, weighing
 from agentaccel.session.arranging import Arranged
-from agentaccel.session.asides import Runs
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.deferring import what_it_costs
 from agentaccel.session.editing import Edited
@@ -64,7 +63,6 @@ class Shaping:
     policy: Policy
     recorder: Recorder
     """Has the key for the hashes that pieces are known by."""
-    runs: Runs | None
 
     def shape(
         self, conversation: Conversation, asked: Reading, now: float, read: Callable[[Request], Prompt]

@@ -9,8 +9,10 @@ import logging
 from collections.abc import Callable, Generator
 from datetime import UTC, datetime
 from decimal import Decimal
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import anthropic
 import httpx2
@@ -170,6 +172,21 @@ class Colour(str):
     """Text of a class of its own."""
 
 
+class Labelled(StrEnum):
+    """Text with a value that is another one: what encoders make of it differs."""
+
+    RED = ("red", "the colour of signals")
+
+    def __new__(cls, text: str, label: str) -> Labelled:
+        made = str.__new__(cls, text)
+        made._value_ = label
+        return made
+
+
+class Odd(Enum):
+    NO_NUMBER = float("nan")
+
+
 ODD: dict[str, Any] = {
     "nothing": None,
     "words": "null and void \u2028 \x00 / <",
@@ -178,6 +195,7 @@ ODD: dict[str, Any] = {
     "large": 1e22,
     "pairs": {2: "a", None: "b", True: "c"},
     "a class of its own": Colour("red"),
+    "a value of its own": Labelled.RED,
     "a time": datetime(2026, 1, 2, 3, 4, 5, 678, UTC),
     "a tuple": (1, [2.5, -0.0], {}),
     "deep": json.loads('{"a":' * 300 + "1" + "}" * 300),
@@ -210,7 +228,9 @@ def test_what_a_marked_body_says_is_what_the_sdk_would_have_said(tmp_path: Path,
     assert far.requests[0].headers["content-type"] == bare.requests[0].headers["content-type"]
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("-inf"), b"bytes", Decimal(1), {1}, "\ud800"], ids=repr)
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("-inf"), b"bytes", Decimal(1), {1}, "\ud800", Odd.NO_NUMBER, UUID(int=1)], ids=repr
+)
 def test_what_the_sdk_refuses_to_write_it_still_refuses(tmp_path: Path, value: Any) -> None:
     """Promised: never a request that the bare client would not have sent, as NaN that became null."""
     ends = []
@@ -286,3 +306,29 @@ def test_a_middleware_that_is_added_later_finds_the_body_where_it_was(tmp_path: 
     assert seen == [ASK["model"]]
     assert json.loads(far.requests[0].content)["service_tier"] == "auto"
     assert b"cache_control" in far.requests[0].content
+
+
+FORMS: dict[str, dict[str, Any]] = {
+    "by its headers": {"options": {"headers": {"Content-Type": "multipart/form-data; boundary=zz"}}},
+    "by its files": {"files": {"file": b"x"}},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_call_of_another_form_is_sent_in_it(tmp_path: Path, form: str) -> None:
+    """The twin: what the SDK makes of a body is then not JSON."""
+    sent = []
+    for wrap in (lambda client: client, an_accel(tmp_path).wrap):
+        far = Peer(message())
+        wrap(far.client()).post("/v1/messages", body=ASK, cast_to=object, **FORMS[form])
+        sent.append(far.requests[0])
+    assert sent[0].headers["content-type"] == sent[1].headers["content-type"]
+    assert all(b"content-disposition: form-data" in one.read().lower() for one in sent)
+
+
+def test_where_the_sdk_logs_bodies_it_has_them(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, logger="anthropic")
+    far = Peer(message())
+    an_accel(tmp_path).wrap(far.client()).messages.create(**ASK)
+    [said] = [one.getMessage() for one in caplog.records if one.getMessage().startswith("Request options")]
+    assert "'json_data': {" in said

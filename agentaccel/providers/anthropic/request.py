@@ -75,13 +75,15 @@ def _parameters(request: Request, key: bytes) -> dict[str, bytes]:
             )
         else:
             kind = type(value)
-            hashed = _word(value, kind.__name__, key) if kind in _WORDS else digest(wire_bytes(value), key)
-            parameters[name_of(name)] = hashed
+            short = kind in _WORDS and (kind is not str or len(value) <= _SHORT)
+            parameters[name_of(name)] = _word(value, kind.__name__, key) if short else digest(wire_bytes(value), key)
     return parameters
 
 
 _WORDS = frozenset({str, int, bool})
 """Types of most parameters, which are the same in each request."""
+_SHORT = 64
+"""Characters of a name; what is longer may be content."""
 
 
 @functools.lru_cache(maxsize=256)
