@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import marshal
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -55,11 +55,10 @@ def compact(body: Request) -> bytes | None:
     >>> compact({"temperature": float("nan")}) is None
     True
     """
+    plain: Any = body
     try:
-        marshal.dumps(
-            cast(Any, body)
-        )  # refuses all types but Python's own, an `Enum` and whatever derives from `str` among them
-        made = orjson.dumps(body)
+        marshal.dumps(plain)  # refuses all but Python's own types, so also an `Enum`, and whatever derives from `str`
+        made = orjson.dumps(plain)
     except (TypeError, ValueError):
         return None
     # A number that is none would be written as null; to look for numbers takes longer than to look for that.
