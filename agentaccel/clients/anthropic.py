@@ -44,7 +44,7 @@ def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
     keys = [getattr(client, name, None) for name in ("api_key", "auth_token")]  # those of some platforms have neither
     account = account_of([one if isinstance(one, str) else None for one in keys], composer.recorder.key)
     endpoint = Endpoint("anthropic", platform, server=server_of(cast(Any, client).base_url), account=account)
-    formed = "content-type" in map(str.lower, cast(Any, client)._custom_headers)
+    formed = any(name.lower() == "content-type" for name in getattr(client, "_custom_headers", ()))
     plain = type(client) in (anthropic.Anthropic, anthropic.AsyncAnthropic) and not formed
     middleware = _middleware(anthropic.Middleware, composer, endpoint, plain=plain)
     return derived(
