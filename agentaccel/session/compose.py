@@ -243,8 +243,9 @@ class Composer:
 
     def _shaped(self, conversation: Conversation, asked: Reading, now: float) -> Shaped:
         """The request with what the policy consents to be edited or moved."""
-        again = partial(self._read, endpoint=asked.endpoint, model=asked.model)
-        shaped = self._shaping.shape(conversation, asked, now, lambda it: again(it).prompt)
+        shaped = self._shaping.shape(
+            conversation, asked, now, lambda it: self._read(it, asked.endpoint, asked.model).prompt
+        )
         for consent in shaped.consents:
             self._say(consent, CONSENTED[consent], level=logging.INFO)
         return shaped

@@ -49,9 +49,7 @@ def hints(seen: Seen, policy: CachePolicy) -> Hints:
     if seen.print is None:
         return Hints(() if policy.move_volatile else tuple(_by_shape(seen)))
     places = [one.topic.partition("/")[2] for one in seen.observed.stability if not one.yes]
-    if not places or not any(
-        place != TAIL and not place.startswith((PARAMETERS, "messages", "input")) for place in places
-    ):
+    if not any(place != TAIL and not place.startswith((PARAMETERS, "messages", "input")) for place in places):
         return Hints()
     found = drift(seen.print, prompt, seen.request, facts)
     if found is None or found.level not in ("tools", "system"):

@@ -39,8 +39,7 @@ def verdict(text: str, home: Path, cwd: Path | None = None) -> str:
 
 @pytest.mark.parametrize(("text", "file", "harmless", "evil"), CASES)
 def test_settings_are_read_line_by_line(tmp_path: Path, text: str, file: str, harmless: str, evil: str) -> None:
-    if verdict(text, tmp_path) == "never":
-        pytest.skip("the settings of this machine itself are not understood")
+    assert verdict(text, tmp_path) != "never"
     path = tmp_path / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(harmless)

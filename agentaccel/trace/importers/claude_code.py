@@ -151,7 +151,7 @@ class _Reader:
     def _progress(self, entry: Mapping[str, object]) -> None:
         """A message of a sub-agent, if it is one; hooks and commands tell of themselves far more often."""
         data = mapping(entry, "data")
-        agent = text(data, "agentId") if "agentId" in data else None
+        agent = text(data, "agentId")
         if agent is None:
             return
         self._now = seconds(entry.get("timestamp")) or self._now
@@ -204,8 +204,7 @@ class _Reader:
             reply = self._begin(thread, key, model, at)
         elif at > reply.finished:
             reply.finished = at
-        if message.get("stop_reason"):
-            reply.stop = text(message, "stop_reason") or reply.stop
+        reply.stop = text(message, "stop_reason") or reply.stop
         reply.usage = mapping(message, "usage") or reply.usage
         for block in blocks(message):
             if block.get("type") == "tool_use":
