@@ -40,7 +40,7 @@ class Chains:
         if done and before[-1].level == "messages" and agreeing(before, write.segments) == done:
             # It only grew, as most do: what is new goes on from its last message.
             tools, system, messages = ends
-            messages = _write(connection, write.segments[done:], messages, write.content)
+            messages = _write(connection, write.segments[done:], messages, write.content, new=True)
         else:
             tools, system, messages = self._by_level(connection, write, before, ends)
         self._last[write.record.session] = (write.segments, (tools, system, messages))
@@ -67,15 +67,21 @@ def _levels(segments: tuple[Segment, ...]) -> tuple[tuple[Segment, ...], ...]:
     return segments[:system], segments[system:messages], segments[messages:]
 
 
-def _write(connection: sqlite3.Connection, segments: tuple[Segment, ...], parent: int, content: Content | None) -> int:
-    """Write `segments` behind row `parent`; returns the row of the last one."""
-    fresh = False
+def _write(
+    connection: sqlite3.Connection,
+    segments: tuple[Segment, ...],
+    parent: int,
+    content: Content | None,
+    *,
+    new: bool = False,
+) -> int:
+    """Write `segments` behind row `parent`; returns the row of the last one. `new` says that they most likely are."""
     for segment in segments:
-        # Nothing can follow a row that has just been made.
-        row = None if fresh else _row(connection, segment, parent)
+        row = _new_row(connection, segment, parent, content) if new else _row(connection, segment, parent)
         if row is None:
-            row = _new_row(connection, segment, parent, content)
-            fresh = True
+            row = _row(connection, segment, parent) if new else _new_row(connection, segment, parent, content)
+            new = not new  # nothing follows a row that has just been made
+        assert row is not None
         parent = row
     return parent
 
@@ -87,13 +93,15 @@ def _row(connection: sqlite3.Connection, segment: Segment, parent: int) -> int |
     return None if found is None else int(found[0])
 
 
-def _new_row(connection: sqlite3.Connection, segment: Segment, parent: int, content: Content | None) -> int:
+def _new_row(connection: sqlite3.Connection, segment: Segment, parent: int, content: Content | None) -> int | None:
+    """The row made for `segment`; None where it stands there already."""
     cursor = connection.execute(
-        "INSERT INTO segments (parent, digest, level, kind, role, name, size, content) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO segments (parent, digest, level, kind, role, name, size, content)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (parent, digest, level) DO NOTHING",
         (
             parent, segment.digest, segment.level, text(segment.kind), text(segment.role), text(segment.name),
             segment.size,
             content(segment) if content is not None else None,
         ),
     )  # fmt: skip
-    return int(cursor.lastrowid or 0)
+    return int(cursor.lastrowid or 0) if cursor.rowcount else None

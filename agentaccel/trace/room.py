@@ -61,13 +61,13 @@ def remove_oldest(connection: sqlite3.Connection, down_to: float) -> bool:
 
 
 def _remove_turn(connection: sqlite3.Connection, turn: int) -> int:
-    session, started, *ends = connection.execute(
-        "SELECT session, started, tools, system, messages FROM turns WHERE id = ?", (turn,)
+    session, *ends = connection.execute(
+        "SELECT session, tools, system, messages FROM turns WHERE id = ?", (turn,)
     ).fetchone()
     gone = connection.execute("DELETE FROM turns WHERE id = ?", (turn,)).rowcount
-    gone += connection.execute("DELETE FROM lineage WHERE session = ? AND at <= ?", (session, started)).rowcount
+    gone += connection.execute("DELETE FROM places WHERE session = ? AND turn <= ?", (session, turn)).rowcount
     if connection.execute("DELETE FROM sessions WHERE id = ? AND turn = ?", (session, turn)).rowcount:
-        gone += 1 + connection.execute("DELETE FROM lineage WHERE session = ?", (session,)).rowcount
+        gone += 1 + connection.execute("DELETE FROM places WHERE session = ?", (session,)).rowcount
     for end in ends:
         while end:  # from the leaf towards the root, as far as nothing else needs it
             parent = connection.execute(_LEAF, (end,)).fetchone()
@@ -83,7 +83,9 @@ def remove_before(connection: sqlite3.Connection, before: float) -> int:
     gone = connection.execute("DELETE FROM turns WHERE started < ?", (before,)).rowcount
     gone += connection.execute("DELETE FROM tools WHERE started < ?", (before,)).rowcount
     connection.execute("DELETE FROM sessions WHERE turn NOT IN (SELECT id FROM turns)")
-    connection.execute("DELETE FROM lineage WHERE at < ? OR session NOT IN (SELECT id FROM sessions)", (before,))
+    connection.execute(
+        "DELETE FROM places WHERE turn NOT IN (SELECT id FROM turns) OR session NOT IN (SELECT id FROM sessions)"
+    )
     connection.execute("DELETE FROM statics WHERE at < ?", (before,))
     connection.execute("DELETE FROM patterns WHERE at < ?", (before,))
     connection.execute("DELETE FROM experience WHERE at < ?", (before,))

@@ -80,6 +80,19 @@ MIGRATIONS: tuple[str, ...] = (
         one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL, at REAL NOT NULL, known TEXT NOT NULL
     );
     """,
+    # A place of a session is one that it waits at if its last turn came there: nothing has to be written to pass it.
+    # Places that older versions had seen passed are left out. Beginnings are few: they need no index by time.
+    """
+    CREATE TABLE places (
+        hash BLOB NOT NULL, session TEXT NOT NULL, turn INTEGER NOT NULL, messages INTEGER NOT NULL,
+        PRIMARY KEY (hash, session)
+    ) WITHOUT ROWID;
+    INSERT INTO places SELECT l.hash, l.session, s.turn, l.messages
+        FROM lineage l JOIN sessions s ON s.id = l.session WHERE l.passed = 0;
+    CREATE INDEX places_by_session ON places (session, turn);
+    DROP TABLE lineage;
+    DROP INDEX statics_by_time;
+    """,
 )
 
 

@@ -30,6 +30,11 @@ _LOOK_EVERY = 16
 """Records between two looks at the size of the store: by so many it may be exceeded."""
 _CHUNK = 500
 """Rows read at a time: no lock is held between two chunks."""
+_MESSAGES_BY_THEN = (
+    "coalesce((SELECT messages FROM places WHERE session = p.session AND turn > p.turn ORDER BY turn LIMIT 1),"
+    " p.messages)"
+)
+"""Messages of the request that went on from a place, or else of the one that came there."""
 R = TypeVar("R")
 
 
@@ -90,8 +95,9 @@ class Store:
             return None
         with self._database.using() as connection:
             rows = connection.execute(
-                f"SELECT hash, session FROM lineage WHERE hash IN ({','.join('?' * len(hashes))}) AND messages < ?"
-                " ORDER BY passed, CASE passed WHEN 0 THEN at ELSE -at END",
+                "SELECT p.hash, p.session FROM places p JOIN sessions s ON s.id = p.session"
+                f" WHERE p.hash IN ({','.join('?' * len(hashes))}) AND {_MESSAGES_BY_THEN} < ?"
+                " ORDER BY p.turn < s.turn, CASE WHEN p.turn < s.turn THEN -p.turn ELSE p.turn END",
                 (*hashes, messages),
             ).fetchall()
         found: dict[bytes, str] = {}
@@ -167,14 +173,9 @@ class Store:
                 workload, row.created, row.turns, row.snapshot, row.state, head, turn,
             ),
         )  # fmt: skip
-        at = write.record.started
-        connection.execute(
-            "UPDATE lineage SET passed = 1, messages = ? WHERE session = ? AND passed = 0", (write.messages, name)
-        )
         connection.executemany(
-            "INSERT INTO lineage (hash, session, at, passed, messages) VALUES (?, ?, ?, 0, ?)"
-            " ON CONFLICT (hash, session) DO UPDATE SET at = excluded.at, passed = 0, messages = excluded.messages",
-            [(hash_, name, at, write.messages) for hash_ in write.lineage],
+            "INSERT OR REPLACE INTO places (hash, session, turn, messages) VALUES (?, ?, ?, ?)",
+            [(hash_, name, turn, write.messages) for hash_ in write.lineage],
         )
         learned = [one if one.topic.isascii() else one._replace(topic=text(one.topic)) for one in write.learned]
         topics = {one.topic for one in learned}
@@ -184,7 +185,7 @@ class Store:
             [(workload, topic, *known[topic]) for topic in topics],
         )
         # An entry can be read from the first byte on, so that is when the prefix was last of use to others.
-        seen = write.record.first_byte or write.record.finished or at
+        seen = write.record.first_byte or write.record.finished or write.record.started
         connection.executemany(
             "INSERT OR REPLACE INTO statics (hash, at) VALUES (?, ?)", [(hash_, seen) for hash_ in write.beginnings]
         )

@@ -216,7 +216,7 @@ def test_room_is_made_without_taking_what_others_need(tmp_path: Path) -> None:
         " AND s.id NOT IN (SELECT messages FROM turns)"
     )
     assert one(path, orphans) == 0
-    assert one(path, "SELECT count(*) FROM lineage WHERE session NOT IN (SELECT id FROM sessions)") == 0
+    assert one(path, "SELECT count(*) FROM places WHERE session NOT IN (SELECT id FROM sessions)") == 0
     assert one(path, "SELECT count(*) FROM statics") <= len(ends) + 1
 
 
