@@ -56,12 +56,13 @@ def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
 
 def _middleware(base: Any, composer: Composer, endpoint: Endpoint, *, plain: bool) -> Any:
     """Our middleware; its class is made here because the SDK is imported only where it is used."""
+    writer = bodies.Writer()
 
     def sent(request: Any, body: Any, call_next: Any) -> Any:
         if body is request.json:
             return request
         # Clients of platforms take fields out of the body, and so may those of a user's own class.
-        return _with_bytes(request, body) if plain and _only_encodes(call_next) else _with_body(request, body)
+        return _with_bytes(writer, request, body) if plain and _only_encodes(call_next) else _with_body(request, body)
 
     class AccelMiddleware(base):  # type: ignore[misc]  # the base is known at run time only
         agentaccel_composer = composer
@@ -107,7 +108,7 @@ def _with_body(request: Any, body: Any) -> Any:
     return made
 
 
-def _with_bytes(request: Any, body: Any) -> Any:
+def _with_bytes(writer: bodies.Writer, request: Any, body: Any) -> Any:
     """The same, with the body written already: the SDK's encoder takes longer than all of our own work.
 
     All but plain JSON is left to the SDK, to write or to refuse; and so is a body that is no more than a part of what
@@ -116,7 +117,7 @@ def _with_bytes(request: Any, body: Any) -> Any:
     options = request.options
     alone = hasattr(options, "content") and options.extra_json is None and options.files is None
     content = (
-        bodies.compact(body) if alone and not _is_formed(options) and not _sdk_log.isEnabledFor(logging.DEBUG) else None
+        writer.compact(body) if alone and not _is_formed(options) and not _sdk_log.isEnabledFor(logging.DEBUG) else None
     )
     if content is None:
         return _with_body(request, body)

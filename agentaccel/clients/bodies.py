@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import marshal
-from collections.abc import Mapping
+import secrets
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import orjson
+from xxhash import xxh3_128_intdigest
 
 from agentaccel.types import Request
 
@@ -47,27 +49,80 @@ def read(content: bytes, *, of_sdk: bool = False) -> Body | None:
     return Body(body, reading.plain) if isinstance(body, Mapping) else None
 
 
-def compact(body: Request) -> bytes | None:
-    """`body` as compact JSON; None where it holds anything but what JSON has, which encoders write each in its own way.
+class Writer:
+    """Writes bodies as compact JSON: what the SDK's encoder would say, in a tenth of its time. Thread-safe.
 
-    >>> compact({"seed": 1, "stop": None})
+    >>> Writer().compact({"seed": 1, "stop": None})
     b'{"seed":1,"stop":null}'
-    >>> compact({"temperature": float("nan")}) is None
+    >>> Writer().compact({"temperature": float("nan")}) is None
     True
     """
-    plain: Any = body
+
+    def __init__(self) -> None:
+        self._seed = secrets.randbits(64)
+        self._plain: dict[int, bool] = {}
+        """Hashes of what was found to be plain JSON, and whether it has a null. A turn sends again what those before it
+        sent, and to look takes longer than to write: what is written as they were is taken to be plain as well."""
+
+    def compact(self, body: Request) -> bytes | None:
+        """`body`; None where it holds anything but what JSON has, which encoders write each in its own way."""
+        try:
+            return b"".join(self._pieces(body))
+        except TypeError:
+            return None
+
+    def _pieces(self, body: Request) -> Iterator[bytes | memoryview]:
+        if type(body) is not dict:
+            raise TypeError("not an object of JSON")
+        yield b"{"
+        for number, (name, value) in enumerate(body.items()):
+            if type(name) is not str:
+                raise TypeError("not a name")
+            yield b"," if number else b""
+            yield self._written(name)
+            yield b":"
+            if type(value) is not list or len(value) <= _TOGETHER:
+                yield self._written(value)
+                continue
+            for at in range(0, len(value), _TOGETHER):
+                yield b"," if at else b"["
+                yield memoryview(self._written(value[at : at + _TOGETHER]))[1:-1]
+            yield b"]"
+        yield b"}"
+
+    def _written(self, value: Any) -> bytes:
+        """`value` as JSON. Raises `TypeError` for what is not plain."""
+        data = orjson.dumps(value)
+        name = xxh3_128_intdigest(data, self._seed)
+        nulls = self._plain.get(name)
+        if nulls is None:
+            _check_types(value)
+            nulls = b"null" in data
+            if len(self._plain) >= _MOST_KNOWN:
+                self._plain.clear()
+            self._plain[name] = nulls
+        if nulls and not _is_finite(value):
+            raise TypeError("a number that is none, which would be written as null")
+        return data
+
+
+_TOGETHER = 16
+"""Values of a list that are looked at together: as a conversation grows, only the last of them are others."""
+_MOST_KNOWN = 4096
+"""Of how many it is remembered that they are plain: some hundred kilobytes."""
+
+
+def _check_types(value: Any) -> None:
+    """Raises `TypeError` unless `value` holds Python's own types alone: no `Enum`, nothing that derives from `str`."""
     try:
-        marshal.dumps(plain)  # refuses all but Python's own types, so also an `Enum`, and whatever derives from `str`
-        made = orjson.dumps(plain)
-    except (TypeError, ValueError):
-        return None
-    # A number that is none would be written as null; to look for numbers takes longer than to look for that.
-    return made if made.rfind(b"null") < 0 or _is_finite(body) else None  # half the time of a look from the front
+        marshal.dumps(value)
+    except ValueError:
+        raise TypeError("not plain") from None
 
 
-def _is_finite(body: Request) -> bool:
-    """Whether every number in `body` is one."""
-    left: list[Any] = [body]
+def _is_finite(value: Any) -> bool:
+    """Whether every number in `value` is one."""
+    left = [value]
     while left:
         value = left.pop()
         if isinstance(value, dict):

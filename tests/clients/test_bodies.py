@@ -17,7 +17,10 @@ from uuid import UUID
 import anthropic
 import httpx2
 import openai
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentaccel.clients import bodies
 from tests.clients.dialects import CHAT, RESPONSES
@@ -151,7 +154,7 @@ def test_a_body_that_can_be_written_anew_is_valid_and_says_the_same(tmp_path: Pa
 # --- what is not ours -----------------------------------------------------------------------------------------------
 
 
-def test_bodies_of_other_calls_are_not_even_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_given_of_other_calls_are_not_even_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chosen by us: embeddings of a megabyte cost nothing here; the path is looked at first."""
 
     def read(*given: Any, **named: Any) -> Any:
@@ -246,6 +249,42 @@ def test_what_the_sdk_refuses_to_write_it_still_refuses(tmp_path: Path, value: A
     assert ends[0] == ends[1]
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=40) | st.dictionaries(st.sampled_from(["a", 'b"', "\n", "é"]), inner),
+    max_leaves=60,
+)  # fmt: skip
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["messages", "tools", 'x"', ""]), JSON), max_size=5))
+def test_a_body_is_written_as_by_one_stroke_whatever_was_written_before(before: list[dict[str, Any]]) -> None:
+    """Chosen by us: piece by piece, so that what came before need not be looked at."""
+    writer = bodies.Writer()
+    for body in [*before, *before]:
+        assert writer.compact(body) == orjson.dumps(body)
+
+
+def test_a_number_that_is_none_is_found_where_nothing_was_before() -> None:
+    """Both are written as null."""
+    writer = bodies.Writer()
+    said = [writer.compact({"messages": [{}] * 40 + [{"seed": value}]}) for value in (None, float("nan"), None)]
+    assert said[1] is None
+    assert said[0] is not None
+    assert said[0] == said[2]
+
+
+def test_what_is_remembered_of_given_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is found again after it was forgotten."""
+    monkeypatch.setattr(bodies, "_MOST_KNOWN", 8)
+    writer = bodies.Writer()
+    for number in range(50):
+        body = {"messages": list(range(number))}
+        assert writer.compact(body) == orjson.dumps(body)
+        assert writer.compact({"messages": [*range(number), UUID(int=1)]}) is None
+        assert len(writer._plain) <= 8
+
+
 @pytest.mark.parametrize("value", ["x", None])
 def test_a_marked_body_is_not_written_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: Any) -> None:
     """Chosen by us: the SDK's encoder takes longer than all of our work."""
@@ -326,7 +365,7 @@ def test_a_call_of_another_form_is_sent_in_it(tmp_path: Path, form: str) -> None
     assert all(b"content-disposition: form-data" in one.read().lower() for one in sent)
 
 
-def test_where_the_sdk_logs_bodies_it_has_them(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_where_the_sdk_logs_given_it_has_them(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, logger="anthropic")
     far = Peer(message())
     an_accel(tmp_path).wrap(far.client()).messages.create(**ASK)
