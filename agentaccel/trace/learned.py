@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Sequence
 
-from agentaccel.cache.beliefs import Beliefs
+from agentaccel.cache.beliefs import Beliefs, Observation, remembered
 from agentaccel.cache.waiting import MOST_WAITING, Waiting, with_waiting
+from agentaccel.trace.record import text
 
 
 def believed(connection: sqlite3.Connection, workload: str, now: float, *, tools: bool) -> Beliefs:
@@ -16,13 +17,22 @@ def believed(connection: sqlite3.Connection, workload: str, now: float, *, tools
     return with_waiting(learned, _waiting(connection, workload), now=now, tools=tools) if learned.counts else learned
 
 
-def beliefs_about(connection: sqlite3.Connection, workload: str, topics: Collection[str]) -> Beliefs:
-    """What they have shown of `topics` alone: a turn teaches about a few of what may be hundreds."""
-    rows = connection.execute(
-        f"SELECT topic, yes, n FROM beliefs WHERE workload = ? AND topic IN ({','.join('?' * len(topics))})",
-        (workload, *topics),
+def learn(connection: sqlite3.Connection, workload: str, seen: Sequence[Observation]) -> None:
+    """Add what a session of `workload` has shown, as `Beliefs.learned` does: here in one statement, because a turn
+    teaches about a few topics of what may be hundreds, and each turn does.
+    """
+    connection.executemany(
+        "INSERT INTO beliefs (workload, topic, yes, n) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (workload, topic) DO UPDATE"
+        " SET yes = yes * min(1.0, ?5 / max(n, 1.0)) + excluded.yes, n = min(n, ?5) + excluded.n",
+        [
+            (workload, topic if topic.isascii() else text(topic), yes, n, remembered(topic) if n else _ALL)
+            for topic, yes, n in seen
+        ],
     )
-    return Beliefs({topic: (yes, n) for topic, yes, n in rows})
+
+
+_ALL = 1e308
+"""More occasions than there are."""
 
 
 def _waiting(connection: sqlite3.Connection, workload: str) -> list[Waiting]:

@@ -18,7 +18,7 @@ from agentaccel.errors import TraceError
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.chains import Chains, Ends
 from agentaccel.trace.database import Database, store_path
-from agentaccel.trace.learned import beliefs_about, believed
+from agentaccel.trace.learned import believed, learn
 from agentaccel.trace.record import Routed, SessionRow, dump_tool, dump_turn, load_tool, load_turn, text
 from agentaccel.trace.record import TurnWrite as TurnWrite
 from agentaccel.trace.room import remove_before, remove_oldest, used_bytes
@@ -177,13 +177,7 @@ class Store:
             "INSERT OR REPLACE INTO places (hash, session, turn, messages) VALUES (?, ?, ?, ?)",
             [(hash_, name, turn, write.messages) for hash_ in write.lineage],
         )
-        learned = [one if one.topic.isascii() else one._replace(topic=text(one.topic)) for one in write.learned]
-        topics = {one.topic for one in learned}
-        known = beliefs_about(connection, workload, topics).learned(learned).counts
-        connection.executemany(
-            "INSERT OR REPLACE INTO beliefs (workload, topic, yes, n) VALUES (?, ?, ?, ?)",
-            [(workload, topic, *known[topic]) for topic in topics],
-        )
+        learn(connection, workload, write.learned)
         # An entry can be read from the first byte on, so that is when the prefix was last of use to others.
         seen = write.record.first_byte or write.record.finished or write.record.started
         connection.executemany(
