@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from agentaccel.cache.endings import endings
@@ -46,6 +47,10 @@ class Entry(NamedTuple):
 
     def live(self, now: float) -> bool:
         return self.visible <= now < self.expires
+
+
+_entry: Callable[[tuple[str, float, float, int | None, int, bool]], Entry] = partial(tuple.__new__, Entry)
+"""An entry of all its fields, made in half the time: a turn makes as many as it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +196,11 @@ def after(
     """
     facts = prefix.facts
     seconds = {ttl.label: ttl.seconds for ttl in facts.ttls}
-    entries = {hash_: entry for hash_, entry in ledger.entries.items() if entry.expires + _KEEP > started}
-    for i, entry in held.items():
-        if i <= done.hit and entry.live(started):
-            expires = started + seconds.get(entry.ttl, 0.0)
-            entries[prefix.hashes[i]] = Entry(entry.ttl, expires, entry.visible, entry.tokens, i, entry.own)
+    hit, hashes, oldest = done.hit, prefix.hashes, started - _KEEP
+    entries = {hash_: entry for hash_, entry in ledger.entries.items() if entry.expires > oldest}
+    for i, (ttl, expires, since, tokens, _, own) in held.items():
+        if i <= hit and since <= started < expires:
+            entries[hashes[i]] = _entry((ttl, started + seconds.get(ttl, 0.0), since, tokens, i, own))
     for mark in done.written:
         if mark.at <= done.hit:
             continue  # read, not written: what is held there was refreshed above with the lifetime that it has
@@ -246,7 +251,7 @@ def _bounded(entries: dict[bytes, Entry], prefix: Prefixes) -> dict[bytes, Entry
     static = set(prefix.hashes[: prefix.starts[2]])
     if prefix.prompt.edited:
         static.add(prefix.hashes[prefix.prompt.edited - 1])
-    middle = sorted((hash_ for hash_ in entries if hash_ not in static), key=lambda h: entries[h].visible)
-    for hash_ in middle[: len(entries) - _MOST_ENTRIES]:
+    middle = {hash_: entry.visible for hash_, entry in entries.items() if hash_ not in static}
+    for hash_ in sorted(middle, key=middle.__getitem__)[: len(entries) - _MOST_ENTRIES]:
         del entries[hash_]
     return entries

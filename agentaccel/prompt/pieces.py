@@ -9,6 +9,7 @@ PIECE = 64
 """Bytes per checksum."""
 CHECK = 2
 """Bytes kept of a checksum: one change in 65,536 is placed behind where it is."""
+_KEPT = (1 << 8 * CHECK) - 1
 APART = 256
 """Bytes between two changes of one text from which both count by themselves."""
 _LAST_PIECES = 8
@@ -20,12 +21,12 @@ _MOST_PIECES = 256
 def pieces_of(text: bytes) -> bytes:
     """One check for each piece of `text`, as far as they are kept."""
     size = min(len(text), PIECE * _MOST_PIECES)
-    return b"".join([crc32(text[i : i + PIECE]).to_bytes(4, "little")[:CHECK] for i in range(0, size, PIECE)])
+    return b"".join([(crc32(text[i : i + PIECE]) & _KEPT).to_bytes(CHECK, "little") for i in range(0, size, PIECE)])
 
 
 def check_of(data: bytes) -> bytes:
     """What is kept of `data`."""
-    return crc32(data).to_bytes(4, "little")[:CHECK]
+    return (crc32(data) & _KEPT).to_bytes(CHECK, "little")
 
 
 def same_pieces(one: bytes, other: bytes) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from agentaccel.providers.anthropic.edit import DEFAULT_TTL
 from agentaccel.providers.sse import SseParser
-from agentaccel.providers.values import exactly, loaded, name_of, name_or_none
+from agentaccel.providers.values import exactly, is_object, loaded, name_of, name_or_none
 from agentaccel.types import ToolCall, Usage
 
 _SPLIT_PREFIX, _SPLIT_SUFFIX = "ephemeral_", "_input_tokens"
@@ -32,7 +32,7 @@ def usage_of(raw: Mapping[str, Any]) -> Usage:
     created = _count(raw, "cache_creation_input_tokens")
     split = raw.get("cache_creation")
     write: dict[str, int] | None = None
-    if isinstance(split, Mapping):
+    if is_object(split):
         write = {
             name[len(_SPLIT_PREFIX) : -len(_SPLIT_SUFFIX)]: count
             for name in split
@@ -80,7 +80,7 @@ class ReplyTap:
     def diagnosis(self) -> str | None:
         """The type of the provider's reason for a missed prefix, where it was asked for one."""
         reason = self.diagnostics.get("cache_miss_reason") if self.diagnostics is not None else None
-        return name_of(reason.get("type")) if isinstance(reason, Mapping) else None
+        return name_of(reason.get("type")) if is_object(reason) else None
 
     @property
     def usage(self) -> Usage:
@@ -109,11 +109,7 @@ class ReplyTap:
         self.complete = body.get("type") == "message"
         content = body.get("content")
         for block in content if isinstance(content, list) else ():
-            if (
-                isinstance(block, Mapping)
-                and block.get("type") == "tool_use"
-                and isinstance(block.get("input"), Mapping)
-            ):
+            if is_object(block) and block.get("type") == "tool_use" and is_object(block.get("input")):
                 yield ToolCall(
                     name=name_of(block.get("name")), arguments=block["input"], id=name_or_none(block.get("id"))
                 )
@@ -123,18 +119,18 @@ class ReplyTap:
             case "content_block_start" | "content_block_delta" | "content_block_stop" as kind:
                 yield from self._block(kind, event)
             case "message_start":
-                if isinstance(event.get("message"), Mapping):
+                if is_object(event.get("message")):
                     self._message(event["message"])
             case "message_delta":
                 self._take_usage(event.get("usage"))
                 delta = event.get("delta")
-                if isinstance(delta, Mapping):
+                if is_object(delta):
                     self.stop = name_or_none(delta.get("stop_reason")) or self.stop
             case "message_stop":
                 self.complete = True
             case "error":
                 error = event.get("error")
-                self.error = name_of(error.get("type")) if isinstance(error, Mapping) else "error"
+                self.error = name_of(error.get("type")) if is_object(error) else "error"
 
     def _block(self, kind: str, event: dict[str, Any]) -> Iterator[ToolCall]:
         """Arguments of tool calls arrive in pieces and are read once, when the block has closed."""
@@ -143,11 +139,11 @@ class ReplyTap:
             return
         if kind == "content_block_start":
             block = event.get("content_block")
-            if isinstance(block, Mapping) and block.get("type") == "tool_use":
+            if is_object(block) and block.get("type") == "tool_use":
                 self._open[index] = (name_or_none(block.get("id")), name_of(block.get("name")), [])
         elif kind == "content_block_delta":
             delta, call = event.get("delta"), self._open.get(index)
-            if call is not None and isinstance(delta, Mapping) and delta.get("type") == "input_json_delta":
+            if call is not None and is_object(delta) and delta.get("type") == "input_json_delta":
                 call[2].append(str(delta.get("partial_json", "")))
         elif (closed := self._open.pop(index, None)) is not None:
             # A tool without arguments sends no delta that holds anything.
@@ -159,10 +155,10 @@ class ReplyTap:
         self.message_id = name_or_none(message.get("id"))
         self.model = name_or_none(message.get("model"))
         self.stop = name_or_none(message.get("stop_reason")) or self.stop
-        if isinstance(message.get("diagnostics"), Mapping):
+        if is_object(message.get("diagnostics")):
             self.diagnostics = message["diagnostics"]
         self._take_usage(message.get("usage"))
 
     def _take_usage(self, usage: Any) -> None:
-        if isinstance(usage, Mapping):
+        if is_object(usage):
             self._usage.update({name: value for name, value in usage.items() if value is not None})
