@@ -73,7 +73,7 @@ def agreeing(one: tuple[Segment, ...], other: tuple[Segment, ...]) -> int:
     return low
 
 
-path_of = attrgetter("path")
+level_of, path_of = attrgetter("level"), attrgetter("path")
 """Segments of a conversation are in the order of their paths, so one can be found by halving."""
 
 _RANKS = {level: rank for rank, level in enumerate(LEVELS)}
@@ -86,7 +86,7 @@ def _rank(segment: Segment) -> int:
 def level_starts(segments: tuple[Segment, ...]) -> tuple[int, int, int]:
     """The index of the first segment of each level, or of what comes after an empty one."""
     if len(segments) > _SHORT and segments[_SHORT].level == "messages":  # as in all but the longest lists of tools
-        levels = [segment.level for segment in segments[:_SHORT]]
+        levels = list(map(level_of, segments[:_SHORT]))
         tools = levels.count("tools")
         return 0, tools, tools + levels.count("system")
     tools = bisect_left(segments, 1, key=_rank)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from agentaccel.cache.beliefs import LATER, REPEATED, SHARED, SHARED_TOOLS, Observation
-from agentaccel.cache.marks import turn_of
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import CacheFacts
 from agentaccel.types import Usage
@@ -16,7 +15,7 @@ def beginnings_of(prefix: Prefixes) -> dict[str, bytes]:
     follows them, tools and system, and all of it."""
     beginnings = {topic: prefix.hashes[end - 1] for topic, end in _ends(prefix).items()}
     lasting = len(prefix.prompt.lasting)
-    if lasting and not turn_of(prefix.prompt):
+    if lasting and not prefix.turn:
         beginnings[REPEATED] = prefix.hashes[lasting - 1]
     return beginnings
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
 from agentaccel.cache.endings import endings
@@ -66,14 +67,15 @@ class Ledger:
 
     def on(self, prefix: Prefixes) -> dict[int, Entry]:
         """The entries that this prompt begins with, by the segment that they end with."""
-        hashes, found = prefix.hashes, dict[int, Entry]()
+        hashes, entries = prefix.hashes, self.entries
         length = len(hashes)
-        for hash_, entry in self.entries.items():
-            i = entry.at
-            if not 0 <= i < length or hashes[i] != hash_:  # not where it was: the way of all but a few is this check
-                i = prefix.find(hash_, i)
-            if i >= 0:
-                found[i] = entry
+        # Where they were when they were last seen, as most are; the others are looked for.
+        found = {one.at: one for hash_, one in entries.items() if -1 < one.at < length and hashes[one.at] == hash_}
+        if len(found) < len(entries):
+            for hash_, entry in entries.items():
+                i = prefix.find(hash_, entry.at) if found.get(entry.at) is not entry else -1
+                if i >= 0:
+                    found[i] = entry
         return found
 
 
@@ -196,11 +198,11 @@ def after(
     """
     facts = prefix.facts
     seconds = {ttl.label: ttl.seconds for ttl in facts.ttls}
-    hit, hashes, oldest = done.hit, prefix.hashes, started - _KEEP
-    entries = {hash_: entry for hash_, entry in ledger.entries.items() if entry.expires > oldest}
+    until = {label: started + life for label, life in seconds.items()}
+    hit, hashes, entries = done.hit, prefix.hashes, _remembered(ledger.entries, started)
     for i, (ttl, expires, since, tokens, _, own) in held.items():
         if i <= hit and since <= started < expires:
-            entries[hashes[i]] = _entry((ttl, started + seconds.get(ttl, 0.0), since, tokens, i, own))
+            entries[hashes[i]] = _entry((ttl, until.get(ttl, started), since, tokens, i, own))
     for mark in done.written:
         if mark.at <= done.hit:
             continue  # read, not written: what is held there was refreshed above with the lifetime that it has
@@ -212,7 +214,7 @@ def after(
             and seconds.get(held[done.hit].ttl, 0.0) < seconds.get(label, 0.0)
         ):
             label = held[done.hit].ttl  # what stands before it goes first, and with it all that stands behind
-        entries[hash_] = Entry(label, started + seconds.get(label, 0.0), visible, None, mark.at, mark.own)
+        entries[hash_] = Entry(label, until.get(label, started), visible, None, mark.at, mark.own)
     if done.hit >= 0:
         there = ledger.entries.get(prefix.hashes[done.hit])
         if there is None or not there.live(started):
@@ -237,6 +239,14 @@ def rearmed(ledger: Ledger, prefix: Prefixes, hit: int, now: float) -> Ledger:
     return Ledger(entries)
 
 
+def _remembered(entries: Mapping[bytes, Entry], now: float) -> dict[bytes, Entry]:
+    """`entries` without those that have been dead for long."""
+    if min(map(_expires, entries.values()), default=now) > now - _KEEP:
+        return dict(entries)
+    return {hash_: entry for hash_, entry in entries.items() if entry.expires > now - _KEEP}
+
+
+_expires = attrgetter("expires")
 _KEEP = 3600.0
 """Seconds for which a dead entry is remembered, so that a miss can be told to be an expiry."""
 

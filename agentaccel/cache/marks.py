@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import islice
 from operator import attrgetter
 
-from agentaccel.cache.beliefs import MANY_TURNS
 from agentaccel.cache.endings import endings
 from agentaccel.cache.ledger import Mark, Tokens
 from agentaccel.cache.pauses import TOOL, USER
@@ -62,12 +60,10 @@ def _segment_at(prompt: Prompt, path: Path) -> int | None:
     segments = prompt.segments
     if not path:
         return next((i for i in reversed(range(len(segments))) if segments[i].markable), None)
-    start = prompt.starts[2]
-    i = bisect_right(segments, path, lo=start, key=path_of) - 1
-    if i >= start and segments[i].path == path[: len(segments[i].path)]:
-        return i
-    for i, segment in enumerate(segments[:start]):
-        if segment.path == path[: len(segment.path)]:
+    tools, system, messages = prompt.starts
+    for start, end in ((messages, len(segments)), (system, messages), (tools, system)):  # in order within each level
+        i = bisect_right(segments, path, start, end, key=path_of) - 1
+        if i >= start and segments[i].path == path[: len(segments[i].path)]:
             return i
     return None
 
@@ -75,19 +71,6 @@ def _segment_at(prompt: Prompt, path: Path) -> int | None:
 def reaching(tokens: Tokens, marks: Sequence[Mark], minimum: int) -> tuple[Mark, ...]:
     """The marks whose prefix reaches the model's minimum: the others are silently ignored by the provider."""
     return tuple(mark for mark in marks if tokens(mark.at) >= minimum)
-
-
-def turn_of(prompt: Prompt) -> int:
-    """How many replies the prompt holds, counted up to `MANY_TURNS`: 0 for a first request, whoever makes it."""
-    replies, before = 0, ""
-    for segment in islice(prompt.segments, prompt.starts[2], None):
-        role = segment.role
-        if role == "assistant" and before != role:
-            replies += 1
-            if replies == MANY_TURNS:
-                break
-        before = role
-    return replies
 
 
 def awaited(prompt: Prompt) -> str:

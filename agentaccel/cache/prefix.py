@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate, islice
 from typing import Protocol
 
-from agentaccel.cache.beliefs import is_history
+from agentaccel.cache.beliefs import MANY_TURNS, is_history
 from agentaccel.canonical import ROOT, chain, digest, link
 from agentaccel.facts import LEVELS, CacheFacts, Level, Ttl
 from agentaccel.types import Prompt, Segment, agreeing, show_path
@@ -86,6 +86,11 @@ class Prefixes:
         """Bytes of the whole prompt."""
         return self.sizes[-1] if self.sizes else 0
 
+    @cached_property
+    def turn(self) -> int:
+        """As `turn_of` the prompt."""
+        return turn_of(self.prompt)
+
     def previous(self, i: int, positions: str) -> int:
         """The last segment of the position before the one that segment i belongs to; -1 before the first.
 
@@ -96,6 +101,19 @@ class Prefixes:
             while i > 0 and segments[i - 1].kind == segments[i].kind and segments[i - 1].level == segments[i].level:
                 i -= 1
         return i - 1
+
+
+def turn_of(prompt: Prompt) -> int:
+    """How many replies the prompt holds, counted up to `MANY_TURNS`: 0 for a first request, whoever makes it."""
+    replies, before = 0, ""
+    for segment in islice(prompt.segments, prompt.starts[2], None):
+        role = segment.role
+        if role == "assistant" and before != role:
+            replies += 1
+            if replies == MANY_TURNS:
+                break
+        before = role
+    return replies
 
 
 def place_name(segment: Segment) -> str:

@@ -32,6 +32,8 @@ class Scale:
             return 0.0
         below = bisect_right(self.at, i) - 1
         base = self.counts[below] if below >= 0 else 0.0
+        if below >= 0 and self.at[below] == i:
+            return base
         start = self.sizes[self.at[below]] if below >= 0 else 0
         estimate = base + (self.sizes[i] - start) / self.bytes_per_token
         if below + 1 < len(self.at):
@@ -52,22 +54,26 @@ def scale(
     """
     last = len(prefix.hashes) - 1
     whole = float(total) if total is not None and last >= 0 else None
-    at: list[int] = []
-    ordered: list[float] = []
-    highest = 0.0
-    for index, count in sorted(known.items()):
-        # Counts of different requests may disagree by hidden tokens; what would make the scale fall is left out.
-        if count is not None and count >= highest and not (index == last and whole is not None):
-            at.append(index)
-            highest = float(count)
-            ordered.append(highest)
+    counted = sorted([(i, count) for i, count in known.items() if count is not None and (whole is None or i != last)])
+    at, counts = zip(*counted, strict=True) if counted else ((), ())
+    if list(counts) != sorted(counts):
+        at, counts = _rising(counted)
     if whole is not None:
         # The count of this very request outweighs those of others.
-        at, ordered = ([*at, last], [*ordered, whole]) if whole >= highest else ([last], [whole])
+        at, counts = ((*at, last), (*counts, whole)) if not counts or whole >= counts[-1] else ((last,), (whole,))
     return Scale(
         sizes=prefix.sizes,
-        at=tuple(at),
-        counts=tuple(ordered),
+        at=at,
+        counts=tuple(map(float, counts)),
         bytes_per_token=bytes_per_token or prefix.facts.bytes_per_token,
         calibrated=bytes_per_token is not None or bool(at),
     )
+
+
+def _rising(counted: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Counts of different requests may disagree by hidden tokens: without those that would make the scale fall."""
+    kept = list(counted[:1])
+    for i, count in counted[1:]:
+        if count >= kept[-1][1]:
+            kept.append((i, count))
+    return tuple([i for i, _ in kept]), tuple([count for _, count in kept])

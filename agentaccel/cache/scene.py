@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from agentaccel.cache.beliefs import MANY_TURNS, Beliefs
 from agentaccel.cache.ledger import Entry, Mark, found
 from agentaccel.cache.longevity import Longevity, Prospect, longevities
-from agentaccel.cache.marks import marks_of, turn_of
+from agentaccel.cache.marks import marks_of
 from agentaccel.cache.pauses import ANY, Pauses, after_request, is_known, pauses
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scale import Scale, scale
@@ -113,7 +113,7 @@ class _Remembered(dict[int, V]):
 def scene_of(prefix: Prefixes, view: View) -> Scene:
     prompt, facts, entries = prefix.prompt, prefix.facts, view.state.ledger.on(prefix)
     _, system, messages = prefix.starts
-    turn, beliefs, now, last = turn_of(prompt), view.beliefs, view.now, len(prefix.hashes) - 1
+    turn, beliefs, now, last = prefix.turn, view.beliefs, view.now, len(prefix.hashes) - 1
     repeated = 0.0 if turn else beliefs.repeated()
     steps = survival(prefix, beliefs, view.cut)
     warm = tuple(sorted([i for i, entry in entries.items() if entry.visible <= now < entry.expires]))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Observation
 from agentaccel.cache.ledger import Bill, Entry, Ledger, Mark, after, bill, counted, in_steps
-from agentaccel.cache.marks import reaching, turn_of
+from agentaccel.cache.marks import reaching
 from agentaccel.cache.misses import misses_of, reusable_of
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.prefix import Prefixes
@@ -68,7 +68,7 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
             last_started=sent.started,
             last_visible=sent.visible,
             last_lifetime=_lifetime(sent),
-            last_turn=turn_of(prefix.prompt),
+            last_turn=prefix.turn,
             awaits=sent.awaits,
             born=state.born if state.turns else prefix.prompt.messages,
             cleared=state.cleared,
@@ -181,10 +181,10 @@ def _hit_of(held: Held, predicted: Bill, sent: Sent, read: int, tokens: Scale) -
     """The segment whose prefix the provider read: the entry with exactly that count, else the nearest by size."""
     if not read:
         return -1
-    live = sorted([i for i, entry in held.items() if entry.visible <= sent.started < entry.expires])
-    counted = [i for i in live if held[i].tokens == read]
+    counted = [i for i, entry in held.items() if entry.tokens == read and entry.live(sent.started)]
     if counted:
-        return counted[-1]
+        return max(counted)
+    live = sorted([i for i, entry in held.items() if entry.live(sent.started)])
     # Others may hold what this session marked and did not hold any more.
     near: Sequence[int] = sorted({*live, *(mark.at for mark in sent.marks)}) if live else range(len(sent.prefix.hashes))
     if sent.usage.written and predicted.written:  # what was written reaches to the last marker, so less was read

@@ -20,7 +20,6 @@ from agentaccel.cache.beliefs import (
 )
 from agentaccel.cache.ledger import Bill
 from agentaccel.cache.lengths import length_seen
-from agentaccel.cache.marks import turn_of
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.pauses import rhythm_seen
 from agentaccel.cache.prefix import Prefixes
@@ -90,7 +89,7 @@ def _seen(state: State, observed: Observed, pace: Sequence[Observation]) -> Beli
 def _going_on(state: State, sent: Sent, observed: Observed, pace: Sequence[Observation]) -> tuple[Observation, ...]:
     """That this request was made, that the one before was followed by it, what the gap between them showed, and how
     long the session has become."""
-    made = [Observation(topic, 0.0, 1.0) for topic in _places(turn_of(sent.prefix.prompt), state.turns)]
+    made = [Observation(topic, 0.0, 1.0) for topic in _places(sent.prefix.turn, state.turns)]
     length = length_seen(state.turns + 1)
     if observed.in_time is None:
         return *made, *length

@@ -66,29 +66,40 @@ class Writer:
 
     def compact(self, body: Request) -> bytes | None:
         """`body`; None where it holds anything but what JSON has, which encoders write each in its own way."""
+        if type(body) is not dict or not body:
+            return None
+        pieces: list[bytes | memoryview] = [b"{"]
         try:
-            return b"".join(self._pieces(body))
+            for field in self._fields(body):
+                pieces += (*field, b",")
         except TypeError:
             return None
+        pieces[-1] = b"}"
+        return b"".join(pieces)
 
-    def _pieces(self, body: Request) -> Iterator[bytes | memoryview]:
-        if type(body) is not dict:
-            raise TypeError("not an object of JSON")
-        yield b"{"
-        for number, (name, value) in enumerate(body.items()):
+    def _fields(self, body: dict[Any, Any]) -> Iterator[list[bytes | memoryview]]:
+        """Each long list by itself, the fields between two of them together."""
+        short: dict[Any, Any] = {}
+        for name, value in body.items():
+            if type(value) is not list or len(value) <= _TOGETHER:
+                short[name] = value
+                continue
+            if short:
+                yield [self._inside(short)]
+                short = {}
             if type(name) is not str:
                 raise TypeError("not a name")
-            yield b"," if number else b""
-            yield self._written(name)
-            yield b":"
-            if type(value) is not list or len(value) <= _TOGETHER:
-                yield self._written(value)
-                continue
+            pieces: list[bytes | memoryview] = [self._written(name), b":["]
             for at in range(0, len(value), _TOGETHER):
-                yield b"," if at else b"["
-                yield memoryview(self._written(value[at : at + _TOGETHER]))[1:-1]
-            yield b"]"
-        yield b"}"
+                pieces += (self._inside(value[at : at + _TOGETHER]), b",")
+            pieces[-1] = b"]"
+            yield pieces
+        if short:
+            yield [self._inside(short)]
+
+    def _inside(self, value: Any) -> memoryview:
+        """What stands within the brackets of `value` as JSON."""
+        return memoryview(self._written(value))[1:-1]
 
     def _written(self, value: Any) -> bytes:
         """`value` as JSON. Raises `TypeError` for what is not plain."""

@@ -120,19 +120,9 @@ class Parts:
 
     def gathered(self, own: Marker | None) -> Gathered:
         """All of it in order; `own` is a marker that stands on no block, and comes last."""
-        segments: list[Segment] = []
-        markers: list[Marker] = []
-        flags: set[str] = set()
-        for part in self:
-            segments += part.segments
-            if part.markers:
-                markers += part.markers
-            if part.flags:
-                flags |= part.flags
-        if own is not None:
-            markers.append(own)
-        stretches = tuple([one for part in self.stretches for one in part.digests])
-        return Gathered(tuple(segments), tuple(markers), flags, stretches)
+        whole = _together([*self])
+        markers = (*whole.markers, own) if own is not None else whole.markers
+        return Gathered(whole.segments, markers, set(whole.flags), whole.digests)
 
     def __iter__(self) -> Iterator[Part]:
         return iter([*self.static, *self.stretches, *self.singles])
@@ -271,13 +261,12 @@ def _stretches(messages: Sequence[Any], start: int) -> list[tuple[Sequence[Any],
 
 def _together(parts: Sequence[Part]) -> Part:
     """Neighbouring parts as one."""
+    segments, markers, misplaced, flags, digests = zip(*parts, strict=True) if parts else ((), (), (), (), ())
+    joined = chain.from_iterable
     return Part(
-        segments=tuple(chain.from_iterable([part.segments for part in parts])),
-        markers=tuple(chain.from_iterable([part.markers for part in parts])),
-        misplaced=tuple(chain.from_iterable([part.misplaced for part in parts])),
-        flags=_NO_FLAGS.union(*[part.flags for part in parts]),
-        digests=tuple(chain.from_iterable([part.digests for part in parts])),
-    )
+        tuple(joined(segments)), tuple(joined(markers)), tuple(joined(misplaced)), _NO_FLAGS.union(*flags),
+        tuple(joined(digests)),
+    )  # fmt: skip
 
 
 def _rules(facts: CacheFacts | None) -> tuple[str, ...]:

@@ -126,6 +126,7 @@ def changed_all(value: Any, changes: Iterable[tuple[Path, Callable[[Any], Any]]]
 
 def _copied(value: Any, ours: dict[int, Any]) -> Any:
     """A copy of an object or a list, which is noted among `ours`: there it stays, so nothing else has its id."""
-    made = {**value} if is_object(value) else list(value)
+    kind = type(value)
+    made = value.copy() if kind is dict or kind is list else {**value} if is_object(value) else list(value)
     ours[id(made)] = made
     return made

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Beliefs, Observation
-from agentaccel.cache.marks import turn_of
+from agentaccel.cache.prefix import turn_of
 from agentaccel.cache.state import Head
 from agentaccel.facts import CacheFacts, Wire
 from agentaccel.policy import CachePolicy

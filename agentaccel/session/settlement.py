@@ -35,7 +35,7 @@ from agentaccel.session.routing import apart
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.store import TurnWrite
 from agentaccel.turn import Ended
-from agentaccel.types import CachePlan, Drift, Expected, Marker, Prompt, Request, Segment, Usage
+from agentaccel.types import CachePlan, Drift, Expected, Marker, Prompt, Request, Usage
 
 TurnMode = Literal["on", "observe", "holdout", "bypass"]
 
@@ -231,7 +231,7 @@ class Settlement:
             record=record,
             session=row_of(conversation) if settled is not None or learned else None,
             segments=going.prompt.lasting,
-            content=(lambda segment: _content(going.request, segment)) if self.keep_content else None,
+            content=(lambda one: wire_bytes(value_at(going.request, one.path))) if self.keep_content else None,
             lineage=lineage,
             messages=going.as_written.messages,
             learned=_bounded(learned, conversation.snapshot),
@@ -269,6 +269,8 @@ def _bounded(learned: Sequence[Observation], snapshot: Beliefs) -> tuple[Observa
     own for good.
     """
     known = snapshot.counts
+    if len(known) < min(_MOST.values()):
+        return tuple(learned)
     news = {one.topic for one in learned if one.topic not in known}
     for start, most in _MOST.items():
         of_it = {topic for topic in news if topic.startswith(start)}
@@ -285,10 +287,6 @@ def _untouched(going: Going, ended: Ended) -> Usage | None:
     """The bill of the request as the user wrote it, where nothing that is billed was added to it."""
     changed = going.mode == "on" and (going.plan.markers or going.plan.without or going.written is not None)
     return None if changed or ended.usage.input is None else ended.usage
-
-
-def _content(request: Request, segment: Segment) -> bytes:
-    return wire_bytes(value_at(request, segment.path))
 
 
 def _whole(expected: Expected) -> Expected:

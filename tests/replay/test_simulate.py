@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentaccel.cache.ledger import Mark
-from agentaccel.cache.marks import turn_of
+from agentaccel.cache.prefix import turn_of
 from agentaccel.replay.placements import PLACEMENTS, as_recorded
 from agentaccel.replay.runs import Step
 from agentaccel.replay.simulate import Simulated, accelerate, cost_of, in_order, simulate
