@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from agentaccel.facts import Wire
 from agentaccel.records import Outcome
 from agentaccel.types import CachePlan, Request, ToolCall, Usage
+from agentaccel.values import quickly_made
 
 # --- events: what happened, each with the monotonic time at which it did ---------------------------------------------
 
@@ -153,6 +154,7 @@ class Resend(NamedTuple):
     """The event loop that it has to be awaited on; None where it blocks."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """Everything a turn has to say, once it is over."""

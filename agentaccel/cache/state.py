@@ -16,11 +16,13 @@ from agentaccel.cache.ledger import Ledger
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import CacheFacts
 from agentaccel.types import Segment
+from agentaccel.values import quickly_made
 
 if TYPE_CHECKING:  # it is made from a state
     from agentaccel.cache.standing import Standing
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
     """The last prompt of a conversation, in hashes, whose segments later prompts share."""
@@ -52,6 +54,7 @@ class Head:
     """As in `Prompt`."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What the turns of one session amount to."""

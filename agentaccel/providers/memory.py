@@ -40,8 +40,11 @@ class PartMemory:
 
     def found(self, names: Sequence[Name | None]) -> list[Part | None]:
         """The part remembered as each of `names`."""
-        young = self._young
-        return [young.get(name) or self._again(name) for name in names]  # type: ignore[arg-type]  # None is no key
+        found = list(map(self._young.get, names))  # type: ignore[arg-type]  # None is no key
+        for i, part in enumerate(found):
+            if part is None:
+                found[i] = self._again(names[i])
+        return found
 
     def _again(self, name: Name | None) -> Part | None:
         """One that was not asked for since long ago is remembered anew."""

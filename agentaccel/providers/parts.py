@@ -179,10 +179,10 @@ class _Reading:
         """What each of `wanted` reads as."""
         names = self._names(wanted)
         found = self._memory.found(names)
-        return [
-            part if part is not None else self._new(*one, name)
-            for part, one, name in zip(found, wanted, names, strict=True)
-        ]
+        for i, part in enumerate(found):
+            if part is None:
+                found[i] = self._new(*wanted[i], names[i])
+        return found  # type: ignore[return-value]  # none is None any more
 
     def _new(self, level: str, value: Any, start: int, name: Name | None) -> Part:
         """What a part reads as that is not remembered as `name`; then it is."""
@@ -196,8 +196,10 @@ class _Reading:
                     self._reader.tools(value)
                 case "system":
                     self._reader.system(value)
-                case _:
+                case _ if len(value) > 1:
                     self._join(value, start)
+                case _:
+                    self._reader.messages(value, start)
             part = self._reader.part(hashed=level == "messages" and len(value) > 1)
         if name is not None:
             self._memory.put(name, part)
@@ -221,10 +223,10 @@ class _Reading:
         return _together(parts)
 
     def _join(self, messages: Sequence[Any], start: int) -> None:
-        """Read messages that stood alone while they were the last ones, and forget them singly; or the last one."""
+        """Read messages that stood alone while they were the last ones, and forget them singly."""
         for at in range(len(messages)):
             single = messages[at : at + 1]
-            part = self._taken(single, start + at) if len(messages) > 1 else None
+            part = self._taken(single, start + at)
             if part is None:
                 self._reader.messages(single, start + at)
             else:
