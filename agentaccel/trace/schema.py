@@ -81,7 +81,7 @@ MIGRATIONS: tuple[str, ...] = (
     );
     """,
     # A place of a session is one that it waits at if its last turn came there: nothing has to be written to pass it.
-    # Places that older versions had seen passed are left out. Beginnings are few: they need no index by time.
+    # Places that older versions had seen passed are left out.
     """
     CREATE TABLE places (
         hash BLOB NOT NULL, session TEXT NOT NULL, turn INTEGER NOT NULL, messages INTEGER NOT NULL,
@@ -91,7 +91,6 @@ MIGRATIONS: tuple[str, ...] = (
         FROM lineage l JOIN sessions s ON s.id = l.session WHERE l.passed = 0;
     CREATE INDEX places_by_session ON places (session, turn);
     DROP TABLE lineage;
-    DROP INDEX statics_by_time;
     """,
 )
 
