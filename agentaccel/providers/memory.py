@@ -40,7 +40,7 @@ class PartMemory:
 
     def found(self, names: Sequence[Name | None]) -> list[Part | None]:
         """The part remembered as each of `names`."""
-        found = list(map(self._young.get, names))  # type: ignore[arg-type]  # None is no key
+        found: list[Part | None] = [*map(self._young.get, names)]  # type: ignore[arg-type]  # None is no key
         for i, part in enumerate(found):
             if part is None:
                 found[i] = self._again(names[i])
