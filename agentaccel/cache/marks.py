@@ -60,12 +60,14 @@ def _segment_at(prompt: Prompt, path: Path) -> int | None:
     segments = prompt.segments
     if not path:
         return next((i for i in reversed(range(len(segments))) if segments[i].markable), None)
-    tools, system, messages = prompt.starts
-    for start, end in ((messages, len(segments)), (system, messages), (tools, system)):  # in order within each level
-        i = bisect_right(segments, path, start, end, key=path_of) - 1
-        if i >= start and segments[i].path == path[: len(segments[i].path)]:
-            return i
-    return None
+    start = prompt.starts[2]
+    i = bisect_right(segments, path, lo=start, key=path_of) - 1
+    if i >= start and segments[i].path == path[: len(segments[i].path)]:
+        return i
+    before = list(map(path_of, segments[:start]))  # in any order: a replay may have sorted the tools
+    if path in before:
+        return before.index(path)
+    return next((i for i, one in enumerate(before) if one == path[: len(one)]), None)
 
 
 def reaching(tokens: Tokens, marks: Sequence[Mark], minimum: int) -> tuple[Mark, ...]:

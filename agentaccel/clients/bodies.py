@@ -103,7 +103,7 @@ class Writer:
 
     def _written(self, value: Any) -> bytes:
         """`value` as JSON. Raises `TypeError` for what is not plain."""
-        data = orjson.dumps(value)
+        data = orjson.dumps(value, option=_PLAIN)
         name = xxh3_128_intdigest(data, self._seed)
         nulls = self._plain.get(name)
         if nulls is None:
@@ -117,6 +117,8 @@ class Writer:
         return data
 
 
+_PLAIN = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATETIME
+"""Refuses what it can be told to."""
 _TOGETHER = 16
 """Values of a list that are looked at together: as a conversation grows, only the last of them are others."""
 _MOST_KNOWN = 4096

@@ -31,10 +31,10 @@ _LOOK_EVERY = 16
 _CHUNK = 500
 """Rows read at a time: no lock is held between two chunks."""
 _MESSAGES_BY_THEN = (
-    "coalesce((SELECT messages FROM places WHERE session = p.session AND turn > p.turn ORDER BY turn LIMIT 1),"
-    " p.messages)"
+    "coalesce((SELECT min(messages) FROM places WHERE session = p.session AND turn > p.turn), p.messages)"
 )
-"""Messages of the request that went on from a place, or else of the one that came there."""
+"""Messages of the shortest request that went on from a place; where none has left a place of its own, of the one that
+came there."""
 R = TypeVar("R")
 
 

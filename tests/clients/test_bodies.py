@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum, StrEnum
@@ -274,7 +275,27 @@ def test_a_number_that_is_none_is_found_where_nothing_was_before() -> None:
     assert said[0] == said[2]
 
 
-def test_what_is_remembered_of_given_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+class Other(dict[str, int]):
+    """Says something else than it holds."""
+
+    def items(self) -> Any:
+        return {"z": 9}.items()
+
+
+@dataclass
+class Record:
+    a: int = 1
+
+
+@pytest.mark.parametrize("value", [Other(a=1), Record()], ids=repr)
+def test_what_looks_like_something_plain_that_came_before_is_left_to_the_sdk(value: Any) -> None:
+    """It is refused before it is compared."""
+    writer = bodies.Writer()
+    assert writer.compact({"x": {"a": 1}}) is not None
+    assert writer.compact({"x": value}) is None
+
+
+def test_what_is_remembered_of_bodies_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """And is found again after it was forgotten."""
     monkeypatch.setattr(bodies, "_MOST_KNOWN", 8)
     writer = bodies.Writer()

@@ -69,6 +69,13 @@ def test_a_request_goes_on_only_where_it_is_longer(store: Store) -> None:
     assert [store.session_of([SHARED], messages) for messages in (6, 7)] == [None, "s"]
 
 
+def test_a_session_that_was_rewound_is_branched_off_as_before(store: Store) -> None:
+    """A place that it comes to again says nothing of the one before that."""
+    for messages, place in ((3, SHARED), (5, OTHER), (7, LATER), (5, OTHER)):
+        comes(store, "s", messages, place)
+    assert [store.session_of([SHARED], messages) for messages in (5, 6)] == [None, "s"]
+
+
 def test_the_first_of_the_places_that_any_session_has_come_to_decides(store: Store) -> None:
     """They are sought from the end of the request on."""
     comes(store, "near", 5, LATER)
