@@ -44,6 +44,8 @@ MOST_PLACES = 48
 """Requests of a session that are told apart by their place in it."""
 BY_PLACE, PAUSES_BY_PLACE = "followed", "pauses by place"
 """What is known of all places of a session, as occasions that it is worth at one of them; in snapshots (`rhythm`)."""
+LATE = "followed late"
+"""What was counted at all places from `MANY_TURNS` on; in snapshots."""
 
 
 def goes_on_topic(turn: int) -> str:
@@ -145,8 +147,14 @@ class Beliefs:
         """Whether what `topic` is about has happened at all."""
         return self.counts.get(topic, (0.0, 0.0))[0] > 0
 
-    def followed(self, turn: int, *, tools: bool) -> float:
-        """That another request follows the one whose prompt holds `turn` replies, be it soon or late.
+    def followed_at(self, place: int) -> tuple[float, float]:
+        """How often a session's request with index `place` was followed, of so many times."""
+        yes, n = self.counts.get(followed_at_topic(place) or "", (0.0, 0.0))
+        return min(yes, n), n  # what is forgotten meanwhile may leave more yes than occasions
+
+    def followed(self, turn: int, *, tools: bool, seen: tuple[float, float] | None = None) -> float:
+        """That another request follows the one whose prompt holds `turn` replies, be it soon or late; from what others
+        have `seen` of such requests, where that is not all that was counted.
 
         A session that has gone on from a request with that index before is a long one, whatever others of its workload
         were: what they showed is then worth as little as a stated prior.
@@ -157,25 +165,24 @@ class Beliefs:
         """
         stated = priors()
         by_turn = stated.goes_on_with_tools if tools else stated.goes_on_without_tools
-        followed = self.probability(goes_on_topic(turn), by_turn[min(turn, len(by_turn) - 1)], stated.prior_weight)
+        yes, n = seen or self.counts.get(goes_on_topic(turn), (0.0, 0.0))
+        followed = (by_turn[min(turn, len(by_turn) - 1)] * stated.prior_weight + yes) / (stated.prior_weight + n)
         _, here = self.counts.get(_went_on_topic(turn), (0.0, 0.0))
         return (followed * stated.prior_weight + here) / (stated.prior_weight + here)
 
     def in_place(self, followed: float, place: int) -> float:
-        """`followed` after a session's request with index `place`, once places are known to differ.
-
-        Its odds times those seen there over those seen anywhere.
+        """`followed`, which something else than places tells, after a session's request with index `place`: its odds,
+        once places are known to differ, times those seen there over those seen anywhere.
 
         >>> ends = Beliefs({BY_PLACE: (0.7, 0.8), "followed/7": (0.0, 5.0), "followed/6": (5.0, 5.0)})
         >>> [round(ends.in_place(0.95, place), 2) for place in (6, 7, 20)]
         [0.99, 0.27, 0.95]
         """
         worth_yes, worth = self.counts.get(BY_PLACE, (0.0, 0.0))
-        here = self.counts.get(followed_at_topic(place) or "")
-        if here is None or not 0.0 < worth_yes < worth or followed >= 1.0:
+        yes, n = self.followed_at(place)
+        if not n or not 0.0 < worth_yes < worth or followed >= 1.0:
             return followed
-        yes = min(here)  # what is forgotten meanwhile may leave more yes than occasions
-        there = (worth_yes + yes) / (worth - worth_yes + here[1] - yes)
+        there = (worth_yes + yes) / (worth - worth_yes + n - yes)
         odds = followed / (1.0 - followed) * there * (worth - worth_yes) / worth_yes
         return odds / (1.0 + odds)
 

@@ -27,6 +27,8 @@ from collections.abc import Iterable, Sequence
 
 from agentaccel.cache.beliefs import (
     BY_PLACE,
+    LATE,
+    MANY_TURNS,
     MOST_PLACES,
     PAUSES_BY_PLACE,
     Beliefs,
@@ -64,6 +66,25 @@ def _log_beta(a: float, b: float) -> float:
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
+def followed_there(beliefs: Beliefs, turn: int, place: int, *, tools: bool) -> float:
+    """That the session's request with index `place`, which holds `turn` replies, is followed by another.
+
+    The first requests are told apart by `turn` anyway. Of a later one, what was counted at its place weighs against p
+    as above; p is what was counted at all others, and what this session has shown: so nothing counts twice.
+
+    >>> eight = Beliefs({f"followed/{i}": (5.0 * (i < 7), 5.0) for i in range(8)})
+    >>> [round(followed_there(snapshot(eight), 3, place, tools=True), 2) for place in (6, 7, 8)]
+    [0.98, 0.1, 0.81]
+    """
+    counts = beliefs.counts
+    if turn < MANY_TURNS or LATE not in counts:
+        return beliefs.followed(turn, tools=tools)
+    (all_yes, all_), (_, worth) = counts[LATE], counts[BY_PLACE]
+    yes, n = beliefs.followed_at(place) if place >= MANY_TURNS else (0.0, 0.0)
+    elsewhere = beliefs.followed(turn, tools=tools, seen=(all_yes - yes, all_ - n))
+    return (worth * elsewhere + yes) / (worth + n)
+
+
 def snapshot(learned: Beliefs) -> Beliefs:
     """What a session that begins believes: `snapshot_of`, and how much the places of a session differ."""
     counts = learned.counts
@@ -74,9 +95,10 @@ def snapshot(learned: Beliefs) -> Beliefs:
         there = [counts[topic] for topic in topics if topic is not None and topic in counts]
         return [(min(yes, n), n) for yes, n in there]  # what is forgotten meanwhile may leave more yes than occasions
 
-    ends = counted(map(followed_at_topic, range(MOST_PLACES)))
+    ends, late = [counted(map(followed_at_topic, range(first, MOST_PLACES))) for first in (0, MANY_TURNS)]
     worth = strength([ends])
     by_place = {
+        LATE: (sum(yes for yes, _ in late), sum(n for _, n in late)),
         BY_PLACE: (worth * sum(yes for yes, _ in ends) / max(sum(n for _, n in ends), 1.0), worth),
         PAUSES_BY_PLACE: (0.0, strength(map(counted, topics_by_place()))),
     }

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from agentaccel.cache.beliefs import MANY_TURNS, Beliefs
+from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.ledger import Entry, Mark, found
 from agentaccel.cache.longevity import Longevity, Prospect, longevities
 from agentaccel.cache.marks import marks_of
 from agentaccel.cache.pauses import ANY, Pauses, after_request, is_known, pauses
 from agentaccel.cache.prefix import Prefixes
+from agentaccel.cache.rhythm import followed_there
 from agentaccel.cache.scale import Scale, scale
 from agentaccel.cache.state import State
 from agentaccel.cache.survival import survival, survives
@@ -122,7 +123,7 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     existing = marks_of(prefix, prompt.markers) if prompt.markers or facts.physics == "automatic" else ()
     ttls = prefix.lifetimes(view.ttl)
     stays = survives(steps, last)
-    followed, then = [_followed(beliefs, turn + n, view.state.turns + n, tools=system > 0) for n in (0, 1)]
+    followed, then = [followed_there(beliefs, turn + n, view.state.turns + n, tools=system > 0) for n in (0, 1)]
     tokens = _Remembered(measure).__getitem__
     held = tuple([_held(warm, entries, ttl, ttls[0]) for ttl in ttls])
     lasting = tokens(held[-1][-1]) / max(tokens(last), 1.0) if len(held) > 1 and held[-1] else 0.0
@@ -157,12 +158,6 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
         tokens=tokens,
         found=_Remembered(partial(_found, prefix, warm)).__getitem__,
     )
-
-
-def _followed(beliefs: Beliefs, turn: int, place: int, *, tools: bool) -> float:
-    """That the session's request with index `place`, which holds `turn` replies, is followed by another."""
-    followed = beliefs.followed(turn, tools=tools)
-    return beliefs.in_place(followed, place) if turn >= MANY_TURNS else followed  # those before are told apart anyway
 
 
 def _held(warm: tuple[int, ...], entries: Mapping[int, Entry], ttl: Ttl, shortest: Ttl) -> tuple[int, ...]:
