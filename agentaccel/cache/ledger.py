@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from agentaccel.cache.endings import endings
 from agentaccel.cache.prefix import Prefixes
@@ -115,7 +115,16 @@ def bill(prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool], t
     return Bill(hit=hit, expected=expected, written=valid)
 
 
-def charge(facts: CacheFacts, marks: Sequence[Mark], tokens: Tokens, *, hit: int, total: float) -> Expected:
+class Marked(Protocol):
+    """What is known of a marker that stands at the end of a prefix."""
+
+    @property
+    def at(self) -> int: ...
+    @property
+    def ttl(self) -> str: ...
+
+
+def charge(facts: CacheFacts, marks: Sequence[Marked], tokens: Tokens, *, hit: int, total: float) -> Expected:
     """The tokens that are read, written and neither, when `marks` (ascending) find the prefix up to `hit`."""
     read = done = counted(facts, tokens(hit))
     write: dict[str, float] = {}

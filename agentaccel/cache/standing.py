@@ -22,7 +22,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from agentaccel.cache.beliefs import Beliefs, followed_at_topic
-from agentaccel.cache.ledger import Mark, charge
+from agentaccel.cache.ledger import charge
 from agentaccel.cache.marks import before_last_reply, markable_up_to, marks_of, new_tail
 from agentaccel.cache.observe import ONLY_GREW, Observed
 from agentaccel.cache.pauses import short_after_topic
@@ -105,16 +105,15 @@ class Standing(NamedTuple):
             return max(base + (sizes[i] - sizes[previous]) / self.bytes_per_token, 0.0)
 
         at = {_TAIL: tail, _PREVIOUS: previous}
-        ours = [(at.get(one.at, one.at), one) for one in self.places]
-        marks = [Mark(i, one.ttl) for i, one in ours]
+        marks = ours = [one if one.at >= 0 else Place(at[one.at], one.ttl, one.reason) for one in self.places]
         if asked.marks:
-            marks = sorted([*marks, *[Mark(at.get(i, i), ttl) for i, ttl in asked.marks]], key=attrgetter("at"))
+            marks = sorted([*ours, *[Place(at.get(i, i), ttl, "") for i, ttl in asked.marks]], key=attrgetter("at"))
         segments = prefix.prompt.segments
         return CachePlan(
             wire=facts.wire,
             mark=facts.mark,
             markers=tuple(
-                [Marker(path=segments[i].path, ttl=one.ttl, reason=one.reason, ours=True) for i, one in ours]
+                [Marker(path=segments[i].path, ttl=ttl, reason=reason, ours=True) for i, ttl, reason in ours]
             ),
             reasons=self.reasons,
             expected=charge(facts, marks, tokens, hit=previous, total=tokens(len(sizes) - 1)),

@@ -102,31 +102,28 @@ def changed_at(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
 
 
 def changed_all(value: Any, changes: Iterable[tuple[Path, Callable[[Any], Any]]]) -> Any:
-    """The same with several changes, one after another; what lies on the way to two of them is copied once.
+    """The same with several changes, one after another.
 
     >>> body = {"a": [1, 2, 3], "b": {}}
     >>> made = changed_all(body, ((("a", 0), str), (("a", 2), str)))
     >>> made, body["a"], made["b"] is body["b"]
     ({'a': ['1', 2, '3'], 'b': {}}, [1, 2, 3], True)
     """
-    root, ours = value, dict[int, Any]()
     for path, change in changes:
         if not path:
-            root = change(root)
+            value = change(value)
             continue
-        at = root = root if id(root) in ours else _copied(root, ours)
+        at = value = _copied(value)
         for head in path[:-1]:
             child = at[head]
-            if id(child) not in ours:
-                child = at[head] = _copied(child, ours)
-            at = child
+            at[head] = at = child.copy() if type(child) in _PLAIN else _copied(child)
         at[path[-1]] = change(at[path[-1]])
-    return root
+    return value
 
 
-def _copied(value: Any, ours: dict[int, Any]) -> Any:
-    """A copy of an object or a list, which is noted among `ours`: there it stays, so nothing else has its id."""
-    kind = type(value)
-    made = value.copy() if kind is dict or kind is list else {**value} if is_object(value) else list(value)
-    ours[id(made)] = made
-    return made
+def _copied(value: Any) -> Any:
+    """A copy of an object or a list."""
+    return value.copy() if type(value) in _PLAIN else {**value} if is_object(value) else list(value)
+
+
+_PLAIN = frozenset({dict, list})

@@ -91,9 +91,11 @@ class Reader(Gathering):
 
     def _content(self, block: Any, path: Path, head: bytes, role: str) -> None:
         """A block of a message: most of every prompt, so what is common is read without detours."""
-        marked = type(block) is dict and bool(block.get(MARK))
-        bare = {name: value for name, value in block.items() if name != MARK} if marked else block
-        kind = _common(bare)
+        bare, kind = block, _common(block)
+        marked = kind is None and type(block) is dict and bool(block.get(MARK))
+        if marked:
+            bare = {name: value for name, value in block.items() if name != MARK}
+            kind = _common(bare)
         if kind is None or self.facts is None or kind not in self.facts.markable_blocks:
             self._block("messages", path, block, head, role)
             return
