@@ -115,8 +115,7 @@ def changed_all(value: Any, changes: Iterable[tuple[Path, Callable[[Any], Any]]]
             continue
         at = value = _copied(value)
         for head in path[:-1]:
-            child = at[head]
-            at[head] = at = child.copy() if type(child) in _PLAIN else _copied(child)
+            at[head] = at = _copied(at[head])
         at[path[-1]] = change(at[path[-1]])
     return value
 
