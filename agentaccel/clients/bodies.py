@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 from xxhash import xxh3_128_intdigest
 
+from agentaccel.canonical import PLAIN_JSON
 from agentaccel.types import Request
 
 
@@ -103,7 +104,7 @@ class Writer:
 
     def _written(self, value: Any) -> bytes:
         """`value` as JSON. Raises `TypeError` for what is not plain."""
-        data = orjson.dumps(value, option=_PLAIN)
+        data = orjson.dumps(value, option=PLAIN_JSON)
         name = xxh3_128_intdigest(data, self._seed)
         nulls = self._plain.get(name)
         if nulls is None:
@@ -117,8 +118,6 @@ class Writer:
         return data
 
 
-_PLAIN = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATETIME
-"""Refuses what it can be told to."""
 _TOGETHER = 16
 """Values of a list that are looked at together: as a conversation grows, only the last of them are others."""
 _MOST_KNOWN = 4096

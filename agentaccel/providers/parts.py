@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Self
 import orjson
 from xxhash import xxh3_128_intdigest
 
-from agentaccel.canonical import block_hash, digest
+from agentaccel.canonical import PLAIN_JSON, block_hash, digest
 from agentaccel.facts import CacheFacts
 from agentaccel.providers.memory import Name, Part
 from agentaccel.providers.memory import PartMemory as PartMemory
@@ -32,10 +32,6 @@ _NEAR_END = 2 * STRETCH
 
 _LARGEST = 16 * STRETCH
 """Messages of the largest chapter: what is read again after an edit deep inside."""
-
-_AS_JSON = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATETIME
-"""What is not plain JSON is read afresh each time, as far as its bytes could be those of something else: it is the
-bytes that are sent."""
 
 _SEED = hash(b"agentaccel") % 2**64
 """Differs from process to process, as Python's own hashes do."""
@@ -242,16 +238,16 @@ class _Reading:
         rules = self._rules
         try:
             return [
-                (rules, level, start, xxh3_128_intdigest(orjson.dumps(value, option=_AS_JSON), _SEED))
+                (rules, level, start, xxh3_128_intdigest(orjson.dumps(value, option=PLAIN_JSON), _SEED))
                 for level, value, start in wanted
             ]
         except (TypeError, ValueError):
             return [self._name(*one) for one in wanted]
 
     def _name(self, level: str, value: Any, start: int) -> Name | None:
-        """What `value` is remembered by; None where it has no bytes of its own, so that it is read each time."""
+        """What `value` is remembered by; None where its bytes may be those of something else: it is read each time."""
         try:
-            data = orjson.dumps(value, option=_AS_JSON)
+            data = orjson.dumps(value, option=PLAIN_JSON)
         except (TypeError, ValueError):
             return None
         return self._rules, level, start, xxh3_128_intdigest(data, _SEED)

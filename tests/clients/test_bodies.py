@@ -155,7 +155,7 @@ def test_a_body_that_can_be_written_anew_is_valid_and_says_the_same(tmp_path: Pa
 # --- what is not ours -----------------------------------------------------------------------------------------------
 
 
-def test_given_of_other_calls_are_not_even_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_of_other_calls_are_not_even_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chosen by us: embeddings of a megabyte cost nothing here; the path is looked at first."""
 
     def read(*given: Any, **named: Any) -> Any:
@@ -386,7 +386,7 @@ def test_a_call_of_another_form_is_sent_in_it(tmp_path: Path, form: str) -> None
     assert all(b"content-disposition: form-data" in one.read().lower() for one in sent)
 
 
-def test_where_the_sdk_logs_given_it_has_them(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_where_the_sdk_logs_bodies_it_has_them(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, logger="anthropic")
     far = Peer(message())
     an_accel(tmp_path).wrap(far.client()).messages.create(**ASK)
