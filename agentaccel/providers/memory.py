@@ -41,17 +41,13 @@ class PartMemory:
     def found(self, names: Sequence[Name | None]) -> list[Part | None]:
         """The part remembered as each of `names`."""
         found: list[Part | None] = [*map(self._young.get, names)]  # type: ignore[arg-type]  # None is no key
-        for i, part in enumerate(found):
-            if part is None:
-                found[i] = self._again(names[i])
+        old = self._old
+        for i, name in enumerate(names if old else ()):
+            part = old.get(name) if name is not None and found[i] is None else None
+            if name is not None and part is not None:  # not asked for since long ago: it is remembered anew
+                found[i] = part
+                self.put(name, part)
         return found
-
-    def _again(self, name: Name | None) -> Part | None:
-        """One that was not asked for since long ago is remembered anew."""
-        part = self._old.get(name) if name is not None else None
-        if name is not None and part is not None:
-            self.put(name, part)
-        return part
 
     def put(self, name: Name, part: Part) -> None:
         """Remember `part` as `name`; what was not asked for since long ago is forgotten."""

@@ -12,10 +12,10 @@ writing the bytes takes. Were two stretches ever taken for one another, a marker
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any, NamedTuple, Self
+from itertools import chain, pairwise, repeat
+from typing import Any, Self
 
 import orjson
 from xxhash import xxh3_128_intdigest
@@ -25,7 +25,6 @@ from agentaccel.facts import CacheFacts
 from agentaccel.providers.memory import Name, Part
 from agentaccel.providers.memory import PartMemory as PartMemory
 from agentaccel.types import STRETCH, Marker, Path, Segment, show_path
-from agentaccel.values import quickly_made
 
 _NEAR_END = 2 * STRETCH
 """Messages from the end within which some may still be remembered singly."""
@@ -46,10 +45,10 @@ class Gathering:
     facts: CacheFacts | None
     hash_of: Callable[[bytes, bytes], bytes]
     """The hash of a segment: of what stands before it in its message, and its wire bytes."""
-    segments: list[Segment] = field(default_factory=list)
-    markers: list[Marker] = field(default_factory=list)
-    misplaced: list[str] = field(default_factory=list)
-    flags: set[str] = field(default_factory=set)
+    segments: list[Segment] = field(init=False, default_factory=list)
+    markers: list[Marker] = field(init=False, default_factory=list)
+    misplaced: list[str] = field(init=False, default_factory=list)
+    flags: set[str] = field(init=False, default_factory=set)
 
     @classmethod
     def under(cls, facts: CacheFacts | None, key: bytes) -> Self:
@@ -91,43 +90,11 @@ class Gathering:
         raise NotImplementedError
 
 
-class Gathered(NamedTuple):
-    """A whole request, as its parts read."""
-
-    segments: tuple[Segment, ...]
-    markers: tuple[Marker, ...]
-    flags: set[str]
-    """Properties of the content that break levels by themselves, named as in the facts."""
-    stretches: tuple[bytes, ...]
-    """As in `Prompt`."""
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """A request in parts, in wire order."""
-
-    static: list[Part]
-    """The tools, and what stands before the conversation."""
-    stretches: list[Part]
-    """The messages, as chapters and then `STRETCH` by `STRETCH`."""
-    singles: list[Part]
-    """Those behind the last whole stretch."""
-
-    def gathered(self, own: Marker | None) -> Gathered:
-        """All of it in order; `own` is a marker that stands on no block, and comes last."""
-        whole = _together([*self])
-        markers = (*whole.markers, own) if own is not None else whole.markers
-        return Gathered(whole.segments, markers, set(whole.flags), whole.digests)
-
-    def __iter__(self) -> Iterator[Part]:
-        return iter([*self.static, *self.stretches, *self.singles])
-
-
 def read_parts(
     memory: PartMemory | None, reader: Gathering, key: bytes, levels: tuple[Any, Any, Sequence[Any]], first: int = 0
-) -> Parts:
-    """The parts of a request, from `memory` where they are known, else as `reader` reads them under `key`.
+) -> Part:
+    """What a request reads as, part by part: from `memory` where they are known, else as `reader` reads them under
+    `key`.
 
     `levels` are its tools, what stands before the conversation, and its messages, which stand from index `first` on.
     """
@@ -135,32 +102,29 @@ def read_parts(
     wanted: list[_Wanted] = [("tools", tools, 0)] if tools else []
     if system is not None:
         wanted.append(("system", system, 0))
-    static, count = len(wanted), len(messages)
+    count = len(messages)
     whole, past = count - count % STRETCH, max(count - _NEAR_END, 0) // STRETCH * STRETCH
-    wanted += [("messages", messages[at:end], first + at) for at, end in _chapters(past)]
-    wanted += [("messages", messages[at : at + STRETCH], first + at) for at in range(past, whole, STRETCH)]
-    singles = len(wanted)
-    wanted += [("messages", messages[at : at + 1], first + at) for at in range(whole, count)]
+    edges = [*_chapters(past), *range(past, whole, STRETCH), *range(whole, count + 1)]
+    wanted += [("messages", messages[at:end], first + at) for at, end in pairwise(edges)]
     rules = hash((key, type(reader).__qualname__, _rules(reader.facts)))
-    parts = _Reading(memory or PartMemory(), reader, rules).parts(wanted)
-    return Parts(static=parts[:static], stretches=parts[static:singles], singles=parts[singles:])
+    return _together(_Reading(memory or PartMemory(), reader, rules).parts(wanted))
 
 
 _Wanted = tuple[str, Any, int]
 """A level, what stands there, and the index of its first message."""
 
 
-def _chapters(past: int) -> Iterator[tuple[int, int]]:
-    """Where the chapters of the first `past` messages, which are whole stretches, begin and end.
+def _chapters(past: int) -> list[int]:
+    """Where the chapters of the first `past` messages, which are whole stretches, begin.
 
-    >>> list(_chapters(88)), list(_chapters(264))
-    ([(0, 64), (64, 80), (80, 88)], [(0, 128), (128, 256), (256, 264)])
+    >>> _chapters(88), _chapters(264)
+    ([0, 64, 80], [0, 128, 256])
     """
-    at = 0
+    starts, at = list[int](), 0
     while at < past:
-        end = at + min(1 << (past - at).bit_length() - 1, _LARGEST)
-        yield at, end
-        at = end
+        starts.append(at)
+        at += min(1 << (past - at).bit_length() - 1, _LARGEST)
+    return starts
 
 
 class _Reading:
@@ -182,21 +146,23 @@ class _Reading:
 
     def _new(self, level: str, value: Any, start: int, name: Name | None) -> Part:
         """What a part reads as that is not remembered as `name`; then it is."""
-        if level == "messages" and len(value) > STRETCH:
-            if name is None:
-                return _together(self.parts([(level, one, at) for one, at in _stretches(value, start)]))
-            part = self._of_halves(value, start) or self._read(value, start)
+        reader = self._reader
+        if level == "messages" and len(value) == 1:
+            reader.messages(value, start)
+            part = reader.part(hashed=False)
+        elif level == "tools":
+            reader.tools(value)
+            part = reader.part(hashed=False)
+        elif level == "system":
+            reader.system(value)
+            part = reader.part(hashed=False)
+        elif len(value) <= STRETCH:
+            self._join(value, start)
+            part = reader.part()
+        elif name is None:
+            return _together(self.parts([(level, one, at) for one, at in _stretches(value, start)]))
         else:
-            match level:
-                case "tools":
-                    self._reader.tools(value)
-                case "system":
-                    self._reader.system(value)
-                case _ if len(value) > 1:
-                    self._join(value, start)
-                case _:
-                    self._reader.messages(value, start)
-            part = self._reader.part(hashed=level == "messages" and len(value) > 1)
+            part = self._of_halves(value, start) or self._read(value, start)
         if name is not None:
             self._memory.put(name, part)
         return part
@@ -235,12 +201,10 @@ class _Reading:
 
     def _names(self, wanted: Sequence[_Wanted]) -> list[Name | None]:
         """As `_name` of each: in a row, as of all but the oddest requests they can be had."""
-        rules = self._rules
         try:
-            return [
-                (rules, level, start, xxh3_128_intdigest(orjson.dumps(value, option=PLAIN_JSON), _SEED))
-                for level, value, start in wanted
-            ]
+            levels, values, starts = zip(*wanted, strict=True) if wanted else ((), (), ())
+            written = map(orjson.dumps, values, repeat(None), repeat(PLAIN_JSON))
+            return [*zip(repeat(self._rules), levels, starts, map(xxh3_128_intdigest, written, repeat(_SEED)))]
         except (TypeError, ValueError):
             return [self._name(*one) for one in wanted]
 

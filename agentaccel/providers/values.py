@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from sys import intern
 from typing import Any, TypeGuard
 
@@ -101,7 +101,7 @@ def changed_at(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
     return changed_all(value, ((path, change),))
 
 
-def changed_all(value: Any, changes: Iterable[tuple[Path, Callable[[Any], Any]]]) -> Any:
+def changed_all(value: Any, changes: Sequence[tuple[Path, Callable[[Any], Any]]]) -> Any:
     """The same with several changes, one after another.
 
     >>> body = {"a": [1, 2, 3], "b": {}}
@@ -109,20 +109,24 @@ def changed_all(value: Any, changes: Iterable[tuple[Path, Callable[[Any], Any]]]
     >>> made, body["a"], made["b"] is body["b"]
     ({'a': ['1', 2, '3'], 'b': {}}, [1, 2, 3], True)
     """
+    if not changes:
+        return value
+    made = _copied(value)
     for path, change in changes:
         if not path:
-            value = change(value)
+            made = change(made)
             continue
-        at = value = _copied(value)
+        at = made
         for head in path[:-1]:
-            at[head] = at = _copied(at[head])
+            below = at[head]
+            at[head] = at = below.copy() if type(below) in _PLAIN else _copied(below)
         at[path[-1]] = change(at[path[-1]])
-    return value
+    return made
 
 
 def _copied(value: Any) -> Any:
     """A copy of an object or a list."""
-    return value.copy() if type(value) in _PLAIN else {**value} if is_object(value) else list(value)
+    return {**value} if is_object(value) else list(value)
 
 
 _PLAIN = frozenset({dict, list})

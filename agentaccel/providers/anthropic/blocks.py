@@ -6,6 +6,7 @@ reject, not ours.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from agentaccel.facts import Level
 from agentaccel.providers.anthropic.edit import DEFAULT_TTL, MARK
 from agentaccel.providers.parts import Gathering
 from agentaccel.providers.values import is_object, items, kind_of, name_of, word
-from agentaccel.types import Path, Segment
+from agentaccel.types import Marker, Path, Segment
 
 _DATED_TYPE = re.compile(r"_\d{8}$")
 _MARK_BYTES = wire_bytes(MARK)
@@ -66,12 +67,11 @@ class Reader(Gathering):
     def messages(self, messages: Sequence[Any], start: int) -> None:
         """Messages that stand from index `start` on."""
         for index, message in enumerate(messages, start):
-            if not is_object(message):
+            if type(message) is not dict and not is_object(message):
                 self._block("messages", ("messages", index), message, _PLAIN)
                 continue
-            role = word(message.get("role", ""))
+            role, plain = _opening(name_of(message.get("role", "")))
             # The role is part of the prompt, and so is whatever else a message carries beside its content.
-            plain = role.encode() + _PLAIN
             head = plain
             if len(message) > 2 or "content" not in message or "role" not in message:
                 rest = {name: value for name, value in message.items() if name not in ("role", "content")}
@@ -81,7 +81,7 @@ class Reader(Gathering):
                 text = {"type": "text", "text": content}
                 self._block("messages", ("messages", index, "content"), text, head, role)
                 continue
-            blocks = items(content)
+            blocks = content if type(content) is list else items(content)
             if not blocks:
                 # No content to speak of, and yet a part of the prompt: its role and its other fields count.
                 self._block("messages", ("messages", index), message, plain, role, "opaque")
@@ -104,7 +104,7 @@ class Reader(Gathering):
         except (TypeError, ValueError):
             data = wire_bytes(bare)
         if marked:
-            self._found(block, path, allowed=True)
+            self.markers.append(Marker(path=path, ttl=ttl_label(block[MARK])))
         one = ("messages", path, intern(kind), role, "", self.hash_of(head, data), len(data), True)
         self.segments.append(_segment(Segment, one))
 
@@ -183,6 +183,12 @@ class Reader(Gathering):
             self.found(path, ttl_label(mark), allowed=allowed)
 
 
+@functools.lru_cache(maxsize=64)
+def _opening(role: str) -> tuple[str, bytes]:
+    """A role as one object, and what stands for it before the bytes of a block."""
+    return word(role), role.encode() + _PLAIN
+
+
 def _common(block: Any) -> str | None:
     """The type of a block of which nothing is special: no marker in it, and no blocks but plain text; None for others.
 
@@ -209,7 +215,7 @@ def _common(block: Any) -> str | None:
 
 def ttl_label(mark: Any) -> str:
     """The lifetime that a marker asks for; empty where it is not understood."""
-    return name_of(mark.get("ttl") or DEFAULT_TTL) if isinstance(mark, Mapping) else ""
+    return name_of(mark.get("ttl") or DEFAULT_TTL) if is_object(mark) else ""
 
 
 def _held_back(tool: Mapping[str, Any]) -> bool:

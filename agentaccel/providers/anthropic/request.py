@@ -39,13 +39,15 @@ def decode(
     a malformed body.
     """
     messages = items(request.get("messages"))
-    parts = read_parts(
+    read = read_parts(
         memory, Reader.under(facts, key), key, (items(request.get("tools")), request.get("system"), messages)
     )
     parameters = _parameters(request, key)
     top, thread = request.get(MARK), request.get("thread")
+    held = after = ""
+    if is_object(thread):
+        held, after = "message thread", name_of(thread.get("previous_message_id") or "")
     own = Marker(path=(), ttl=ttl_label(top)) if top is not None else None
-    read = parts.gathered(own)
     for name in read.flags:
         parameters[name] = digest(b"1", key)
     return Prompt(
@@ -54,13 +56,13 @@ def decode(
         model=name_of(model or request.get("model", "")),
         segments=read.segments,
         parameters=parameters,
-        markers=read.markers,
+        markers=read.markers if own is None else (*read.markers, own),
         messages=len(messages),
         stream=request.get("stream") is True,
-        held="message thread" if is_object(thread) else "",
-        after=name_of(thread.get("previous_message_id") or "") if is_object(thread) else "",
-        stretches=read.stretches,
-        illegal=illegal(facts, parts, own) if read.markers else (),
+        held=held,
+        after=after,
+        stretches=read.digests,
+        illegal=illegal(facts, read, own),
     )
 
 

@@ -99,21 +99,20 @@ def decode(
     first = opening(messages)
     reader = ChatReader.under(facts, key)
     levels = (tools_of(request), messages[:first] or None, messages[first:])
-    parts = read_parts(memory, reader, key, levels, first)
+    read = read_parts(memory, reader, key, levels, first)
     own = own_breakpoint(request, facts)
-    read = parts.gathered(own)
     return Prompt(
         provider=place[0],
         platform=place[1],
         model=name_of(model or request.get("model", "")),
         segments=read.segments,
         parameters=parameters_of(request, key, _APART, _SPLIT),
-        markers=read.markers,
+        markers=read.markers if own is None else (*read.markers, own),
         messages=len(messages) - first,
         opening=first,
         implicit=may_switch(request, facts),
         ttl=ttl_asked(request.get(OPTIONS)),
         stream=request.get("stream") is True,
-        stretches=read.stretches,
-        illegal=illegal(facts, parts, own, options=request.get(OPTIONS), top=request.get("cache_control")),
+        stretches=read.digests,
+        illegal=illegal(facts, read, own, options=request.get(OPTIONS), top=request.get("cache_control")),
     )

@@ -131,13 +131,12 @@ def decode(
     instructions = request.get("instructions")
     before = (instructions, messages[:first]) if instructions is not None or first else None
     reader = ItemReader.under(facts, key)
-    parts = read_parts(memory, reader, key, (items(request.get("tools")), before, messages[first:]), first)
+    read = read_parts(memory, reader, key, (items(request.get("tools")), before, messages[first:]), first)
     own = own_breakpoint(request, facts)
     options = request.get(OPTIONS)
     held = next((why for name, why in _HELD.items() if request.get(name) is not None), "")
     if is_object(options) and options.get("prewarm"):
         held = "prewarm request"
-    read = parts.gathered(own)
     segments = read.segments
     if isinstance(given, str):  # it stands for a user's message, and no part of it can be marked
         segments = (*segments[:-1], segments[-1]._replace(path=("input",), markable=False))
@@ -147,7 +146,7 @@ def decode(
         model=name_of(model or request.get("model", "")),
         segments=segments,
         parameters=parameters_of(request, key, _APART, _SPLIT),
-        markers=read.markers,
+        markers=read.markers if own is None else (*read.markers, own),
         messages=len(messages) - first,
         opening=first,
         implicit=may_switch(request, facts),
@@ -155,6 +154,6 @@ def decode(
         held=held,
         after=_after(request),
         ttl=ttl_asked(options),
-        stretches=read.stretches,
-        illegal=illegal(facts, parts, own, options=options, top=None),
+        stretches=read.digests,
+        illegal=illegal(facts, read, own, options=options, top=None),
     )
