@@ -35,7 +35,7 @@ MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 
 
 @quickly_made
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Marker:
     """A place where the provider is asked to keep the prefix that ends there."""
 
@@ -114,7 +114,7 @@ class Prompt:
 
 
 @quickly_made
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Expected:
     """What a request is expected to be billed for, in tokens."""
 
@@ -129,7 +129,7 @@ class Expected:
 
 
 @quickly_made
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CachePlan:
     """What to change in one request, and why. An empty plan leaves the request exactly as it is."""
 

@@ -13,8 +13,8 @@ def quickly_made(cls: type[T]) -> type[T]:
     """`cls`, a frozen dataclass, with an `__init__` that does the same in half the time.
 
     The one that `dataclasses` writes sets every field by name through `object.__setattr__`, past its own guard; this
-    one sets the slots themselves, or what stands in their place. Whoever has an instance can change it as little as
-    before.
+    one sets the slots themselves or, where there are none, all fields at once. That is quickest; with slots, values of
+    which many are held at a time take less memory. Whoever has an instance can change it as little as before.
 
     >>> @quickly_made
     ... @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,7 +33,9 @@ def quickly_made(cls: type[T]) -> type[T]:
         raise TypeError(f"{cls.__name__} does more than keep what it is given")
     scope: dict[str, Any] = {}
     slots = "__slots__" in vars(cls)
-    lines = [] if slots else [" fields = self.__dict__"]
+    lines = []
+    if not slots:
+        scope["set_dict"] = vars(cls)["__dict__"].__set__
     for one in fields:
         value = one.name
         if one.default_factory is not dataclasses.MISSING:
@@ -42,7 +44,9 @@ def quickly_made(cls: type[T]) -> type[T]:
             value = f"make_{one.name}() if {one.name} is not_given else {one.name}"
         if slots:
             scope[f"set_{one.name}"] = getattr(cls, one.name).__set__
-        lines.append(f" set_{one.name}(self, {value})" if slots else f" fields[{one.name!r}] = {value}")
+        lines.append(f" set_{one.name}(self, {value})" if slots else f"{one.name!r}: {value}")
+    if not slots:
+        lines = [" set_dict(self, {" + ", ".join(lines) + "})"]
     code = written.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     plain, named = names[: code.co_argcount], names[code.co_argcount :]
