@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from agentaccel.facts import Priors, priors
@@ -93,8 +94,12 @@ class Observation(NamedTuple):
     n: float = 1.0
 
 
+_DOUBTED = 0.5
+"""A place that is less likely than this to come back changes in most requests."""
+
+
 @quickly_made
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Beliefs:
     """Counts by topic. A value: `after` gives a new one."""
 
@@ -266,35 +271,16 @@ class Beliefs:
         return size / tokens if size > 0 and tokens > 0 else None
 
     def unstable_places(self) -> list[str]:
-        """Places that have been seen to change."""
-        return [topic[len("stable/") :] for topic in self.counts if topic.startswith("stable/")]
+        """Places that have been seen to change; the end, wherever it has got to, is none."""
+        topics = [topic.partition("/") for topic in self.counts]
+        return [name for kind, _, name in topics if kind == "stable" and name not in ("any", "tail")]
+
+    @cached_property
+    def doubted_places(self) -> list[str]:
+        """Those outside the history that change in most requests; a place in it is another one in each session."""
+        return [one for one in self.unstable_places() if not is_history(one) and self.stable(one) < _DOUBTED]
 
     def changing_places(self) -> list[str]:
         """Those that were other ones in most requests, of two at least."""
         seen = {name: self.counts[f"stable/{name}"] for name in self.unstable_places()}
         return [name for name, (yes, n) in seen.items() if n >= max(2.0, 2.0 * yes)]
-
-
-_STRONGEST_SNAPSHOT = {
-    "stable/": 6.0,
-    "goes_on/": 40.0,
-    "after/": 100.0,
-    "followed/": 40.0,
-    "pause/": 8.0,
-    "lasts/": 40.0,
-    "alive": 100.0,
-    "shared": 40.0,
-    "moves/": 10.0,
-    "bytes/": 1e6,
-}
-"""The most occasions that past sessions count for beside what this one shows, by the beginning of the topic."""
-
-
-def snapshot_of(learned: Beliefs) -> Beliefs:
-    """What a session that begins believes: the weight of the past limited, so that what it shows can outweigh it."""
-    counts: dict[str, tuple[float, float]] = {}
-    for topic, (yes, n) in learned.counts.items():
-        most = next((most for start, most in _STRONGEST_SNAPSHOT.items() if topic.startswith(start)), n)
-        share = min(1.0, most / n) if n > 0 else 1.0
-        counts[topic] = (yes * share, n * share)
-    return Beliefs(counts)

@@ -17,14 +17,9 @@ from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import Head, State, shared_length
 from agentaccel.canonical import chain, digest
 from agentaccel.facts import LEVELS
-from agentaccel.types import level_starts
 
 _MOST_HISTORY_PLACES = 8
 """Places in the messages that are watched at once: the last ones seen to change."""
-
-_DOUBTED = 0.5
-"""A place that is less likely than this to come back changes in most requests."""
-
 
 _STABLE_TAIL, _STABLE_ANY = f"stable/{TAIL}", "stable/any"
 
@@ -63,18 +58,17 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
     if head is None or head.arranged != prefix.prompt.arranged:
         # What we ourselves have put in another place says nothing of how often it changes.
         return Observed((), state.variants, 0, in_time, pause=pause)
+    shared, names = shared_length(head, prefix), _watched(state, believed)
+    if shared == len(head.hashes) and not names and not state.cut:
+        return Observed(ONLY_GREW, state.variants, 0, in_time, (), pause)  # most do: what follows comes to the same
     lifetime = prefix.facts.ttls[0].seconds
-    shared = shared_length(head, prefix)
     variants = {name: {v: t for v, t in old.items() if t + lifetime > now} for name, old in state.variants.items()}
     seen: list[Observation] = []
     cut = 0
     broken = broken_place(head, prefix, shared)
-    names = _watched(state.seen, believed)
-    if broken is not None and broken not in names and not _cut_short(head, prefix, broken):
+    if broken is not None and broken not in (TAIL, *names) and not _cut_short(head, prefix, broken):
         names.append(broken)
     for name in names:
-        if name in ("any", TAIL):
-            continue
         place = find(prefix, name)
         if place is None:
             continue
@@ -94,12 +88,11 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
     return Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0), in_time, (), pause, edited)
 
 
-def _watched(seen: Beliefs, believed: Beliefs | None) -> list[str]:
+def _watched(state: State, believed: Beliefs | None) -> list[str]:
     """Names of the places that may change, as this session has shown or others have."""
-    known = seen.unstable_places()
-    if believed is not None and believed.counts:  # a place in the history is another one in each session
-        doubted = (name for name in believed.unstable_places() if believed.stable(name) < _DOUBTED)
-        known += [name for name in doubted if name not in known and not is_history(name)]
+    known = [*state.variants]
+    if believed is not None:
+        known += [name for name in believed.doubted_places if name not in state.variants]
     if len(known) <= _MOST_HISTORY_PLACES:
         return known
     history = [name for name in known if is_history(name)]
@@ -144,15 +137,14 @@ def broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:
     """The name of the place where this prompt left the one before; None where it only grew."""
     if shared == len(head.hashes):
         return None
-    starts = level_starts(head.segments)
     changed = _changed_parameters(head, prefix)
-    for level, start in zip(LEVELS, starts, strict=True):
+    for level, start in zip(LEVELS, head.starts, strict=True):
         if shared == start:
             hit = [name for name in changed if level in _breaks(prefix, name)]
             if hit:
                 return PARAMETERS + hit[0]
     segments = prefix.prompt.segments
-    if shared < starts[1]:
+    if shared < head.starts[1]:
         return prefix.named(TOOLS)
     if shared >= len(segments) or segments[shared].level == "messages":
         if shared >= head.last_message:
@@ -174,7 +166,7 @@ def _breaks(prefix: Prefixes, parameter: str) -> tuple[str, ...]:
 def _before(head: Head, prefix: Prefixes, name: str) -> bytes | None:
     """What stood at a place in the prompt before."""
     if name == prefix.named(TOOLS):
-        tools = head.segments[: level_starts(head.segments)[1]]
+        tools = head.segments[: head.starts[1]]
         return chain(segment.digest for segment in tools)[-1] if tools else None
     if name == PARAMETERS + "model":
         return digest(head.model.encode())

@@ -141,6 +141,8 @@ class Before(Protocol):
     @property
     def sizes(self) -> Sequence[int]: ...
     @property
+    def starts(self) -> tuple[int, int, int]: ...
+    @property
     def seeds(self) -> tuple[bytes, ...]: ...
     @property
     def dropped(self) -> frozenset[int]: ...
@@ -211,14 +213,16 @@ def _grew(before: Before, prompt: Prompt, facts: CacheFacts) -> bool:
 def _longer(before: Before, prompt: Prompt, facts: CacheFacts) -> Prefixes:
     """The prefixes of a prompt that only grew: those before, and of what follows."""
     added = prompt.segments[len(before.segments) :]
-    sizes = array("q", before.sizes)
-    sizes.extend(islice(accumulate([segment.size for segment in added], initial=sizes[-1]), 1, None))
+    sizes, size = array("q", before.sizes), before.sizes[-1]
+    for segment in added:
+        size += segment.size
+        sizes.append(size)
     return Prefixes(
         prompt=prompt,
         facts=facts,
         hashes=before.hashes + tuple(chain([segment.digest for segment in added], before.hashes[-1])),
         sizes=sizes,
-        starts=prompt.starts,
+        starts=before.starts,
         seeds=before.seeds,
     )
 

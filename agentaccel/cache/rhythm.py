@@ -33,7 +33,6 @@ from agentaccel.cache.beliefs import (
     PAUSES_BY_PLACE,
     Beliefs,
     followed_at_topic,
-    snapshot_of,
 )
 from agentaccel.cache.pauses import topics_by_place
 from agentaccel.facts import priors
@@ -86,10 +85,10 @@ def followed_there(beliefs: Beliefs, turn: int, place: int, *, tools: bool) -> f
 
 
 def snapshot(learned: Beliefs) -> Beliefs:
-    """What a session that begins believes: `snapshot_of`, and how much the places of a session differ."""
+    """What a session that begins believes: what was learned, limited, and how much the places of a session differ."""
     counts = learned.counts
     if followed_at_topic(0) not in counts:
-        return snapshot_of(learned)
+        return _limited(learned)
 
     def counted(topics: Iterable[str | None]) -> Counted:
         there = [counts[topic] for topic in topics if topic is not None and topic in counts]
@@ -102,4 +101,29 @@ def snapshot(learned: Beliefs) -> Beliefs:
         BY_PLACE: (worth * sum(yes for yes, _ in ends) / max(sum(n for _, n in ends), 1.0), worth),
         PAUSES_BY_PLACE: (0.0, strength(map(counted, topics_by_place()))),
     }
-    return Beliefs({**snapshot_of(learned).counts, **by_place})
+    return Beliefs({**_limited(learned).counts, **by_place})
+
+
+_STRONGEST = {
+    "stable/": 6.0,
+    "goes_on/": 40.0,
+    "after/": 100.0,
+    "followed/": 40.0,
+    "pause/": 8.0,
+    "lasts/": 40.0,
+    "alive": 100.0,
+    "shared": 40.0,
+    "moves/": 10.0,
+    "bytes/": 1e6,
+}
+"""The most occasions that past sessions count for beside what this one shows, by the beginning of the topic."""
+
+
+def _limited(learned: Beliefs) -> Beliefs:
+    """What was learned, with so little weight that what the session shows can outweigh it."""
+    counts: dict[str, tuple[float, float]] = {}
+    for topic, (yes, n) in learned.counts.items():
+        most = next((most for start, most in _STRONGEST.items() if topic.startswith(start)), n)
+        share = min(1.0, most / n) if n > 0 else 1.0
+        counts[topic] = (yes * share, n * share)
+    return Beliefs(counts)

@@ -14,7 +14,7 @@ from agentaccel.cache.observe import Observed
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scale import Scale, scale
 from agentaccel.cache.sent import Held, Sent
-from agentaccel.cache.state import Head, State, shared_hashes, shared_length
+from agentaccel.cache.state import Head, State, shared_length
 from agentaccel.cache.teach import teach
 from agentaccel.types import Expected, Miss, Usage
 
@@ -111,7 +111,7 @@ def _unaided(state: State, sent: Sent, hit: int, tokens: Scale) -> tuple[Ledger,
             usage = replace(usage, input=round(usage.input * prefix.size / sent.prefix.size))
         known = {i: entry.tokens for i, entry in state.shadow.on(prefix).items()}
         tokens = scale(prefix, known, state.seen.bytes_per_token(prefix.prompt.model), usage.input)
-        hit = min(hit, shared_hashes(prefix, sent.prefix) - 1)
+        hit = min(hit, shared_length(prefix, sent.prefix) - 1)
     if not sent.written_marks and not state.shadow.entries:
         # Nothing of the user's was ever cached: all of it would have been sent anew.
         return state.shadow, Usage(input=usage.input, read=0, write={}, output=usage.output)

@@ -34,6 +34,8 @@ class Head:
     """Bytes of each prefix."""
     facts: CacheFacts
     """Those that the hashes were made by."""
+    starts: tuple[int, int, int]
+    """As in `Prefixes`."""
     seeds: tuple[bytes, ...]
     """As in `Prefixes`."""
     dropped: frozenset[int]
@@ -108,6 +110,7 @@ def head_of(prefix: Prefixes, *, started: float, tokens: int | None, message_id:
         segments=segments,
         sizes=prefix.sizes[:count],
         facts=prefix.facts,
+        starts=prefix.starts,
         seeds=prefix.seeds,
         dropped=prefix.dropped,
         parameters=prefix.prompt.parameters,
@@ -128,19 +131,15 @@ class _Hashed(Protocol):
     def hashes(self) -> tuple[bytes, ...]: ...
 
 
-def shared_length(head: Head, prefix: Prefixes) -> int:
-    """Segments that the prompt of `prefix` begins with and that `head` began with too, parameters included."""
-    return shared_hashes(head, prefix)
-
-
-def shared_hashes(one: _Hashed, other: _Hashed) -> int:
+def shared_length(one: _Hashed, other: _Hashed) -> int:
     """Segments that two prompts begin with alike, parameters included.
 
     Prefix hashes are chained, so the first difference can be found by halving.
     """
-    low, high = 0, min(len(one.hashes), len(other.hashes))
-    if high and one.hashes[high - 1] == other.hashes[high - 1]:
-        return high  # it only grew, as most do
+    count = len(one.hashes)
+    if one.hashes[-1:] == other.hashes[count - 1 : count]:
+        return count  # it only grew, as most do
+    low, high = 0, min(count, len(other.hashes))
     while low < high:
         middle = (low + high + 1) // 2
         if one.hashes[middle - 1] == other.hashes[middle - 1]:

@@ -16,8 +16,6 @@ def survival(prefix: Prefixes, beliefs: Beliefs, cut: int) -> tuple[tuple[int, f
     """
     steps: list[tuple[int, float]] = [(0, beliefs.stable("any"))]
     for name in beliefs.unstable_places():
-        if name in ("any", TAIL):
-            continue
         place = find(prefix, name)
         if place is not None:
             steps.append((place.index, beliefs.stable(name)))

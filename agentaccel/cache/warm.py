@@ -10,7 +10,7 @@ from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.keep import Kept, keeping
 from agentaccel.cache.ledger import Entry, rearmed
 from agentaccel.cache.pauses import ANY, USER, after_request, has_ended_after, pauses
-from agentaccel.cache.places import TAIL, find
+from agentaccel.cache.places import find
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import State
 from agentaccel.types import Usage
@@ -94,7 +94,7 @@ def kept(state: State, prefix: Prefixes, warming: Warming, *, now: float, read: 
 def _coming_back(entries: Mapping[int, Entry], prefix: Prefixes, beliefs: Beliefs) -> float:
     """Tokens of the longest prefix that is held and ends before what changes from request to request; the rest is kept
     for nothing."""
-    places = (find(prefix, name) for name in beliefs.changing_places() if name != TAIL)
+    places = (find(prefix, name) for name in beliefs.changing_places())
     end = min((place.index for place in places if place is not None), default=len(prefix.sizes))
     return max((_tokens(entries, prefix, i) for i in entries if i < end), default=0.0)
 
