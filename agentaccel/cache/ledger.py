@@ -128,16 +128,14 @@ def charge(facts: CacheFacts, marks: Sequence[Marked], tokens: Tokens, *, hit: i
     """The tokens that are read, written and neither, when `marks` (ascending) find the prefix up to `hit`."""
     read = done = counted(facts, tokens(hit))
     write: dict[str, float] = {}
+    ends = {mark.ttl: mark.at for mark in marks}
     for ttl in reversed(facts.ttls):
-        if ttl.write == 1:
-            continue  # writing is free, and nobody counts it
-        for mark in reversed(marks):
-            if mark.ttl == ttl.label:
-                reach = tokens(mark.at)
-                if reach > done:
-                    write[ttl.label] = reach - done
-                    done = reach
-                break
+        if ttl.label not in ends or ttl.write == 1:
+            continue  # where writing is free, nobody counts it
+        reach = tokens(ends[ttl.label])
+        if reach > done:
+            write[ttl.label] = reach - done
+            done = reach
     return Expected(read=read, write=write, uncached=total - done)
 
 

@@ -27,7 +27,7 @@ def marks_of(prefix: Prefixes, markers: Sequence[Marker]) -> tuple[Mark, ...]:
     marks: list[Mark] = []
     for marker in markers:
         own = not marker.path and facts.physics == "breakpoints"
-        at = next(iter(endings(prompt, 1)), None) if own else _segment_at(prompt, marker.path)
+        at = next(iter(endings(prompt, 1)), None) if own else segment_at(prompt, marker.path)
         if at is not None:
             marks.append(Mark(at, marker.ttl, own))
     marks.sort(key=_at)
@@ -55,11 +55,13 @@ _MOST_STATIC = 8
 """Places in front of a conversation that are told one by one."""
 
 
-def _segment_at(prompt: Prompt, path: Path) -> int | None:
+def segment_at(prompt: Prompt, path: Path) -> int | None:
     """The segment that stands at `path` or holds what does; the empty path is the last that can carry a marker."""
     segments = prompt.segments
     if not path:
         return next((i for i in reversed(range(len(segments))) if segments[i].markable), None)
+    if segments and segments[-1].path == path:
+        return len(segments) - 1  # where most stand that move on
     start = prompt.starts[2]
     i = bisect_right(segments, path, lo=start, key=path_of) - 1
     if i >= start and segments[i].path == path[: len(segments[i].path)]:
@@ -114,8 +116,7 @@ def before_last_reply(prompt: Prompt, tail: int | None = None) -> int:
     """
     segments = prompt.segments
     end = new_tail(prompt) if tail is None else tail
-    while end >= 0 and segments[end].role != "assistant":
-        end -= 1
-    while end >= 0 and segments[end].role == "assistant":
-        end -= 1
+    for replied in (False, True):  # what follows the reply, and the reply
+        while end >= 0 and (segments[end].role == "assistant") is replied:
+            end -= 1
     return end if end >= 0 and segments[end].level == "messages" else -1

@@ -18,12 +18,11 @@ stands: when to buy it is decided with each request.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any, NamedTuple
 
-from agentaccel.cache.beliefs import Beliefs, followed_at_topic
+from agentaccel.cache.beliefs import MOST_PLACES, Beliefs, followed_at_topic
 from agentaccel.cache.ledger import charge
-from agentaccel.cache.marks import before_last_reply, markable_up_to, marks_of, new_tail
+from agentaccel.cache.marks import before_last_reply, markable_up_to, new_tail, segment_at
 from agentaccel.cache.observe import ONLY_GREW, Observed
 from agentaccel.cache.pauses import short_after_topic
 from agentaccel.cache.prefix import Prefixes
@@ -47,12 +46,13 @@ STANDS = "as decided for an earlier request: nothing new was seen since"
 
 
 class Place(NamedTuple):
-    """A marker of ours, by what it stands on."""
+    """A marker, by what it stands on."""
 
     at: int
     """A segment that stays where it is, or one of the ends that move."""
     ttl: str
     reason: str
+    """Empty for one of the user's own."""
 
 
 class Asked(NamedTuple):
@@ -80,6 +80,7 @@ class Standing(NamedTuple):
     """Bytes of it behind the end of the request before."""
     bytes_per_token: float
     places: tuple[Place, ...]
+    """In wire order."""
     reasons: tuple[str, ...]
     saving: float
 
@@ -93,31 +94,29 @@ class Standing(NamedTuple):
         if state.turns - self.answered > self.answered // _SHARE or asked != self.asked:
             return None
         tail, previous = ends
-        entries, sizes, facts = state.ledger.entries, prefix.sizes, prefix.facts
-        held = entries.get(prefix.hashes[previous])
-        if any([hash_ in entries for hash_ in prefix.hashes[previous + 1 :]]):
-            return None  # more is held than the request before the last reply has written
-        if held is None or not held.visible <= now < held.expires or prefix.size - sizes[previous] > _GROWS * self.grew:
+        entries, hashes, sizes, facts = state.ledger.entries, prefix.hashes, prefix.sizes, prefix.facts
+        held, before, size = entries.get(hashes[previous]), sizes[previous], sizes[-1]
+        if held is None or not held.visible <= now < held.expires or size - before > _GROWS * self.grew:
             return None
-        base = held.tokens if held.tokens is not None else sizes[previous] / self.bytes_per_token
+        if not entries.keys().isdisjoint(hashes[previous + 1 :]):
+            return None  # more is held than the request before the last reply has written
+        base = held.tokens if held.tokens is not None else before / self.bytes_per_token
 
         def tokens(i: int) -> float:
-            return max(base + (sizes[i] - sizes[previous]) / self.bytes_per_token, 0.0)
+            return max(base + (sizes[i] - before) / self.bytes_per_token, 0.0)
 
         at = {_TAIL: tail, _PREVIOUS: previous}
-        marks = ours = [one if one.at >= 0 else Place(at[one.at], one.ttl, one.reason) for one in self.places]
-        if asked.marks:
-            marks = sorted([*ours, *[Place(at.get(i, i), ttl, "") for i, ttl in asked.marks]], key=attrgetter("at"))
+        marks = [Place(at.get(i, i), ttl, reason) for i, ttl, reason in self.places]
         segments = prefix.prompt.segments
         return CachePlan(
             wire=facts.wire,
             mark=facts.mark,
             markers=tuple(
-                [Marker(path=segments[i].path, ttl=ttl, reason=reason, ours=True) for i, ttl, reason in ours]
+                [Marker(path=segments[i].path, ttl=ttl, reason=why, ours=True) for i, ttl, why in marks if why]
             ),
             reasons=self.reasons,
-            expected=charge(facts, marks, tokens, hit=previous, total=tokens(len(sizes) - 1)),
-            saving=self.saving * prefix.size / self.size,
+            expected=charge(facts, marks, tokens, hit=previous, total=tokens(-1)),
+            saving=self.saving * size / self.size,
         )
 
 
@@ -154,8 +153,17 @@ def is_quiet(state: State, observed: Observed, snapshot: Beliefs) -> bool:
 def _is_usual(snapshot: Beliefs, place: int) -> bool:
     """Whether other sessions went on from the request with this index, and soon, as far as that is known."""
     counts = snapshot.counts
-    here = [counts.get(topic or "", (0.0, 0.0)) for topic in (followed_at_topic(place), short_after_topic(place))]
-    return all([yes >= _USUAL * n for yes, n in here])
+    for topic in _AT_PLACES[place] if place < MOST_PLACES else ():
+        if topic in counts and counts[topic][0] < _USUAL * counts[topic][1]:
+            return False
+    return True
+
+
+_AT_PLACES = [
+    [topic for topic in (followed_at_topic(place), short_after_topic(place)) if topic is not None]
+    for place in range(MOST_PLACES)
+]
+"""What is counted of each place: whether the session went on, and soon."""
 
 
 def asked_of(prefix: Prefixes, state: State, ends: tuple[int, int] | None, ttl: str, keeps: bool) -> Asked | None:
@@ -167,13 +175,14 @@ def asked_of(prefix: Prefixes, state: State, ends: tuple[int, int] | None, ttl: 
         return None
     if prompt.ephemeral or prompt.edited or prompt.arranged or prefix.dropped or prompt.ttl:
         return None
-    marks: tuple[tuple[int, str], ...] = ()
-    if prompt.markers:
-        if not all([one.path for one in prompt.markers]):
+    marks = list[tuple[int, str]]()
+    for marker in prompt.markers:
+        at = segment_at(prompt, marker.path) if marker.path else None
+        if at is None:
             return None
-        marks = tuple([(_named(mark.at, ends), mark.ttl) for mark in marks_of(prefix, prompt.markers)])
+        marks.append((_named(at, ends), marker.ttl))
     rules = (facts.provider, facts.platform, facts.wire, prompt.model)
-    return Asked(ttl, keeps, state.awaits == "user", rules, marks)
+    return Asked(ttl, keeps, state.awaits == "user", rules, tuple(marks))
 
 
 def standing_of(
@@ -193,10 +202,11 @@ def standing_of(
     # A longer life is bought once, and where it is worth anything, that may be right for the very next request.
     if any([life.own > 0.0 or life.shared > 0.0 or life.tools > 0.0 for life in scene.lives[1:]]):
         return None
-    places = [
-        Place(_named(one.at, ends), one.mark.ttl, marker.reason)
-        for one, marker in zip(chosen, plan.markers, strict=True)
-    ]
+    ours = zip(chosen, plan.markers, strict=True)
+    places = [Place(_named(one.at, ends), marker.ttl, marker.reason) for one, marker in ours]
+    places += [Place(at, ttl, "") for at, ttl in asked.marks]
+    in_prompt = {_TAIL: ends[0], _PREVIOUS: ends[1]}
+    places.sort(key=lambda one: in_prompt.get(one.at, one.at))
     return Standing(
         answered=state.turns,
         asked=asked,

@@ -12,7 +12,7 @@ from functools import partial
 
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.decide import decide
-from agentaccel.cache.observe import Observed, observe
+from agentaccel.cache.observe import ONLY_GREW, Observed, observe
 from agentaccel.cache.plan import Decided
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import expected_cost
@@ -31,7 +31,7 @@ from agentaccel.session.fanning import Fanning
 from agentaccel.session.fields import asking_usage, unplanned, with_diagnosis
 from agentaccel.session.foresight import Foresight
 from agentaccel.session.handle import Announced, Scope, Session, current
-from agentaccel.session.hinting import Hints, Seen, hints
+from agentaccel.session.hinting import NO_HINTS, Seen, hints
 from agentaccel.session.keeping import Keeper
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.modes import mode_of
@@ -203,7 +203,9 @@ class Composer:
             self.recorder.read(lambda it: refresh(conversation, it, facts, prompt.provider), None)
         if conversation.created is None:
             self._open(conversation, prompt, now)
-        shaped = self._shaped(conversation, asked, now) if mode == "on" else Shaped(request, prompt)
+        shaped = Shaped(request, prompt)
+        if mode == "on" and self._shaping.wants(request):
+            shaped = self._shaped(conversation, asked, now)
         request, prompt = shaped.request, shaped.prompt
         prefix = observed = None
         if facts is not None:
@@ -216,9 +218,9 @@ class Composer:
             chosen = replace(chosen, wire=wire)
         chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
         chosen = self._routing.routed(chosen, (request, prompt, facts), conversation, now, on=mode == "on")
-        hinted = Hints()
-        if prefix is not None and observed is not None:
-            hinted = hints(Seen(request, prefix, observed, conversation.print, now), self.policy.cache)
+        hinted, known = NO_HINTS, conversation.print
+        if prefix is not None and observed is not None and not (known and observed.stability == ONLY_GREW):
+            hinted = hints(Seen(request, prefix, observed, known, now), self.policy.cache)
         chosen = said(chosen, shaped, hinted)
         return Going(
             conversation=conversation,

@@ -41,16 +41,19 @@ class Hints(NamedTuple):
     """Where the prompt leaves the one before, as far as it had to be found out for that."""
 
 
+NO_HINTS = Hints()
+
+
 def hints(seen: Seen, policy: CachePolicy) -> Hints:
     """What the beginning of the prompt loses by changing, and the consent that would mend it."""
     prompt, facts = seen.prefix.prompt, seen.prefix.facts
     if prompt.held or prompt.illegal or not prompt.messages or not facts.operator_message:
-        return Hints()
+        return NO_HINTS
     if seen.print is None:
         return Hints(() if policy.move_volatile else tuple(_by_shape(seen)))
     places = [one.topic.partition("/")[2] for one in seen.observed.stability if not one.yes]
-    if not any(place != TAIL and not place.startswith((PARAMETERS, "messages", "input")) for place in places):
-        return Hints()
+    if not any([place != TAIL and not place.startswith((PARAMETERS, "messages", "input")) for place in places]):
+        return NO_HINTS
     found = drift(seen.print, prompt, seen.request, facts)
     if found is None or found.level not in ("tools", "system"):
         return Hints(drift=found)

@@ -57,6 +57,8 @@ class Routing:
         request, prompt, facts = asked
         if facts is None or (plan.expected is None and not prompt.held):
             return plan
+        if not (facts.key or facts.salt_field or facts.session_field or facts.retentions):
+            return plan  # the provider knows no such field
         if on and not conversation.state.route and facts.key == "routes" and facts.controls:
             conversation.state = replace(conversation.state, route=self._route(asked, facts, conversation, now))
         found = [one for one in self._fields(prompt, request, facts, conversation) if one.name not in request]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Observation
@@ -56,20 +56,29 @@ class Shaped(NamedTuple):
         return self.arranged.moves if self.arranged is not None else ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Shaping:
     """Edits and arranges requests."""
 
     policy: Policy
     recorder: Recorder
     """Has the key for the hashes that pieces are known by."""
+    _consents: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        cache = self.policy.cache
+        self._consents = cache.move_volatile or cache.freeze_tools or self.policy.history.consents
+
+    def wants(self, request: Request) -> bool:
+        """Whether there is anything to be done, or said, about `request`."""
+        return self._consents or "context_management" in request
 
     def shape(
         self, conversation: Conversation, asked: Reading, now: float, read: Callable[[Request], Prompt]
     ) -> Shaped:
         """The request with what the policy consents to; `read` reads another one as this one was read."""
         request, prompt, facts = asked.request, asked.prompt, asked.facts
-        if facts is None or not (self._consents or "context_management" in request):
+        if facts is None:
             return Shaped(request, prompt)
         reasons, consents = list[str](), list[str]()
         if "context_management" in request:
@@ -86,11 +95,6 @@ class Shaping:
             reasons = [*edited.reasons, *reasons]
             consents += edited.consents
         return Shaped(request, prompt, edited, arranged, tuple(reasons), tuple(consents))
-
-    @property
-    def _consents(self) -> bool:
-        cache = self.policy.cache
-        return cache.move_volatile or cache.freeze_tools or self.policy.history.consents
 
     def _arranged(
         self, conversation: Conversation, asked: Reading, now: float, read: Callable[[Request], Prompt]
@@ -140,7 +144,6 @@ class Shaping:
 
 def said(chosen: CachePlan, shaped: Shaped, hinted: Hints) -> CachePlan:
     """The plan with what was edited and arranged before it, and with what else could be."""
-    reasons = (*shaped.reasons, *hinted.reasons, *chosen.reasons)
-    if len(reasons) > len(chosen.reasons):
-        chosen = replace(chosen, reasons=reasons)
+    if shaped.reasons or hinted.reasons:
+        chosen = replace(chosen, reasons=(*shaped.reasons, *hinted.reasons, *chosen.reasons))
     return replace(chosen, consents=shaped.consents, arranged=shaped.request) if shaped.consents else chosen
