@@ -56,7 +56,7 @@ LEGALITY = (
     Mutant(
         guard="a marker in a message thread",
         file=REQUEST,
-        old="""held="message thread" if is_object(thread) else "",""",
+        old="held=held,",
         new="""held="",""",
     ),
     Mutant(
