@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from types import NoneType
 
 from agentaccel.errors import ConfigError
 from agentaccel.facts import PROVIDERS, platforms
@@ -16,19 +16,20 @@ def endpoint_of(request: Request, provider: str, platform: str | None) -> Endpoi
     if provider not in PROVIDERS:
         raise ConfigError(f"provider is {provider!r}; known are {', '.join(map(repr, PROVIDERS))}")
     known = platforms(provider)
-    platform = known[0] if platform is None else platform
-    if platform not in known:
+    if platform is None:
+        platform = known[0]
+    elif platform not in known:
         raise ConfigError(f"platform is {platform!r}; known are {', '.join(map(repr, known))}")
-    if not is_object(request):
+    if type(request) is not dict and not is_object(request):
         raise ConfigError(f"a request is the JSON body as a dict; got {type(request).__name__}")
-    for name, kinds in _LISTS.items():
+    for name, kinds in _LISTS:
         messages = request.get(name)
-        if messages is not None and not isinstance(messages, kinds):
+        if not isinstance(messages, kinds):
             raise ConfigError(f"{name} must be a list; got {type(messages).__name__}, which could be read only once")
     return Endpoint(provider, platform, wire_of(provider, request))
 
 
-_LISTS: Mapping[str, tuple[type, ...]] = {"messages": (list, tuple), "input": (list, tuple, str)}
+_LISTS = (("messages", (list, tuple, NoneType)), ("input", (list, tuple, str, NoneType)))
 
 
 def is_of_sdk(kind: type) -> bool:

@@ -25,9 +25,9 @@ class Part(NamedTuple):
     """For each stretch of messages, a hash over the digests of its segments; of what is none, nothing."""
 
 
-Name = tuple[int, str, int, int]
-"""What a part was read from: the rules it was read by, its level, the index of its first message, the hash of its
-bytes."""
+Name = int
+"""What a part was read from: a hash of its bytes, the rules it was read by, its level and the index of its first
+message."""
 
 
 class PartMemory:

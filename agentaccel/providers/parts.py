@@ -6,8 +6,9 @@ stretch, and the last few that do not fill one stand alone, so that the next tur
 end is looked up in chapters of 1, 2, 4, 8 or 16 stretches, the largest first, as a number is written in bits: a long
 history costs few look-ups, and as it grows, two chapters of one size become one of the next.
 
-The hash is XXH3 (Collet, 2019), seeded by this process: 128 bits that never leave it, in a tenth of the time that
-writing the bytes takes. Were two stretches ever taken for one another, a marker would stand in the wrong place.
+The hash is XXH3 (Collet, 2019), seeded by the rules to read by and the place, in a way of this process's own: 128 bits
+that never leave it, in a tenth of the time that writing the bytes takes. Were two stretches ever taken for one another,
+a marker would stand in the wrong place.
 """
 
 from __future__ import annotations
@@ -31,9 +32,6 @@ _NEAR_END = 2 * STRETCH
 
 _LARGEST = 16 * STRETCH
 """Messages of the largest chapter: what is read again after an edit deep inside."""
-
-_SEED = hash(b"agentaccel") % 2**64
-"""Differs from process to process, as Python's own hashes do."""
 
 _NO_FLAGS = frozenset[str]()
 
@@ -203,8 +201,9 @@ class _Reading:
         """As `_name` of each: in a row, as of all but the oddest requests they can be had."""
         try:
             levels, values, starts = zip(*wanted, strict=True) if wanted else ((), (), ())
+            seeds = map(hash, zip(repeat(self._rules), levels, starts))
             written = map(orjson.dumps, values, repeat(None), repeat(PLAIN_JSON))
-            return [*zip(repeat(self._rules), levels, starts, map(xxh3_128_intdigest, written, repeat(_SEED)))]
+            return [*map(xxh3_128_intdigest, written, seeds)]
         except (TypeError, ValueError):
             return [self._name(*one) for one in wanted]
 
@@ -214,7 +213,7 @@ class _Reading:
             data = orjson.dumps(value, option=PLAIN_JSON)
         except (TypeError, ValueError):
             return None
-        return self._rules, level, start, xxh3_128_intdigest(data, _SEED)
+        return xxh3_128_intdigest(data, hash((self._rules, level, start)))
 
 
 def _stretches(messages: Sequence[Any], start: int) -> list[tuple[Sequence[Any], int]]:
