@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 from agentaccel.types import Marker, Segment
@@ -56,10 +57,12 @@ class PartMemory:
         if self._segments > _MOST_SEGMENTS:
             self._old, self._young, self._segments = self._young, {}, 0
 
-    def pop(self, name: Name) -> Part | None:
-        """The part remembered as `name`, which is forgotten."""
-        part = self._young.pop(name, None)
-        if part is None:
-            return self._old.pop(name, None)
-        self._segments -= len(part.segments) + 1
-        return part
+    def pop(self, names: Sequence[Name | None]) -> list[Part | None]:
+        """The part remembered as each of `names`, which is forgotten."""
+        found: list[Part | None] = [*map(self._young.pop, names, repeat(None))]  # type: ignore[arg-type]
+        self._segments -= sum([len(part.segments) + 1 for part in found if part is not None])
+        old = self._old
+        for i, name in enumerate(names if old else ()):
+            if found[i] is None and name is not None:
+                found[i] = old.pop(name, None)
+        return found

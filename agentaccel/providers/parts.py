@@ -54,20 +54,22 @@ class Gathering:
 
     def part(self, *, hashed: bool = True) -> Part:
         """What has been read, `hashed` as a whole where somebody asks for that; the reader is as new."""
-        flags = frozenset(self.flags) if self.flags else _NO_FLAGS
-        digests = (digest(b"".join([segment.digest for segment in self.segments])),) if hashed else ()
-        read = Part(tuple(self.segments), tuple(self.markers), tuple(self.misplaced), flags, digests)
+        segments = tuple(self.segments)
+        digests = (digest(b"".join([segment.digest for segment in segments])),) if hashed else ()
         self.segments.clear()
-        if self.markers or self.flags:  # markers that are misplaced are among the markers
-            self.markers, self.misplaced, self.flags = [], [], set()
+        if not self.markers and not self.flags:  # markers that are misplaced are among the markers
+            return Part(segments, (), (), _NO_FLAGS, digests)
+        read = Part(segments, tuple(self.markers), tuple(self.misplaced), frozenset(self.flags), digests)
+        self.markers, self.misplaced, self.flags = [], [], set()
         return read
 
     def add(self, part: Part) -> None:
         """Go on from what was read before."""
         self.segments.extend(part.segments)
-        self.markers.extend(part.markers)
-        self.misplaced.extend(part.misplaced)
-        self.flags |= part.flags
+        if part.markers or part.flags:  # as in `part`
+            self.markers.extend(part.markers)
+            self.misplaced.extend(part.misplaced)
+            self.flags |= part.flags
 
     def found(self, path: Path, ttl: str, *, allowed: bool) -> None:
         """A marker stands at `path`, where one is `allowed` or not."""
@@ -168,11 +170,14 @@ class _Reading:
     def _of_halves(self, messages: Sequence[Any], start: int) -> Part | None:
         """What a chapter reads as that has just become whole: its first half is remembered, and will be no more."""
         middle = len(messages) // 2
-        first = self._taken(messages[:middle], start) if middle >= STRETCH else None
-        if first is None:
+        if middle < STRETCH:
             return None
         rest, at = messages[middle:], start + middle
-        return _together([first, self._taken(rest, at) or self._of_halves(rest, at) or self._read(rest, at)])
+        first = self._taken([("messages", messages[:middle], start)])[0]
+        if first is None:
+            return None
+        second = self._taken([("messages", rest, at)])[0]
+        return _together([first, second or self._of_halves(rest, at) or self._read(rest, at)])
 
     def _read(self, messages: Sequence[Any], start: int) -> Part:
         """What whole stretches read as, of which nothing is remembered."""
@@ -184,18 +189,16 @@ class _Reading:
 
     def _join(self, messages: Sequence[Any], start: int) -> None:
         """Read messages that stood alone while they were the last ones, and forget them singly."""
-        for at in range(len(messages)):
-            single = messages[at : at + 1]
-            part = self._taken(single, start + at)
+        singles: list[_Wanted] = [("messages", messages[at : at + 1], start + at) for at in range(len(messages))]
+        for (_, single, at), part in zip(singles, self._taken(singles), strict=True):
             if part is None:
-                self._reader.messages(single, start + at)
+                self._reader.messages(single, at)
             else:
                 self._reader.add(part)
 
-    def _taken(self, messages: Sequence[Any], start: int) -> Part | None:
+    def _taken(self, wanted: Sequence[_Wanted]) -> list[Part | None]:
         """What is remembered of messages that will be looked up with others from now on; it is forgotten."""
-        name = self._name("messages", messages, start)
-        return self._memory.pop(name) if name is not None else None
+        return self._memory.pop(self._names(wanted))
 
     def _names(self, wanted: Sequence[_Wanted]) -> list[Name | None]:
         """As `_name` of each: in a row, as of all but the oddest requests they can be had."""
