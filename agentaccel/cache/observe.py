@@ -59,7 +59,7 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
         # What we ourselves have put in another place says nothing of how often it changes.
         return Observed((), state.variants, 0, in_time, pause=pause)
     shared, names = shared_length(head, prefix), _watched(state, believed)
-    if shared == len(head.hashes) and not names and not state.cut:
+    if shared == len(head.hashes) and not (names or state.variants or state.cut):
         return Observed(ONLY_GREW, state.variants, 0, in_time, (), pause)  # most do: what follows comes to the same
     lifetime = prefix.facts.ttls[0].seconds
     variants = {name: {v: t for v, t in old.items() if t + lifetime > now} for name, old in state.variants.items()}
@@ -90,9 +90,9 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
 
 def _watched(state: State, believed: Beliefs | None) -> list[str]:
     """Names of the places that may change, as this session has shown or others have."""
-    known = [*state.variants]
+    known = state.seen.unstable_places()
     if believed is not None:
-        known += [name for name in believed.doubted_places if name not in state.variants]
+        known += [name for name in believed.doubted_places if name not in known]
     if len(known) <= _MOST_HISTORY_PLACES:
         return known
     history = [name for name in known if is_history(name)]

@@ -42,6 +42,9 @@ _USUAL = 0.9
 _TAIL, _PREVIOUS = -1, -2
 """In the place of a segment: the end of this prompt, and the end of the one before it."""
 
+_FORM = 2
+"""The form in which decisions are stored. The first had none, and our own markers alone."""
+
 STANDS = "as decided for an earlier request: nothing new was seen since"
 
 
@@ -123,14 +126,16 @@ class Standing(NamedTuple):
 def dump_standing(standing: Standing) -> list[Any]:
     """A decision in lists, as JSON has them."""
     asked, places = tuple(standing.asked), [tuple(one) for one in standing.places]
-    return list(standing._replace(asked=asked, places=places))  # type: ignore[arg-type]  # what JSON makes of them
+    return [_FORM, *standing._replace(asked=asked, places=places)]  # type: ignore[arg-type]  # what JSON makes of them
 
 
 def load_standing(raw: Sequence[Any]) -> Standing | None:
     """The decision that `dump_standing` wrote; None for what another version of it did."""
     try:
-        answered, (ttl, keeps, person, rules, marks), size, grew, bytes_per_token, places, reasons, saving = raw
+        form, answered, (ttl, keeps, person, rules, marks), size, grew, bytes_per_token, places, reasons, saving = raw
     except ValueError:
+        return None
+    if form != _FORM:
         return None
     return Standing(
         answered,

@@ -109,14 +109,12 @@ def changed_all(value: Any, changes: Sequence[tuple[Path, Callable[[Any], Any]]]
     >>> made, body["a"], made["b"] is body["b"]
     ({'a': ['1', 2, '3'], 'b': {}}, [1, 2, 3], True)
     """
-    if not changes:
-        return value
-    made = _copied(value)
+    made = value
     for path, change in changes:
         if not path:
             made = change(made)
             continue
-        at = made
+        at = made = _copied(value) if made is value else made
         for head in path[:-1]:
             below = at[head]
             at[head] = at = below.copy() if type(below) in _PLAIN else _copied(below)

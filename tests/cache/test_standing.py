@@ -171,6 +171,9 @@ def test_a_decision_in_another_form_does_not_stand(tmp_path: Path) -> None:
     assert standing is not None
     assert load_standing(dump_standing(standing)) == standing
     assert load_standing([*dump_standing(standing), "of a newer version"]) is None
+    _, *first_form = dump_standing(standing)  # it had no number, and our own markers alone
+    assert load_standing(first_form) is None
+    assert load_standing([1, *first_form]) is None
 
 
 def test_what_another_process_takes_up_stands_there_too(tmp_path: Path) -> None:
