@@ -94,6 +94,9 @@ class Observation(NamedTuple):
     n: float = 1.0
 
 
+_NO_PLACE = frozenset({"stable/any", "stable/tail"})
+"""What is counted of places under no place's name."""
+
 _DOUBTED = 0.5
 """A place that is less likely than this to come back changes in most requests."""
 
@@ -272,8 +275,7 @@ class Beliefs:
 
     def unstable_places(self) -> list[str]:
         """Places that have been seen to change; the end, wherever it has got to, is none."""
-        topics = [topic.partition("/") for topic in self.counts]
-        return [name for kind, _, name in topics if kind == "stable" and name not in ("any", "tail")]
+        return [one[len("stable/") :] for one in self.counts if one.startswith("stable/") and one not in _NO_PLACE]
 
     @cached_property
     def doubted_places(self) -> list[str]:
