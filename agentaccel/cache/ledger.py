@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from agentaccel.cache.endings import endings
 from agentaccel.cache.prefix import Prefixes
@@ -111,28 +111,24 @@ def bill(prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool], t
     """
     valid = tuple(marks)
     hit = hit_of(prefix, valid, live, positions)
-    expected = charge(prefix.facts, valid, tokens, hit=hit, total=tokens(len(prefix.hashes) - 1))
+    expected = charge(prefix.facts, last_of(valid), tokens, hit=hit, total=tokens(len(prefix.hashes) - 1))
     return Bill(hit=hit, expected=expected, written=valid)
 
 
-class Marked(Protocol):
-    """What is known of a marker that stands at the end of a prefix."""
-
-    @property
-    def at(self) -> int: ...
-    @property
-    def ttl(self) -> str: ...
+def last_of(marks: Sequence[Mark]) -> dict[str, int]:
+    """Where the last of `marks` (ascending) of each lifetime stands."""
+    return {mark.ttl: mark.at for mark in marks}
 
 
-def charge(facts: CacheFacts, marks: Sequence[Marked], tokens: Tokens, *, hit: int, total: float) -> Expected:
-    """The tokens that are read, written and neither, when `marks` (ascending) find the prefix up to `hit`."""
+def charge(facts: CacheFacts, last: Mapping[str, int], tokens: Tokens, *, hit: int, total: float) -> Expected:
+    """The tokens that are read, written and neither, when marks of which these are the `last_of` each lifetime find the
+    prefix up to `hit`."""
     read = done = counted(facts, tokens(hit))
     write: dict[str, float] = {}
-    ends = {mark.ttl: mark.at for mark in marks}
     for ttl in reversed(facts.ttls):
-        if ttl.label not in ends or ttl.write == 1:
+        if ttl.label not in last or ttl.write == 1:
             continue  # where writing is free, nobody counts it
-        reach = tokens(ends[ttl.label])
+        reach = tokens(last[ttl.label])
         if reach > done:
             write[ttl.label] = reach - done
             done = reach

@@ -108,17 +108,17 @@ class Standing(NamedTuple):
         def tokens(i: int) -> float:
             return max(base + (sizes[i] - before) / self.bytes_per_token, 0.0)
 
-        at = {_TAIL: tail, _PREVIOUS: previous}
-        marks = [Place(at.get(i, i), ttl, reason) for i, ttl, reason in self.places]
-        segments = prefix.prompt.segments
+        segments, markers, last = prefix.prompt.segments, list[Marker](), dict[str, int]()
+        for i, ttl, reason in self.places:
+            last[ttl] = at = tail if i == _TAIL else previous if i == _PREVIOUS else i
+            if reason:
+                markers.append(Marker(path=segments[at].path, ttl=ttl, reason=reason, ours=True))
         return CachePlan(
             wire=facts.wire,
             mark=facts.mark,
-            markers=tuple(
-                [Marker(path=segments[i].path, ttl=ttl, reason=why, ours=True) for i, ttl, why in marks if why]
-            ),
+            markers=tuple(markers),
             reasons=self.reasons,
-            expected=charge(facts, marks, tokens, hit=previous, total=tokens(-1)),
+            expected=charge(facts, last, tokens, hit=previous, total=tokens(-1)),
             saving=self.saving * size / self.size,
         )
 
