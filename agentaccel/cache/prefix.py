@@ -213,14 +213,16 @@ def _grew(before: Before, prompt: Prompt, facts: CacheFacts) -> bool:
 def _longer(before: Before, prompt: Prompt, facts: CacheFacts) -> Prefixes:
     """The prefixes of a prompt that only grew: those before, and of what follows."""
     added = prompt.segments[len(before.segments) :]
-    sizes, size = array("q", before.sizes), before.sizes[-1]
+    hashes, sizes = list[bytes](), array("q", before.sizes)
+    parent, size = before.hashes[-1], before.sizes[-1]
     for segment in added:
-        size += segment.size
+        parent, size = link(parent, segment.digest), size + segment.size
+        hashes.append(parent)
         sizes.append(size)
     return Prefixes(
         prompt=prompt,
         facts=facts,
-        hashes=before.hashes + tuple(chain([segment.digest for segment in added], before.hashes[-1])),
+        hashes=before.hashes + tuple(hashes),
         sizes=sizes,
         starts=before.starts,
         seeds=before.seeds,

@@ -151,8 +151,10 @@ def load_standing(raw: Sequence[Any]) -> Standing | None:
 
 def is_quiet(state: State, observed: Observed, snapshot: Beliefs) -> bool:
     """Whether a request shows nothing that an earlier one had not."""
-    soon = bool(observed.pause) and all([one.yes for one in observed.pause])
-    return soon and observed.stability == ONLY_GREW and _is_usual(snapshot, state.turns)
+    for one in observed.pause:
+        if not one.yes:
+            return False
+    return bool(observed.pause) and observed.stability == ONLY_GREW and _is_usual(snapshot, state.turns)
 
 
 def _is_usual(snapshot: Beliefs, place: int) -> bool:
