@@ -33,20 +33,19 @@ def quickly_made(cls: type[T]) -> type[T]:
         raise TypeError(f"{cls.__name__} does more than keep what it is given")
     scope: dict[str, Any] = {}
     slots = "__slots__" in vars(cls)
-    lines = []
-    if not slots:
-        scope["set_dict"] = vars(cls)["__dict__"].__set__
+    values: dict[str, str] = {}
     for one in fields:
-        value = one.name
+        values[one.name] = one.name
         if one.default_factory is not dataclasses.MISSING:
             scope[f"make_{one.name}"] = one.default_factory
             scope["not_given"] = inspect.signature(written).parameters[one.name].default
-            value = f"make_{one.name}() if {one.name} is not_given else {one.name}"
-        if slots:
-            scope[f"set_{one.name}"] = getattr(cls, one.name).__set__
-        lines.append(f" set_{one.name}(self, {value})" if slots else f"{one.name!r}: {value}")
-    if not slots:
-        lines = [" set_dict(self, {" + ", ".join(lines) + "})"]
+            values[one.name] = f"make_{one.name}() if {one.name} is not_given else {one.name}"
+    if slots:
+        scope |= {f"set_{name}": getattr(cls, name).__set__ for name in values}
+        lines = [f" set_{name}(self, {value})" for name, value in values.items()]
+    else:
+        scope["set_dict"] = vars(cls)["__dict__"].__set__
+        lines = [" set_dict(self, {" + ", ".join(f"{name!r}: {value}" for name, value in values.items()) + "})"]
     code = written.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     plain, named = names[: code.co_argcount], names[code.co_argcount :]

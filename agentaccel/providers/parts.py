@@ -147,25 +147,28 @@ class _Reading:
     def _new(self, level: str, value: Any, start: int, name: Name | None) -> Part:
         """What a part reads as that is not remembered as `name`; then it is."""
         reader = self._reader
-        if level == "messages" and len(value) == 1:
-            reader.messages(value, start)
-            part = reader.part(hashed=False)
-        elif level == "tools":
-            reader.tools(value)
-            part = reader.part(hashed=False)
-        elif level == "system":
-            reader.system(value)
-            part = reader.part(hashed=False)
-        elif len(value) <= STRETCH:
-            self._join(value, start)
-            part = reader.part()
-        elif name is None:
-            return _together(self.parts([(level, one, at) for one, at in _stretches(value, start)]))
+        if level == "messages" and len(value) > 1:
+            if name is None and len(value) > STRETCH:
+                return _together(self.parts([(level, one, at) for one, at in _stretches(value, start)]))
+            part = self._past(value, start)
         else:
-            part = self._of_halves(value, start) or self._read(value, start)
+            if level == "messages":
+                reader.messages(value, start)
+            elif level == "tools":
+                reader.tools(value)
+            else:
+                reader.system(value)
+            part = reader.part(hashed=False)
         if name is not None:
             self._memory.put(name, part)
         return part
+
+    def _past(self, messages: Sequence[Any], start: int) -> Part:
+        """What messages read as that are looked up together from now on: a stretch or a chapter."""
+        if len(messages) > STRETCH:
+            return self._of_halves(messages, start) or self._read(messages, start)
+        self._join(messages, start)
+        return self._reader.part()
 
     def _of_halves(self, messages: Sequence[Any], start: int) -> Part | None:
         """What a chapter reads as that has just become whole: its first half is remembered, and will be no more."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from sys import intern
 from typing import Any, TypeGuard
 
@@ -101,7 +101,7 @@ def changed_at(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
     return changed_all(value, ((path, change),))
 
 
-def changed_all(value: Any, changes: Sequence[tuple[Path, Callable[[Any], Any]]]) -> Any:
+def changed_all(value: Any, changes: Iterable[tuple[Path, Callable[[Any], Any]]]) -> Any:
     """The same with several changes, one after another.
 
     >>> body = {"a": [1, 2, 3], "b": {}}

@@ -12,7 +12,7 @@ from functools import partial
 
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.decide import decide
-from agentaccel.cache.observe import ONLY_GREW, Observed, observe
+from agentaccel.cache.observe import Observed, observe
 from agentaccel.cache.plan import Decided
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import expected_cost
@@ -218,9 +218,9 @@ class Composer:
             chosen = replace(chosen, wire=wire)
         chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
         chosen = self._routing.routed(chosen, (request, prompt, facts), conversation, now, on=mode == "on")
-        hinted, known = NO_HINTS, conversation.print
-        if prefix is not None and observed is not None and not (known and observed.stability == ONLY_GREW):
-            hinted = hints(Seen(request, prefix, observed, known, now), self.policy.cache)
+        hinted = NO_HINTS
+        if prefix is not None and observed is not None:
+            hinted = hints(Seen(request, prefix, observed, conversation.print, now), self.policy.cache)
         chosen = said(chosen, shaped, hinted)
         return Going(
             conversation=conversation,

@@ -70,8 +70,8 @@ class Reader(Gathering):
             if type(message) is not dict and not is_object(message):
                 self._block("messages", ("messages", index), message, _PLAIN)
                 continue
-            role, plain = _opening(name_of(message.get("role", "")))
             # The role is part of the prompt, and so is whatever else a message carries beside its content.
+            role, plain = _opening(name_of(message.get("role", "")))
             head = plain
             if len(message) > 2 or "content" not in message or "role" not in message:
                 rest = {name: value for name, value in message.items() if name not in ("role", "content")}
