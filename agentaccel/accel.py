@@ -234,7 +234,7 @@ class Accel:
 
             made = call_of(create, request, self._composer)
             if made is None:
-                prewarmer.say(
+                prewarmer.once.say(
                     "prewarm takes messages.create or responses.create of a client that this Accel has wrapped"
                 )
             elif not made[1]:
@@ -242,7 +242,7 @@ class Accel:
             elif in_a_loop():
                 prewarmer.there(session, made[0], asyncio.get_running_loop())
             else:
-                prewarmer.say("prewarm of an asynchronous client is called where its event loop runs")
+                prewarmer.once.say("prewarm of an asynchronous client is called where its event loop runs")
         except Exception:
             if self.policy.strict:
                 raise

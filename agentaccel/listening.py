@@ -6,13 +6,11 @@ Whatever fails in a listener stays there. Nobody listening costs one look at an 
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from typing import NamedTuple, Protocol
 
+from agentaccel.once import Once
 from agentaccel.records import ToolRecord, TurnRecord
-
-log = logging.getLogger("agentaccel")
 
 
 class Told(NamedTuple):
@@ -55,7 +53,7 @@ class Listeners:
     def __init__(self, *, strict: bool = False) -> None:
         self._all: tuple[Listener, ...] = ()
         self._strict = strict
-        self._said = False
+        self._once = Once()
         self._late: deque[tuple[Began, Told | None]] = deque()
         """Ends that are not told yet."""
 
@@ -104,7 +102,4 @@ class Listeners:
                     self._failed()
 
     def _failed(self) -> None:
-        """One log line, whatever else fails."""
-        if not self._said:
-            self._said = True
-            log.exception("agentaccel: a listener failed; calls go on, and it may miss some")
+        self._once.failed("a listener failed; calls go on, and it may miss some")

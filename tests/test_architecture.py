@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "agentaccel"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "clock", "canonical", "locks", "semconv", "values"),
+    ("errors", "clock", "canonical", "locks", "once", "semconv", "values"),
     ("facts", "checks"),
     ("segments",),
     ("types",),

@@ -18,6 +18,7 @@ from agentaccel.clients.account import account_in
 from agentaccel.clients.attempt import Attempt
 from agentaccel.clients.deriving import derived
 from agentaccel.errors import ConfigError
+from agentaccel.once import Once
 from agentaccel.session import Composer, bypassed
 from agentaccel.turn import Answer
 from agentaccel.types import Endpoint
@@ -92,7 +93,7 @@ class _Transport:
         self._route = route
         self._owner = owner
         self._inner = inner
-        self._said = False
+        self._once = Once()
 
     def __getattr__(self, name: str) -> Any:
         # What the SDK or the user looks up on a transport (`_pool`) is the inner one's.
@@ -135,9 +136,7 @@ class _Transport:
         reads_body = getattr(getattr(self._owner, "auth", None), "requires_request_body", False)
         if not (signature or reads_body or any(name in headers for name in _DIGESTS)):
             return False
-        if not self._said:
-            self._said = True
-            log.warning("agentaccel: this client signs its requests before we see them; they go out as written")
+        self._once.say("this client signs its requests before we see them; they go out as written")
         return True
 
     def _warming(self, request: Any, body: Any) -> Any:

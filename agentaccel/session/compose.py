@@ -23,6 +23,7 @@ from agentaccel.listening import Began, Listeners, Told
 from agentaccel.locks import Lock
 from agentaccel.loop.fanout import Fanout, Flight
 from agentaccel.loop.routing import Traffic
+from agentaccel.once import Once
 from agentaccel.policy import Policy
 from agentaccel.providers import PartMemory, dialect
 from agentaccel.session.asides import Runs
@@ -68,7 +69,7 @@ class Composer:
     """Does in the background what the user's functions are asked for; without it they are not."""
     traffic: Traffic = field(default_factory=Traffic)
     _parts: PartMemory = field(default_factory=PartMemory)
-    _said: set[str] = field(default_factory=set)
+    _once: Once = field(default_factory=Once)
     settlement: Settlement = field(init=False)
     fanning: Fanning = field(init=False)
     _routing: Routing = field(init=False)
@@ -188,7 +189,7 @@ class Composer:
         if session is not None and not session.closed:
             return session.conversation
         if session is not None:
-            self._say("closed session", f"a model call was made after session {session.id!r} was left")
+            self._once.say(f"a model call was made after session {session.id!r} was left", about="closed session")
         if prompt.after and (known := self.registry.by_reply(prompt.after)) is not None:
             return known
         lineage = Lineage(prompt)
@@ -249,7 +250,7 @@ class Composer:
             conversation, asked, now, lambda it: self._read(it, asked.endpoint, asked.model).prompt
         )
         for consent in shaped.consents:
-            self._say(consent, CONSENTED[consent], level=logging.INFO)
+            self._once.say(CONSENTED[consent], level=logging.INFO)
         return shaped
 
     def _open(self, conversation: Conversation, prompt: Prompt, now: float) -> None:
@@ -271,7 +272,7 @@ class Composer:
     ) -> Decided:
         if prefix is None or observed is None:
             what, message, reason = unplanned(prompt)
-            self._say(what, message)
+            self._once.say(message, about=what)
             return Decided(CachePlan(reasons=(reason,)))
         keeps = self.keeper is not None and self.keeper.can_keep(conversation, request, prefix)
         state, snapshot = conversation.state, conversation.snapshot
@@ -286,15 +287,8 @@ class Composer:
             return chosen
         with_it = with_diagnosis(chosen, request, facts, conversation)
         if with_it is not chosen:
-            message = "asking the provider for its cache diagnostics, as the policy allows"
-            self._say("diagnostics", message, level=logging.INFO)
+            self._once.say("asking the provider for its cache diagnostics, as the policy allows", level=logging.INFO)
         return with_it
 
     def _mode(self, conversation: Conversation, scope: Scope) -> TurnMode:
         return mode_of(self.policy, self.recorder.shared_key, conversation.id, scope)
-
-    def _say(self, what: str, message: str, level: int = logging.WARNING) -> None:
-        """One log line per thing."""
-        if what not in self._said:
-            self._said.add(what)
-            log.log(level, "agentaccel: %s", message)

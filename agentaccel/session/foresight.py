@@ -10,7 +10,6 @@ Nothing here is ever raised into the agent's loop.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +17,7 @@ from typing import NamedTuple
 
 from agentaccel.background import in_a_loop
 from agentaccel.facts import Wire
+from agentaccel.once import Once
 from agentaccel.policy import Policy
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.eager import Eager
@@ -39,8 +39,6 @@ from agentaccel.speculate.order import Order
 from agentaccel.turn import Ended
 from agentaccel.types import Prediction, Request, ToolCall
 
-log = logging.getLogger("agentaccel")
-
 
 class Hooks(NamedTuple):
     """What a turn tells of, as it goes."""
@@ -60,7 +58,7 @@ class Foresight:
     """`learning`, unless a test tells what is to come."""
     warming: Warming
     shared_key: bytes
-    _said: set[str] = field(default_factory=set)
+    _once: Once = field(default_factory=Once)
 
     @property
     def strict(self) -> bool:
@@ -131,9 +129,7 @@ class Foresight:
         except Exception:
             if self.strict:
                 raise
-            if "failed" not in self._said:
-                self._said.add("failed")
-                log.exception("agentaccel: could not run a tool early; the agent goes on without")
+            self._once.failed("could not run a tool early; the agent goes on without")
 
     def _asked(self, step: Step, call: ToolCall) -> None:
         tools, session = self.launcher.serving.tools, step.conversation.id

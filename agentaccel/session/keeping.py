@@ -22,6 +22,7 @@ from agentaccel.cache.warm import Warming, kept, warming
 from agentaccel.clock import Clock
 from agentaccel.facts import CacheFacts
 from agentaccel.locks import Lock
+from agentaccel.once import Once
 from agentaccel.policy import Policy
 from agentaccel.providers import dialect
 from agentaccel.records import KEEP_ALIVE, TurnRecord
@@ -69,7 +70,7 @@ class Keeper:
     """The pause of each session, by its id; held by what is due or under way, so it is gone with the session."""
     _refused: set[tuple[str, str]] = field(default_factory=set)
     """Platforms and models that would not take such a request."""
-    _said: set[str] = field(default_factory=set)
+    _once: Once = field(default_factory=Once)
     _lock: Lock = field(default_factory=Lock)
 
     def went_on(self, session: str) -> None:
@@ -138,7 +139,7 @@ class Keeper:
     def _send(self, pause: _Pause) -> None:
         if not self._is_due(pause) or not self._affords(pause):
             return
-        self._say("keep_alive", "keeping cache entries alive during pauses, as the policy allows", logging.INFO)
+        self._once.say("keeping cache entries alive during pauses, as the policy allows", level=logging.INFO)
         started, owner, resend = self.clock.wall(), pause.going.conversation.id, pause.resend
         if resend.loop is None:
             self._send_here(pause, started)
@@ -179,7 +180,7 @@ class Keeper:
         """Whether the budget has room for a request that is billed so."""
         card = card_of(prompt, self.policy, expected.input or 0)
         if card is None:
-            self._say(prompt.model, f"no price is known for {prompt.model!r}: its entries are not kept alive")
+            self._once.say(f"no price is known for {prompt.model!r}: its entries are not kept alive")
         cost = input_cost(card, expected)
         return cost is not None and conversation.keeping_cost + cost <= self.policy.cache.keep_alive_budget
 
@@ -187,7 +188,8 @@ class Keeper:
         if answer.status != 200:
             if answer.status in _REFUSALS:
                 self._refused.add((pause.facts.platform, pause.model))
-                self._say(f"refused {pause.model}", f"a keep-alive request was refused with {answer.status}; no more")
+                message = f"a keep-alive request was refused with {answer.status}; no more"
+                self._once.say(message, about=f"refused {pause.model}")
             self._record(pause, started, Usage(), answer.status)
             return
         tap = dialect(pause.endpoint.wire).reply_tap(False, pause.facts.ttls[0].label)
@@ -242,8 +244,3 @@ class Keeper:
             beginnings=(),
         )
         self.recorder.write(write)
-
-    def _say(self, what: str, message: str, level: int = logging.WARNING) -> None:
-        if what not in self._said:
-            self._said.add(what)
-            log.log(level, "agentaccel: %s", message)

@@ -25,6 +25,7 @@ from agentaccel.cache.sent import Sent
 from agentaccel.cache.settle import settle
 from agentaccel.clock import Clock
 from agentaccel.loop.fanout import Flight
+from agentaccel.once import Once
 from agentaccel.policy import Policy
 from agentaccel.providers import dialect
 from agentaccel.records import PREWARM, TurnRecord
@@ -70,7 +71,7 @@ class Prewarmer:
     settlement: Settlement
     _refused: set[tuple[str, str]] = field(default_factory=set)
     """Platforms and models that would not take such a request."""
-    _said: set[str] = field(default_factory=set)
+    once: Once = field(default_factory=Once)
 
     def here(self, session: Session, call: Callable[[], object]) -> None:
         """The session's next request is one that `call` would send, which blocks: done in a thread."""
@@ -79,12 +80,6 @@ class Prewarmer:
     def there(self, session: Session, call: Callable[[], Awaitable[object]], loop: Any) -> None:
         """The same on an event loop."""
         self.background.on_loop(session.id, loop, partial(self._there, session, call)).add_done_callback(_told)
-
-    def say(self, what: str, level: int = logging.WARNING) -> None:
-        """One log line per thing."""
-        if what not in self._said:
-            self._said.add(what)
-            log.log(level, "agentaccel: %s", what)
 
     def _here(self, session: Session, call: Callable[[], object]) -> None:
         announced = None
@@ -157,7 +152,7 @@ class Prewarmer:
         if any(isinstance(one, Wait) for one in turn.handle(Started(self.clock.monotonic(), can_wait=True))):
             self._spend(going, -worth.bill)
             return None
-        self.say("writing ahead what sessions announce, as the policy allows", logging.INFO)
+        self.once.say("writing ahead what sessions announce, as the policy allows", level=logging.INFO)
         return turn
 
     def _worth(self, going: Going, endpoint: Endpoint) -> Prewarming | None:
@@ -167,7 +162,7 @@ class Prewarmer:
             return None
         card = card_of(going.prompt, self.policy, round(expected.total))
         if card is None or card.read is None:
-            self.say(f"no price is known for {going.prompt.model!r}: nothing is written ahead")
+            self.once.say(f"no price is known for {going.prompt.model!r}: nothing is written ahead")
             return None
         with conversation.lock:
             beliefs = conversation.snapshot.joined(conversation.state.seen)
@@ -215,7 +210,7 @@ class Prewarmer:
         conversation, usage = going.conversation, ended.usage
         if ended.status in _REFUSALS:
             self._refused.add((going.prompt.platform, going.prompt.model))
-            self.say(f"writing ahead was refused with {ended.status} for {going.prompt.model!r}; no more")
+            self.once.say(f"writing ahead was refused with {ended.status} for {going.prompt.model!r}; no more")
         going = self.fanning.ended(going, endpoint.account, ended)
         if ended.outcome != "cancelled":  # else it may have been billed, nobody knows
             cost = (

@@ -7,12 +7,12 @@ patterns of a newer version, costs one log line: learning goes on in memory.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 
 from agentaccel.clock import Clock
 from agentaccel.locks import Lock, forks
+from agentaccel.once import Once
 from agentaccel.speculate.dumps import added
 from agentaccel.speculate.exchange import loaded
 from agentaccel.speculate.knowledge import Knowledge
@@ -21,8 +21,6 @@ from agentaccel.speculate.shelving import readable
 from agentaccel.speculate.stats import Sensitive
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.shelf import Shelf, add_to_shelf, read_shelf
-
-log = logging.getLogger("agentaccel")
 
 TURNS = 32
 """Turns between two writes: a killed process loses what so many have taught."""
@@ -60,7 +58,7 @@ class Library:
         self._turns = 0
         self._rests_until = 0.0
         """Monotonic time before which nothing is written without being asked for."""
-        self._said: set[str] = set()
+        self._once = Once()
 
     @property
     def knowledge(self) -> Knowledge:
@@ -116,7 +114,7 @@ class Library:
         self._left_alone(before)
         expected = news.parts.keys() - before.barred.keys()
         if any(after.get(name) is before.parts.get(name) for name in expected):
-            self._say("learned patterns in the trace store are left alone: they have an odd form")
+            self._once.say("learned patterns in the trace store are left alone: they have an odd form")
         others = {name: part for name, part in before.parts.items() if part != self._theirs.get(name)}
         others = readable({name: added({}, part, self._theirs.get(name)) for name, part in others.items()})
         self._mine, self._theirs = mine.parts, after
@@ -146,7 +144,7 @@ class Library:
 
     def _left_alone(self, shelf: Shelf) -> None:
         for why in shelf.barred.values():
-            self._say(f"learned patterns in the trace store are left alone: {why}")
+            self._once.say(f"learned patterns in the trace store are left alone: {why}")
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
@@ -154,10 +152,4 @@ class Library:
         except Exception as error:
             if self._strict:
                 raise
-            self._say(f"cannot read or write learned patterns: {error!r}; learning goes on in memory")
-
-    def _say(self, message: str) -> None:
-        """One log line per thing."""
-        if message not in self._said:
-            self._said.add(message)
-            log.warning("agentaccel: %s", message)
+            self._once.say(f"cannot read or write learned patterns: {error!r}; learning goes on in memory")

@@ -8,7 +8,6 @@ there is one log line, and sessions go on in memory.
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import sqlite3
 from collections import deque
@@ -18,12 +17,11 @@ from typing import TypeVar
 
 from agentaccel.errors import TraceError
 from agentaccel.locks import Lock
+from agentaccel.once import Once
 from agentaccel.policy import StorePolicy
 from agentaccel.records import ToolRecord
 from agentaccel.trace.database import default_path, load_key
 from agentaccel.trace.store import Store, TurnWrite
-
-log = logging.getLogger("agentaccel")
 
 _MOST_PENDING = 1000
 """Records kept while the store is locked; beyond them the oldest are lost."""
@@ -50,7 +48,7 @@ class Recorder:
         self._strict = strict
         self._pending: deque[TurnWrite | ToolRecord] = deque(maxlen=_MOST_PENDING)
         self._lock = Lock()
-        self._said: set[str] = set()
+        self._once = Once()
         self._pid = os.getpid()
         self._patient = True
         self._reopened = 0
@@ -149,7 +147,8 @@ class Recorder:
         except Exception as error:
             if self._strict or _is_the_stores(error):
                 raise
-            self._say("record", f"cannot record a {type(record).__name__}: {error!r}; it is left out")
+            message = f"cannot record a {type(record).__name__}: {error!r}; it is left out"
+            self._once.say(message, about="record")
         if store.reopened != self._reopened and self._path is not None:
             self._reopened = store.reopened
             load_key(self._path, self.key)  # the hashes in the new file are made under ours
@@ -183,17 +182,11 @@ class Recorder:
             if self._strict:
                 raise
             if _is_lock(error):
-                self._say("locked", f"cannot {doing} the trace store: {error}; recording waits in memory")
+                self._once.say(f"cannot {doing} the trace store: {error}; recording waits in memory", about="locked")
             else:
                 then = _AFTER["stops" if ends else doing]
-                self._say(doing, f"cannot {doing} the trace store: {error}; {then}")
+                self._once.say(f"cannot {doing} the trace store: {error}; {then}", about=doing)
             return otherwise
-
-    def _say(self, what: str, message: str) -> None:
-        """One log line per thing."""
-        if what not in self._said:
-            self._said.add(what)
-            log.warning("agentaccel: %s", message)
 
 
 def _is_lock(error: BaseException) -> bool:

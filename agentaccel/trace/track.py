@@ -7,7 +7,6 @@ store that is locked is tried again with the next write; one that holds a newer 
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -17,12 +16,11 @@ import orjson
 from agentaccel.canonical import digest
 from agentaccel.clock import Clock
 from agentaccel.locks import Lock, forks
+from agentaccel.once import Once
 from agentaccel.speculate.experience import Experience
 from agentaccel.trace.record import dump_json
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.store import Store
-
-log = logging.getLogger("agentaccel")
 
 VERSION = 1
 """Of the form that is written."""
@@ -51,7 +49,7 @@ class TrackRecord:
         self._news: deque[Lesson] = deque(maxlen=MOST_LESSONS)
         self._opened = False
         self._forks = forks()
-        self._said: set[str] = set()
+        self._once = Once()
 
     def learn(self, lesson: Lesson) -> None:
         """Do to the experience what `lesson` does, here and in the store."""
@@ -89,9 +87,7 @@ class TrackRecord:
     def _go_on_from(self, there: Experience | str | None) -> None:
         """Go on from what the store holds, with what it does not hold yet."""
         if isinstance(there, str):
-            if there not in self._said:
-                self._said.add(there)
-                log.warning("agentaccel: what came of early runs is left alone in the trace store: %s", there)
+            self._once.say(f"what came of early runs is left alone in the trace store: {there}")
         elif there is not None:
             for lesson in self._news:
                 lesson(there)
