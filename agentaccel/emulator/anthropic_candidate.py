@@ -1,32 +1,12 @@
-"""A Messages request on trial: where its blocks and markers stand, and what a check and its objection are."""
+"""A Messages request on trial: where its blocks and markers stand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from agentaccel.emulator.exchange import read_json
-from agentaccel.facts import CacheFacts
-
-Json = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why a request is refused."""
-
-    message: str
-    """The text of the error."""
-    kind: str = "invalid_request_error"
-    """The error's type."""
-    status: int = 400
-    """The HTTP status."""
-    param: str | None = None
-    """The field that is to blame, where the API names it."""
-    code: str | None = None
-    """The error's code, where the API has one."""
+from agentaccel.emulator.trial import Json, Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +33,13 @@ class Found:
 
 
 @dataclass(frozen=True, kw_only=True)  # not slotted: the cached properties live in the instance
-class Candidate:
-    """A request on trial. Its properties may be read only after the checks that make them meaningful."""
+class Candidate(Trial):
+    """A Messages request on trial."""
 
-    headers: Mapping[str, str]
-    """Headers, names in lower case."""
-    raw: bytes
-    """The body, undecoded."""
     counting: bool
     """Whether this is a call of count_tokens."""
-    resolve: Callable[[str], CacheFacts | None]
-    """The facts of a model that is served, or None."""
     platform: str = "api"
     """The platform that is emulated."""
-    api_keys: frozenset[str] | None = None
-    """Keys that are accepted; None accepts any."""
 
     @cached_property
     def api_key(self) -> str | None:
@@ -81,29 +53,6 @@ class Candidate:
     def version(self) -> str:
         """The anthropic-version header."""
         return self.headers.get("anthropic-version", "")
-
-    @cached_property
-    def decoded(self) -> Any:
-        """The body as JSON. Raises orjson.JSONDecodeError."""
-        return read_json(self.raw)
-
-    @cached_property
-    def body(self) -> Json:
-        """The body, an object."""
-        body: Json = self.decoded
-        return body
-
-    @cached_property
-    def facts(self) -> CacheFacts | None:
-        """The facts of the model asked for."""
-        return self.resolve(self.body["model"])
-
-    @cached_property
-    def known(self) -> CacheFacts:
-        """The facts of the model asked for, which is served."""
-        if self.facts is None:
-            raise LookupError("the check model_is_known has not run")
-        return self.facts
 
     @cached_property
     def blocks(self) -> tuple[Found, ...]:
@@ -129,13 +78,3 @@ class Candidate:
                 yield Found(path, kind, block, "messages", role)
                 for place, part in enumerate(inner if isinstance(inner, list) else ()):
                     yield Found(f"{path}.{kind}.content.{place}", part["type"], part, "messages", role, True)
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """A named rule."""
-
-    name: str
-    """Its name, which the log and `Behaviour.skipped_checks` use."""
-    objection: Callable[[Candidate], Problem | None] = field(repr=False)
-    """The problem that it finds, or None."""

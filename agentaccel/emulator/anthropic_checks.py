@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 import orjson
 
-from agentaccel.emulator.anthropic_candidate import Candidate, Check, Problem
+from agentaccel.emulator.anthropic_candidate import Candidate
+from agentaccel.emulator.trial import Check, Problem
 
 VERSIONS = ("2023-06-01", "2026-10-21")
 """Values of the anthropic-version header that are accepted."""
@@ -242,7 +243,7 @@ def _block_shape(block: object, path: str) -> Problem | None:
     return None
 
 
-ENVELOPE: tuple[Check, ...] = (
+ENVELOPE: tuple[Check[Candidate], ...] = (
     Check("authentication", authentication),
     Check("api_version", api_version),
     Check("body_is_json", body_is_json),

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from agentaccel.emulator.anthropic_candidate import Candidate, Check, Problem
+from agentaccel.emulator.anthropic_candidate import Candidate
 from agentaccel.emulator.anthropic_checks import ENVELOPE
 from agentaccel.emulator.anthropic_rules import RULES
 from agentaccel.emulator.anthropic_threads import message_thread
 from agentaccel.emulator.anthropic_tool_rules import TOOL_RULES
+from agentaccel.emulator.trial import Check, Problem
 
 _STRICT_VERSION = "2026-10-21"
 """The version of the API that no longer takes what `api_2026_10_21` refuses."""
@@ -136,7 +137,7 @@ def api_2026_10_21(request: Candidate) -> Problem | None:
     return None
 
 
-CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[Check[Candidate], ...] = (
     *ENVELOPE,
     *TOOL_RULES,
     *RULES,

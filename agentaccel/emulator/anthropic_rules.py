@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agentaccel.emulator.anthropic_candidate import Candidate, Check, Found, Problem
+from agentaccel.emulator.anthropic_candidate import Candidate, Found
 from agentaccel.emulator.anthropic_prompt import last_markable, with_lists
+from agentaccel.emulator.trial import Check, Problem
 
 SYSTEM_ROLE_MODELS = frozenset(
     {
@@ -218,7 +219,7 @@ def _trailing_space(request: Candidate) -> Problem | None:
     return None
 
 
-RULES: tuple[Check, ...] = (
+RULES: tuple[Check[Candidate], ...] = (
     Check("marker_shapes", marker_shapes),
     Check("diagnostics", diagnostics),
     Check("marker_count", marker_count),

@@ -14,7 +14,8 @@ from typing import Any
 
 import orjson
 
-from agentaccel.emulator.anthropic_candidate import Candidate, Problem
+from agentaccel.emulator.anthropic_candidate import Candidate
+from agentaccel.emulator.trial import Problem
 
 Json = Mapping[str, Any]
 

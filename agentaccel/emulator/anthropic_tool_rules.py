@@ -5,7 +5,8 @@ The texts on `input_schema` are those of recorded exchanges; the others are from
 
 from __future__ import annotations
 
-from agentaccel.emulator.anthropic_candidate import Candidate, Check, Json, Problem
+from agentaccel.emulator.anthropic_candidate import Candidate
+from agentaccel.emulator.trial import Check, Json, Problem
 
 TOOL_KINDS = (
     "bash",
@@ -94,7 +95,7 @@ def deferred_tools(request: Candidate) -> Problem | None:
     return None
 
 
-TOOL_RULES: tuple[Check, ...] = (
+TOOL_RULES: tuple[Check[Candidate], ...] = (
     Check("tool_shapes", tool_shapes),
     Check("tool_names", tool_names),
     Check("tool_choice", tool_choice),

@@ -12,10 +12,10 @@ from typing import Any
 
 import orjson
 
-from agentaccel.emulator.anthropic_candidate import Problem
 from agentaccel.emulator.exchange import Chunk
 from agentaccel.emulator.faults import Fault
-from agentaccel.emulator.streaming import in_pieces, spoilt
+from agentaccel.emulator.streaming import in_pieces, spoilt, sse
+from agentaccel.emulator.trial import Problem
 from agentaccel.emulator.usage import Usage
 
 
@@ -143,11 +143,6 @@ def _deltas(block: Mapping[str, Any]) -> Iterator[dict[str, object]]:
         yield {"type": "input_json_delta", "partial_json": ""}
         for piece in in_pieces(orjson.dumps(block["input"]).decode()):
             yield {"type": "input_json_delta", "partial_json": piece}
-
-
-def sse(event: Mapping[str, object]) -> bytes:
-    """One server-sent event."""
-    return b"event: " + str(event["type"]).encode() + b"\ndata: " + orjson.dumps(event) + b"\n\n"
 
 
 def stream_chunks(message: Message, *, first: float, last: float, fault: Fault | None) -> tuple[Chunk, ...]:

@@ -20,7 +20,6 @@ import orjson
 from agentaccel.clock import Clock, ManualClock
 from agentaccel.emulator.accounts import Counters, LogEntry
 from agentaccel.emulator.anthropic_cache import PromptCache
-from agentaccel.emulator.anthropic_candidate import Problem
 from agentaccel.emulator.anthropic_wire import error_body
 from agentaccel.emulator.apis import apis_of
 from agentaccel.emulator.behaviour import Behaviour
@@ -29,6 +28,7 @@ from agentaccel.emulator.exchange import HttpReply, HttpRequest, json_reply
 from agentaccel.emulator.faults import FaultPlan, FaultsLike, faults_of
 from agentaccel.emulator.messages_api import MessagesApi
 from agentaccel.emulator.script import ScriptLike, script_of
+from agentaccel.emulator.trial import Problem
 from agentaccel.errors import ConfigError
 
 _NO_CALL = "req_emulated"

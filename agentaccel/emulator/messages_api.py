@@ -10,7 +10,7 @@ import orjson
 
 from agentaccel.emulator.accounts import Bucket, RateMeter, drain, limit_headers
 from agentaccel.emulator.anthropic_cache import PromptCache, Rules
-from agentaccel.emulator.anthropic_candidate import Candidate, Problem
+from agentaccel.emulator.anthropic_candidate import Candidate
 from agentaccel.emulator.anthropic_levels import canonical
 from agentaccel.emulator.anthropic_limits import objection
 from agentaccel.emulator.anthropic_prompt import Tape, read_tape, with_lists
@@ -22,6 +22,7 @@ from agentaccel.emulator.diagnosis import Diagnoser, fingerprint
 from agentaccel.emulator.exchange import Chunk, Ending, HttpReply, json_reply
 from agentaccel.emulator.script import Script, ScriptedReply, Turn
 from agentaccel.emulator.settlement import Settlement
+from agentaccel.emulator.trial import Problem
 from agentaccel.emulator.usage import Usage
 from agentaccel.emulator.writing import opening_text, turn_of, write
 from agentaccel.facts import CacheFacts, cache_facts, plain_name, table

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentaccel.emulator.accounts import Bucket, RateMeter, drain
-from agentaccel.emulator.anthropic_candidate import Problem
 from agentaccel.emulator.behaviour import Behaviour
 from agentaccel.emulator.calls import Call, Outcome, entry_of, hung
 from agentaccel.emulator.exchange import json_reply
@@ -27,6 +26,7 @@ from agentaccel.emulator.openai_shapes import objection, outputs_answer
 from agentaccel.emulator.openai_state import HeldState, conversation_of
 from agentaccel.emulator.openai_wire import Completion, Shape, Streams, error_body, fault_problem, limit_headers
 from agentaccel.emulator.script import Script
+from agentaccel.emulator.trial import Problem
 from agentaccel.facts import CacheFacts, Wire, cache_facts, plain_name, table
 
 Json = Mapping[str, Any]

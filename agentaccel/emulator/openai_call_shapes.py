@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentaccel.emulator.anthropic_candidate import Problem
 from agentaccel.emulator.openai_candidate import Candidate
 from agentaccel.emulator.openai_checks import missing, wrong_type
+from agentaccel.emulator.trial import Problem
 
 Json = Mapping[str, Any]
 Types = tuple[type, ...]

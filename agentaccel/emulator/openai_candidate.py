@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from agentaccel.emulator.anthropic_candidate import Problem
-from agentaccel.emulator.exchange import read_json
 from agentaccel.emulator.openai_prompt import MARK
+from agentaccel.emulator.trial import Json, Problem, Trial
 from agentaccel.facts import CacheFacts, Wire, plain_name, table
-
-Json = Mapping[str, Any]
 
 
 def refusal(message: str, param: str | None = None, code: str | None = None, status: int = 400) -> Problem:
@@ -33,25 +30,17 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)  # not slotted: the cached properties live in the instance
-class Candidate:
-    """A request on trial. Its properties may be read only after the checks that make them meaningful."""
+class Candidate(Trial):
+    """An OpenAI-style request on trial."""
 
-    headers: Mapping[str, str]
-    """Headers, names in lower case."""
-    raw: bytes
-    """The body, undecoded."""
     wire: Wire
     """chat or responses."""
-    resolve: Callable[[str], CacheFacts | None]
-    """What is known of a model, or None."""
     serves: Callable[[str], bool]
     """Whether a model is served."""
     strict: bool = True
     """Whether what is unknown is refused, as OpenAI does; most servers that speak its API ignore it."""
     deployment: str | None = None
     """The deployment that the path names, which stands for the model."""
-    api_keys: frozenset[str] | None = None
-    """Keys that are accepted; None accepts any."""
     refused: frozenset[str] = frozenset()
     """Fields that the server does not take."""
 
@@ -61,33 +50,10 @@ class Candidate:
         scheme, _, token = self.headers.get("authorization", "").partition(" ")
         return (token.strip() if scheme.lower() == "bearer" else "") or self.headers.get("api-key") or None
 
-    @cached_property
-    def decoded(self) -> Any:
-        """The body as JSON. Raises orjson.JSONDecodeError."""
-        return read_json(self.raw)
-
-    @cached_property
-    def body(self) -> Json:
-        """The body, an object."""
-        body: Json = self.decoded
-        return body
-
-    @cached_property
+    @property
     def model(self) -> str:
         """The model, or the deployment that stands for one."""
         return self.deployment or self.body["model"]
-
-    @cached_property
-    def facts(self) -> CacheFacts | None:
-        """The facts of the model asked for."""
-        return self.resolve(self.model)
-
-    @cached_property
-    def known(self) -> CacheFacts:
-        """The facts of the model asked for, which is served."""
-        if self.facts is None:
-            raise LookupError("the check model_is_known has not run")
-        return self.facts
 
     @cached_property
     def items(self) -> tuple[tuple[str, Json], ...]:
@@ -113,16 +79,6 @@ class Candidate:
                 role = "tool" if name == "output" else item.get("role") or ""
                 for number, part in enumerate(content if isinstance(content, list) else ()):
                     yield Part(f"{path}.{name}[{number}]", part, role)
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """A named rule."""
-
-    name: str
-    """Its name, which the log and `Behaviour.skipped_checks` use."""
-    objection: Callable[[Candidate], Problem | None] = field(repr=False)
-    """The problem that it finds, or None."""
 
 
 def extra_facts(facts: CacheFacts) -> Mapping[str, Any]:

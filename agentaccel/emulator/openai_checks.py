@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 
 import orjson
 
-from agentaccel.emulator.anthropic_candidate import Problem
-from agentaccel.emulator.openai_candidate import Candidate, Check, Part, extra_facts, refusal
+from agentaccel.emulator.openai_candidate import Candidate, Part, extra_facts, refusal
 from agentaccel.emulator.openai_fields import FIELDS
 from agentaccel.emulator.openai_prompt import MARK
+from agentaccel.emulator.trial import Check, Problem
 
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "chat": ("mode", "ttl"),
@@ -246,7 +246,7 @@ def _tool_name(tool: Mapping[str, object]) -> object:
     return inner.get("name") if isinstance(inner, Mapping) else tool.get("name")
 
 
-ENVELOPE: tuple[Check, ...] = (
+ENVELOPE: tuple[Check[Candidate], ...] = (
     Check("authentication", authentication),
     Check("body_is_json", body_is_json),
     Check("refused_fields", refused_fields),
@@ -257,7 +257,7 @@ ENVELOPE: tuple[Check, ...] = (
 )
 """The checks on what encloses the prompt; the others presuppose them."""
 
-CACHE_RULES: tuple[Check, ...] = (
+CACHE_RULES: tuple[Check[Candidate], ...] = (
     Check("cache_options", cache_options),
     Check("breakpoints", breakpoints),
     Check("cache_key", cache_key),

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentaccel.emulator.anthropic_candidate import Problem
 from agentaccel.emulator.openai_call_shapes import call_shapes
-from agentaccel.emulator.openai_candidate import Candidate, Check, refusal
+from agentaccel.emulator.openai_candidate import Candidate, refusal
 from agentaccel.emulator.openai_checks import CACHE_RULES, ENVELOPE, missing, unknown, wrong_type, wrong_value
 from agentaccel.emulator.openai_prompt import TEXTS
 from agentaccel.emulator.schema_writing import has_instances
+from agentaccel.emulator.trial import Check, Problem
 
 _ROLES = {
     "chat": ("system", "developer", "assistant", "user", "function", "tool"),
@@ -217,7 +217,7 @@ _BOTH = (
     Check("limits", limits),
     Check("output_format", output_format),
 )
-CHECKS: Mapping[str, tuple[Check, ...]] = {
+CHECKS: Mapping[str, tuple[Check[Candidate], ...]] = {
     "chat": (*_BOTH, Check("chat_results", chat_results)),
     "responses": (*_BOTH, Check("one_history", one_history)),
 }

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentaccel.emulator.anthropic_candidate import Problem
 from agentaccel.emulator.openai_candidate import refusal
 from agentaccel.emulator.openai_reading import context_of
+from agentaccel.emulator.trial import Problem
 
 Json = Mapping[str, Any]
 _KEPT = 10_000

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import orjson
 
 from agentaccel.emulator.accounts import Bucket
-from agentaccel.emulator.anthropic_candidate import Problem
 from agentaccel.emulator.faults import Fault
+from agentaccel.emulator.trial import Problem
 from agentaccel.emulator.usage import Usage
 from agentaccel.emulator.writing import Written
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from agentaccel.emulator.exchange import Chunk
 from agentaccel.emulator.faults import Fault
 from agentaccel.emulator.openai_wire import Completion, arguments_of, fault_problem, responses_usage
-from agentaccel.emulator.streaming import in_pieces, spoilt
+from agentaccel.emulator.streaming import in_pieces, spoilt, sse
 
 Json = Mapping[str, Any]
 Event = tuple[dict[str, object], float]
@@ -166,18 +164,14 @@ def _part(kind: str, place: Json, part: Json, logged: Json) -> Iterator[dict[str
     yield {"type": f"response.{name}_part.done", **place, "part": part}
 
 
-def _sse(event: Json) -> bytes:
-    return b"event: " + str(event["type"]).encode() + b"\ndata: " + orjson.dumps(event) + b"\n\n"
-
-
 def response_chunks(completion: Completion, fault: Fault | None) -> tuple[Chunk, ...]:
     """The events of a reply, as a fault may spoil them."""
     first, last = completion.seconds
-    chunks = [Chunk(first + share * (last - first), _sse(event)) for event, share in response_events(completion)]
+    chunks = [Chunk(first + share * (last - first), sse(event)) for event, share in response_events(completion)]
     error = b""
     if fault is not None:
         problem = fault_problem(fault)
         event = {"type": "error", "code": problem.code or problem.kind, "message": problem.message, "param": None}
-        error = _sse({**event, "sequence_number": fault.after_events})
+        error = sse({**event, "sequence_number": fault.after_events})
     broken = b'event: response.output_text.delta\ndata: {"type":"response.output_te\n\n'
     return spoilt(chunks, fault, first=first, error=error, broken=broken)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+import orjson
 
 from agentaccel.emulator.exchange import Chunk
 from agentaccel.emulator.faults import Fault
@@ -14,6 +16,11 @@ _PIECE = 16
 def in_pieces(text: str) -> Iterator[str]:
     """`text` as the deltas of a stream have it."""
     return (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
+
+
+def sse(event: Mapping[str, object]) -> bytes:
+    """A server-sent event that is named as its data says."""
+    return b"event: " + str(event["type"]).encode() + b"\ndata: " + orjson.dumps(event) + b"\n\n"
 
 
 def spoilt(
