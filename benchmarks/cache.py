@@ -18,12 +18,13 @@ from pathlib import Path
 
 import click
 
+from agentaccel.replay.cost import cost_of_steps
 from agentaccel.replay.oracle import Best, best
 from agentaccel.replay.pace import paces, placed
 from agentaccel.replay.placements import PLACEMENTS, as_recorded
 from agentaccel.replay.read import read
 from agentaccel.replay.runs import Run, Step
-from agentaccel.replay.simulate import Simulated, accelerate, cost_of, in_order, simulate
+from agentaccel.replay.simulate import Simulated, accelerate, in_order, simulate
 from agentaccel.replay.source import Rules, Source
 from agentaccel.trace.importers import ImportTally
 from agentaccel.types import Usage
@@ -87,7 +88,7 @@ def outcome(name: str, pace: str, given: Sequence[Run]) -> Outcome:
         requests=len(steps),
         tokens=total,
         hits={policy: sum(usage.read or 0 for usage in all_) / max(total, 1) for policy, all_ in usages.items()},
-        costs={policy: _cost(steps, all_) for policy, all_ in usages.items()},
+        costs={policy: cost_of_steps(steps, all_) for policy, all_ in usages.items()},
         bound=found.bound,
         exact=found.exact,
     )
@@ -118,10 +119,6 @@ def _forward(run: Run) -> Run:
 
 def _flat(simulated: Simulated) -> tuple[Usage, ...]:
     return tuple(usage for run in simulated.usages for usage in run)
-
-
-def _cost(steps: Sequence[Step], usages: Sequence[Usage]) -> float:
-    return sum(cost_of(usage, step.prefix.facts) for step, usage in zip(steps, usages, strict=True))
 
 
 def of_source(source: Source) -> Iterator[Outcome]:

@@ -20,15 +20,15 @@ from typing import Literal
 import click
 
 from agentaccel.cache.beliefs import Beliefs
+from agentaccel.replay.cost import cost_of_kept, cost_of_steps
 from agentaccel.replay.oracle import least, pauses_kept
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.read import read
 from agentaccel.replay.read_geometry import WORKLOAD
 from agentaccel.replay.runs import Run
-from agentaccel.replay.simulate import Allowed, accelerate, cost_of, simulate
+from agentaccel.replay.simulate import Allowed, accelerate, simulate
 from agentaccel.replay.source import Rules
 from agentaccel.trace.importers import ImportTally
-from agentaccel.types import Usage
 from benchmarks.registry import Result, Table, benchmark
 
 _FIXED = ("tools+system+tail 5m", "tools+system+tail 1h")
@@ -128,7 +128,7 @@ def _missed(name: str, figures: tuple[float, float, float], bars: tuple[float, f
 
 def _fixed(name: str, runs: Sequence[Run]) -> Outcome:
     usages = [simulate([run], PLACEMENTS[name]).usages[0] for run in runs]
-    costs = [_cost(run, own) for run, own in zip(runs, usages, strict=True)]
+    costs = [cost_of_steps(run.steps, own) for run, own in zip(runs, usages, strict=True)]
     return Outcome(name=name, costs=costs, kept=[0.0] * len(runs))
 
 
@@ -139,14 +139,6 @@ def _folded(name: str, runs: Sequence[Run], allowed: Allowed, folds: int) -> Out
         learned = accelerate(others, allowed).learned.get(WORKLOAD, Beliefs())
         for i in range(fold, len(runs), folds):
             done = accelerate([runs[i]], allowed, learned=learned)
-            kept[i] = _cost_of_all(runs[i], done.kept[0])
-            costs[i] = _cost(runs[i], done.usages[0]) + kept[i]
+            kept[i] = cost_of_kept(runs[i], done.kept[0])
+            costs[i] = cost_of_steps(runs[i].steps, done.usages[0]) + kept[i]
     return Outcome(name=name, costs=costs, kept=kept)
-
-
-def _cost(run: Run, usages: Sequence[Usage]) -> float:
-    return sum(cost_of(usage, step.prefix.facts) for step, usage in zip(run.steps, usages, strict=True))
-
-
-def _cost_of_all(run: Run, usages: Sequence[Usage]) -> float:
-    return sum(cost_of(usage, run.steps[-1].prefix.facts) for usage in usages)

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agentaccel.cache.price import Override, input_cost, price_card
+from agentaccel.replay.cost import cost_of
 from agentaccel.replay.oracle import best
 from agentaccel.replay.pace import Pace, placed
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.runs import Run, Step
-from agentaccel.replay.simulate import Allowed, Simulated, accelerate, cost_of, simulate
+from agentaccel.replay.simulate import Allowed, Simulated, accelerate, simulate
 from agentaccel.replay.source import Source
 from agentaccel.types import Usage
 

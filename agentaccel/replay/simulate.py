@@ -27,7 +27,6 @@ from agentaccel.cache.settle import settle
 from agentaccel.cache.state import Head, State, head_of
 from agentaccel.cache.waiting import MOST_WAITING, waiting, with_waiting
 from agentaccel.cache.warm import Warming, kept, warming
-from agentaccel.facts import CacheFacts
 from agentaccel.replay.placements import Placement
 from agentaccel.replay.provider import Provider
 from agentaccel.replay.runs import Run, Step
@@ -106,18 +105,6 @@ def in_order(runs: Sequence[Run]) -> Iterator[tuple[int, int]]:
 
     for _, index, number in heapq.merge(*map(times, range(len(runs)))):
         yield index, number
-
-
-def cost_of(usage: Usage, facts: CacheFacts) -> float:
-    """The input side of `usage` in uncached input tokens, by the multiples that `facts` state.
-
-    Raises ValueError for a usage that does not report the cache, and KeyError for a lifetime without a price.
-    """
-    if usage.uncached is None or usage.read is None or usage.write is None:
-        raise ValueError("the provider did not report what its cache did")
-    price = {ttl.label: ttl.write for ttl in facts.ttls}
-    written = sum(tokens * price[label] for label, tokens in usage.write.items() if tokens)
-    return usage.uncached + usage.read * facts.read + written
 
 
 # --- one session of the product ---------------------------------------------------------------------------------------

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentaccel.cache.beliefs import Beliefs
+from agentaccel.replay.cost import cost_of_kept, cost_of_steps
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.runs import Run, Step
-from agentaccel.replay.simulate import Allowed, Simulated, accelerate, cost_of, simulate
-from agentaccel.types import Usage
+from agentaccel.replay.simulate import Allowed, Simulated, accelerate, simulate
 from benchmarks.situations.agents import Exchange
 from benchmarks.situations.amounts import Geometric
 from benchmarks.situations.bars import LEARNED
@@ -84,16 +84,8 @@ def _trivial(one: Situation, sessions: Sequence[Sequence[Exchange]]) -> dict[str
 
 
 def _cost(runs: Sequence[Run], done: Simulated) -> float:
-    cost = sum(
-        cost_of(usage, step.prefix.facts)
-        for run, usages in zip(runs, done.usages, strict=True)
-        for step, usage in zip(run.steps, usages, strict=True)
-    )
-    return cost + sum(_kept(run, usages) for run, usages in zip(runs, done.kept, strict=False))
-
-
-def _kept(run: Run, usages: Sequence[Usage]) -> float:
-    return sum(cost_of(usage, run.steps[-1].prefix.facts) for usage in usages)
+    cost = sum(cost_of_steps(run.steps, usages) for run, usages in zip(runs, done.usages, strict=True))
+    return cost + sum(cost_of_kept(run, usages) for run, usages in zip(runs, done.kept, strict=False))
 
 
 def _replayed(one: Situation, written: Sequence[Sequence[Exchange]], chosen: range) -> tuple[float, float, bool]:

@@ -17,8 +17,8 @@ from typing import Any
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, ToolCall
 from agentaccel.providers import PartMemory
 from agentaccel.providers.anthropic import decode
+from agentaccel.replay.cost import cost_of
 from agentaccel.replay.provider import Provider
-from agentaccel.replay.simulate import cost_of
 from agentaccel.turn import CallClosed, Command, Finished, FirstByte, Reported, Started, Turn, Wait, Waited
 from benchmarks.situations.agents import Exchange, bytes_per_token
 from benchmarks.situations.amounts import draw

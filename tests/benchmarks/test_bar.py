@@ -12,10 +12,11 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentaccel.replay.cost import cost_of_steps
 from agentaccel.replay.oracle import best
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.runs import Step
-from agentaccel.replay.simulate import accelerate, cost_of, simulate
+from agentaccel.replay.simulate import accelerate, simulate
 from agentaccel.types import Usage
 from benchmarks.situations import Situation, runs
 from benchmarks.situations.amounts import Amount, Even
@@ -75,10 +76,6 @@ def situations(
     )
 
 
-def costs(steps: tuple[Step, ...], usages: tuple[Usage, ...]) -> float:
-    return sum(cost_of(usage, step.prefix.facts) for usage, step in zip(usages, steps, strict=True))
-
-
 def last_premium(step: Step, usage: Usage) -> float:
     """What it cost to write, and not only to read in, at a conversation's last request."""
     price = {ttl.label: ttl.write - 1.0 for ttl in step.prefix.facts.ttls}
@@ -108,7 +105,7 @@ def test_nothing_is_lost_but_the_last_tail(situation: Situation) -> None:
     paid = [insured(step, usage) for step, usage in zip(only.steps, usages, strict=True)]
     assert not any(paid) or not situation.turn.calls
     assert all(premium <= 0.05 * step.total for premium, step in zip(paid, only.steps, strict=True))
-    uninsured = costs(only.steps, usages) - sum(paid[:-1]) - last_premium(only.steps[-1], usages[-1])
+    uninsured = cost_of_steps(only.steps, usages) - sum(paid[:-1]) - last_premium(only.steps[-1], usages[-1])
     assert uninsured <= least.cost * 1.001
 
 
@@ -125,7 +122,7 @@ def test_four_even_turns_cost_at_most_a_twentieth_more(situation: Situation) -> 
     if not grows_by_less_than_it_began_with(only.steps) or only.steps[0].total < situation.facts().min_tokens:
         return
     (usages,) = accelerate([only]).usages
-    assert costs(only.steps, usages) <= 5.15 / 4.90 * best(only.steps).cost
+    assert cost_of_steps(only.steps, usages) <= 5.15 / 4.90 * best(only.steps).cost
 
 
 def after(situation: Situation, learned_from: int) -> float:
@@ -133,7 +130,7 @@ def after(situation: Situation, learned_from: int) -> float:
     all_ = runs(situation)
     usages = accelerate(all_).usages
     later = list(zip(all_, usages, strict=True))[learned_from:]
-    ours = sum(costs(run.steps, used) for run, used in later)
+    ours = sum(cost_of_steps(run.steps, used) for run, used in later)
     return ours / sum(best(run.steps).cost for run, _ in later)
 
 
@@ -164,4 +161,4 @@ def test_one_compaction_does_not_stop_the_tail_from_being_written() -> None:
     )
     all_ = runs(situation)
     usual = simulate(all_, PLACEMENTS["tools+system+tail 5m"]).usages[0]
-    assert costs(all_[0].steps, accelerate(all_).usages[0]) <= costs(all_[0].steps, usual)
+    assert cost_of_steps(all_[0].steps, accelerate(all_).usages[0]) <= cost_of_steps(all_[0].steps, usual)

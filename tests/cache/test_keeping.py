@@ -11,8 +11,9 @@ import pytest
 
 from agentaccel.cache import longevity, warm
 from agentaccel.cache.beliefs import Beliefs, after_topic
+from agentaccel.replay.cost import cost_of
 from agentaccel.replay.runs import Run
-from agentaccel.replay.simulate import Allowed, Simulated, accelerate, cost_of
+from agentaccel.replay.simulate import Allowed, Simulated, accelerate
 from benchmarks.situations import Situation, runs
 from benchmarks.situations.form import Prompts, Turns, grid
 from benchmarks.situations.grid import cell

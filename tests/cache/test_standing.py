@@ -23,7 +23,7 @@ from agentaccel.cache.state import State
 from agentaccel.emulator import Emulator
 from agentaccel.facts import cache_facts
 from agentaccel.providers.anthropic import decode
-from agentaccel.replay.simulate import cost_of
+from agentaccel.replay.cost import cost_of
 from agentaccel.session.conversation import Conversation
 from agentaccel.trace.record import dump_state, load_state
 from tests.driver import MODEL, Driver, Json, assistant, body, prose, tool, user

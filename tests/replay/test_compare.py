@@ -18,10 +18,11 @@ from click.testing import CliRunner, Result
 from agentaccel.cli import main
 from agentaccel.errors import ConfigError
 from agentaccel.replay.compare import ACCELERATED, AS_RECORDED, BEST, columns_of, compare
+from agentaccel.replay.cost import cost_of_steps
 from agentaccel.replay.pace import pace, paces, placed
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.read import read
-from agentaccel.replay.simulate import accelerate, cost_of
+from agentaccel.replay.simulate import accelerate
 from agentaccel.replay.source import Rules, Source
 from agentaccel.trace.importers import ImportTally
 from tests.replay.test_reading import Json, asked, conversation, result, run_line, said, used, write
@@ -152,7 +153,7 @@ def test_columns_are_what_the_simulation_says(tmp_path: Path) -> None:
     table = compare(found, paces()).tables[0]
     steps = [step for run in found.runs for step in run.steps]
     usages = [usage for run in accelerate(found.runs).usages for usage in run]
-    cost = sum(cost_of(usage, step.prefix.facts) for step, usage in zip(steps, usages, strict=True))
+    cost = cost_of_steps(steps, usages)
     assert table.column(ACCELERATED).units == pytest.approx(cost)
     assert table.column("none").units == sum(step.total for step in steps)
     best = table.column(BEST).units

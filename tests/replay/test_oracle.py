@@ -9,6 +9,7 @@ import pytest
 
 from agentaccel.cache.ledger import Mark
 from agentaccel.facts import CacheFacts, cache_facts
+from agentaccel.replay.cost import cost_of, cost_of_steps
 from agentaccel.replay.oracle import Best, best, least
 from agentaccel.replay.oracle_bound import futures
 from agentaccel.replay.oracle_paths import compiled
@@ -16,7 +17,7 @@ from agentaccel.replay.oracle_plan import planned
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.provider import Provider
 from agentaccel.replay.runs import Run, Step
-from agentaccel.replay.simulate import accelerate, cost_of, simulate
+from agentaccel.replay.simulate import accelerate, simulate
 from agentaccel.replay.synthetic import Piece, rendered
 from tests.replay.small import Ask, Block, Rules, brute_force, instance, instance_with_pauses, steps_of
 
@@ -49,7 +50,7 @@ def beaten(steps: Sequence[Step], got: Best, seed: int) -> list[str]:
     runs = [Run(id="r", workload="w", steps=tuple(steps))]
     results = {name: simulate(runs, placement) for name, placement in PLACEMENTS.items()}
     for name, result in {**results, "agentaccel": accelerate(runs)}.items():
-        cost = sum(cost_of(usage, step.prefix.facts) for usage, step in zip(result.usages[0], steps, strict=True))
+        cost = cost_of_steps(steps, result.usages[0])
         if cost < got.bound - 1e-6:
             found.append(f"seed {seed}: {name} costs {cost}, less than the bound {got.bound}")
     return found

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from agentaccel.cache.ledger import Mark
 from agentaccel.cache.prefix import turn_of
+from agentaccel.replay.cost import cost_of
 from agentaccel.replay.placements import PLACEMENTS, as_recorded
 from agentaccel.replay.runs import Step
-from agentaccel.replay.simulate import Simulated, accelerate, cost_of, in_order, simulate
+from agentaccel.replay.simulate import Simulated, accelerate, in_order, simulate
 from agentaccel.types import Usage
 from tests.replay.live import SCRIPTS, Ask, counts, facts, growing, live, placed, runs_of, step_of
 

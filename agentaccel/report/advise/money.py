@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from agentaccel.cache.price import Override, PriceCard, input_cost, price_card
+from agentaccel.replay.cost import cost_of
 from agentaccel.replay.placements import as_recorded
-from agentaccel.replay.simulate import Allowed, accelerate, cost_of, simulate
+from agentaccel.replay.simulate import Allowed, accelerate, simulate
 from agentaccel.report.advise.nouns import Request, Talk, Talks, Unit
 from agentaccel.types import Usage
 

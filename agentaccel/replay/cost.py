@@ -1,0 +1,31 @@
+"""What requests of a replay cost, in uncached input tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentaccel.facts import CacheFacts
+from agentaccel.replay.runs import Run, Step
+from agentaccel.types import Usage
+
+
+def cost_of(usage: Usage, facts: CacheFacts) -> float:
+    """The input side of `usage`, by the multiples that `facts` state.
+
+    Raises ValueError for a usage that does not report the cache, and KeyError for a lifetime without a price.
+    """
+    if usage.uncached is None or usage.read is None or usage.write is None:
+        raise ValueError("the provider did not report what its cache did")
+    price = {ttl.label: ttl.write for ttl in facts.ttls}
+    written = sum(tokens * price[label] for label, tokens in usage.write.items() if tokens)
+    return usage.uncached + usage.read * facts.read + written
+
+
+def cost_of_steps(steps: Iterable[Step], usages: Iterable[Usage]) -> float:
+    """The same of several requests, one usage each. Raises ValueError where there are not as many."""
+    return sum(cost_of(usage, step.prefix.facts) for step, usage in zip(steps, usages, strict=True))
+
+
+def cost_of_kept(run: Run, usages: Iterable[Usage]) -> float:
+    """The same of requests of our own that kept the entries of `run` alive."""
+    return sum(cost_of(usage, run.steps[-1].prefix.facts) for usage in usages)
