@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agentaccel.facts import LEVELS, Level
 
@@ -20,6 +20,17 @@ def show_path(path: Path) -> str:
     """
     parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in path]
     return "".join(parts).lstrip(".")
+
+
+def value_at(value: Any, path: Path) -> Any:
+    """What stands at `path` of a request, or of a part of one.
+
+    >>> value_at({"messages": [{"content": "hi"}]}, ("messages", 0, "content"))
+    'hi'
+    """
+    for part in path:
+        value = value[part]
+    return value
 
 
 class Segment(NamedTuple):

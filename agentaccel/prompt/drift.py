@@ -15,7 +15,7 @@ from agentaccel.canonical import identity_bytes, wire_bytes
 from agentaccel.facts import LEVELS, CacheFacts, Level
 from agentaccel.prompt.pieces import CHECK, PIECE, check_of, pieces_of, reach, same_pieces
 from agentaccel.prompt.shapes import shape_at
-from agentaccel.types import MARKS, Drift, Path, Prompt, Request, Segment, agreeing, show_path
+from agentaccel.types import MARKS, Drift, Path, Prompt, Request, Segment, agreeing, show_path, value_at
 
 _ORDERED = frozenset({"tool_use", "custom", "tool_call", "function"})
 """Kinds whose key order is worth telling apart from their content."""
@@ -214,14 +214,6 @@ def _in_object(old: Mapping[str, Any], new: Mapping[str, Any], path: Path) -> _P
             return _first_place(old[name], new[name], (*path, name))
     changed = sorted(set(old) ^ set(new))
     return (*path, *changed[:1]), None, "added" if changed and changed[0] in new else "removed", None
-
-
-def value_at(request: Request, path: Path) -> Any:
-    """What stands at `path` of `request`."""
-    value: Any = request
-    for part in path:
-        value = value[part]
-    return value
 
 
 def text_of(value: Any) -> bytes:

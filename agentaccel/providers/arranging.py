@@ -5,11 +5,11 @@ Nothing is decided here. What is not of the expected form is not offered, so it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agentaccel.providers.values import changed_at, is_object, items
-from agentaccel.types import MARKS, Path, Prompt, Request, Segment, Text, show_path
+from agentaccel.providers.values import is_object, items
+from agentaccel.types import MARKS, Path, Prompt, Request, Segment, Text, show_path, value_at
 
 _TEXTS = ("text", "input_text")  # no set: what is looked up may be of any type
 """Types of block that hold the operator's text."""
@@ -19,7 +19,7 @@ def texts_of(request: Request, prompt: Prompt) -> tuple[Text, ...]:
     """The texts of `request` that stand before its conversation: descriptions of tools, and the operator's words."""
     found: list[Text] = []
     for number, segment in enumerate(prompt.segments[: prompt.starts[2]]):
-        value = _value_at(request, segment.path)
+        value = value_at(request, segment.path)
         if segment.level == "tools":
             path, text = _description(value)
             place, name = "tools", f"tool {segment.name}"
@@ -30,13 +30,6 @@ def texts_of(request: Request, prompt: Prompt) -> tuple[Text, ...]:
         if text and (segment.level != "tools" or segment.name):
             found.append(Text(place, name, (*segment.path, *path), text, number))
     return tuple(found)
-
-
-def _value_at(request: Request, path: Path) -> Any:
-    value: Any = request
-    for part in path:
-        value = value[part]
-    return value
 
 
 def _description(tool: Any) -> tuple[Path, str]:
@@ -54,17 +47,6 @@ def _text(block: Any) -> tuple[Path, str]:
     if is_object(block) and block.get("type") in _TEXTS and isinstance(block.get("text"), str):
         return ("text",), block["text"]
     return (), ""
-
-
-def with_texts(request: Request, edits: Sequence[tuple[Path, str]]) -> Request:
-    """`request` with other texts in those places; shares every part that does not change."""
-    for path, text in edits:
-        request = changed_at(request, path, _becomes(text))
-    return request
-
-
-def _becomes(text: str) -> Callable[[Any], Any]:
-    return lambda was: text
 
 
 # --- tools ----------------------------------------------------------------------------------------------------------
@@ -86,7 +68,7 @@ def listed(request: Request, prompt: Prompt) -> tuple[Listed, ...]:
     """The tools of the field `tools` that stand in the prefix; none where another field lists some, too."""
     found: list[Listed] = []
     for segment in prompt.segments[: prompt.starts[1]]:
-        tool = _value_at(request, segment.path)
+        tool = value_at(request, segment.path)
         if segment.path[0] != "tools" or not is_object(tool):
             return ()
         bare = {name: value for name, value in tool.items() if name not in MARKS}

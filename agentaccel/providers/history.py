@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agentaccel.canonical import digest
 from agentaccel.facts import Wire
 from agentaccel.providers.openai.blocks import FIRST
 from agentaccel.providers.openai.responses import role_of
-from agentaccel.providers.values import changed_at, is_object, items, text_or_none
+from agentaccel.providers.values import is_object, items, text_or_none
 from agentaccel.types import MARKS, Path, Prompt, Request, path_of
 
 _TEXTS = ("text", "input_text")  # no set: what is looked up may be of any type
@@ -75,17 +75,6 @@ def replies_before(prompt: Prompt) -> list[int]:
             replies += 1
         before = role
     return [*counts, replies]
-
-
-def with_results(request: Request, edits: Sequence[tuple[Path, str]]) -> Request:
-    """`request` with other texts as the content of those results; shares every part that does not change."""
-    for path, text in edits:
-        request = changed_at(request, path, _becomes(text))
-    return request
-
-
-def _becomes(text: str) -> Callable[[Any], Any]:
-    return lambda was: text
 
 
 def _span(prompt: Prompt, path: Path) -> tuple[int, int] | None:

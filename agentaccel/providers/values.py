@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from sys import intern
 from typing import Any, TypeGuard
 
@@ -43,6 +44,12 @@ def kind_of(block: Any) -> str:
 def word(value: Any) -> str:
     """A name of which thousands of segments hold the same: as one object, where it is plain."""
     return intern(value) if type(value) is str and value.isascii() else name_of(value)
+
+
+def count_of(raw: Mapping[str, Any], name: str) -> int | None:
+    """The count that a provider reports under `name`; None where it reports none."""
+    value = raw.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def text_or_none(value: Any) -> str | None:
@@ -96,13 +103,22 @@ def name_or_none(value: Any) -> str | None:
     return (value if value.isascii() else name_of(value)) if isinstance(value, str) else None
 
 
-def changed_at(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
-    """A copy of `value` in which `change` was applied to what stands at `path`; everything beside it is shared."""
-    return changed_all(value, ((path, change),))
+def with_texts(value: Any, texts: Iterable[tuple[Path, str]]) -> Any:
+    """A copy of `value` with other texts in those places; everything beside them is shared.
+
+    >>> with_texts({"a": ["x", "y"]}, [(("a", 1), "z")])
+    {'a': ['x', 'z']}
+    """
+    return changed_all(value, [(path, partial(_instead, text)) for path, text in texts])
+
+
+def _instead(text: str, was: Any) -> str:
+    return text
 
 
 def changed_all(value: Any, changes: Iterable[tuple[Path, Callable[[Any], Any]]]) -> Any:
-    """The same with several changes, one after another.
+    """A copy of `value` in which each of `changes` was made to what stands at its path, one after another; everything
+    beside them is shared.
 
     >>> body = {"a": [1, 2, 3], "b": {}}
     >>> made = changed_all(body, ((("a", 0), str), (("a", 2), str)))

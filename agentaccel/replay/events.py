@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentaccel.providers.values import items
 from agentaccel.replay.read import Group, groups_of
 from agentaccel.replay.talk import events_of
 from agentaccel.replay.talk_log import talks_of
@@ -90,13 +91,13 @@ def _of_runs(lines: Iterable[bytes], tally: ImportTally) -> Iterator[Recorded]:
 
 def run_of(entry: Json, name: str = "") -> Recorded:
     """One line of a file of agent runs; `name` stands in for an id that is missing."""
-    tools = [one for one in _list(entry.get("tools")) if isinstance(one, dict)]
+    tools = [one for one in items(entry.get("tools")) if isinstance(one, dict)]
     id_ = text(entry, "id") or text(entry, "task_id") or name
     return Recorded(
         id=id_,
         task=text(entry, "task_id") or id_,
         workload=f"agent {text(entry, 'domain') or text(entry, 'source') or ''}".rstrip(),
-        events=tuple(events_of(one for one in _list(entry["messages"]) if isinstance(one, dict))),
+        events=tuple(events_of(one for one in items(entry["messages"]) if isinstance(one, dict))),
         tools=tuple({name: one[name] for name in _OFFERED if name in one} for one in tools),
         reads=frozenset(str(one.get("name")) for one in tools if one.get("read_only") is True),
     )
@@ -126,7 +127,3 @@ def _of_store(path: Path, tally: ImportTally) -> Iterator[Recorded]:
             yield Recorded(id=kept.id, task=kept.id, workload=kept.workload, events=events)
     if without:
         tally.unreadable.append(f"{path}: {without} sessions without content, which is not kept by default")
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []

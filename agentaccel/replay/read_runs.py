@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentaccel.providers.anthropic import decode
+from agentaccel.providers.values import items
 from agentaccel.records import TurnRecord
 from agentaccel.replay.counting import counted, grown
 from agentaccel.replay.pace import first_byte_of
@@ -102,8 +103,8 @@ def _recorded(line: bytes, tally: ImportTally) -> _Recorded | None:
     raw = parse(line, ImportTally())
     if not records or raw is None:
         return None
-    messages = [one for one in _list(raw.get("messages")) if isinstance(one, dict)]
-    tools = [one for one in _list(raw.get("tools")) if isinstance(one, dict)]
+    messages = [one for one in items(raw.get("messages")) if isinstance(one, dict)]
+    tools = [one for one in items(raw.get("tools")) if isinstance(one, dict)]
     system = text(raw, "system")
     chat = _Chat()
     turns: list[TurnRecord] = []
@@ -158,7 +159,7 @@ class _Chat:
         if not self.messages:
             self.messages.append({"role": "user", "content": [{"type": "text", "text": _BEGINS}]})
         blocks = _said(message)
-        for call in _list(message.get("tool_calls")):
+        for call in items(message.get("tool_calls")):
             if isinstance(call, dict):
                 function = mapping(call, "function")
                 asked = {"id": call.get("id"), "name": function.get("name"), "input": _arguments(function)}
@@ -172,7 +173,7 @@ def _said(message: Json) -> list[dict[str, Any]]:
     content = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content.strip() else []
-    return [block for block in _list(content) if isinstance(block, dict)]
+    return [block for block in items(content) if isinstance(block, dict)]
 
 
 def _arguments(function: Json) -> object:
@@ -180,10 +181,6 @@ def _arguments(function: Json) -> object:
         return json.loads(function.get("arguments") or "{}")
     except (TypeError, ValueError):
         return {"arguments": str(function.get("arguments"))}
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _sizes(request: Json, ends: Sequence[int]) -> list[int]:

@@ -20,7 +20,8 @@ from agentaccel.prompt.arrange import Memory, Moves, move
 from agentaccel.prompt.toolset import Frozen, Tool, freeze
 from agentaccel.prompt.volatile import Terms
 from agentaccel.providers import dialect
-from agentaccel.providers.arranging import Listed, listed, texts_of, with_texts, with_tools
+from agentaccel.providers.arranging import Listed, listed, texts_of, with_tools
+from agentaccel.providers.values import with_texts
 from agentaccel.types import CachePlan, Marker, Prompt, Request
 
 CONSENTED = {

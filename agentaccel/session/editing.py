@@ -13,7 +13,8 @@ from typing import NamedTuple
 from agentaccel.cache.prefix import EDITED
 from agentaccel.canonical import digest
 from agentaccel.loop.edits import Terms, Weighed, best
-from agentaccel.providers.history import Result, end_of, field_of, first_of, replies_before, results_of, with_results
+from agentaccel.providers.history import Result, end_of, field_of, first_of, replies_before, results_of
+from agentaccel.providers.values import with_texts
 from agentaccel.session.asides import Want
 from agentaccel.session.compacting import compact, not_too_young, still_there, with_summary
 from agentaccel.session.deferring import left_alone
@@ -81,7 +82,7 @@ def _as_it_was(
     """The request with its results as in earlier requests; and the same with the summary, where there is one."""
     whole, known = given, {result.identity for result, _ in before}
     if before:
-        sent = with_results(given.request, [(result.path, text) for result, text in before])
+        sent = with_texts(given.request, [(result.path, text) for result, text in before])
         whole = Form(sent, _named(knowing.read(sent), given.prompt, known, before[-1][0].path))
     if written.summary is None:
         return whole, whole
@@ -108,7 +109,7 @@ def _shorter(old: Edited, results: Sequence[Result], known: set[bytes], shape: S
     chosen = able[weighed.first :]
     if not weighed.pays or shape.terms.total - weighed.saved < knowing.facts.min_tokens:
         return old._replace(reasons=(*old.reasons, *_waits(chosen, weighed, shape.terms)))
-    sent = with_results(old.request, [(one.result.path, one.text) for one in chosen])
+    sent = with_texts(old.request, [(one.result.path, one.text) for one in chosen])
     cleared = [one.result.identity for one in chosen if not one.distilled]
     distilled = {one.result.identity: one.text for one in chosen if one.distilled}
     used = (*old.consents, *(["clear_results"] if cleared else []), *(["distil"] if distilled else []))

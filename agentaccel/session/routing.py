@@ -16,11 +16,11 @@ from agentaccel.canonical import keyed
 from agentaccel.facts import CacheFacts, priors
 from agentaccel.loop.routing import Traffic, shard_of
 from agentaccel.policy import CachePolicy
-from agentaccel.prompt.drift import text_of, value_at
+from agentaccel.prompt.drift import text_of
 from agentaccel.session.conversation import Conversation
 from agentaccel.trace.record import Routed
 from agentaccel.trace.recorder import Recorder
-from agentaccel.types import CachePlan, Prompt, Request
+from agentaccel.types import CachePlan, Prompt, Request, value_at
 
 Asked = tuple[Request, Prompt, CacheFacts | None]
 """A request, as it reads, and what is known of its model."""

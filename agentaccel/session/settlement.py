@@ -22,7 +22,7 @@ from agentaccel.cache.standing import Standing
 from agentaccel.cache.state import Head, head_of
 from agentaccel.canonical import digest, link, wire_bytes
 from agentaccel.facts import CacheFacts
-from agentaccel.prompt.drift import Print, drift, imprint, value_at
+from agentaccel.prompt.drift import Print, drift, imprint
 from agentaccel.prompt.volatile import TOPIC
 from agentaccel.records import TurnRecord
 from agentaccel.session.arranging import Arranged
@@ -35,7 +35,7 @@ from agentaccel.session.routing import apart
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.store import TurnWrite
 from agentaccel.turn import Ended
-from agentaccel.types import CachePlan, Drift, Expected, Marker, Prompt, Request, Usage
+from agentaccel.types import CachePlan, Drift, Expected, Marker, Prompt, Request, Usage, value_at
 
 TurnMode = Literal["on", "observe", "holdout", "bypass"]
 

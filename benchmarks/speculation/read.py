@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentaccel.errors import TraceError
+from agentaccel.providers.values import items
 from agentaccel.replay.talk import events_of
 from agentaccel.speculate.events import Answered, Asked, Event
 from agentaccel.trace.importers.lines import SUFFIXES, ImportTally, Meter, parse, raw_lines
@@ -99,7 +100,7 @@ def _runs(file: Path) -> list[Run]:
 
 def run_of(entry: Json) -> Run:
     """One line of a file."""
-    tools = [one for one in _list(entry.get("tools")) if isinstance(one, dict)]
+    tools = [one for one in items(entry.get("tools")) if isinstance(one, dict)]
     return Run(
         id=str(entry.get("id") or entry["task_id"]),
         task=str(entry["task_id"]),
@@ -108,12 +109,8 @@ def run_of(entry: Json) -> Run:
             {name: one[name] for name in _OFFERED if name in one} for one in tools if one.get("origin") != "inferred"
         ),
         labels={str(one.get("name")): one.get("read_only") is True for one in tools},
-        events=tuple(events_of(one for one in _list(entry["messages"]) if isinstance(one, dict))),
+        events=tuple(events_of(one for one in items(entry["messages"]) if isinstance(one, dict))),
     )
 
 
 _OFFERED = ("name", "description", "input_schema")
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -14,7 +14,7 @@ from typing import Any
 
 from agentaccel.providers.anthropic.edit import DEFAULT_TTL
 from agentaccel.providers.sse import SseParser
-from agentaccel.providers.values import exactly, is_object, loaded, name_of, name_or_none
+from agentaccel.providers.values import count_of, exactly, is_object, loaded, name_of, name_or_none
 from agentaccel.types import ToolCall, Usage
 
 _SPLIT_PREFIX, _SPLIT_SUFFIX = "ephemeral_", "_input_tokens"
@@ -28,15 +28,15 @@ def usage_of(raw: Mapping[str, Any]) -> Usage:
     >>> usage_of({"input_tokens": 5, "output_tokens": 2})
     Usage(input=5, read=None, write=None, output=2)
     """
-    fresh, read = _count(raw, "input_tokens"), _count(raw, "cache_read_input_tokens")
-    created = _count(raw, "cache_creation_input_tokens")
+    fresh, read = count_of(raw, "input_tokens"), count_of(raw, "cache_read_input_tokens")
+    created = count_of(raw, "cache_creation_input_tokens")
     split = raw.get("cache_creation")
     write: dict[str, int] | None = None
     if is_object(split):
         write = {
             name[len(_SPLIT_PREFIX) : -len(_SPLIT_SUFFIX)]: count
             for name in split
-            if name.startswith(_SPLIT_PREFIX) and name.endswith(_SPLIT_SUFFIX) and (count := _count(split, name))
+            if name.startswith(_SPLIT_PREFIX) and name.endswith(_SPLIT_SUFFIX) and (count := count_of(split, name))
         }
     if created is not None:
         write = write or {}
@@ -44,12 +44,7 @@ def usage_of(raw: Mapping[str, Any]) -> Usage:
         if missing > 0:
             write[DEFAULT_TTL] = write.get(DEFAULT_TTL, 0) + missing
     total = None if fresh is None else fresh + (read or 0) + (sum(write.values()) if write else 0)
-    return Usage(input=total, read=read, write=write, output=_count(raw, "output_tokens"))
-
-
-def _count(raw: Mapping[str, Any], name: str) -> int | None:
-    value = raw.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return Usage(input=total, read=read, write=write, output=count_of(raw, "output_tokens"))
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agentaccel.providers.values import is_object
+from agentaccel.providers.values import count_of, is_object
 from agentaccel.types import Usage
 
 _READ = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache_read_input_tokens")
@@ -35,10 +35,10 @@ def usage_of(raw: Mapping[str, Any], ttl: str = "30m") -> Usage:
     names = ("input_tokens", "output_tokens") if responses else ("prompt_tokens", "completion_tokens")
     details = raw.get(f"{names[0]}_details")
     details = details if is_object(details) else {}
-    read = _count(details, "cached_tokens")
+    read = count_of(details, "cached_tokens")
     if read is None:
-        read = next((count for name in _READ if (count := _count(raw, name)) is not None), None)
-    input_, output = _with_rest(raw, _count(raw, names[0]), _count(raw, names[1]), details)
+        read = next((count for name in _READ if (count := count_of(raw, name)) is not None), None)
+    input_, output = _with_rest(raw, count_of(raw, names[0]), count_of(raw, names[1]), details)
     return Usage(input=input_, read=read, write=_written(raw, details, ttl), output=output)
 
 
@@ -46,22 +46,22 @@ def _with_rest(
     raw: Mapping[str, Any], input_: int | None, output: int | None, details: Mapping[str, Any]
 ) -> tuple[int | None, int | None]:
     """Input and output with what the total holds beyond them."""
-    total = _count(raw, "total_tokens")
+    total = count_of(raw, "total_tokens")
     if total is None or input_ is None or output is None or total <= input_ + output:
         return input_, output
     rest = total - input_ - output
     made = raw.get("completion_tokens_details") or raw.get("output_tokens_details")
-    if (is_object(made) and _count(made, "reasoning_tokens") == rest) or _count(raw, "reasoning_tokens") == rest:
+    if (is_object(made) and count_of(made, "reasoning_tokens") == rest) or count_of(raw, "reasoning_tokens") == rest:
         return input_, output + rest
-    if _count(details, "audio_tokens") == rest or _count(raw, "audio_tokens") == rest:
+    if count_of(details, "audio_tokens") == rest or count_of(raw, "audio_tokens") == rest:
         return input_ + rest, output
     return input_, output
 
 
 def _written(raw: Mapping[str, Any], details: Mapping[str, Any], ttl: str) -> dict[str, int] | None:
-    total = _count(details, "cache_write_tokens")
+    total = count_of(details, "cache_write_tokens")
     if total is None:
-        total, ttl = _count(raw, "cache_creation_input_tokens"), _ANTHROPIC_TTL
+        total, ttl = count_of(raw, "cache_creation_input_tokens"), _ANTHROPIC_TTL
     if total is None:
         return None
     write = _split(details.get("cache_write_tokens_details")) or _split(raw.get("cache_creation"))
@@ -77,12 +77,7 @@ def _split(raw: Any) -> dict[str, int]:
     for name in raw if is_object(raw) else ():
         for before, after in _SPLITS:
             if name.startswith(before) and name.endswith(after):
-                count = _count(raw, name)
+                count = count_of(raw, name)
                 if count:
                     found[name[len(before) : -len(after)]] = count
     return found
-
-
-def _count(raw: Mapping[str, Any], name: str) -> int | None:
-    value = raw.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
