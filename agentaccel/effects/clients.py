@@ -207,7 +207,7 @@ def _known(name: str, file: Path, pattern: str) -> None:
 
 
 def _placed(one: str, there: Surroundings) -> Path:
-    return Path(one) if one.startswith("/") else (there.home or Path("/")) / one
+    return there.root / one[1:] if one.startswith("/") else (there.home or there.root) / one
 
 
 def _stands(path: Path) -> bool:

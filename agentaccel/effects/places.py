@@ -34,6 +34,8 @@ class Surroundings:
 
     cwd: Path | None = None
     home: Path | None = None
+    root: Path = Path("/")
+    """Where the settings of the machine are."""
 
     def inside(self, folder: Word) -> Surroundings:
         """After `cd folder`, or under `git -C folder`."""

@@ -34,7 +34,8 @@ ABSENT = [
 
 
 def verdict(text: str, home: Path, cwd: Path | None = None) -> str:
-    return judge_shell(text, Surroundings(cwd=cwd or home, home=home)).launchable
+    """As on a machine that has no settings of its own."""
+    return judge_shell(text, Surroundings(cwd=cwd or home, home=home, root=home / "machine")).launchable
 
 
 @pytest.mark.parametrize(("text", "file", "harmless", "evil"), CASES)
@@ -57,6 +58,15 @@ def test_settings_that_are_not_understood_may_not_be_there(tmp_path: Path, text:
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / file).write_text("")
     assert verdict(text, tmp_path) == "never"
+
+
+def test_settings_of_the_whole_machine_count_too(tmp_path: Path) -> None:
+    there = tmp_path / "machine/etc"
+    there.mkdir(parents=True)
+    assert verdict("pip list", tmp_path) == verdict("less README.md", tmp_path) == "predicted"
+    (there / "pip.conf").write_text("[global]\npython = ./evil\n")
+    (there / "lesskey").write_text("")
+    assert verdict("pip list", tmp_path) == verdict("less README.md", tmp_path) == "never"
 
 
 def test_a_folder_may_name_what_starts_in_all_that_lie_below(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from agentaccel.effects.places import Surroundings
 from agentaccel.effects.verdict import Verdict
 from tests.effects.corpora import KINDS, READ_LIKE, Case, adversarial, commands_of, reads
 
-HERE = Surroundings(cwd=Path("/nowhere/at/all"), home=Path("/nowhere/home"))
+HERE = Surroundings(cwd=Path("/nowhere/at/all"), home=Path("/nowhere/home"), root=Path("/nowhere"))
 
 
 @cache
