@@ -221,7 +221,7 @@ class Prewarmer:
             learned = (SENT,) if usage.read is not None or usage.written is not None else ()
             if learned and going.prefix is not None and going.observed is not None:
                 _take_in(going, going.prefix, ended)
-            self.settlement.recorder.write(self.settlement.row(going, ended, None, self._record(ahead, ended), learned))
+            self.settlement.write(going, None, self._record(ahead, ended), learned)
         self.fanning.settled(going, endpoint.account, flight, ended)
 
     def _record(self, ahead: _Ahead, ended: Ended) -> TurnRecord:

@@ -119,8 +119,7 @@ class Settlement:
         with conversation.lock:
             settled = self._fold(going, ended)
             record = self.record(going, ended, settled)
-            followed = _follow(going) if going.prompt.held else ()
-            self.recorder.write(self.row(going, ended, settled, record, followed))
+            self.write(going, settled, record, _follow(going) if going.prompt.held else ())
         return record
 
     def _fold(self, going: Going, ended: Ended) -> Settled | None:
@@ -161,7 +160,6 @@ class Settlement:
         if going.edited is not None:
             conversation.state = replace(conversation.state, cleared=going.edited.cleared)
             conversation.edits = going.edited.edits
-        conversation.stored_turns += 1
         return settled
 
     def record(self, going: Going, ended: Ended, settled: Settled | None) -> TurnRecord:
@@ -207,20 +205,24 @@ class Settlement:
             waited=going.waited,
         )
 
-    def row(
-        self,
-        going: Going,
-        ended: Ended,
-        settled: Settled | None,
-        record: TurnRecord,
-        learned: tuple[Observation, ...],
+    def write(
+        self, going: Going, settled: Settled | None, record: TurnRecord, learned: tuple[Observation, ...]
+    ) -> None:
+        """Leave the turn in the store, and what a request teaches that was not settled. The conversation is locked."""
+        row = self._row(going, settled, record, learned)
+        if settled is not None:
+            self.registry.waits_at(going.conversation.id, row.lineage, row.messages)
+        if row.session is not None:
+            going.conversation.stored_turns += 1  # to this process it is no news
+        self.recorder.write(row)
+
+    def _row(
+        self, going: Going, settled: Settled | None, record: TurnRecord, learned: tuple[Observation, ...]
     ) -> TurnWrite:
-        """What goes into the store; `learned` is what a request teaches that was not settled."""
         conversation, prefix, lineage = going.conversation, going.prefix, tuple[bytes, ...]()
         beginnings: Mapping[str, bytes] = {}
         if settled is not None and prefix is not None:
             lineage = Lineage(going.as_written, conversation.tenant).written(settled.state.born)
-            self.registry.waits_at(conversation.id, lineage, going.as_written.messages)
             beginnings = beginnings_of(prefix)
             if going.apart:  # what others begin with elsewhere is of no use here
                 there = digest(going.apart.encode())

@@ -113,7 +113,8 @@ class Database:
         if self._read_only:
             if not self.path.exists():
                 raise TraceError(f"there is no trace store at {self.path}")
-            connection = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=wait, check_same_thread=False)
+            there = f"{self.path.as_uri()}?mode=ro"
+            connection = sqlite3.connect(there, uri=True, timeout=wait, check_same_thread=False)
             connection.isolation_level = None
             try:
                 refuse_newer(connection)

@@ -81,7 +81,7 @@ class Store:
         return None if row is None else SessionRow(**dict(zip(names, row, strict=True)))
 
     def turns_of(self, session_id: str) -> int:
-        """How many answered turns the session has; 0 for one that is not known."""
+        """How many turns of the session were answered, or taught something; 0 for one that is not known."""
         with self._database.using() as connection:
             row = connection.execute("SELECT turns FROM sessions WHERE id = ?", (text(session_id),)).fetchone()
         return 0 if row is None else int(row[0])

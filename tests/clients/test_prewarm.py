@@ -114,6 +114,27 @@ def test_what_was_announced_is_read(tmp_path: Path) -> None:
     assert asked.as_written.read == 0  # as the user wrote it, nothing would have been
 
 
+def test_a_request_of_our_own_is_no_news_to_the_process_that_sent_it(tmp_path: Path) -> None:
+    """What only this process knows of the session stays: here, what the prompt before looked like, piece by piece."""
+    other = "x" * 100 + RULES["system"][100:]
+    history = [user("Where is order 7?")]
+
+    async def main(room: Room) -> None:
+        async with room.accel.session("s", agent="clerk") as session:
+            await room.ask(*history)
+            history.extend((assistant("Done."), user("And 8?")))
+            await asyncio.sleep(4000)
+            room.announce(session, messages=history)
+            await asyncio.sleep(30)
+            await room.ask(*history, system=other)
+
+    room = Room(tmp_path)
+    _, ours, last = room.run(main)
+    assert ours.mode == PREWARM
+    assert last.drift is not None
+    assert last.drift.bytes is not None
+
+
 def test_without_consent_it_is_not(tmp_path: Path) -> None:
     """The twin: the same calls, nothing of our own is sent, and the first byte takes as long as it does."""
     firsts = []
