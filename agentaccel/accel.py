@@ -21,6 +21,7 @@ from agentaccel.providers import dialect
 from agentaccel.session import Composer, Session, bypassed, current
 from agentaccel.session.closing import close
 from agentaccel.session.conversation import own_id
+from agentaccel.session.handle import OnlyRuns
 from agentaccel.session.keeping import Keeper
 from agentaccel.session.prewarming import Prewarmer
 from agentaccel.session.registry import Registry
@@ -58,7 +59,7 @@ class Accel:
         if policy is not None and not isinstance(policy, Policy):
             raise ConfigError(f"Accel takes a Policy, such as Accel(Policy(mode='observe')); got {policy!r}")
         self.policy = from_environment(policy or Policy(), environ)
-        _log_as_asked()
+        _log_as_asked(os.environ if environ is None else environ)
         self._clock = clock or SystemClock()
         off = self.policy.mode == "off"
         store = self.policy.store if not off else type(self.policy.store)(enabled=False)
@@ -69,25 +70,23 @@ class Accel:
         keeper = None
         if self.policy.cache.keep_alive:
             keeper = Keeper(self.policy, self._clock, self._recorder, self._background)
-        self._composer = Composer(
+        self._foresight = speculation(self.policy, self._clock, self._recorder, self._listeners, self._background)
+        composer = self._composer = Composer(
             self.policy,
             self._clock,
             self._recorder,
             self._registry,
             self._listeners,
             keeper=keeper,
+            foresight=self._foresight,
             runs=self._background,
         )
-        composer = self._composer
         self._prewarmer = None
         if self.policy.cache.prewarm and not off:
             self._prewarmer = Prewarmer(
                 self.policy, self._clock, self._background, composer, composer.fanning, composer.settlement
             )
-        self._foresight = speculation(self.policy, self._clock, self._recorder, self._listeners, self._background)
         self._toolbox = Toolbox(self._clock, self._recorder, self._registry, self._listeners, self._foresight)
-        if not off:
-            self._composer.foresight = self._foresight
 
     # --- touch point 1: the model call --------------------------------------------------------------------------------
 
@@ -143,7 +142,7 @@ class Accel:
         """
         endpoint = endpoint_of(request, provider, platform)
         if self.policy.mode == "off":
-            return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None)
+            return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None, wire=endpoint.wire)
         return self._composer.begin(request, endpoint)
 
     # --- touch point 2: the tool call ---------------------------------------------------------------------------------
@@ -222,7 +221,8 @@ class Accel:
             conversation.agent = agent or conversation.agent
             conversation.tenant = tenant
             conversation.parent = conversation.parent or parent
-        return Session(conversation, self._toolbox, self._background, self._announce, owner=self._registry.owner)
+        calls = OnlyRuns() if self.policy.mode == "off" else self._toolbox
+        return Session(conversation, calls, self._background, self._announce, owner=self._registry.owner)
 
     def _announce(self, session: Session, create: Callable[..., object], request: dict[str, Any]) -> None:
         """What `Session.prewarm` was given; nothing of ours is raised there."""
@@ -281,9 +281,9 @@ def apply(request: Request, plan: CachePlan) -> Request:
     return dialect(plan.wire).encode(request if plan.arranged is None else plan.arranged, plan)
 
 
-def _log_as_asked() -> None:
+def _log_as_asked(environ: Mapping[str, str]) -> None:
     """Follow `AGENTACCEL_LOG`, once: libraries leave logging to the application unless the user asks."""
-    level = logging.getLevelNamesMapping().get(os.environ.get(ENV_LOG, "").strip().upper())
+    level = logging.getLevelNamesMapping().get(environ.get(ENV_LOG, "").strip().upper())
     if level is None or any(isinstance(handler, logging.StreamHandler) for handler in log.handlers):
         return
     handler = logging.StreamHandler()

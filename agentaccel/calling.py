@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import logging
 import weakref
@@ -15,7 +14,7 @@ from agentaccel.clock import Clock
 from agentaccel.effects.declare import NotProven
 from agentaccel.listening import Listeners, Told
 from agentaccel.locks import when_free
-from agentaccel.records import Outcome, ToolRecord
+from agentaccel.records import Outcome, ToolRecord, outcome_of
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.foresight import Foresight
 from agentaccel.session.handle import Scope, current
@@ -175,7 +174,7 @@ class Watch:
         box, seconds = self._box, self._box.clock.monotonic() - self._tick
         outcome: Outcome = "ok"
         if error is not None:
-            outcome = "cancelled" if isinstance(error, asyncio.CancelledError | GeneratorExit) else "failed"
+            outcome = outcome_of(error)
             box.serving.rates.failed(self._known.name, error, self._tick + seconds)
         if self._ran:
             self._ended(seconds, returned=error is None and not self.later)

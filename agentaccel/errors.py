@@ -1,4 +1,4 @@
-"""The exceptions that agentaccel raises, all at construction or from the command line, none inside a run.
+"""The exceptions that agentaccel raises: from what you call of it, never from a call to a model or of a tool.
 
 ::
 
@@ -9,14 +9,15 @@
     ├── SessionClosed          a session was used after it was left
     └── TraceError             a trace store or a log is unreadable, or was written by a newer version
 
-Exceptions of providers and tools are never wrapped: they reach the caller as they were raised.
+Exceptions of providers and tools are never wrapped: they reach the caller as they were raised. `NotProven`
+(`effects.declare`) stops a run that was begun early, of which the agent's own code sees nothing.
 """
 
 from __future__ import annotations
 
 
 class AgentAccelError(Exception):
-    """The root of everything that agentaccel raises."""
+    """The root of everything that agentaccel raises to its caller."""
 
 
 class ConfigError(AgentAccelError, ValueError):

@@ -12,6 +12,18 @@ Outcome = Literal["ok", "failed", "abandoned", "cancelled"]
 """How a request or a tool call ended; *abandoned*: the reader broke off the stream."""
 
 
+def outcome_of(error: BaseException) -> Literal["failed", "cancelled"]:
+    """How a request or a tool call ended that raised `error`.
+
+    What is no `Exception` is somebody's wish that it ends: a cancelled task of any library, an interruption, a
+    generator that is closed.
+
+    >>> outcome_of(TimeoutError()), outcome_of(KeyboardInterrupt())
+    ('failed', 'cancelled')
+    """
+    return "failed" if isinstance(error, Exception) else "cancelled"
+
+
 KEEP_ALIVE = "keep-alive"
 """The mode of a request of our own, which only keeps entries alive."""
 PREWARM = "prewarm"

@@ -57,10 +57,7 @@ class Toolbox(Calling):
                     result = await watch.answer(functools.partial(tool, *args, **kwargs))
                     if result is not MISS:
                         return result
-                if watch.read is None:
-                    return await tool(*args, **kwargs)
-                result = await tool(*args, **kwargs)
-                return watch.returned(result)
+                return watch.returned(await tool(*args, **kwargs))
 
         return run_async
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,17 @@ def test_the_environment_overrides_the_code() -> None:
     assert from_environment(Policy(), {"AGENTACCEL_DISABLE": "0"}).mode == "on"
     with pytest.raises(ConfigError, match="AGENTACCEL_MODE"):
         from_environment(Policy(), {"AGENTACCEL_MODE": "fast"})
+
+
+def test_the_environment_that_is_given_says_what_is_logged() -> None:
+    """As it says everything else."""
+    log = logging.getLogger("agentaccel")
+    before, level = list(log.handlers), log.level
+    try:
+        Accel(environ={"AGENTACCEL_LOG": "debug", "AGENTACCEL_DISABLE": "1"})
+        assert log.level == logging.DEBUG
+    finally:
+        log.handlers[:], log.level = before, level
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "x\ud800", None, 7])

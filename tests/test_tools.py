@@ -93,6 +93,17 @@ async def test_exceptions_pass_untouched_and_are_recorded(accel: Accel) -> None:
     assert [(one.outcome, one.error) for one in recorded(accel)] == [("failed", "RuntimeError")] * 2
 
 
+def test_a_tool_that_is_interrupted_is_recorded_as_cancelled(accel: Accel) -> None:
+    """As a request to a model is: nobody has failed, somebody wants it to end."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        accel.tools({"t": interrupted})["t"]()
+    assert [(one.outcome, one.error) for one in recorded(accel)] == [("cancelled", "KeyboardInterrupt")]
+
+
 async def test_a_cancelled_tool_is_recorded_as_cancelled(accel: Accel) -> None:
     """And stays cancelled."""
     began = asyncio.Event()

@@ -152,7 +152,7 @@ def _answer(response: Any) -> Answer:
 
 
 def _attempt(composer: Composer, endpoint: Endpoint, request: Any) -> Attempt | None:
-    """The attempt that `request` makes; None for one that is no model call, or that we failed to understand."""
+    """The attempt that `request` makes; None for one that is no model call."""
     if request.method.lower() != "post" or not _is_messages(str(request.url)) or not isinstance(request.json, Mapping):
         return None
     return Attempt.of(composer, request.json, endpoint, retries=request.retries_taken)

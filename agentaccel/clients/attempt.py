@@ -16,6 +16,7 @@ from agentaccel.background import in_a_loop
 from agentaccel.clients.hiding import hiding_usage
 from agentaccel.clients.refusal import RefusalWatch
 from agentaccel.clients.watch import ReplyWatch, watched
+from agentaccel.records import outcome_of
 from agentaccel.session import Announced, Composer, current
 from agentaccel.turn import Answer, Failed, Finished, Resend, Responded, Started, Turn, Wait, Waited
 from agentaccel.types import CachePlan, Endpoint, Request
@@ -32,23 +33,15 @@ class Attempt:
         self.body: Request = turn.request
 
     @classmethod
-    def of(
-        cls, composer: Composer, body: Request, endpoint: Endpoint, *, model: str = "", retries: int = 0
-    ) -> Attempt | None:
-        """The attempt to send `body`; None where we failed to understand it, and it goes out as written.
+    def of(cls, composer: Composer, body: Request, endpoint: Endpoint, *, model: str = "", retries: int = 0) -> Attempt:
+        """The attempt to send `body`.
 
         `model` stands in for the body's own field where the path names it; `retries` counts the attempts before.
         """
         scope = current.get()
         if scope.announces:
             return _Announcement(composer, body, endpoint, model, signed=scope.bypass)
-        try:
-            return cls(composer, composer.begin(body, endpoint, model=model, attempt=retries))
-        except Exception:
-            if composer.policy.strict:
-                raise
-            log.exception("agentaccel: could not plan a request; it goes out as written, unrecorded")
-            return None
+        return cls(composer, composer.begin(body, endpoint, model=model, attempt=retries))
 
     @property
     def hides_usage(self) -> bool:
@@ -65,8 +58,9 @@ class Attempt:
         self._turn.resend = Resend(send)
 
     def can_resend_async(self, send: Callable[[Request], Awaitable[Answer]]) -> None:
-        """The same on the running event loop."""
-        self._turn.resend = Resend(send, asyncio.get_running_loop())
+        """The same on the running event loop; on one that is not asyncio's they cannot."""
+        if in_a_loop():
+            self._turn.resend = Resend(send, asyncio.get_running_loop())
 
     def wait(self) -> None:
         """Do what has to be done before sending, in a thread; on an event loop what is waited for might not go on."""
@@ -76,8 +70,8 @@ class Attempt:
             command = self._next(Waited)
 
     async def wait_async(self) -> None:
-        """The same on an event loop."""
-        command = self._next(lambda now: Started(now, can_wait=True))
+        """The same on an event loop; nothing waits on one that is not asyncio's."""
+        command = self._next(lambda now: Started(now, can_wait=in_a_loop()))
         while command is not None:
             await wait_async(command)
             command = self._next(Waited)
@@ -99,7 +93,7 @@ class Attempt:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         """No response came: the network's error, or a cancelled task, ends the turn and goes on to the caller."""
         if error is not None:
-            cancelled = isinstance(error, asyncio.CancelledError | GeneratorExit | KeyboardInterrupt)
+            cancelled = outcome_of(error) == "cancelled"
             self._end(lambda now: Failed(at=now, error=type(error).__name__, cancelled=cancelled))
 
     def watch(self, http: Any) -> Any:
@@ -167,7 +161,7 @@ class _Announcement(Attempt):
         self._stop(Resend(send))
 
     def can_resend_async(self, send: Callable[[Request], Awaitable[Answer]]) -> None:
-        self._stop(Resend(send, asyncio.get_running_loop()))
+        self._stop(Resend(send, asyncio.get_running_loop()))  # an announcement is made on asyncio's
 
     def _stop(self, resend: Resend) -> None:
         raise Announced(self.body, self._endpoint, self._model, None if self._signed else resend)

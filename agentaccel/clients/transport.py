@@ -124,8 +124,6 @@ class _Transport:
                 model="" if body.request.get("model") else model,
                 retries=int(retries) if retries.isdigit() else 0,
             )
-        if attempt is None:
-            return None
         return attempt, request if attempt.body is body.request else self._with_body(request, attempt)
 
     def _is_signed(self, headers: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import logging
 import sys
@@ -14,6 +13,7 @@ from agentaccel.clock import Clock
 from agentaccel.locks import when_free
 from agentaccel.providers import ReplyTap, dialect
 from agentaccel.providers.eventstream import EventStream
+from agentaccel.records import outcome_of
 from agentaccel.turn import Abandoned, CallClosed, Failed, Finished, FirstByte, Reported, Turn
 
 log = logging.getLogger("agentaccel")
@@ -214,6 +214,9 @@ class _Watched:
             raise AttributeError(name)
         return getattr(self._stream, name)
 
+    def _raised(self, error: BaseException) -> None:
+        self._watch.end(outcome_of(error), type(error).__name__)
+
     def __del__(self) -> None:
         self._watch.end("closed")  # dropped without being closed or read
 
@@ -228,7 +231,7 @@ class _SyncWatched(_Watched):
             self._watch.end("closed")
             raise
         except BaseException as error:
-            self._watch.end("cancelled" if isinstance(error, KeyboardInterrupt) else "failed", type(error).__name__)
+            self._raised(error)
             raise
         self._watch.end("read")
 
@@ -244,14 +247,11 @@ class _AsyncWatched(_Watched):
             async for chunk in chunks:
                 self._watch.chunk(chunk)
                 yield chunk
-        except asyncio.CancelledError as error:
-            self._watch.end("cancelled", type(error).__name__)
-            raise
         except GeneratorExit:
             self._watch.end("closed")
             raise
         except BaseException as error:
-            self._watch.end("failed", type(error).__name__)
+            self._raised(error)
             raise
         finally:
             # A body read in part is closed by the task that read it, not later by the event loop in one of its own.

@@ -232,7 +232,7 @@ def _words(message: Mapping[str, Any]) -> Any:
     return content if (isinstance(content, str) and content.strip()) or items(content) else None
 
 
-def begun_with(request: Request, prompt: Prompt, cut: int, wire: Wire) -> Request:
+def begun_with(request: Request, cut: int, wire: Wire) -> Request:
     """`request` up to the message `cut`, exclusive."""
     name = field_of(wire)
     return {**request, name: list(items(request.get(name)))[:cut]}

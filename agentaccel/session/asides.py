@@ -51,10 +51,6 @@ class Asides:
     _seen: tuple[object, Mapping[bytes, str | None]] = (None, {})
     """What was there when the last request was first planned: planned again, it is planned alike."""
 
-    def asked(self, name: bytes) -> bool:
-        """Whether this was asked for, and what comes of it is not forgotten."""
-        return name in self._asked
-
     def ask(self, owner: str, want: Want, runs: Runs) -> None:
         """Have it done for the session `owner`; once."""
         if want.name in self._asked:

@@ -121,7 +121,7 @@ def compact(policy: HistoryPolicy, written: Written, whole: Form, form: Form, sh
         return Compacted()
     cut = able[-1] + shift
     identity = identity_of(written.prompt, cut)
-    given = begun_with(form.request, form.prompt, able[-1], written.wire)
+    given = begun_with(form.request, able[-1], written.wire)
     return Compacted(
         want=Want(identity, "summarise", function, given, Summary(cut, identity, "")),
         reason=f"asks for a summary of {region.messages} messages, {region.tokens:,.0f} tokens, for later requests",

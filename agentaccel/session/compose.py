@@ -92,7 +92,7 @@ class Composer:
             if self.policy.strict:
                 raise
             log.exception("agentaccel: could not plan a request; it goes out as written, unrecorded")
-            return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None)
+            return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None, wire=endpoint.wire)
 
     def _begin(self, request: Request, endpoint: Endpoint, model: str, attempt: int) -> Turn:
         scope = current.get().of(self.registry.owner)

@@ -80,6 +80,18 @@ class Calls(Protocol):
     def left(self, conversation: Conversation) -> None: ...
 
 
+class OnlyRuns:
+    """Runs the tool calls of sessions and does nothing else: agentaccel is off."""
+
+    async def run(self, call: ToolCall, execute: Callable[[], Awaitable[Any]]) -> Any:
+        return await execute()
+
+    run_unrecorded = run
+
+    def left(self, conversation: Conversation) -> None:
+        pass
+
+
 class Session:
     """A conversation with a name. Use it as a context manager, synchronous or not:
 

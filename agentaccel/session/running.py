@@ -25,7 +25,7 @@ from agentaccel.effects.declare import running_early
 from agentaccel.listening import Began, Listeners, Told
 from agentaccel.locks import forks
 from agentaccel.policy import ToolPolicy
-from agentaccel.records import Outcome, ToolRecord
+from agentaccel.records import Outcome, ToolRecord, outcome_of
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.handle import current
 from agentaccel.session.registry import identity_of
@@ -207,7 +207,7 @@ class Runner:
 
     def _raised(self, told: _Telling, failure: BaseException) -> None:
         self.rates.failed(told.entry.call.name, failure, self.clock.monotonic())
-        self._failed(told, "failed", type(failure).__name__)
+        self._failed(told, outcome_of(failure), type(failure).__name__)
 
     def _failed(self, told: _Telling, outcome: Outcome, error: str) -> None:
         told.outcome, told.error = outcome, error

@@ -34,7 +34,7 @@ class Library:
     `values`: the user wants values of arguments kept, such as calls have in common; `sensitive` says which never.
 
     Call `learned` after each turn, and `save` off its path where that says so: it takes some milliseconds, and up to a
-    second where very much is known. Close it before its recorder.
+    second where very much is known. Save before its recorder is closed.
     """
 
     def __init__(
@@ -88,10 +88,6 @@ class Library:
                 self._guarded(self._save)
                 now = self._clock.monotonic()
                 self._rests_until = now + _SHARE * (now - began)
-
-    def close(self) -> None:
-        """Write what is still to be written."""
-        self.save()
 
     def _open(self, found: Knowledge) -> None:
         shelf = self._recorder.read(read_shelf, Shelf({}, {}))

@@ -27,11 +27,15 @@ _MOST_PENDING = 1000
 """Records kept while the store is locked; beyond them the oldest are lost."""
 _MOST_AT_ONCE = 50
 """Records that one call of the agent's writes, where many had to wait."""
+_LAST_TRIES = 4
+"""How often the last records are tried: a second in all (`BUSY_SECONDS` each)."""
 
 _ODD = (sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError, sqlite3.IntegrityError)
 """What SQLite raises for a value, whatever the state of the file."""
 
+_LAST = "finish writing to"
 _AFTER = {
+    _LAST: "the records that waited for it are lost",
     "stops": "recording to it stops, sessions go on in memory",
     "read": "sessions go on without what it holds",
     "change": "what was learned is left out",
@@ -101,7 +105,7 @@ class Recorder:
             self._own_process()
             try:
                 if self._pending:
-                    self._guarded("write", self._flush_patiently, None)
+                    self._guarded(_LAST, self._flush_at_last, None)
                 if self.store is not None:
                     self._guarded("close", self.store.close, None)
             finally:
@@ -117,9 +121,15 @@ class Recorder:
         self.store = self._path = None
         self._pending.clear()
 
-    def _flush_patiently(self) -> None:
+    def _flush_at_last(self) -> None:
+        """Write what waits, or never; so several times, each of which waits a moment for another process."""
         self._wait_for_others(True)
-        self._flush(_MOST_PENDING)
+        for tries_left in reversed(range(_LAST_TRIES)):
+            try:
+                return self._flush(_MOST_PENDING)
+            except sqlite3.OperationalError as error:
+                if not tries_left or not _is_lock(error):
+                    raise
 
     def _flush(self, most: int = _MOST_AT_ONCE) -> None:
         self._open()
@@ -181,10 +191,10 @@ class Recorder:
                 self._give_up()
             if self._strict:
                 raise
-            if _is_lock(error):
+            if _is_lock(error) and doing != _LAST:
                 self._once.say(f"cannot {doing} the trace store: {error}; recording waits in memory", about="locked")
             else:
-                then = _AFTER["stops" if ends else doing]
+                then = _AFTER["stops" if ends and doing != _LAST else doing]
                 self._once.say(f"cannot {doing} the trace store: {error}; {then}", about=doing)
             return otherwise
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from typing import Any
 
+import httpx2
+import openai
 import pytest
 
+from agentaccel import Accel, CachePolicy, Policy, StorePolicy
 from agentaccel.clients.attempt import wait, wait_async
 from agentaccel.turn import Wait
+from tests.driver import prose, user
 
 Gate = Future[None]
 SOON, LONG = 0.001, 60.0
@@ -110,3 +116,32 @@ def test_a_gate_may_outlive_the_loop_that_waited() -> None:
     asyncio.run(wait_async(Wait(gate, SOON)))
     gate.set_result(None)
     assert gate.result() is None
+
+
+@pytest.mark.parametrize("policy", [CachePolicy(), CachePolicy(keep_alive=True)])
+def test_a_loop_that_is_not_asyncios_sends_as_ever(policy: CachePolicy) -> None:
+    """A coroutine may be driven by anybody, as trio drives the SDKs'. What needs asyncio is left out there: two that
+    write the same long prefix do not wait for one another."""
+    reply = httpx2.Response(200, json={"usage": {"prompt_tokens": 1, "completion_tokens": 1}})
+
+    @types.coroutine
+    def the_wire() -> Iterator[None]:
+        yield
+
+    class Answers(httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            await the_wire()
+            return reply
+
+    http = httpx2.AsyncClient(transport=Answers())
+    accel = Accel(Policy(strict=True, store=StorePolicy(enabled=False), cache=policy))
+    client: Any = accel.wrap(openai.AsyncOpenAI(base_url="http://api.openai.com/v1", api_key="k", http_client=http))
+    asked = {"model": "gpt-6.1-sol", "messages": [{"role": "developer", "content": prose(30_000)}, user("Hello.")]}
+    request = httpx2.Request("POST", "http://api.openai.com/v1/chat/completions", json=asked)
+    sending = [client._client._transport.handle_async_request(request) for _ in range(2)]
+    for one in sending:
+        one.send(None)  # is on the wire
+    for one in sending:
+        with pytest.raises(StopIteration) as done:
+            one.send(None)
+        assert done.value.value is reply

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentaccel import Accel, Policy, StorePolicy
+from agentaccel import Accel, Policy, StorePolicy, ToolCall
 from agentaccel.emulator import serve
 from agentaccel.listening import Listeners, Told
 from tests.clients.wire import records
@@ -118,4 +119,13 @@ def test_off_is_off(tmp_path: Path) -> None:
         accel.listen(kept)
         client.messages.create(**ASK)
         accel.tools({"look": lambda: 7})["look"]()
+
+        async def look() -> int:
+            async with accel.session("s") as session:
+                return await session.tool(ToolCall(name="look", arguments={}), look_up)
+
+        async def look_up() -> int:
+            return 7
+
+        assert asyncio.run(look()) == 7
     assert not kept.told

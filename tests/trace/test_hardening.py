@@ -314,6 +314,38 @@ def test_what_waits_is_written_at_the_end(tmp_path: Path) -> None:
     assert tools_in(tmp_path / "trace.db") == [str(number) for number in range(200)]
 
 
+def test_what_is_lost_at_the_end_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Where another process has the store to the very end, closing does not wait for it for ever."""
+    recorder = recorder_of(tmp_path / "trace.db", strict=False)
+    with locked(tmp_path / "trace.db"):
+        recorder.write(TOOL)
+        recorder.close()
+    assert [line.rpartition("; ")[2] for line in caplog.messages] == [
+        "recording waits in memory",
+        "the records that waited for it are lost",
+    ]
+    assert tools_in(tmp_path / "trace.db") == []
+
+
+def test_the_last_records_are_tried_more_than_once(tmp_path: Path) -> None:
+    """The other process is done when the second try begins."""
+    recorder, tries = recorder_of(tmp_path / "trace.db", strict=False), list[str]()
+    other = sqlite3.connect(tmp_path / "trace.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    recorder.write(TOOL)
+
+    def traced(statement: str) -> None:
+        tries.extend([statement] * statement.startswith("BEGIN"))
+        if len(tries) == 2:
+            other.rollback()
+
+    assert recorder.store is not None
+    with recorder.store._database.using() as connection:
+        connection.set_trace_callback(traced)
+    recorder.close()
+    assert tools_in(tmp_path / "trace.db") == ["t"]
+
+
 def test_an_older_row_never_takes_the_place_of_what_is_known(tmp_path: Path) -> None:
     """While the store is locked, it is behind; planning goes on from memory."""
     driver = Driver(tmp_path, policy=LENIENT)

@@ -44,7 +44,7 @@ class Process:
         return self.library.knowledge
 
     def end(self) -> None:
-        self.library.close()
+        self.library.save()
         self.recorder.close()
 
 
@@ -268,7 +268,7 @@ def test_without_a_store_learning_goes_on_in_memory() -> None:
     recorder = Recorder(StorePolicy(enabled=False), strict=True)
     library = Library(recorder, ManualClock(), strict=True)
     teach(library.knowledge, cases(12))
-    library.close()
+    library.save()
     assert foresees(library.knowledge)
 
 
