@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from agentaccel.canonical import digest
 
-_CREDENTIALS = ("authorization", "x-api-key", "api-key", "openai-organization", "openai-project")
+CREDENTIALS = ("authorization", "x-api-key", "api-key", "openai-organization", "openai-project")
 """Headers that say on whose behalf a request is made."""
 
 
@@ -21,4 +21,4 @@ def account_of(credentials: Iterable[str | None], key: bytes) -> str:
 
 def account_in(headers: Mapping[str, str], key: bytes) -> str:
     """The same for a request with these `headers`, whose names are in any case."""
-    return account_of([headers.get(name) for name in _CREDENTIALS], key)
+    return account_of([headers.get(name) for name in CREDENTIALS], key)

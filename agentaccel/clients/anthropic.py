@@ -9,10 +9,11 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from agentaccel.clients import bodies
-from agentaccel.clients.account import account_of
+from agentaccel.clients.account import CREDENTIALS, account_of
 from agentaccel.clients.attempt import Attempt
 from agentaccel.clients.deriving import derived
 from agentaccel.clients.transport import server_of, with_transport
@@ -41,12 +42,10 @@ def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
         return client
     if others:
         raise ConfigError("another Accel has wrapped this client: wrap the bare client, or share one Accel")
-    keys = [getattr(client, name, None) for name in ("api_key", "auth_token")]  # those of some platforms have neither
-    account = account_of([one if isinstance(one, str) else None for one in keys], composer.recorder.key)
-    endpoint = Endpoint("anthropic", platform, server=server_of(cast(Any, client).base_url), account=account)
+    endpoint = Endpoint("anthropic", platform, server=server_of(cast(Any, client).base_url))
     formed = any(name.lower() == "content-type" for name in getattr(client, "_custom_headers", ()))
     plain = type(client) in (anthropic.Anthropic, anthropic.AsyncAnthropic) and not formed
-    middleware = _middleware(anthropic.Middleware, composer, endpoint, plain=plain)
+    middleware = _middleware(anthropic.Middleware, composer, endpoint, client, plain=plain)
     return derived(
         client,
         lambda: cast(C, cast(Any, client).with_middleware(middleware)),
@@ -54,9 +53,9 @@ def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
     )
 
 
-def _middleware(base: Any, composer: Composer, endpoint: Endpoint, *, plain: bool) -> Any:
+def _middleware(base: Any, composer: Composer, endpoint: Endpoint, client: Any, *, plain: bool) -> Any:
     """Our middleware; its class is made here because the SDK is imported only where it is used."""
-    writer = bodies.Writer()
+    writer, attempted = bodies.Writer(), partial(_attempt, composer, endpoint, client)
 
     def sent(request: Any, body: Any, call_next: Any) -> Any:
         if body is request.json:
@@ -68,7 +67,7 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint, *, plain: boo
         agentaccel_composer = composer
 
         def handle(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
-            attempt = _attempt(composer, endpoint, request)
+            attempt = attempted(request, call_next)
             if attempt is None:
                 return call_next(request)
             if attempt.keeps:
@@ -80,7 +79,7 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint, *, plain: boo
             return response
 
         async def handle_async(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
-            attempt = _attempt(composer, endpoint, request)
+            attempt = attempted(request, call_next)
             if attempt is None:
                 return await call_next(request)
             if attempt.keeps:
@@ -138,6 +137,22 @@ def _only_encodes(call_next: Any) -> bool:
     )
 
 
+def _sender(call_next: Any) -> Any:
+    """The client that sends, which is a copy of the one that was wrapped where the user has made one; None behind a
+    middleware that was added later."""
+    if not _only_encodes(call_next):
+        return None
+    cells = dict(zip(call_next.__code__.co_freevars, call_next.__closure__ or (), strict=True))
+    return cells["self"].cell_contents if "self" in cells else None
+
+
+def _account(client: Any, request: Any, key: bytes) -> str:
+    """Whose request it is: by the client's credentials, which some platforms' do not have, and those of the call."""
+    own = [getattr(client, name, None) for name in ("api_key", "auth_token")]
+    given = [value for name, value in request.headers.items() if name.lower() in CREDENTIALS]
+    return account_of([one if isinstance(one, str) else None for one in (*own, *given)], key)
+
+
 def _warming(request: Any, body: Any) -> Any:
     """The same for a request of our own, which is another one and not streamed."""
     made = copy.copy(request)
@@ -151,11 +166,12 @@ def _answer(response: Any) -> Answer:
     return Answer(http.status_code, http.content)
 
 
-def _attempt(composer: Composer, endpoint: Endpoint, request: Any) -> Attempt | None:
+def _attempt(composer: Composer, endpoint: Endpoint, client: Any, request: Any, call_next: Any) -> Attempt | None:
     """The attempt that `request` makes; None for one that is no model call."""
     if request.method.lower() != "post" or not _is_messages(str(request.url)) or not isinstance(request.json, Mapping):
         return None
-    return Attempt.of(composer, request.json, endpoint, retries=request.retries_taken)
+    account = _account(_sender(call_next) or client, request, composer.recorder.key)
+    return Attempt.of(composer, request.json, endpoint._replace(account=account), retries=request.retries_taken)
 
 
 def _is_messages(url: str) -> bool:

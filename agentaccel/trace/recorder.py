@@ -8,6 +8,7 @@ there is one log line, and sessions go on in memory.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import sqlite3
 from collections import deque
@@ -55,6 +56,8 @@ class Recorder:
         self._once = Once()
         self._pid = os.getpid()
         self._patient = True
+        self._closed = False
+        """Whether it was closed while it still recorded."""
         self._reopened = 0
         self._max_bytes = policy.max_bytes
         self._path: Path | None = None
@@ -82,6 +85,8 @@ class Recorder:
     def write(self, record: TurnWrite | ToolRecord) -> None:
         """Leave `record`, after whatever had to wait."""
         if self._path is None:
+            if self._closed:
+                self._once.say("what was used after Accel.close() is not recorded", level=logging.INFO)
             return
         with self._lock:
             self._own_process()
@@ -109,6 +114,7 @@ class Recorder:
                 if self.store is not None:
                     self._guarded("close", self.store.close, None)
             finally:
+                self._closed = self._closed or self._path is not None
                 self._give_up()
 
     def _own_process(self) -> None:

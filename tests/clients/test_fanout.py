@@ -47,6 +47,24 @@ def test_without_waiting_each_of_them_writes_it(stream: bool) -> None:
     assert branches.held == []
 
 
+@pytest.mark.parametrize("how", ["copies", "headers"])
+def test_customers_with_keys_of_their_own_do_not_wait_for_one_another(how: str) -> None:
+    """What is written for one key, another cannot read; whether a copy of the client has it, or the call."""
+    branches = Branches()
+
+    async def main(scene: Branches) -> None:
+        client = scene.client()
+        async with asyncio.TaskGroup() as group:
+            for number in range(COUNT):
+                key = f"k{number}"
+                one = client.with_options(api_key=key) if how == "copies" else client
+                more = {} if how == "copies" else {"extra_headers": {"X-Api-Key": key}}
+                group.create_task(one.messages.create(**request(number), **more))
+
+    branches.run(main)
+    assert branches.held == []
+
+
 def test_waiting_takes_little_longer_than_writing_it_oneself() -> None:
     """By the emulator's timing: a prefix that is read costs no time, so what is added is the first byte of a warm
     prompt."""
