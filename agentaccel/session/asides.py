@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -51,15 +51,29 @@ class Asides:
     _seen: tuple[object, Mapping[bytes, str | None]] = (None, {})
     """What was there when the last request was first planned: planned again, it is planned alike."""
 
-    def ask(self, owner: str, want: Want, runs: Runs) -> None:
-        """Have it done for the session `owner`; once."""
-        if want.name in self._asked:
-            return
-        while len(self._asked) >= _MOST:
-            self._asked.pop(next(iter(self._asked))).cancel()
-        if want.summary is not None:
-            self.pending = want.summary
-        self._asked[want.name] = runs.submit(owner, partial(_called, want))
+    def ask(self, owner: str, wants: Sequence[Want], runs: Runs) -> None:
+        """Have them done for the session `owner`, each once. What is too much at a time is left for a later request,
+        which wants it still."""
+        wanted = {want.name for want in wants}
+        room = _AT_ONCE - sum([not one.done() for one in self._asked.values()])
+        for want in wants:
+            if room <= 0:
+                return
+            if want.name in self._asked or not self._forgets_for(wanted):
+                continue
+            if want.summary is not None:
+                self.pending = want.summary
+            self._asked[want.name] = runs.submit(owner, partial(_called, want))
+            room -= 1
+
+    def _forgets_for(self, wanted: Set[bytes]) -> bool:
+        """Whether there is room for one more, once the oldest that nobody wants any more is forgotten."""
+        if len(self._asked) < _MOST:
+            return True
+        oldest = next((name for name in self._asked if name not in wanted), None)
+        if oldest is not None:
+            self._asked.pop(oldest).cancel()
+        return oldest is not None
 
     def ready(self, request: object) -> Mapping[bytes, str | None]:
         """What is there by now: a text, or None where there will be none. The same for the same `request`."""
@@ -70,6 +84,8 @@ class Asides:
 
 _MOST = 512
 """Texts of one session that are kept or waited for."""
+_AT_ONCE = 8
+"""Texts of one session that are made at a time, each in a thread."""
 
 
 def _text(done: Future[str | None]) -> str | None:

@@ -104,8 +104,7 @@ class Composer:
         with conversation.lock:
             going = self._plan(conversation, scope, asked, attempt)
             if going.edited is not None and self.runs is not None:
-                for want in going.edited.wants:
-                    conversation.asides.ask(conversation.id, want, self.runs)
+                conversation.asides.ask(conversation.id, going.edited.wants, self.runs)
             if going.mode == "on":
                 self._routing.sent(conversation, going.started)
         applied = going.plan if going.mode == "on" else CachePlan()

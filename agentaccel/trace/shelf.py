@@ -19,8 +19,10 @@ from agentaccel.speculate.stats import Sensitive
 from agentaccel.trace.record import text
 from agentaccel.trace.store import Store
 
-_SHARE = 16
-"""A part takes at most this part of what the store may take."""
+_SHARE = 4
+"""All parts together take at most this part of what the store may take: records are removed to make room, they not."""
+_MOST_PARTS = MOST_WORKLOADS + 1
+"""One for each workload, and one for all of them."""
 MOST_LESSONS = 100_000
 """Recorded runs that are remembered to have been learned from."""
 
@@ -49,7 +51,7 @@ def add_to_shelf(
     """
     with store._database.transaction() as connection:
         before = _read(connection)
-        most = min(MOST_BYTES, store.max_bytes // _SHARE)
+        most = min(MOST_BYTES, store.max_bytes // _SHARE // _MOST_PARTS)
         parts = shelved(before.parts, news, sensitive, most)
         for workload in before.barred:
             parts.pop(workload, None)
@@ -60,7 +62,7 @@ def add_to_shelf(
         connection.execute(
             "DELETE FROM patterns WHERE workload NOT IN"
             " (SELECT workload FROM patterns ORDER BY workload = '' DESC, at DESC LIMIT ?)",
-            (MOST_WORKLOADS + 1,),
+            (_MOST_PARTS,),
         )
         connection.executemany(
             "INSERT OR REPLACE INTO lessons (run, at) VALUES (?, ?)", [(one, now) for one in lessons]

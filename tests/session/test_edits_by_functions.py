@@ -17,6 +17,7 @@ import agentaccel
 from agentaccel import Accel, HistoryPolicy, ManualClock, Policy, StorePolicy
 from agentaccel.emulator import Emulator, HttpRequest
 from agentaccel.providers.openai.usage import usage_of
+from agentaccel.session.asides import Asides, Want
 from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
 from agentaccel.types import Usage
 from tests.driver import Driver, Json, assistant, body, prose, user
@@ -82,10 +83,34 @@ def test_a_request_never_waits_for_a_function(tmp_path: Path) -> None:
     for turn in range(20):
         one.ask(request(history(turn)))
     assert not one.records[-1].consents
-    assert len(later.waiting) == 19, "each is asked for once"
-    later.all()
-    one.ask(request(history(20)))
+    assert len(later.waiting) == 8, "each is asked for once, and no more at a time"
+    for turn in range(20, 23):
+        later.all()
+        one.ask(request(history(turn)))
     assert one.records[-1].consents == ("distil",)
+
+
+def test_however_many_are_wanted_each_is_asked_for_once() -> None:
+    """More than are kept: then the rest waits, and nothing that is still wanted is forgotten for it."""
+    asked: list[int] = []
+
+    class Now:
+        def submit(self, owner: str, work: Callable[[], T]) -> Future[T]:
+            future = Future[T]()
+            future.set_result(work())
+            return future
+
+    def shorter(number: int) -> str:
+        asked.append(number)
+        return "short"
+
+    asides = Asides()
+    wants = [Want(str(number).encode(), "distil", shorter, number) for number in range(520)]
+    for _ in range(100):
+        asides.ask("s", wants, Now())
+    assert asked == list(range(512))
+    asides.ask("s", wants[100:], Now())
+    assert asked == list(range(520))
 
 
 def test_a_function_that_fails_is_a_miss_and_a_log_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
