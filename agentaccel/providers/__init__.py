@@ -5,7 +5,7 @@ A dialect never does I/O, never mutates what it is given and never decides anyth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -59,6 +59,12 @@ class ReplyTap(Protocol):
     def finish(self) -> Iterator[ToolCall]:
         """The bytes have ended."""
         ...
+
+
+class NewTap(Protocol):
+    """A tap for one reply; `ttl` is the lifetime of what was written, where the reply does not say and it is known."""
+
+    def __call__(self, streamed: bool, ttl: str = "") -> ReplyTap: ...
 
 
 class Decode(Protocol):
@@ -122,17 +128,9 @@ class Dialect:
     only_tools: OnlyTools
     warmed: Warmed
     with_stub: WithStub
-    tap: type[anthropic.ReplyTap] | type[chat_reply.ChatTap] | type[responses_reply.ResponsesTap]
-
-    def reply_tap(self, streamed: bool, ttl: str = "") -> ReplyTap:
-        """A tap for one reply; `ttl` is the lifetime of what was written, where the reply does not say."""
-        if self.tap is anthropic.ReplyTap or not ttl:
-            return self.tap(streamed)
-        return self.tap(streamed, ttl)
-
-    def usage_of(self, raw: Mapping[str, Any]) -> Usage:
-        """A usage object of this wire."""
-        return anthropic.usage_of(raw) if self.wire == "messages" else usage.usage_of(raw)
+    reply_tap: NewTap
+    usage_of: Callable[[Mapping[str, Any]], Usage]
+    """Reads a usage object."""
 
 
 _DIALECTS: Mapping[Wire, Dialect] = {
@@ -146,6 +144,7 @@ _DIALECTS: Mapping[Wire, Dialect] = {
         anthropic.warmed,
         anthropic.with_stub,
         anthropic.ReplyTap,
+        anthropic.usage_of,
     ),
     "chat": Dialect(
         "chat",
@@ -157,6 +156,7 @@ _DIALECTS: Mapping[Wire, Dialect] = {
         edit.warmed,
         _without_stub,
         chat_reply.ChatTap,
+        usage.usage_of,
     ),
     "responses": Dialect(
         "responses",
@@ -168,6 +168,7 @@ _DIALECTS: Mapping[Wire, Dialect] = {
         edit.warmed,
         edit.with_stub,
         responses_reply.ResponsesTap,
+        usage.usage_of,
     ),
 }
 

@@ -36,10 +36,10 @@ class Kept(NamedTuple):
 def kept_talks(store: Store) -> Iterator[Kept]:
     """The sessions of `store`, in the order of their last requests. Raises TraceError where it cannot be read."""
     try:
-        with store._database.using() as connection:
+        with store.database.using() as connection:
             sessions = connection.execute(_LAST).fetchall()
         for id_, workload, end in sessions:
-            with store._database.using() as connection:
+            with store.database.using() as connection:
                 rows = connection.execute(_CHAIN, (end,)).fetchall()
             yield Kept(id_, workload, _messages(rows))
     except sqlite3.DatabaseError as error:

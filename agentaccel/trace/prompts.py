@@ -83,7 +83,7 @@ def kept_turns(store: Store) -> Iterator[Kept]:
 
 def _rows(store: Store, after: tuple[float, int]) -> list[tuple[float, int, int, int, int, bytes]]:
     try:
-        with store._database.using() as connection:
+        with store.database.using() as connection:
             rows: list[tuple[float, int, int, int, int, bytes]] = connection.execute(
                 "SELECT started, id, tools, system, messages, CAST(record AS BLOB) FROM turns"
                 " WHERE (started, id) > (?, ?) ORDER BY started, id LIMIT ?",

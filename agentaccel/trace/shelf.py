@@ -38,7 +38,7 @@ class Shelf(NamedTuple):
 
 def read_shelf(store: Store) -> Shelf:
     """All parts."""
-    with store._database.using() as connection:
+    with store.database.using() as connection:
         return _read(connection)
 
 
@@ -49,7 +49,7 @@ def add_to_shelf(
 
     `now` is the wall time, `lessons` are hashes of the recorded runs that this was learned from.
     """
-    with store._database.transaction() as connection:
+    with store.database.transaction() as connection:
         before = _read(connection)
         most = min(MOST_BYTES, store.max_bytes // _SHARE // _MOST_PARTS)
         parts = shelved(before.parts, news, sensitive, most)
@@ -76,7 +76,7 @@ def add_to_shelf(
 
 def clear_shelf(store: Store, workload: str | None = None) -> int:
     """Remove the part of `workload`, of None everything that was learned; how many parts there were."""
-    with store._database.transaction() as connection:
+    with store.database.transaction() as connection:
         if workload is not None:
             return connection.execute("DELETE FROM patterns WHERE workload = ?", (text(workload),)).rowcount
         connection.execute("DELETE FROM lessons")
@@ -86,7 +86,7 @@ def clear_shelf(store: Store, workload: str | None = None) -> int:
 
 def known_lessons(store: Store) -> set[bytes]:
     """The runs that were learned from."""
-    with store._database.using() as connection:
+    with store.database.using() as connection:
         return {run for (run,) in connection.execute("SELECT run FROM lessons")}
 
 

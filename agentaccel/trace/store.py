@@ -44,7 +44,8 @@ class Store:
     def __init__(self, path: Path, *, max_bytes: int = 2**63, read_only: bool = False, patient: bool = True) -> None:
         self.path = path
         self.max_bytes = max_bytes
-        self._database = Database(path, read_only=read_only, patient=patient)
+        self.database = Database(path, read_only=read_only, patient=patient)
+        """The file, for the other tables in it."""
         self._chains = Chains()
         self._too_large = False
         self._used: int | None = None
@@ -57,21 +58,21 @@ class Store:
     @property
     def reopened(self) -> int:
         """How often the file was found deleted or replaced, and begun again."""
-        return self._database.reopened
+        return self.database.reopened
 
     def wait_for_others(self, patient: bool) -> None:
         """Whether a write waits a moment for another process that writes, or fails at once."""
-        self._database.patient = patient
+        self.database.patient = patient
 
     def close(self) -> None:
         """Close the file."""
-        self._database.close()
+        self.database.close()
 
     # --- sessions and what was learned --------------------------------------------------------------------------------
 
     def session(self, session_id: str) -> SessionRow | None:
         """The session called `session_id`, as the last turn of any process left it."""
-        with self._database.using() as connection:
+        with self.database.using() as connection:
             row = connection.execute(
                 "SELECT id, agent, tenant, parent, workload, created, turns, snapshot, state, head"
                 " FROM sessions WHERE id = ?",
@@ -82,7 +83,7 @@ class Store:
 
     def turns_of(self, session_id: str) -> int:
         """How many turns of the session were answered, or taught something; 0 for one that is not known."""
-        with self._database.using() as connection:
+        with self.database.using() as connection:
             row = connection.execute("SELECT turns FROM sessions WHERE id = ?", (text(session_id),)).fetchone()
         return 0 if row is None else int(row[0])
 
@@ -93,7 +94,7 @@ class Store:
         """
         if not hashes:
             return None
-        with self._database.using() as connection:
+        with self.database.using() as connection:
             rows = connection.execute(
                 "SELECT p.hash, p.session FROM places p JOIN sessions s ON s.id = p.session"
                 f" WHERE p.hash IN ({','.join('?' * len(hashes))}) AND {_MESSAGES_BY_THEN} < ?"
@@ -107,12 +108,12 @@ class Store:
 
     def beliefs(self, workload: str, now: float, *, tools: bool) -> Beliefs:
         """What all sessions of `workload` have shown, and what is expected of those that may go on yet."""
-        with self._database.using() as connection:
+        with self.database.using() as connection:
             return believed(connection, text(workload), now, tools=tools)
 
     def routes(self, since: float, most: int) -> list[Routed]:
         """The sessions of the latest requests since then, of those that have a route."""
-        with self._database.using() as connection:
+        with self.database.using() as connection:
             rows = connection.execute(
                 "SELECT CASE WHEN json_valid(s.state) THEN json_extract(s.state, '$.route') END,"
                 " t.n, s.created FROM (SELECT session, count(*) AS n FROM"
@@ -124,13 +125,13 @@ class Store:
 
     def beginning_last_used(self, hash_: bytes) -> float | None:
         """When a session that begins so was last answered."""
-        with self._database.using() as connection:
+        with self.database.using() as connection:
             row = connection.execute("SELECT at FROM statics WHERE hash = ?", (hash_,)).fetchone()
         return None if row is None else float(row[0])
 
     def chain_to(self, end: int) -> list[Segment]:
         """The segments of the chain that ends with row `end`, first to last; paths are not kept, so they are empty."""
-        with self._database.using() as connection:
+        with self.database.using() as connection:
             rows = connection.execute(
                 "WITH RECURSIVE up(id, parent, digest, level, kind, role, name, size, depth) AS ("
                 " SELECT id, parent, digest, level, kind, role, name, size, 0 FROM segments WHERE id = ?"
@@ -148,8 +149,8 @@ class Store:
 
     def write_turn(self, write: TurnWrite) -> None:
         """Add one turn. Raises what SQLite raises."""
-        with self._database.transaction() as connection:
-            ends = self._chains.write(connection, write, self._database.generation)
+        with self.database.transaction() as connection:
+            ends = self._chains.write(connection, write, self.database.generation)
             turn = connection.execute(
                 "INSERT INTO turns (session, started, tools, system, messages, record) VALUES (?, ?, ?, ?, ?, ?)",
                 (text(write.record.session), write.record.started, *ends, dump_turn(write.record)),
@@ -186,7 +187,7 @@ class Store:
 
     def write_tool(self, record: ToolRecord) -> None:
         """Add one tool execution. Raises what SQLite raises."""
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             connection.execute(
                 "INSERT INTO tools (session, started, record) VALUES (?, ?, ?)",
                 (text(record.session), record.started, dump_tool(record)),
@@ -202,10 +203,10 @@ class Store:
     def make_room(self) -> None:
         """If the store is too large, remove some of what is oldest: a step that an agent's call can wait for."""
         if self._used is None:
-            with self._database.using() as connection:
+            with self.database.using() as connection:
                 self._used = used_bytes(connection)
         if self._too_large or self._used > self.max_bytes:
-            with self._database.transaction() as connection:
+            with self.database.transaction() as connection:
                 self._too_large = remove_oldest(connection, self.max_bytes * _ROOM_MADE)
                 self._used = used_bytes(connection)
 
@@ -221,10 +222,10 @@ class Store:
 
     def _records(self, table: str, load: Callable[[bytes], R]) -> Iterator[R]:
         try:
-            with self._database.using() as connection:
+            with self.database.using() as connection:
                 cursor = connection.execute(f"SELECT CAST(record AS BLOB) FROM {table} ORDER BY started, id")
             while True:
-                with self._database.using():
+                with self.database.using():
                     rows = cursor.fetchmany(_CHUNK)
                 if not rows:
                     return
@@ -243,9 +244,9 @@ class Store:
 
         The file then gives up the space. That takes time: not for the agent's calls.
         """
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             gone = remove_before(connection, before)
-        with self._database.using() as connection:
+        with self.database.using() as connection:
             connection.execute("VACUUM")
         return gone
 

@@ -102,13 +102,13 @@ class TrackRecord:
 
 def _read(store: Store) -> Experience | str | None:
     """What the store holds; or why it is not used."""
-    with store._database.using() as connection:
+    with store.database.using() as connection:
         return _of(connection.execute(_SELECT).fetchone())
 
 
 def _add(store: Store, news: Iterable[Lesson], now: float) -> Experience | str:
     """Learn `news` in the store; what it holds then, or why nothing was written."""
-    with store._database.transaction() as connection:
+    with store.database.transaction() as connection:
         there = _of(connection.execute(_SELECT).fetchone()) or Experience()
         if isinstance(there, str):
             return there

@@ -207,7 +207,7 @@ def _one(place: Place, tally: Tally, consent: CachePolicy, rng: random.Random) -
             tally.followed += 1
             tally.stable += now == before
         before = now
-        tap = dialect(place.endpoint.wire).tap(reply.streamed)
+        tap = dialect(place.endpoint.wire).reply_tap(reply.streamed)
         list(tap.feed(reply.body))
         list(tap.finish())
         turn.handle(Reported(usage=tap.usage, message_id=tap.message_id))

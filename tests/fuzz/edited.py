@@ -144,7 +144,7 @@ class One:
         self.says(reply.status == 200, reply.body.decode()[:300])
         fate = self.rng.random()
         if reply.status == 200 and fate < 0.9:
-            tap = dialect(place.endpoint.wire).tap(reply.streamed)
+            tap = dialect(place.endpoint.wire).reply_tap(reply.streamed)
             list(tap.feed(reply.body))
             list(tap.finish())
             turn.handle(FirstByte(clock.monotonic()))

@@ -202,7 +202,7 @@ class One:
             tally.rejected_by_us.append(reply.body.decode())
             self.before = None
             return
-        tap = dialect(place.endpoint.wire).tap(reply.streamed)
+        tap = dialect(place.endpoint.wire).reply_tap(reply.streamed)
         list(tap.feed(reply.body))
         list(tap.finish())
         turn.handle(Reported(usage=tap.usage, message_id=tap.message_id))

@@ -112,7 +112,7 @@ def told(call: ToolCall) -> tuple[str | None, str, Any]:
 
 
 def read(wire: Wire, chunks: Iterable[bytes], *, streamed: bool = True) -> Read:
-    tap = dialect(wire).tap(streamed)
+    tap = dialect(wire).reply_tap(streamed)
     found = [told(call) for piece in chunks for call in tap.feed(piece)]
     found += map(told, tap.finish())
     return Read(tap.usage, found, tap.stop, tap.message_id, tap.complete, tap.error)

@@ -95,7 +95,7 @@ def test_a_body_tells_the_same_as_a_stream() -> None:
 @pytest.mark.parametrize(("wire", "events"), [("chat", CHAT), ("responses", RESPONSES)])
 def test_calls_are_told_as_soon_as_their_arguments_close(wire: Wire, events: list[Json]) -> None:
     """Chosen by us, for what will act on them: with the last piece, and not at the end of the reply."""
-    tap = dialect(wire).tap(True)
+    tap = dialect(wire).reply_tap(True)
     when = [(at, call.name) for at, event in enumerate(events) for call in tap.feed(sse([event]))]
     last = ("}", "{}")
     pieces = [json.dumps(event) for event in events]

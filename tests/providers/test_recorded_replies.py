@@ -32,7 +32,7 @@ class Told(NamedTuple):
 
 
 def told(one: Json, chunks: Iterable[bytes], *, whole: bool = False) -> Told:
-    tap = dialect(wire(one)).tap(not whole)
+    tap = dialect(wire(one)).reply_tap(not whole)
     calls = [call for chunk in chunks for call in tap.feed(chunk)]
     calls += tap.finish()
     shown = [(call.id, call.name, dict(call.arguments)) for call in calls]

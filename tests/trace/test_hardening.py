@@ -205,7 +205,7 @@ def test_room_is_made_without_taking_what_others_need(tmp_path: Path) -> None:
         if number % 45 == 44:  # a repeated request: two turns end at one block
             store.write_turn(turn(session, number + 0.5, 5 + number % 45, content=400))
         store.make_room()
-        with stores[0]._database.using() as connection:
+        with stores[0].database.using() as connection:
             ends = connection.execute("SELECT messages, json_extract(record, '$.attempt') FROM turns").fetchall()
             heads = connection.execute("SELECT head FROM sessions").fetchall()
         assert all(len(store.chain_to(end)) == blocks for end, blocks in ends[:3] + ends[-3:])
@@ -227,14 +227,14 @@ def test_making_room_is_a_bounded_step_and_never_a_vacuum(tmp_path: Path) -> Non
         store.write_tool(replace(TOOL, name="x" * 2000, started=float(number)))
     store.max_bytes = MIB // 8
     statements: list[str] = []
-    with store._database.using() as connection:
+    with store.database.using() as connection:
         connection.set_trace_callback(statements.append)
     store.make_room()
     assert len(list(store.tools())) >= 800
     assert not [one for one in statements if "VACUUM" in one.upper()]
     for _ in range(6):
         store.make_room()
-    with store._database.using() as connection:
+    with store.database.using() as connection:
         assert used_bytes(connection) <= MIB // 8
 
 
@@ -247,7 +247,7 @@ def test_many_short_processes_keep_the_size(tmp_path: Path) -> None:
         for _ in range(2):
             recorder.write(replace(TOOL, name=f"{number} " + "x" * 10_000, started=float(number)))
         recorder.close()
-    with open_reader(path) as reader, reader._database.using() as connection:
+    with open_reader(path) as reader, reader.database.using() as connection:
         assert used_bytes(connection) <= MIB + 20_000
     assert path.stat().st_size <= MIB + 100_000
     kept = [int(name.split()[0]) for name in tools_in(path)]
@@ -271,7 +271,7 @@ def test_a_record_is_written_once_also_where_no_room_can_be_made(tmp_path: Path)
             if len(begun) == 2:  # the first one wrote the record
                 other.execute("BEGIN IMMEDIATE")
 
-    with store._database.using() as connection:
+    with store.database.using() as connection:
         connection.set_trace_callback(interfere)
     recorder.write(TOOL)
     assert other.in_transaction
@@ -287,7 +287,7 @@ def waits(recorder: Recorder) -> int:
     """Milliseconds that the next statement would wait for another process."""
     store = recorder.store
     assert store is not None
-    with store._database.using() as connection:
+    with store.database.using() as connection:
         return int(connection.execute("PRAGMA busy_timeout").fetchone()[0])
 
 
@@ -340,7 +340,7 @@ def test_the_last_records_are_tried_more_than_once(tmp_path: Path) -> None:
             other.rollback()
 
     assert recorder.store is not None
-    with recorder.store._database.using() as connection:
+    with recorder.store.database.using() as connection:
         connection.set_trace_callback(traced)
     recorder.close()
     assert tools_in(tmp_path / "trace.db") == ["t"]
@@ -544,7 +544,7 @@ def interrupted_anywhere(store: Store) -> int:
             store.write_tool(TOOL)
         except KeyboardInterrupt:
             sys.settrace(before)
-            with store._database.using() as connection:
+            with store.database.using() as connection:
                 assert not connection.in_transaction, f"interrupted at line {at}"
         else:
             break

@@ -143,7 +143,7 @@ def test_a_full_disk_stops_the_recording_and_not_the_agent(tmp_path: Path, caplo
     driver = Driver(tmp_path, policy=LENIENT)
     store = driver.accel._recorder.store
     assert store is not None
-    with store._database.using() as connection:
+    with store.database.using() as connection:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages + 2}")
     with caplog.at_level(logging.WARNING, "agentaccel"):

@@ -56,6 +56,8 @@ class ReplyTap:
 
     streamed: bool
     """True for server-sent events, False for one JSON body."""
+    ttl: str = ""
+    """As in other taps; here, replies say it themselves."""
     message_id: str | None = None
     model: str | None = None
     stop: str | None = None

@@ -22,8 +22,8 @@ class Tap:
 
     streamed: bool
     """True for server-sent events, False for one JSON body."""
-    ttl: str = "30m"
-    """The lifetime of what was written, where no split says."""
+    ttl: str = ""
+    """The lifetime of what was written, where no split says; empty for the provider's own."""
     message_id: str | None = None
     model: str | None = None
     stop: str | None = None

@@ -19,12 +19,15 @@ _READ = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache
 _SPLITS = (("ttl_", "_tokens"), ("ephemeral_", "_input_tokens"))
 """How a split by lifetime names its fields: OpenAI's, and Anthropic's behind a gateway."""
 
+_TTL = "30m"
+"""The lifetime of what OpenAI writes."""
 _ANTHROPIC_TTL = "5m"
 """The lifetime of what was written where a gateway names it as Anthropic does and does not split it."""
 
 
-def usage_of(raw: Mapping[str, Any], ttl: str = "30m") -> Usage:
-    """A usage object of either wire; `ttl` labels what was written where no split says.
+def usage_of(raw: Mapping[str, Any], ttl: str = "") -> Usage:
+    """A usage object of either wire; `ttl` labels what was written where no split says; by default
+    it is OpenAI's own.
 
     >>> usage_of({"prompt_tokens": 90, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 64}})
     Usage(input=90, read=64, write=None, output=5)
@@ -59,7 +62,7 @@ def _with_rest(
 
 
 def _written(raw: Mapping[str, Any], details: Mapping[str, Any], ttl: str) -> dict[str, int] | None:
-    total = count_of(details, "cache_write_tokens")
+    total, ttl = count_of(details, "cache_write_tokens"), ttl or _TTL
     if total is None:
         total, ttl = count_of(raw, "cache_creation_input_tokens"), _ANTHROPIC_TTL
     if total is None:
