@@ -23,6 +23,7 @@ from agentaccel.session.closing import close
 from agentaccel.session.conversation import own_id
 from agentaccel.session.handle import OnlyRuns
 from agentaccel.session.keeping import Keeper
+from agentaccel.session.ours import Refusals
 from agentaccel.session.prewarming import Prewarmer
 from agentaccel.session.registry import Registry
 from agentaccel.session.speculating import speculation
@@ -67,9 +68,9 @@ class Accel:
         self._registry = Registry(self._recorder)
         self._listeners = Listeners(strict=self.policy.strict)
         self._background = Background(self._clock)
-        keeper = None
+        keeper, refusals = None, Refusals()
         if self.policy.cache.keep_alive:
-            keeper = Keeper(self.policy, self._clock, self._recorder, self._background)
+            keeper = Keeper(self.policy, self._clock, self._recorder, self._background, refusals)
         self._foresight = speculation(self.policy, self._clock, self._recorder, self._listeners, self._background)
         composer = self._composer = Composer(
             self.policy,
@@ -84,7 +85,7 @@ class Accel:
         self._prewarmer = None
         if self.policy.cache.prewarm and not off:
             self._prewarmer = Prewarmer(
-                self.policy, self._clock, self._background, composer, composer.fanning, composer.settlement
+                self.policy, self._clock, self._background, composer, composer.fanning, composer.settlement, refusals
             )
         self._toolbox = Toolbox(self._clock, self._recorder, self._registry, self._listeners, self._foresight)
 

@@ -27,6 +27,7 @@ from agentaccel.policy import Policy
 from agentaccel.providers import dialect
 from agentaccel.records import KEEP_ALIVE, TurnRecord
 from agentaccel.session.conversation import Conversation
+from agentaccel.session.ours import Refusals, said_in
 from agentaccel.session.pricing import card_of
 from agentaccel.session.settlement import Going
 from agentaccel.trace.recorder import Recorder
@@ -35,9 +36,6 @@ from agentaccel.turn import Answer, Ended, Resend
 from agentaccel.types import Endpoint, Prompt, Request, Usage
 
 log = logging.getLogger("agentaccel")
-
-_REFUSALS = (400, 404, 405, 413, 422)
-"""Statuses that say that no such request is taken; others are of the moment, such as credentials that have run out."""
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
@@ -50,7 +48,6 @@ class _Pause:
     warming: Warming
     body: Request
     resend: Resend
-    model: str
     later: Later | None = None
     count: int = 0
     """Requests sent in it."""
@@ -66,10 +63,9 @@ class Keeper:
     clock: Clock
     recorder: Recorder
     background: Background
+    refusals: Refusals = field(default_factory=Refusals)
     _pauses: WeakValueDictionary[str, _Pause] = field(default_factory=WeakValueDictionary)
     """The pause of each session, by its id; held by what is due or under way, so it is gone with the session."""
-    _refused: set[tuple[str, str]] = field(default_factory=set)
-    """Platforms and models that would not take such a request."""
     _once: Once = field(default_factory=Once)
     _lock: Lock = field(default_factory=Lock)
 
@@ -98,7 +94,7 @@ class Keeper:
             warm = warming(conversation.state, prefix, beliefs, self.policy.cache.ttl)
         if warm is None:
             return
-        pause = _Pause(going, endpoint, facts, warm, body, ended.resend, going.prompt.model)
+        pause = _Pause(going, endpoint, facts, warm, body, ended.resend)
         with self._lock:
             self._pauses[conversation.id] = pause
         self._schedule(pause, going.started)
@@ -117,8 +113,7 @@ class Keeper:
         return conversation.can_resend and self._has_room(conversation, prompt, expected)
 
     def _takes(self, conversation: Conversation, prefix: Prefixes) -> bool:
-        facts, model = prefix.facts, prefix.prompt.model
-        return conversation.open > 0 and bool(facts.keeps) and (facts.platform, model) not in self._refused
+        return conversation.open > 0 and bool(prefix.facts.keeps) and prefix.prompt not in self.refusals
 
     def _schedule(self, pause: _Pause, last_used: float) -> None:
         due = pause.warming.due(last_used, pause.count)
@@ -186,16 +181,14 @@ class Keeper:
 
     def _answered(self, pause: _Pause, started: float, answer: Answer) -> None:
         if answer.status != 200:
-            if answer.status in _REFUSALS:
-                self._refused.add((pause.facts.platform, pause.model))
-                message = f"a keep-alive request was refused with {answer.status}; no more"
-                self._once.say(message, about=f"refused {pause.model}")
+            prompt = pause.going.prompt
+            if self.refusals.answered(prompt, answer.status):
+                message = f"a keep-alive request was refused with {answer.status} for {prompt.model!r}; no more"
+                self._once.say(message, about=f"refused {prompt.model}")
             self._record(pause, started, Usage(), answer.status)
             return
-        tap = dialect(pause.endpoint.wire).reply_tap(False, pause.facts.ttls[0].label)
-        for _ in (*tap.feed(answer.body), *tap.finish()):
-            pass
-        usage, conversation = tap.usage, pause.going.conversation
+        usage = said_in(answer.body, pause.endpoint.wire, pause.facts.ttls[0].label).usage
+        conversation = pause.going.conversation
         card = card_of(pause.going.prompt, self.policy, usage.input or 0)
         cost = input_cost(card, usage) if card is not None and usage.input is not None else None
         with conversation.lock:

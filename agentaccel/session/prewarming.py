@@ -32,6 +32,7 @@ from agentaccel.records import PREWARM, TurnRecord
 from agentaccel.session.fanning import Fanning, kind_of
 from agentaccel.session.handle import Announced, Scope, Session, current
 from agentaccel.session.lending import with_lent, without_unread
+from agentaccel.session.ours import Refusals, said_in
 from agentaccel.session.pricing import card_of
 from agentaccel.session.settlement import Going, Settlement
 from agentaccel.turn import Answer, Ended, Failed, Finished, Reported, Responded, Started, Turn, Wait
@@ -39,8 +40,6 @@ from agentaccel.types import Endpoint, Usage
 
 log = logging.getLogger("agentaccel")
 
-_REFUSALS = (400, 404, 405, 413, 422)
-"""Statuses that say that no such request is taken; others are of the moment."""
 _READ = 0.9
 """The share of what was written ahead that a request has to read to be the one that was announced."""
 
@@ -69,8 +68,7 @@ class Prewarmer:
     plans: Plans
     fanning: Fanning
     settlement: Settlement
-    _refused: set[tuple[str, str]] = field(default_factory=set)
-    """Platforms and models that would not take such a request."""
+    refusals: Refusals = field(default_factory=Refusals)
     once: Once = field(default_factory=Once)
 
     def here(self, session: Session, call: Callable[[], object]) -> None:
@@ -131,7 +129,7 @@ class Prewarmer:
             return None
         known = dialect(endpoint.wire)
         body = known.warmed(known.encode(going.request, going.plan))
-        if body is None or (going.prompt.platform, going.prompt.model) in self._refused:
+        if body is None or going.prompt in self.refusals:
             return None
         worth = self._worth(going, endpoint)
         if worth is None:
@@ -199,17 +197,14 @@ class Prewarmer:
         if answer.status != 200:
             turn.handle(Failed(at=now, status=answer.status))
             return
-        tap = dialect(turn.wire).reply_tap(False, turn.ttl)
-        for _ in (*tap.feed(answer.body), *tap.finish()):
-            pass
+        tap = said_in(answer.body, turn.wire, turn.ttl)
         turn.handle(Reported(usage=tap.usage, stop=tap.stop, message_id=tap.message_id))
         turn.handle(Finished(now))
 
     def _ended(self, ahead: _Ahead, flight: Flight | None, ended: Ended) -> None:
         going, endpoint, worth = ahead
         conversation, usage = going.conversation, ended.usage
-        if ended.status in _REFUSALS:
-            self._refused.add((going.prompt.platform, going.prompt.model))
+        if self.refusals.answered(going.prompt, ended.status):
             self.once.say(f"writing ahead was refused with {ended.status} for {going.prompt.model!r}; no more")
         going = self.fanning.ended(going, endpoint.account, ended)
         if ended.outcome != "cancelled":  # else it may have been billed, nobody knows

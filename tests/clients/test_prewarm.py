@@ -521,6 +521,15 @@ def test_a_refusal_ends_it_for_good(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert sum("was refused with 400" in line for line in caplog.messages) == 1
 
 
+def test_what_refuses_one_request_of_our_own_is_asked_for_no_other(tmp_path: Path) -> None:
+    """What is sent ahead and what keeps an entry alive are of one form."""
+    accel = Room(tmp_path, cache={"prewarm": True, "keep_alive": True}).accel
+    keeper, prewarmer = accel._composer.keeper, accel._prewarmer
+    assert keeper is not None
+    assert prewarmer is not None
+    assert keeper.refusals is prewarmer.refusals
+
+
 # --- the report, and other clients ------------------------------------------------------------------------------------
 
 
