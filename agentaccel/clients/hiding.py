@@ -6,15 +6,13 @@ of the stream what came last.
 
 from __future__ import annotations
 
-import functools
 import logging
 import re
-import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentaccel.clients.watch import http_library
+from agentaccel.clients.streams import in_place_of
 from agentaccel.providers.values import loaded
 
 log = logging.getLogger("agentaccel")
@@ -87,9 +85,7 @@ def hiding_usage(http: Any) -> Any:
     if http.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         _hide_decoded(http)
         return http
-    module = sys.modules[http_library(http.stream)]
-    sync, both = isinstance(http.stream, module.SyncByteStream), isinstance(http.stream, module.AsyncByteStream)
-    http.stream = _stream_class(module, sync, both)(http.stream)
+    http.stream = in_place_of(http.stream, _Sync, _Async)
     return http
 
 
@@ -120,14 +116,6 @@ class _Decoder:
         if isinstance(decoded, bytes):
             return keep(decoded)
         return iter((keep(b"".join(decoded)),))
-
-
-@functools.cache
-def _stream_class(module: Any, is_sync: bool, is_async: bool) -> Any:
-    bases: tuple[Any, ...] = ((_Sync, module.SyncByteStream) if is_sync else ()) + (
-        (_Async, module.AsyncByteStream) if is_async else ()
-    )
-    return type("FilteredStream", bases, {})
 
 
 class _Filtered:

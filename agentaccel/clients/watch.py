@@ -9,6 +9,7 @@ import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from typing import Any, Literal, Protocol
 
+from agentaccel.clients.streams import in_place_of
 from agentaccel.clock import Clock
 from agentaccel.locks import when_free
 from agentaccel.providers import ReplyTap, dialect
@@ -181,25 +182,7 @@ class Watch(Protocol):
 
 def watched(stream: Any, watch: Watch) -> Any:
     """`stream` of httpx or httpx2, of the same kind (sync, async or both), reporting what passes through it."""
-    module = sys.modules[http_library(stream)]
-    sync, both = isinstance(stream, module.SyncByteStream), isinstance(stream, module.AsyncByteStream)
-    return _stream_class(module, sync, both)(stream, watch)
-
-
-def http_library(stream: Any) -> str:
-    """The HTTP library whose stream classes `stream` derives from."""
-    roots = [base.__module__.partition(".")[0] for base in type(stream).__mro__]
-    return next(root for root in roots if root in ("httpx2", "httpx"))
-
-
-@functools.cache
-def _stream_class(module: Any, is_sync: bool, is_async: bool) -> Any:
-    """The library checks which kind a stream is by its base classes, so the watched one has the same."""
-    bases: tuple[Any, ...] = (_Watched,)
-    bases += ((_SyncWatched, module.SyncByteStream) if is_sync else ()) + (
-        (_AsyncWatched, module.AsyncByteStream) if is_async else ()
-    )
-    return type("WatchedStream", bases[1:] + bases[:1], {})
+    return in_place_of(stream, _SyncWatched, _AsyncWatched, watch)
 
 
 class _Watched:
