@@ -133,25 +133,27 @@ def _text(content: Any) -> str | None:
 
 def _calls(request: Request, wire: Wire) -> Iterator[tuple[str, str]]:
     """The ids of the calls in `request`, and the names of their tools."""
-    if wire == "responses":
-        for item in items(request.get("input")):
-            if is_object(item) and item.get("type") == "function_call":
-                yield _named(item.get("call_id"), item.get("name"))
-        return
-    for message in items(request.get("messages")):
-        if not is_object(message) or message.get("role") != "assistant":
-            continue
-        for block in items(message.get("content")):
-            if is_object(block) and block.get("type") == "tool_use":
-                yield _named(block.get("id"), block.get("name"))
-        for call in items(message.get("tool_calls")):
-            function = call.get("function") if is_object(call) else None
-            if is_object(call) and is_object(function):
-                yield _named(call.get("id"), function.get("name"))
+    for message in items(request.get(field_of(wire))):
+        if is_object(message) and (wire == "responses" or message.get("role") == "assistant"):
+            for id_, name, _ in calls_in(message):
+                yield text_or_none(id_) or "", text_or_none(name) or ""
 
 
-def _named(id_: Any, name: Any) -> tuple[str, str]:
-    return text_or_none(id_) or "", text_or_none(name) or ""
+def calls_in(message: Mapping[str, Any]) -> Iterator[tuple[Any, Any, Any]]:
+    """The calls in a reply of the model's, as any wire has it: ids, names and arguments as they stand there.
+
+    >>> [*calls_in({"type": "function_call", "call_id": "1", "name": "look", "arguments": "{}"})]
+    [('1', 'look', '{}')]
+    """
+    if message.get("type") == "function_call":
+        yield message.get("call_id"), message.get("name"), message.get("arguments")
+    for block in items(message.get("content")):
+        if is_object(block) and block.get("type") == "tool_use":
+            yield block.get("id"), block.get("name"), block.get("input")
+    for call in items(message.get("tool_calls")):
+        function = call.get("function") if is_object(call) else None
+        if is_object(call) and is_object(function):
+            yield call.get("id"), function.get("name"), function.get("arguments")
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------

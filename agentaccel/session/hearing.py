@@ -12,7 +12,7 @@ from typing import Any
 
 from agentaccel.canonical import digest, wire_bytes
 from agentaccel.facts import Wire
-from agentaccel.providers.history import field_of
+from agentaccel.providers.history import calls_in, field_of
 from agentaccel.providers.values import exactly, is_object, items, text_or_none
 from agentaccel.speculate.events import Answered, Asked, Event, Returned, Said
 from agentaccel.types import Request, ToolCall
@@ -70,9 +70,8 @@ class Hearing:
             if not is_object(message):
                 continue
             if _is_reply(message):
-                found, text = _reply(message, wire)
-                calls += found
-                texts += text
+                calls += [call for one in calls_in(message) if (call := _call(*one)) is not None]
+                texts += filter(None, [text_of(message.get("content"))])
                 continue
             yield from self._ended(calls, texts)
             calls, texts = [], []
@@ -124,25 +123,6 @@ def text_of(content: Any) -> str:
 
 def _is_reply(message: Any) -> bool:
     return is_object(message) and (message.get("role") == "assistant" or message.get("type") == "function_call")
-
-
-def _reply(message: Mapping[str, Any], wire: Wire) -> tuple[list[ToolCall], list[str]]:
-    """The calls and the texts of a message of the model's."""
-    if message.get("type") == "function_call":
-        call = _call(message.get("call_id"), message.get("name"), message.get("arguments"))
-        return [call] if call is not None else [], []
-    content = message.get("content")
-    found = [
-        _call(block.get("id"), block.get("name"), block.get("input"))
-        for block in items(content)
-        if is_object(block) and block.get("type") == "tool_use"
-    ]
-    for call in items(message.get("tool_calls")):
-        function = call.get("function") if is_object(call) else None
-        if is_object(call) and is_object(function):
-            found.append(_call(call.get("id"), function.get("name"), function.get("arguments")))
-    text = text_of(content)
-    return [one for one in found if one is not None], [text] if text else []
 
 
 def _call(id_: Any, name: Any, arguments: Any) -> ToolCall | None:
