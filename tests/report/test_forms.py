@@ -168,10 +168,10 @@ def test_what_the_import_skipped_is_said() -> None:
     notes = [line for line in text.splitlines() if line.startswith("note: ")]
     assert notes == snapshot(
         [
-            "note: 3 of 1,000 lines could not be read and were skipped",
-            "note: 1 last lines were cut or still being written, and were skipped",
-            "note: 7 replies or runs were there more than once and count once",
-            "note: 2 files were empty",
+            "note: lines that could not be read, and were skipped: 3 of 1,000",
+            "note: last lines that were cut or still being written, and were skipped: 1",
+            "note: replies or runs that were there more than once, and count once: 7",
+            "note: empty files: 2",
             "note: neither Claude Code logs nor agent runs nor spans: x.jsonl",
         ]
     )
