@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -245,11 +246,37 @@ def test_the_command_refuses_what_it_cannot_read(tmp_path: Path) -> None:
     assert done.exit_code == 2
 
 
-def test_an_empty_folder_is_nothing_to_report(tmp_path: Path) -> None:
-    """Not an error."""
+def test_a_folder_without_logs_is_an_error_that_names_the_store_in_it(tmp_path: Path) -> None:
+    """Nothing could be read, whatever else is there."""
+    (tmp_path / "notes.txt").write_text("hi", encoding="utf-8")
+    done = CliRunner().invoke(report_command, [str(tmp_path)])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == f"agentaccel report: there is no log in {tmp_path}\n"
+    (tmp_path / "data").mkdir()
+    Store(tmp_path / "data" / "trace.db").close()
+    done = CliRunner().invoke(report_command, [str(tmp_path)])
+    assert done.exit_code == 2
+    assert f"a trace store is read where it is named itself: {tmp_path / 'data' / 'trace.db'}\n" in done.stderr
+
+
+def test_logs_without_a_request_are_nothing_to_report(tmp_path: Path) -> None:
+    """They could be read: not an error."""
+    (tmp_path / "a.jsonl").write_text('{"messages": []}\n', encoding="utf-8")
     done = CliRunner().invoke(report_command, [str(tmp_path)])
     assert done.exit_code == 0
     assert "Nothing to report" in done.stdout
+
+
+@pytest.mark.parametrize("named", [".", "one.json", "one.json.gz"])
+def test_a_trace_that_only_a_replay_reads_is_said_to_be_one(named: str, tmp_path: Path) -> None:
+    """Whole on one line without an end, it is no log that is still being written."""
+    trace = json.dumps({"id": "s", "block_size": 64, "requests": [{"t": 0, "hash_ids": [1]}]}).encode()
+    (tmp_path / "one.json").write_bytes(trace)
+    (tmp_path / "one.json.gz").write_bytes(gzip.compress(trace))
+    done = CliRunner().invoke(report_command, [str(tmp_path / named)])
+    assert done.exit_code == 2
+    assert "for `agentaccel replay`, which reads prefix traces: " in done.stderr
+    assert "cut" not in done.stderr
 
 
 def test_a_default_store_that_is_not_there_yet_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
