@@ -94,7 +94,9 @@ def _from_store(sources: tuple[Path, ...], asked: _Asked) -> Report:
             found = replace(found, advice=advise(talks_of_store(reader), prices=asked.prices))
     if not skipped:
         return found
-    return replace(found, notes=(*found.notes, f"rows of the store that could not be read, and were skipped: {skipped:,}"))
+    return replace(
+        found, notes=(*found.notes, f"rows of the store that could not be read, and were skipped: {skipped:,}")
+    )
 
 
 def _from_logs(sources: tuple[Path, ...], asked: _Asked) -> Report:

@@ -118,11 +118,23 @@ def test_the_report_prices_an_alias_and_takes_prices_from_a_file(tmp_path: Path)
     assert listed > 0
     (tmp_path / "prices.json").write_text(json.dumps({"prod": {"input": 200.0}}))
     done = run("report", "trace.db", "--prices", "prices.json", "--format", "json", cwd=tmp_path)
-    assert json.loads(done.stdout)["total"]["costs"]["paid"] > 50 * listed
+    found = json.loads(done.stdout)
+    assert found["total"]["costs"]["paid"] > 50 * listed
+    assert not found["notes"]
     (tmp_path / "prices.json").write_text("[]")
     wrong = run("report", "trace.db", "--prices", "prices.json", cwd=tmp_path)
     assert wrong.exit_code == 2
     assert "prices by model" in wrong.stderr
+
+
+@pytest.mark.parametrize("command", ["report", "replay"])
+def test_prices_that_no_request_uses_are_named_with_the_models_there_are(command: str, tmp_path: Path) -> None:
+    """A name that is written otherwise would be ignored without a word."""
+    loop(Driver(tmp_path), 2)
+    prices = {MODEL: {"input": 3.0}, "sonnet": {"input": 3.0}}
+    (tmp_path / "prices.json").write_text(json.dumps(prices))
+    done = run(command, "trace.db", "--prices", "prices.json", "--format", "json", cwd=tmp_path)
+    assert f"no request uses the prices of sonnet: the models are {MODEL}" in json.loads(done.stdout)["notes"]
 
 
 @pytest.mark.parametrize(
