@@ -38,7 +38,10 @@ UNKNOWN = "in no format that a replay knows"
     help="Replay under the rules of this platform; by default of the recorded one.",
 )
 @click.option(
-    "--ttl", type=click.Choice(("auto", *lifetimes())), default="auto", help="Lifetime that agentaccel asks for."
+    "--ttl",
+    type=click.Choice(("auto", *lifetimes(PROVIDER))),
+    default="auto",
+    help="Lifetime that agentaccel asks for.",
 )
 @click.option(
     "--gaps",

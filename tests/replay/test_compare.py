@@ -215,6 +215,7 @@ def test_rules_change_the_bill(tmp_path: Path) -> None:
         (["desk.jsonl", "--model", "my-deployment"], "my-deployment"),
         (["desk.jsonl", "--prices", "nowhere.json"], "cannot be read"),
         (["desk.jsonl", "--gaps", "leisurely"], "leisurely"),
+        (["desk.jsonl", "--ttl", "12h"], "is not one of 'auto', '5m', '1h'"),
         ([], "TRACES"),
     ],
 )
