@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -108,6 +109,20 @@ def test_the_commands_and_the_version_are_listed_quickly() -> None:
     done = run("--help")
     assert all(name in done.stdout for name in ("report", "explain", "demo", "emulate", "purge"))
     assert run("--version").stdout.startswith("agentaccel, version 0.")
+
+
+@pytest.mark.parametrize("name", main.list_commands(None))  # type: ignore[arg-type]  # no context is needed
+def test_the_page_of_the_command_line_lists_every_option_and_what_it_takes(name: str) -> None:
+    """By the options' own definitions."""
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    section = page.split(f"## agentaccel {name}\n")[1].split("\n## ")[0]
+    command = main.get_command(None, name)  # type: ignore[arg-type]
+    assert command is not None
+    for option in command.params:
+        if isinstance(option, click.Option):
+            taken = option.type.choices if isinstance(option.type, click.Choice) else ()
+            missing = [one for one in (*option.opts, *taken) if f"`{one}" not in section]
+            assert not missing
 
 
 def test_the_report_prices_an_alias_and_takes_prices_from_a_file(tmp_path: Path) -> None:
