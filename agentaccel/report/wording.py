@@ -59,7 +59,7 @@ def _cache(group: Group) -> Block:
     rows: list[Row] = [
         ("hit rate", share(tokens.hit_rate), "cache reads / all input tokens"),
         ("  possible", share(tokens.perfect_rate), "had every earlier prefix been read"),
-        ("input", exact(tokens.input), _without_telemetry(group)),
+        ("input", exact(tokens.input) if group.metered else NA, _without_telemetry(group)),
         ("  read", exact(tokens.read) if known else NA, ""),
         ("  written", NA if tokens.written is None else exact(tokens.written), written),
         ("  neither", exact(tokens.uncached) if known else NA, ""),
@@ -76,7 +76,7 @@ def _without_telemetry(group: Group) -> str:
 def _cost(group: Group) -> Block:
     costs = group.costs
     rows: list[Row] = [
-        ("paid", usd(costs.paid), _not_priced(costs)),
+        ("paid", usd(costs.paid), _not_priced(group)),
         ("as you wrote it", usd(costs.as_written), _added(costs)),
         ("without cache", usd(costs.without), _against(costs.paid, costs.without)),
         ("perfect cache", usd(costs.perfect), _against(costs.paid, costs.perfect)),
@@ -99,8 +99,10 @@ def _how_known(group: Group) -> str:
     return f"Modelled: {'the' if group.control else 'no'} control group{TOO_SMALL if group.control else SET_HOLDOUT}"
 
 
-def _not_priced(costs: Costs) -> str:
-    return f"{plural(costs.unpriced, 'request')} not priced, in no row" if costs.unpriced else ""
+def _not_priced(group: Group) -> str:
+    """How many requests are in no row: without a price, without cache counters, or without any usage."""
+    unpriced = group.requests - group.costs.priced
+    return f"{plural(unpriced, 'request')} not priced, in no row" if unpriced else ""
 
 
 def _added(costs: Costs) -> str:

@@ -73,7 +73,7 @@ Prompt cache (tokens)
   re-write factor    1.12  written / had to be written once
 
 Cost of input (USD)
-  paid             0.6683
+  paid             0.6683  1 request not priced, in no row
   as you wrote it  0.6975  agentaccel saved 0.0292 (4.2 %)
   without cache    0.6500  0.97 times what was paid
   perfect cache    0.4700  0.70 times what was paid
@@ -146,6 +146,18 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     """From narrow to wide; numbers stay whole from 80 columns on."""
     text = render_text(report(records(), causes=True, prices=PRICES), width)
     assert max(map(len, text.splitlines())) <= max(width, 40)
+
+
+def test_without_any_usage_the_input_is_not_known() -> None:
+    """Not zero; and what is in no row counts what reported nothing at all, as the requests without telemetry do."""
+    silent = TurnRecord(session="s", provider="anthropic", model=MODEL, started=NOON)
+    lines = render_text(report([silent, silent])).splitlines()
+    assert "  input            n/a" in lines
+    assert "  paid             n/a  2 requests not priced, in no row" in lines
+    assert [line.split()[:3] for line in lines if "no telemetry" in line] == [["no", "telemetry", "2"]]
+    assert "  input             70  70 of them without cache telemetry" in render_text(
+        report([silent, replace(silent, usage=Usage(input=70))])
+    )
 
 
 def test_a_loss_is_called_a_loss() -> None:
