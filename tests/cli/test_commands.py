@@ -88,6 +88,33 @@ def test_explain_says_what_is_wrong_with_its_input(content: str, says: str, tmp_
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("named", [{"model": "prod"}, {}], ids=["a deployment", "no name"])
+def test_explain_reads_a_request_as_one_for_the_model_that_is_named(named: dict[str, str], tmp_path: Path) -> None:
+    """And so the one before it: to be called otherwise is no change of the model."""
+    for name, messages in (("old", [user(prose(1500))]), ("new", [user(prose(1500)), assistant("ok"), user("more")])):
+        request = {**body(*messages), "model": None, **named}
+        (tmp_path / f"{name}.json").write_text(json.dumps(request))
+    assert "--as claude-sonnet-5" in str(run("explain", "new.json", "old.json", cwd=tmp_path).exception)
+    done = run("explain", "new.json", "old.json", "--as", "claude-sonnet-5", "--json", cwd=tmp_path)
+    explained = json.loads(done.stdout)
+    assert explained["model"] == "claude-sonnet-5"
+    assert explained["expected"]["read"] > 1500
+    assert explained["drift"] is None
+
+
+def test_explain_says_that_a_provider_without_the_usual_platform_needs_another() -> None:
+    """What was not given cannot be wrong."""
+    done = run("explain", "-", "--provider", "compatible", stdin=json.dumps(body(user("hi"), model="qwen")))
+    assert "'compatible' has no platform 'api'; name one with --platform: server, openrouter," in str(done.exception)
+
+
+def test_explain_says_what_is_missing_where_there_are_only_instructions() -> None:
+    """A developer's message is one, and no turn of the conversation."""
+    request = {"model": "gpt-5.5", "messages": [{"role": "developer", "content": "Be brief."}]}
+    said = " ".join(run("explain", "-", stdin=json.dumps(request)).stdout.split())
+    assert "a message of the user is missing (system and developer messages are instructions)" in said
+
+
 def test_purge_as_typed(tmp_path: Path) -> None:
     """By age."""
     loop(Driver(tmp_path), 3)
