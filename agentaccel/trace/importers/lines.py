@@ -56,6 +56,8 @@ class ImportTally:
     """Files in neither of the known formats."""
     unreadable: list[str] = field(default_factory=list)
     """Files that could not be read to their end, as "path: why"."""
+    contentless: list[str] = field(default_factory=list)
+    """Trace stores where content was looked for, each with how many of its sessions have none."""
     empty: int = 0
     """Files without a single line."""
 
@@ -68,6 +70,9 @@ class ImportTally:
             f"spans that told of the same call as one inside them, which counts once: {self.nested:,}": self.nested,
             f"empty files: {self.empty:,}": self.empty,
             f"{known}: {some_of(self.unrecognised)}": self.unrecognised,
+            f"sessions without content, which StorePolicy(content=True) keeps: {some_of(self.contentless)}": (
+                self.contentless
+            ),
             f"not readable to the end: {some_of(self.unreadable)}": self.unreadable,
         }
         return [note for note, any_ in found.items() if any_]
