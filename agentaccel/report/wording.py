@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentaccel.report.block import PROSE, Block, Row
 from agentaccel.report.figures import Costs, Group, Latency, Report, Tokens
-from agentaccel.report.numbers import NA, clean, exact, factor, moment, plural, share, short, shorten, usd
+from agentaccel.report.numbers import NA, clean, exact, factor, moment, plural, share, short, usd
 from agentaccel.report.wording_advice import SET_HOLDOUT, TOO_SMALL, advised, against_control
 from agentaccel.types import Cause
 
@@ -14,13 +14,16 @@ GROUPS_SHOWN = 40
 FULL = 1_000_000_000
 """Tokens from which a table of groups writes millions."""
 
-WORDS = ("session", "cause", PROSE)
+SESSION = "session"
+
+WORDS = (SESSION, "cause", PROSE)
 """Headers of columns that hold words, wherever they stand."""
 
 WHAT_TO_DO = """What to do:
-  agentaccel report ~/.claude/projects          read the logs of a coding agent on this machine
+  agentaccel report ~/.claude/projects   read the logs of a coding agent here
   client = agentaccel.Accel().wrap(AsyncAnthropic())
-                                                record your own agent, then run `agentaccel report`
+                                         record an agent of your own, and then
+                                         run `agentaccel report`
 """
 
 EMPTY = f"Nothing to report: there is no request in these records.\n\n{WHAT_TO_DO}"
@@ -265,10 +268,10 @@ def _examples(report: Report) -> Block:
     rows = tuple(
         (
             f"{moment(row.started):%m-%d %H:%M}" if row.started else NA,
-            shorten(clean(row.session), 16),
+            clean(row.session),
             short(row.tokens),
             ": ".join(part for part in (_named(row.cause, row.inferred), clean(row.detail)) if part),
         )
         for row in report.examples
     )
-    return Block(title="Largest misses (times in UTC)", header=("when", "session", "tokens", PROSE), rows=rows)
+    return Block(title="Largest misses (times in UTC)", header=("when", SESSION, "tokens", PROSE), rows=rows)

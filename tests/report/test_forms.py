@@ -171,7 +171,20 @@ def test_nothing_to_report_says_what_to_do() -> None:
     text = render_text(report([]))
     assert "agentaccel report ~/.claude/projects" in text
     assert "Accel().wrap(" in text
+    assert max(map(len, text.splitlines())) <= 80
     assert "Nothing to report" in render_markdown(report([]))
+
+
+def test_a_wide_form_leaves_names_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every table, the one of the largest misses included; also where the text goes to no terminal."""
+    name = "support/claude-sonnet-4-5/task-29"
+    missed = [{"role": "assistant", "usage": {"input_tokens": 20_000, "cache_read_input_tokens": 0}}] * 2
+    runs = [{"id": one, "model": MODEL, "messages": missed} for one in (name, "other")]
+    (tmp_path / "runs.jsonl").write_text("".join(json.dumps(run) + "\n" for run in runs), encoding="utf-8")
+    monkeypatch.setenv("COLUMNS", "180")
+    text = CliRunner().invoke(report_command, [str(tmp_path), "--causes"]).stdout
+    for title in ("By session", "Causes by session", "Largest misses"):
+        assert f" {name} " in text.split(title)[1].split("\n\n")[0]
 
 
 def test_what_the_import_skipped_is_said() -> None:
