@@ -88,7 +88,8 @@ def explain(
     if provider not in PROVIDERS:
         raise ConfigError(f"provider is {provider!r}; known are {', '.join(PROVIDERS)}")
     if platform not in platforms(provider):
-        raise ConfigError(f"platform is {platform!r}; known are {', '.join(platforms(provider))}")
+        known = ", ".join(platforms(provider))
+        raise ConfigError(f"{provider!r} has no platform {platform!r}; name one with --platform: {known}")
     wire = wire_of(provider, request)
     facts = cache_facts(model, provider=provider, platform=platform, wire=wire)
     if facts is None:
@@ -115,7 +116,8 @@ def _unknown(model: str, provider: str, platform: str) -> ConfigError:
         return ConfigError(f"nothing is known of the cache of platform {platform!r}: name another one")
     if known_model(model):
         return UnknownModel(model, f"{provider!r} does not serve it; name another provider or platform, or none")
-    return UnknownModel(model)
+    alias = f"Policy(aliases={{{model!r}: 'claude-sonnet-5'}})"
+    return UnknownModel(model, f"name a known one, for example --as claude-sonnet-5 here, and {alias} in a run")
 
 
 def _provider(model: str, platform: str) -> str:

@@ -84,6 +84,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, _homes: Iterator[Path], _n
         monkeypatch.delenv(name)
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(next(_homes) / "data"))
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     monkeypatch.setenv("SSL_CERT_DIR", str(_no_certificates))

@@ -73,6 +73,7 @@ MAY_TOUCH_THE_WORLD = {
     "cli/purge.py",
     "testing/virtual.py",
     "cli/patterns.py",
+    "cli/options.py",  # the width that the user asks for
     "replay/talk_store.py",
 }
 """Modules that touch disk, network, processes, threads or the event loop. Importers and the emulator are apart."""

@@ -152,7 +152,7 @@ def _refusal(prompt: Prompt) -> str:
     if prompt.illegal:
         return f"left as it is: the provider will reject it as written ({prompt.illegal[0]})"
     if not prompt.messages or not prompt.segments:
-        return "left as it is: it has no messages"
+        return "left as it is: a message of the user is missing (system and developer messages are instructions)"
     return ""
 
 

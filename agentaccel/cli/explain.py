@@ -21,10 +21,17 @@ from agentaccel.errors import TraceError
 )
 @click.option("--provider", help="anthropic, openai or compatible; by default what platform and model say.")
 @click.option("--platform", default="api", show_default=True, help="api, bedrock, vertex, azure, openrouter, vllm, …")
+@click.option("--as", "as_model", metavar="MODEL", help="Read the request as one for this model.")
 @click.option("--gap", default=10.0, show_default=True, help="Seconds between the two requests.")
 @click.option("--json", "as_json", is_flag=True, help="Print the explanation as JSON.")
 def explain_command(
-    request_file: Path, previous_file: Path | None, provider: str | None, platform: str, gap: float, as_json: bool
+    request_file: Path,
+    previous_file: Path | None,
+    provider: str | None,
+    platform: str,
+    as_model: str | None,
+    gap: float,
+    as_json: bool,
 ) -> None:
     """Show what would be added to REQUEST.json, why, and what it is expected to cost.
 
@@ -34,13 +41,22 @@ def explain_command(
     from agentaccel.explain import explain
 
     previous = _load(previous_file) if previous_file is not None else None
-    explanation = explain(_load(request_file), previous, provider=provider, platform=platform, gap=gap)
+    request = _load(request_file)
+    if as_model is not None:
+        name = request.get("model")
+        request, previous = _read_as(request, name, as_model), previous and _read_as(previous, name, as_model)
+    explanation = explain(request, previous, provider=provider, platform=platform, gap=gap)
     if as_json:
         click.echo(json.dumps(explanation.as_json(), indent=2))
     else:
         from agentaccel.cli.explain_text import render
 
         click.echo(render(explanation, color=sys.stdout.isatty()), nl=False)
+
+
+def _read_as(request: dict[str, Any], name: object, model: str) -> dict[str, Any]:
+    """`request` as one for `model`, where it is for what is called `name`, or says as little as that one."""
+    return {**request, "model": model} if request.get("model") == name else request
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import click
 
 from agentaccel.canonical import digest
 from agentaccel.cli.patterns import named, opened, sensitive_option, store_option, workload_option
-from agentaccel.cli.replay import UNKNOWN, progress
+from agentaccel.cli.replay import progress
 from agentaccel.errors import TraceError
 from agentaccel.policy import StorePolicy
 from agentaccel.replay.events import Recorded, recorded
@@ -24,6 +24,9 @@ from agentaccel.speculate.shelving import readable, shelved
 from agentaccel.trace.database import load_key, store_path
 from agentaccel.trace.importers import ImportTally, Progress
 from agentaccel.trace.shelf import add_to_shelf, known_lessons
+
+UNKNOWN = "in no format that calls can be learned from"
+"""What is said of a file that holds no conversations with their content."""
 
 
 @click.command("learn")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import click
@@ -11,8 +12,8 @@ from agentaccel.cache.price import Override
 from agentaccel.errors import TraceError
 from agentaccel.policy import Policy
 
-MIN_WIDTH, MAX_WIDTH = 60, 120
-"""Columns between which the text form is laid out well."""
+MIN_WIDTH = 60
+"""Columns from which the text form is laid out well."""
 
 format_option = click.option(
     "--format", "form", type=click.Choice(("text", "markdown", "json")), default="text", help="How to show it."
@@ -26,11 +27,14 @@ prices_option = click.option(
 
 
 def layout() -> tuple[int, bool]:
-    """The width of the text form, and whether it may be in colour: as the terminal is, or a plain one of 80 columns."""
+    """The width of the text form, and whether it may be in colour: as the terminal is, or a plain one of 80 columns.
+
+    Whoever sets COLUMNS has asked for so many, wherever the text goes.
+    """
     from rich.console import Console
 
-    console = Console()  # knows the terminal's width, and NO_COLOR
-    width = min(max(console.width, MIN_WIDTH), MAX_WIDTH) if console.is_terminal else 80
+    console = Console()  # knows the terminal's width, COLUMNS and NO_COLOR
+    width = max(console.width, MIN_WIDTH) if console.is_terminal or "COLUMNS" in os.environ else 80
     return width, console.is_terminal and not console.no_color
 
 

@@ -19,6 +19,7 @@ from agentaccel.replay.compare import Compared, columns_of, compare
 from agentaccel.replay.pace import paces
 from agentaccel.replay.read import read
 from agentaccel.replay.source import PROVIDER, Rules
+from agentaccel.report.aggregate import unused_prices
 from agentaccel.trace.importers import ImportTally
 
 Progress = Callable[[str, int, int], None]
@@ -37,7 +38,10 @@ UNKNOWN = "in no format that a replay knows"
     help="Replay under the rules of this platform; by default of the recorded one.",
 )
 @click.option(
-    "--ttl", type=click.Choice(("auto", *lifetimes())), default="auto", help="Lifetime that agentaccel asks for."
+    "--ttl",
+    type=click.Choice(("auto", *lifetimes(PROVIDER))),
+    default="auto",
+    help="Lifetime that agentaccel asks for.",
 )
 @click.option(
     "--gaps",
@@ -78,10 +82,12 @@ def replay_command(
                 told("replaying", done, total)
 
             found = [compare(one, chosen, seed=seed, ttl=ttl, prices=prices, tell=tell) for one in sources]
+        models = {name for one in found for name in one.models}
+        notes = [*tally.notes(UNKNOWN), *unused_prices(prices or {}, models, models)]
     except AgentAccelError as error:
         click.echo(f"agentaccel replay: {error}", err=True)
         sys.exit(2)
-    click.echo(_shown(found, tally.notes(UNKNOWN), form), nl=False)
+    click.echo(_shown(found, notes, form), nl=False)
 
 
 def _shown(found: list[Compared], notes: list[str], form: str) -> str:

@@ -20,7 +20,7 @@ from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report import By, Report, render_markdown, render_text, to_json
 from agentaccel.report import report as fold
 from agentaccel.report.wording import WHAT_TO_DO
-from agentaccel.trace.importers import ImportTally, Progress, read_logs
+from agentaccel.trace.importers import ImportTally, Progress, read_logs, some_of
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
 """The first bytes of every trace store."""
@@ -94,7 +94,9 @@ def _from_store(sources: tuple[Path, ...], asked: _Asked) -> Report:
             found = replace(found, advice=advise(talks_of_store(reader), prices=asked.prices))
     if not skipped:
         return found
-    return replace(found, notes=(*found.notes, f"{skipped:,} rows of the store could not be read and were skipped"))
+    return replace(
+        found, notes=(*found.notes, f"rows of the store that could not be read, and were skipped: {skipped:,}")
+    )
 
 
 def _from_logs(sources: tuple[Path, ...], asked: _Asked) -> Report:
@@ -107,9 +109,26 @@ def _from_logs(sources: tuple[Path, ...], asked: _Asked) -> Report:
         if asked.advise:
             records = list(records)
         found = fold(records, asked.by, asked.causes, prices=asked.prices, tally=tally)
-    if found.empty and (tally.unrecognised or tally.unreadable):
-        raise TraceError("; ".join(found.notes))
+    if found.empty and (tally.unrecognised or tally.unreadable or not tally.files):
+        nothing = f"there is no log in {some_of([str(path) for path in sources])}"
+        raise TraceError("; ".join((*(found.notes or (nothing,)), *_for_others(sources))))
     return replace(found, advice=advise(talks_of_logs(records), prices=asked.prices)) if asked.advise else found
+
+
+def _for_others(sources: tuple[Path, ...]) -> list[str]:
+    """What is there that is no log, and how it is read; looked for where no log was."""
+    from agentaccel.replay.read import groups_of
+
+    there = [path for path in sources if path.is_dir() or path.is_file()]
+    groups = groups_of(there, ImportTally())
+    traces = [str(file) for group in groups if group.kind == "geometry" for file in group.files]
+    inside = (file for path in there if path.is_dir() for file in sorted(path.rglob("*")))
+    stores = [str(file) for file in inside if file.is_file() and _is_store(file)]
+    found = {
+        f"for `agentaccel replay`, which reads prefix traces: {some_of(traces)}": traces,
+        f"a trace store is read where it is named itself: {some_of(stores)}": stores,
+    }
+    return [sentence for sentence, any_ in found.items() if any_]
 
 
 @contextlib.contextmanager

@@ -49,7 +49,7 @@ def apis_of(*, model: str | None, platform: str, behaviour: Behaviour) -> tuple[
     )
     # A server of its own, and a gateway, serve whatever they are told to.
     if model is not None and platform not in platforms("compatible") and not any(api.serves(model) for api in apis):
-        raise UnknownModel(model)
+        raise UnknownModel(model, "serve one that `docs/reference/provider-facts.md` lists, or all of them")
     return apis
 
 

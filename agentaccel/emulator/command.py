@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import threading
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -47,14 +50,23 @@ def emulate(
             clock=RealClock() if realtime else ManualClock(),
         )
     except ConfigError as error:
-        raise click.ClickException(str(error)) from error
-    with serve(emulator, port=port) as server:
+        _refuse(str(error))
+    with contextlib.ExitStack() as running:
+        try:
+            server = running.enter_context(serve(emulator, port=port))
+        except OSError as error:
+            _refuse(f"port {port} cannot be taken ({error.strerror}): choose another one with --port")
         try:
             click.echo(_usage(server.url, model))
             threading.Event().wait()
         except KeyboardInterrupt:
             total = server.counters.total
             click.echo(f"\n{total.requests} requests, {total.input} input tokens, {total.read} of them from the cache")
+
+
+def _refuse(why: str) -> NoReturn:
+    click.echo(f"agentaccel emulate: {why}", err=True)
+    sys.exit(2)
 
 
 def _usage(url: str, model: str | None) -> str:

@@ -68,10 +68,16 @@ def platforms(provider: str) -> tuple[str, ...]:
     return tuple(table(provider)["platforms"])
 
 
-def lifetimes() -> tuple[str, ...]:
-    """The labels of all lifetimes that some provider lets a request choose."""
+def lifetimes(*providers: str) -> tuple[str, ...]:
+    """The labels of all lifetimes that one of `providers` lets a request choose; of any, where none is named.
+
+    >>> lifetimes("anthropic")
+    ('5m', '1h')
+    """
     places = [
-        place for name in PROVIDERS for place in (table(name)["rules"], *table(name).get("generations", {}).values())
+        place
+        for name in providers or PROVIDERS
+        for place in (table(name)["rules"], *table(name).get("generations", {}).values())
     ]
     chosen = [place for place in places if place.get("mark")]
     return tuple(dict.fromkeys(ttl["label"] for place in chosen for ttl in place["ttls"]))

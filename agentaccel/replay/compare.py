@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agentaccel.cache.price import Override, input_cost, price_card
+from agentaccel.cache.price import Override, PriceCard, input_cost, price_card
 from agentaccel.replay.cost import cost_of
 from agentaccel.replay.oracle import best
 from agentaccel.replay.pace import Pace, placed
@@ -100,7 +100,7 @@ def compare(
         tokens=sum(step.total for step in steps),
         models=dict(Counter(step.prefix.prompt.model for step in steps)),
         tables=tuple(tables),
-        notes=tuple(_notes(source, steps, seed)),
+        notes=tuple(_notes(source, steps, seed, prices)),
     )
 
 
@@ -137,21 +137,19 @@ def _column(name: str, billed: Billed, prices: Override | None, bound: float | N
     priced = True
     for step, usage in billed:
         assert usage is not None
-        prompt = step.prefix.prompt
         read += usage.read or 0
         write.update(usage.write or {})
         units += cost_of(usage, step.prefix.facts)
-        card = price_card(
-            prompt.provider,
-            prompt.model,
-            input_tokens=usage.input or 0,
-            platform=prompt.platform,
-            override=prices,
-        )
-        cost = input_cost(card, usage)
+        cost = input_cost(_card(step, usage.input or 0, prices), usage)
         priced = priced and cost is not None
         usd += cost or 0.0
     return Column(name=name, read=read, write=dict(write), units=units, usd=usd if priced else None, bound=bound)
+
+
+def _card(step: Step, tokens: int, prices: Override | None) -> PriceCard | None:
+    """The latest prices of a request with so many input tokens."""
+    prompt = step.prefix.prompt
+    return price_card(prompt.provider, prompt.model, input_tokens=tokens, platform=prompt.platform, override=prices)
 
 
 def _told(step: Step, usage: Usage | None) -> bool:
@@ -161,7 +159,7 @@ def _told(step: Step, usage: Usage | None) -> bool:
     return all(step.prefix.facts.ttl(label) is not None for label, tokens in (usage.write or {}).items() if tokens)
 
 
-def _notes(source: Source, steps: Sequence[Step], seed: int) -> Iterator[str]:
+def _notes(source: Source, steps: Sequence[Step], seed: int, prices: Override | None) -> Iterator[str]:
     if source.inferred:
         yield (
             f"prompts of {source.inferred:,} of {len(source.runs):,} sessions are inferred from usage alone: "
@@ -173,6 +171,10 @@ def _notes(source: Source, steps: Sequence[Step], seed: int) -> Iterator[str]:
     for replayed in dict.fromkeys(replayed for _, replayed in source.models):
         names = ", ".join(name or "an unnamed model" for name, other in source.models if other == replayed)
         yield f"replayed under the rules of {replayed}: {names}"
+    if cautious := {step.prefix.prompt.model: None for step in steps if step.prefix.facts.family}:
+        yield f"not listed, so their family's cautious figures hold: {', '.join(cautious)}"
+    if unpriced := {step.prefix.prompt.model: None for step in steps if _card(step, 0, prices) is None}:
+        yield f"no price is known, so USD are n/a: {', '.join(unpriced)}"
     reported = sum(step.recorded is not None and step.recorded.reported for step in steps)
     if 0 < reported < len(steps):
         yield f"only {reported:,} of {len(steps):,} requests say what their cache did: no bill as recorded"

@@ -50,7 +50,8 @@ def recorded(paths: Iterable[Path], tally: ImportTally, progress: Progress | Non
     """Every conversation under `paths` in which something happened, source by source, each in its own order.
 
     `tally` is filled while reading. Raises TraceError at once for a path that does not exist, and for a store that
-    cannot be read; a file of a format without content is noted in `tally.unrecognised`.
+    cannot be read; a file of a format without content is noted in `tally.unrecognised`, and sessions of a store without
+    it in `tally.contentless`.
     """
     groups = groups_of(paths, tally)
     meter = Meter(sizes(file for group in groups for file in group.files), progress)
@@ -126,4 +127,4 @@ def _of_store(path: Path, tally: ImportTally) -> Iterator[Recorded]:
             events = tuple(events_of(kept.messages))
             yield Recorded(id=kept.id, task=kept.id, workload=kept.workload, events=events)
     if without:
-        tally.unreadable.append(f"{path}: {without} sessions without content, which is not kept by default")
+        tally.contentless.append(f"{path} ({without:,})")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from agentaccel.errors import ConfigError, UnknownModel
-from agentaccel.facts import CacheFacts, cache_facts, platforms
+from agentaccel.facts import CacheFacts, cache_facts, known_model, platforms
 from agentaccel.replay.runs import Run
 
 PROVIDER = "anthropic"
@@ -41,7 +41,7 @@ class Rules:
             raise ConfigError(f"{self.platform!r} is not a platform; there are {', '.join(platforms(PROVIDER))}")
         for name in (self.model, self.default):
             if name is not None and cache_facts(name, platform=self.platform or OWN) is None:
-                raise UnknownModel(name, "choose a model that `docs/reference/provider-facts.md` lists")
+                raise _not_modelled(name)
 
     def left_out(self, before: Counter[str] | None = None) -> tuple[str, ...]:
         """What was left out, beyond what had been `before`; sentences."""
@@ -65,6 +65,13 @@ class Rules:
             if facts is not None:
                 return name, facts if self.ages is None else replace(facts, ages=self.ages)
         raise UnknownModel(recorded)  # the default was checked at construction
+
+
+def _not_modelled(model: str) -> ConfigError:
+    """Why there is no replay under the rules of `model`."""
+    if known_model(model):
+        return ConfigError(f"only Claude's cache is modelled: choose a Claude model instead of {model!r}")
+    return UnknownModel(model, "choose a model that `docs/reference/provider-facts.md` lists")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
 from agentaccel.cache.price import Override, PriceCard, price_card
 from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, table
@@ -47,6 +48,14 @@ def report(
     return fold.report(causes, tally)
 
 
+def unused_prices(prices: Override, names: AbstractSet[str], models: AbstractSet[str]) -> list[str]:
+    """A note on those of the user's `prices` whose model is none of `names`, where requests are of `models`."""
+    unused = sorted(set(prices) - names)
+    if not unused or not models:
+        return []
+    return [f"no request uses the prices of {some_of(unused)}: the models are {some_of(sorted(models))}"]
+
+
 class _Fold:
     """The state of the pass."""
 
@@ -62,6 +71,7 @@ class _Fold:
         self._examples: list[tuple[int, int, Example]] = []
         self._order = 0
         self._unpriced: set[str] = set()
+        self._models, self._names = set[str](), set[str]()  # with prices of the user's: models, also as they are known
         self._known: dict[tuple[str, str, str], CacheFacts | None] = {}
 
     def turn(self, turn: TurnRecord) -> None:
@@ -129,12 +139,15 @@ class _Fold:
         return f"{moment(record.started):%Y-%m-%d}" if record.started else NOT_KNOWN
 
     def _card(self, turn: TurnRecord) -> PriceCard | None:
-        tokens = turn.usage.input
-        if tokens is None:
-            return None
         aliases = self._aliases
         if turn.known_as:
             aliases = {turn.model: turn.known_as, **(aliases or {})}
+        if self._prices:
+            self._models.add(turn.model)
+            self._names |= {turn.model, (aliases or {}).get(turn.model, turn.model)}
+        tokens = turn.usage.input
+        if tokens is None:
+            return None
         card = price_card(
             turn.provider,
             turn.model,
@@ -179,6 +192,7 @@ class _Fold:
             keep(self._examples, (miss.tokens, self._order, example))
 
     def _price_notes(self) -> list[str]:
+        unused = unused_prices(self._prices or {}, self._names, self._models)
         if not self._unpriced:
-            return []
-        return [f"no price is known for {some_of(sorted(self._unpriced))}: their requests are in no cost"]
+            return unused
+        return [f"no price is known for {some_of(sorted(self._unpriced))}: their requests are in no cost", *unused]

@@ -264,6 +264,11 @@ class Group:
     control: Control | None
     """None without priced sessions in both groups."""
 
+    @property
+    def metered(self) -> int:
+        """Those of `requests` that have usage: only they are in a sum of tokens."""
+        return self.costs.priced + self.costs.unpriced
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:

@@ -42,6 +42,8 @@ def _group(group: Group) -> Json:
     form["rewrite_factor"] = group.tokens.rewrite
     tokens["written"] = group.tokens.written
     del tokens["told"]
+    if not group.metered:
+        tokens.update(input=None, output=tokens["output"] or None)
     if not group.tokens.known:
         tokens.update(dict.fromkeys(("read", "write", "uncached", "needed", "reusable")))
     costs["saved"] = group.costs.saved

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentaccel.report.block import PROSE, Block, Row
 from agentaccel.report.numbers import NA, clean, columns, shorten
-from agentaccel.report.wording import EMPTY, WORDS, blocks, headline
+from agentaccel.report.wording import EMPTY, SESSION, WORDS, blocks, headline
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -86,7 +86,10 @@ def _show(console: Console, block: Block) -> None:
 
 
 def _fitted(block: Block, width: int) -> list[Row]:
-    """The rows of a table with names short enough for the numbers beside them to stay whole."""
+    """The rows of a table with names short enough for the numbers beside them to stay whole; prose gets most room."""
+    if block.header and block.header[-1] == PROSE and SESSION in block.header:
+        at = block.header.index(SESSION)
+        return [(*row[:at], shorten(row[at], width // 5), *row[at + 1 :]) for row in block.rows]
     if not block.header or block.header[-1] == PROSE:
         return list(block.rows)
     others = [max(columns(row[index]) for row in (block.header, *block.rows)) for index in range(1, len(block.header))]

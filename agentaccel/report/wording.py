@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentaccel.report.block import PROSE, Block, Row
 from agentaccel.report.figures import Costs, Group, Latency, Report, Tokens
-from agentaccel.report.numbers import NA, clean, exact, factor, moment, plural, share, short, shorten, usd
+from agentaccel.report.numbers import NA, clean, exact, factor, moment, plural, share, short, usd
 from agentaccel.report.wording_advice import SET_HOLDOUT, TOO_SMALL, advised, against_control
 from agentaccel.types import Cause
 
@@ -14,13 +14,16 @@ GROUPS_SHOWN = 40
 FULL = 1_000_000_000
 """Tokens from which a table of groups writes millions."""
 
-WORDS = ("session", "cause", PROSE)
+SESSION = "session"
+
+WORDS = (SESSION, "cause", PROSE)
 """Headers of columns that hold words, wherever they stand."""
 
 WHAT_TO_DO = """What to do:
-  agentaccel report ~/.claude/projects          read the logs of a coding agent on this machine
+  agentaccel report ~/.claude/projects   read the logs of a coding agent here
   client = agentaccel.Accel().wrap(AsyncAnthropic())
-                                                record your own agent, then run `agentaccel report`
+                                         record an agent of your own, and then
+                                         run `agentaccel report`
 """
 
 EMPTY = f"Nothing to report: there is no request in these records.\n\n{WHAT_TO_DO}"
@@ -59,7 +62,7 @@ def _cache(group: Group) -> Block:
     rows: list[Row] = [
         ("hit rate", share(tokens.hit_rate), "cache reads / all input tokens"),
         ("  possible", share(tokens.perfect_rate), "had every earlier prefix been read"),
-        ("input", exact(tokens.input), _without_telemetry(group)),
+        ("input", exact(tokens.input) if group.metered else NA, _without_telemetry(group)),
         ("  read", exact(tokens.read) if known else NA, ""),
         ("  written", NA if tokens.written is None else exact(tokens.written), written),
         ("  neither", exact(tokens.uncached) if known else NA, ""),
@@ -76,7 +79,7 @@ def _without_telemetry(group: Group) -> str:
 def _cost(group: Group) -> Block:
     costs = group.costs
     rows: list[Row] = [
-        ("paid", usd(costs.paid), _not_priced(costs)),
+        ("paid", usd(costs.paid), _not_priced(group)),
         ("as you wrote it", usd(costs.as_written), _added(costs)),
         ("without cache", usd(costs.without), _against(costs.paid, costs.without)),
         ("perfect cache", usd(costs.perfect), _against(costs.paid, costs.perfect)),
@@ -99,8 +102,10 @@ def _how_known(group: Group) -> str:
     return f"Modelled: {'the' if group.control else 'no'} control group{TOO_SMALL if group.control else SET_HOLDOUT}"
 
 
-def _not_priced(costs: Costs) -> str:
-    return f"{plural(costs.unpriced, 'request')} not priced, in no row" if costs.unpriced else ""
+def _not_priced(group: Group) -> str:
+    """How many requests are in no row: without a price, without cache counters, or without any usage."""
+    unpriced = group.requests - group.costs.priced
+    return f"{plural(unpriced, 'request')} not priced, in no row" if unpriced else ""
 
 
 def _added(costs: Costs) -> str:
@@ -263,10 +268,10 @@ def _examples(report: Report) -> Block:
     rows = tuple(
         (
             f"{moment(row.started):%m-%d %H:%M}" if row.started else NA,
-            shorten(clean(row.session), 16),
+            clean(row.session),
             short(row.tokens),
             ": ".join(part for part in (_named(row.cause, row.inferred), clean(row.detail)) if part),
         )
         for row in report.examples
     )
-    return Block(title="Largest misses (times in UTC)", header=("when", "session", "tokens", PROSE), rows=rows)
+    return Block(title="Largest misses (times in UTC)", header=("when", SESSION, "tokens", PROSE), rows=rows)

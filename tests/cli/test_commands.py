@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -87,6 +88,33 @@ def test_explain_says_what_is_wrong_with_its_input(content: str, says: str, tmp_
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("named", [{"model": "prod"}, {}], ids=["a deployment", "no name"])
+def test_explain_reads_a_request_as_one_for_the_model_that_is_named(named: dict[str, str], tmp_path: Path) -> None:
+    """And so the one before it: to be called otherwise is no change of the model."""
+    for name, messages in (("old", [user(prose(1500))]), ("new", [user(prose(1500)), assistant("ok"), user("more")])):
+        request = {**body(*messages), "model": None, **named}
+        (tmp_path / f"{name}.json").write_text(json.dumps(request))
+    assert "--as claude-sonnet-5" in str(run("explain", "new.json", "old.json", cwd=tmp_path).exception)
+    done = run("explain", "new.json", "old.json", "--as", "claude-sonnet-5", "--json", cwd=tmp_path)
+    explained = json.loads(done.stdout)
+    assert explained["model"] == "claude-sonnet-5"
+    assert explained["expected"]["read"] > 1500
+    assert explained["drift"] is None
+
+
+def test_explain_says_that_a_provider_without_the_usual_platform_needs_another() -> None:
+    """What was not given cannot be wrong."""
+    done = run("explain", "-", "--provider", "compatible", stdin=json.dumps(body(user("hi"), model="qwen")))
+    assert "'compatible' has no platform 'api'; name one with --platform: server, openrouter," in str(done.exception)
+
+
+def test_explain_says_what_is_missing_where_there_are_only_instructions() -> None:
+    """A developer's message is one, and no turn of the conversation."""
+    request = {"model": "gpt-5.5", "messages": [{"role": "developer", "content": "Be brief."}]}
+    said = " ".join(run("explain", "-", stdin=json.dumps(request)).stdout.split())
+    assert "a message of the user is missing (system and developer messages are instructions)" in said
+
+
 def test_purge_as_typed(tmp_path: Path) -> None:
     """By age."""
     loop(Driver(tmp_path), 3)
@@ -110,6 +138,20 @@ def test_the_commands_and_the_version_are_listed_quickly() -> None:
     assert run("--version").stdout.startswith("agentaccel, version 0.")
 
 
+@pytest.mark.parametrize("name", main.list_commands(None))  # type: ignore[arg-type]  # no context is needed
+def test_the_page_of_the_command_line_lists_every_option_and_what_it_takes(name: str) -> None:
+    """By the options' own definitions."""
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    section = page.split(f"## agentaccel {name}\n")[1].split("\n## ")[0]
+    command = main.get_command(None, name)  # type: ignore[arg-type]
+    assert command is not None
+    for option in command.params:
+        if isinstance(option, click.Option):
+            taken = option.type.choices if isinstance(option.type, click.Choice) else ()
+            missing = [one for one in (*option.opts, *taken) if f"`{one}" not in section]
+            assert not missing
+
+
 def test_the_report_prices_an_alias_and_takes_prices_from_a_file(tmp_path: Path) -> None:
     """A deployment's name has no price of its own: the alias in the record, or the user's file, gives one."""
     driver = Driver(tmp_path, policy=Policy(strict=True, aliases={"prod": MODEL}))
@@ -118,11 +160,23 @@ def test_the_report_prices_an_alias_and_takes_prices_from_a_file(tmp_path: Path)
     assert listed > 0
     (tmp_path / "prices.json").write_text(json.dumps({"prod": {"input": 200.0}}))
     done = run("report", "trace.db", "--prices", "prices.json", "--format", "json", cwd=tmp_path)
-    assert json.loads(done.stdout)["total"]["costs"]["paid"] > 50 * listed
+    found = json.loads(done.stdout)
+    assert found["total"]["costs"]["paid"] > 50 * listed
+    assert not found["notes"]
     (tmp_path / "prices.json").write_text("[]")
     wrong = run("report", "trace.db", "--prices", "prices.json", cwd=tmp_path)
     assert wrong.exit_code == 2
     assert "prices by model" in wrong.stderr
+
+
+@pytest.mark.parametrize("command", ["report", "replay"])
+def test_prices_that_no_request_uses_are_named_with_the_models_there_are(command: str, tmp_path: Path) -> None:
+    """A name that is written otherwise would be ignored without a word."""
+    loop(Driver(tmp_path), 2)
+    prices = {MODEL: {"input": 3.0}, "sonnet": {"input": 3.0}}
+    (tmp_path / "prices.json").write_text(json.dumps(prices))
+    done = run(command, "trace.db", "--prices", "prices.json", "--format", "json", cwd=tmp_path)
+    assert f"no request uses the prices of sonnet: the models are {MODEL}" in json.loads(done.stdout)["notes"]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from agentaccel.speculate.events import Asked, Returned, Said
 from tests.cli.test_commands import run, typed
+from tests.driver import Driver, body, user
 from tests.speculate.agent import Case, cases, foreseen, foresees
 from tests.trace.importers.session_lines import line, reply, usage
 from tests.trace.importers.session_lines import write as write_log
@@ -175,3 +176,15 @@ def test_one_workload_can_be_named_for_what_is_learned(tmp_path: Path) -> None:
     recordings(tmp_path, cases(8))
     run("learn", "runs.jsonl", "--values", "--store", "t.db", "--workload", "front-desk", cwd=tmp_path)
     assert list(known(tmp_path / "t.db").workloads) == ["agent front-desk"]
+
+
+def test_what_nothing_can_be_learned_from_is_said_as_what_it_is(tmp_path: Path) -> None:
+    """A store as it is by default can be read to its end; and a file that is no recording concerns no replay."""
+    driver = Driver(tmp_path)
+    driver.ask(body(user("hello")))
+    driver.accel.close()
+    (tmp_path / "junk.txt").write_text("hi\n", encoding="utf-8")
+    said = str(run("learn", "trace.db", "--store", "l.db", cwd=tmp_path).exception)
+    assert said == "sessions without content, which StorePolicy(content=True) keeps: trace.db (1)"
+    said = str(run("learn", "junk.txt", "--store", "l.db", cwd=tmp_path).exception)
+    assert said == "in no format that calls can be learned from: junk.txt"

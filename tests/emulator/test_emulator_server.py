@@ -331,11 +331,29 @@ def test_arguments_that_contradict_each_other_are_refused(options):
         pass
 
 
-def test_the_command_refuses_what_cannot_be(tmp_path):
-    """One line and no traceback."""
-    script = tmp_path / "script.json"
-    script.write_text('{"answers": []}', encoding="utf-8")
-    outcome = CliRunner().invoke(emulate, ["--script", str(script)])
-    assert outcome.exit_code == 1
-    assert outcome.output.startswith("Error: a script has no field 'answers'")
-    assert CliRunner().invoke(emulate, ["--model", "nobody-1"]).exit_code == 1
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--script", "wrong.json"), "a script has no field 'answers'"),
+        (("--faults", "wrong.json"), "a fault is malformed"),
+        (("--model", "lamp"), "no cache facts are known for model 'lamp': serve one that"),
+        (("--platform", "lamp"), "there is no platform 'lamp'"),
+    ],
+)
+def test_the_command_refuses_what_cannot_be(arguments, says, tmp_path, monkeypatch):
+    """One line, no traceback, and the exit code of the other commands."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wrong.json").write_text('{"answers": []}', encoding="utf-8")
+    outcome = CliRunner().invoke(emulate, arguments)
+    assert (outcome.exit_code, outcome.stdout, outcome.stderr.count("\n")) == (2, "", 1)
+    assert outcome.stderr.startswith(f"agentaccel emulate: {says}")
+
+
+def test_a_port_that_is_taken_is_named_with_what_to_do():
+    """By the command; the function raises what the system says."""
+    with serve() as server:
+        port = server.url.rpartition(":")[2]
+        outcome = CliRunner().invoke(emulate, ["--port", port])
+    assert outcome.exit_code == 2
+    assert outcome.stderr.startswith(f"agentaccel emulate: port {port} cannot be taken (")
+    assert outcome.stderr.endswith("): choose another one with --port\n")

@@ -189,6 +189,22 @@ def test_markdown_and_json_hold_the_same_figures(tmp_path: Path) -> None:
     assert found["requests"] == 9
 
 
+def test_a_model_that_only_its_family_is_known_of_is_named(tmp_path: Path) -> None:
+    """Its figures are the family's, and nobody knows its price; with one of the user's, that is all there is to say."""
+    path = desk(tmp_path)
+    cautious = "not listed, so their family's cautious figures hold: claude-sonnet-9"
+    unpriced = "no price is known, so USD are n/a: claude-sonnet-9"
+    prices = tmp_path / "prices.json"
+    prices.write_text('{"claude-sonnet-9": {"input": 3}}')
+    (found,) = tables(path, "--gaps", "attended", "--model", "claude-sonnet-9")
+    assert {cautious, unpriced} <= set(found["notes"])
+    (found,) = tables(path, "--gaps", "attended", "--model", "claude-sonnet-9", "--prices", prices)
+    assert cautious in found["notes"]
+    assert unpriced not in found["notes"]
+    (found,) = tables(path, "--gaps", "attended")
+    assert not any("family" in note or "no price" in note for note in found["notes"])
+
+
 @pytest.mark.soak
 def test_rules_change_the_bill(tmp_path: Path) -> None:
     """Another model, another lifetime, other prices, another seed."""
@@ -215,6 +231,7 @@ def test_rules_change_the_bill(tmp_path: Path) -> None:
         (["desk.jsonl", "--model", "my-deployment"], "my-deployment"),
         (["desk.jsonl", "--prices", "nowhere.json"], "cannot be read"),
         (["desk.jsonl", "--gaps", "leisurely"], "leisurely"),
+        (["desk.jsonl", "--ttl", "12h"], "is not one of 'auto', '5m', '1h'"),
         ([], "TRACES"),
     ],
 )

@@ -156,7 +156,7 @@ def test_a_store_without_content_says_so(tmp_path: Path) -> None:
     driver.accel.close()
     tally = ImportTally()
     assert not read(tmp_path / "trace.db", tally=tally)
-    assert "without content" in tally.unreadable[0]
+    assert (tally.contentless, tally.unreadable) == ([f"{tmp_path / 'trace.db'} (1)"], [])
 
 
 def test_what_openai_calls_items_and_chats_is_told_alike() -> None:

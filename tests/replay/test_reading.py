@@ -137,6 +137,12 @@ def test_rules_that_nobody_knows_are_refused() -> None:
         Rules(platform="mainframe")
 
 
+def test_a_model_of_another_vendor_is_refused_as_such() -> None:
+    """It is listed: what is missing is a model of its cache."""
+    with pytest.raises(ConfigError, match=r"only Claude's cache is modelled: choose a Claude model .* 'gpt-6\.1-sol'"):
+        Rules(model="gpt-6.1-sol")
+
+
 VALUES = st.none() | st.booleans() | st.integers() | st.text(CHARACTERS, max_size=5) | st.floats(allow_nan=False)
 ANYTHING = st.recursive(
     VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(CHARACTERS, max_size=5), inner)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -72,7 +73,7 @@ Prompt cache (tokens)
   re-write factor    1.12  written / had to be written once
 
 Cost of input (USD)
-  paid             0.6683
+  paid             0.6683  1 request not priced, in no row
   as you wrote it  0.6975  agentaccel saved 0.0292 (4.2 %)
   without cache    0.6500  0.97 times what was paid
   perfect cache    0.4700  0.70 times what was paid
@@ -147,6 +148,18 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert max(map(len, text.splitlines())) <= max(width, 40)
 
 
+def test_without_any_usage_the_input_is_not_known() -> None:
+    """Not zero; and what is in no row counts what reported nothing at all, as the requests without telemetry do."""
+    silent = TurnRecord(session="s", provider="anthropic", model=MODEL, started=NOON)
+    lines = render_text(report([silent, silent])).splitlines()
+    assert "  input            n/a" in lines
+    assert "  paid             n/a  2 requests not priced, in no row" in lines
+    assert [line.split()[:3] for line in lines if "no telemetry" in line] == [["no", "telemetry", "2"]]
+    assert "  input             70  70 of them without cache telemetry" in render_text(
+        report([silent, replace(silent, usage=Usage(input=70))])
+    )
+
+
 def test_a_loss_is_called_a_loss() -> None:
     """In plain words."""
     dear = replace(records()[0], as_written=Usage(input=20_000, read=20_000, write={}))  # type: ignore[type-var]
@@ -158,7 +171,20 @@ def test_nothing_to_report_says_what_to_do() -> None:
     text = render_text(report([]))
     assert "agentaccel report ~/.claude/projects" in text
     assert "Accel().wrap(" in text
+    assert max(map(len, text.splitlines())) <= 80
     assert "Nothing to report" in render_markdown(report([]))
+
+
+def test_a_wide_form_leaves_names_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every table, the one of the largest misses included; also where the text goes to no terminal."""
+    name = "support/claude-sonnet-4-5/task-29"
+    missed = [{"role": "assistant", "usage": {"input_tokens": 20_000, "cache_read_input_tokens": 0}}] * 2
+    runs = [{"id": one, "model": MODEL, "messages": missed} for one in (name, "other")]
+    (tmp_path / "runs.jsonl").write_text("".join(json.dumps(run) + "\n" for run in runs), encoding="utf-8")
+    monkeypatch.setenv("COLUMNS", "180")
+    text = CliRunner().invoke(report_command, [str(tmp_path), "--causes"]).stdout
+    for title in ("By session", "Causes by session", "Largest misses"):
+        assert f" {name} " in text.split(title)[1].split("\n\n")[0]
 
 
 def test_what_the_import_skipped_is_said() -> None:
@@ -168,10 +194,10 @@ def test_what_the_import_skipped_is_said() -> None:
     notes = [line for line in text.splitlines() if line.startswith("note: ")]
     assert notes == snapshot(
         [
-            "note: 3 of 1,000 lines could not be read and were skipped",
-            "note: 1 last lines were cut or still being written, and were skipped",
-            "note: 7 replies or runs were there more than once and count once",
-            "note: 2 files were empty",
+            "note: lines that could not be read, and were skipped: 3 of 1,000",
+            "note: last lines that were cut or still being written, and were skipped: 1",
+            "note: replies or runs that were there more than once, and count once: 7",
+            "note: empty files: 2",
             "note: neither Claude Code logs nor agent runs nor spans: x.jsonl",
         ]
     )
@@ -245,11 +271,37 @@ def test_the_command_refuses_what_it_cannot_read(tmp_path: Path) -> None:
     assert done.exit_code == 2
 
 
-def test_an_empty_folder_is_nothing_to_report(tmp_path: Path) -> None:
-    """Not an error."""
+def test_a_folder_without_logs_is_an_error_that_names_the_store_in_it(tmp_path: Path) -> None:
+    """Nothing could be read, whatever else is there."""
+    (tmp_path / "notes.txt").write_text("hi", encoding="utf-8")
+    done = CliRunner().invoke(report_command, [str(tmp_path)])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == f"agentaccel report: there is no log in {tmp_path}\n"
+    (tmp_path / "data").mkdir()
+    Store(tmp_path / "data" / "trace.db").close()
+    done = CliRunner().invoke(report_command, [str(tmp_path)])
+    assert done.exit_code == 2
+    assert f"a trace store is read where it is named itself: {tmp_path / 'data' / 'trace.db'}\n" in done.stderr
+
+
+def test_logs_without_a_request_are_nothing_to_report(tmp_path: Path) -> None:
+    """They could be read: not an error."""
+    (tmp_path / "a.jsonl").write_text('{"messages": []}\n', encoding="utf-8")
     done = CliRunner().invoke(report_command, [str(tmp_path)])
     assert done.exit_code == 0
     assert "Nothing to report" in done.stdout
+
+
+@pytest.mark.parametrize("named", [".", "one.json", "one.json.gz"])
+def test_a_trace_that_only_a_replay_reads_is_said_to_be_one(named: str, tmp_path: Path) -> None:
+    """Whole on one line without an end, it is no log that is still being written."""
+    trace = json.dumps({"id": "s", "block_size": 64, "requests": [{"t": 0, "hash_ids": [1]}]}).encode()
+    (tmp_path / "one.json").write_bytes(trace)
+    (tmp_path / "one.json.gz").write_bytes(gzip.compress(trace))
+    done = CliRunner().invoke(report_command, [str(tmp_path / named)])
+    assert done.exit_code == 2
+    assert "for `agentaccel replay`, which reads prefix traces: " in done.stderr
+    assert "cut" not in done.stderr
 
 
 def test_a_default_store_that_is_not_there_yet_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

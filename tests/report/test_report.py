@@ -103,7 +103,8 @@ def test_missing_telemetry_is_not_known_rather_than_zero() -> None:
     assert isinstance(lone, dict)
     assert isinstance(lone["tokens"], dict)
     assert isinstance(lone["costs"], dict)
-    assert (lone["hit_rate"], lone["tokens"]["read"], lone["costs"]["paid"]) == (None, None, None)
+    tokens = lone["tokens"]
+    assert (lone["hit_rate"], tokens["input"], tokens["read"], lone["costs"]["paid"]) == (None, None, None, None)
 
 
 def test_a_model_without_a_price_is_in_no_cost_and_named() -> None:

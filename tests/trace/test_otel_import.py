@@ -349,8 +349,8 @@ def test_the_command_reads_spans_and_says_what_it_left_out(tmp_path: Path) -> No
     assert done.exit_code == 0, done.output
     assert "1 session, 1 request" in done.output
     said = " ".join(done.output.split())
-    assert "1 spans told of the same call as one inside them: each call counts once" in said
-    assert "1 of 2 lines could not be read and were skipped" in said
+    assert "spans that told of the same call as one inside them, which counts once: 1" in said
+    assert "lines that could not be read, and were skipped: 1 of 2" in said
     tally = ImportTally()
     list(read_logs([tmp_path], tally=tally))
     assert tally.nested == 1

@@ -64,8 +64,8 @@ def _read(files: list[Path], meter: Meter, tally: ImportTally) -> Iterator[TurnR
         elif kind == "spans":
             tally.files += 1
             spans.take(itertools.chain(head, lines))
-        elif len(head) == 1 and head[0].startswith(b"{") and not head[0].endswith(b"\n"):
-            tally.cut += 1  # a log that has just been begun
+        elif _just_begun(head):
+            tally.cut += 1
         elif any(line.strip() for line in head):
             tally.unrecognised.append(str(path))
         elif not tally.unreadable[unread - 1 : unread] or not tally.unreadable[-1].startswith(f"{path}:"):
@@ -93,6 +93,13 @@ def _recognise(lines: Iterator[bytes]) -> tuple[list[bytes], str | None]:
         if isinstance(entry.get("type"), str) and not _SESSION_FIELDS.isdisjoint(entry):
             return head, "session"
     return head, None
+
+
+def _just_begun(head: list[bytes]) -> bool:
+    """Whether a file is a log whose first line is still being written; one that is whole tells what it is not."""
+    if len(head) != 1 or not head[0].startswith(b"{") or head[0].endswith(b"\n"):
+        return False
+    return parse(head[0], ImportTally()) is None
 
 
 def _stem(path: Path) -> str:

@@ -56,18 +56,23 @@ class ImportTally:
     """Files in neither of the known formats."""
     unreadable: list[str] = field(default_factory=list)
     """Files that could not be read to their end, as "path: why"."""
+    contentless: list[str] = field(default_factory=list)
+    """Trace stores where content was looked for, each with how many of its sessions have none."""
     empty: int = 0
     """Files without a single line."""
 
     def notes(self, known: str) -> list[str]:
         """What was left out, as sentences; of files that were not recognised, that they are `known`."""
         found = {
-            f"{self.skipped:,} of {self.lines:,} lines could not be read and were skipped": self.skipped,
-            f"{self.cut:,} last lines were cut or still being written, and were skipped": self.cut,
-            f"{self.duplicates:,} replies or runs were there more than once and count once": self.duplicates,
-            f"{self.nested:,} spans told of the same call as one inside them: each call counts once": self.nested,
-            f"{self.empty:,} files were empty": self.empty,
+            f"lines that could not be read, and were skipped: {self.skipped:,} of {self.lines:,}": self.skipped,
+            f"last lines that were cut or still being written, and were skipped: {self.cut:,}": self.cut,
+            f"replies or runs that were there more than once, and count once: {self.duplicates:,}": self.duplicates,
+            f"spans that told of the same call as one inside them, which counts once: {self.nested:,}": self.nested,
+            f"empty files: {self.empty:,}": self.empty,
             f"{known}: {some_of(self.unrecognised)}": self.unrecognised,
+            f"sessions without content, which StorePolicy(content=True) keeps: {some_of(self.contentless)}": (
+                self.contentless
+            ),
             f"not readable to the end: {some_of(self.unreadable)}": self.unreadable,
         }
         return [note for note, any_ in found.items() if any_]
