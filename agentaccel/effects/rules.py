@@ -68,12 +68,15 @@ def only_plain_files(tests: Sequence[str]) -> bool:
 
 
 def started(words: Sequence[Word]) -> tuple[tuple[Word, ...], ...]:
-    """The commands that `find` starts, with {} where it puts the names of plain files, which begin with a folder."""
+    """The commands that `find` starts, with {} where it puts the name of a plain file; where it puts as many names as
+    there are, with a pattern for them. They begin with a folder."""
     found, rest = list[tuple[Word, ...]](), list(words)
     while rest:
         if rest.pop(0).text == "-exec":
             end = _end_of_exec(rest)
-            found.append(tuple(rest[:end]))
+            many = rest[end].text == "+"
+            names = {"{}": Word(text="./{}", glob=True)} if many else {}
+            found.append(tuple(names.get(word.text, word) for word in rest[:end]))
             rest = rest[end + 1 :]
     return tuple(found)
 
