@@ -23,8 +23,12 @@ _GITLINK = b"\x00\x00\xe0\x00"
 _PLAIN_MODES = (0o100644, 0o100755)
 MOST_NAMES = 20_000
 """Of an index whose names are looked at one by one."""
-_SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\\n]|\\["\\])*)")?\s*\]\s*')
-_ENTRY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?")
+_BLANKS = " \t\r"
+"""All that git takes for white space within a line; a carriage return stands at its end alone."""
+_SECTION = re.compile(r'\[[ \t]*([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\n]|\\["\\])*)")?[ \t]*\][ \t]*')
+_ENTRY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*))?")
+_HEAD = re.compile(r"ref:[ \t]*refs/[^\n\0]*\n?|[0-9a-f]{40}(?:[0-9a-f]{24})?\n?")
+"""What stands in the HEAD of a git folder. Where it does not, git goes on looking in the folders around it."""
 _OFF = {"", "false", "no", "off", "0", "/dev/null"}
 
 
@@ -60,25 +64,42 @@ def _repository(cwd: Path) -> Path | None:
     for folder in (cwd, *cwd.parents):
         dot = folder / ".git"
         if dot.is_dir():
-            return dot
+            return _whole(dot)
         if dot.is_file():
             text = _text(dot) or ""
             match = re.fullmatch(r"gitdir: ([^\n\0]+)\n?", text)
             if match is None or not (target := folder / match[1]).is_dir():
                 raise Refused("git: a .git file there cannot be followed")
-            return target
-        if dot.exists() or dot.is_symlink():
+            return _whole(target)
+        if _stands(dot):
             raise Refused("git: what stands at .git is no folder and no file")
-        if (folder / "HEAD").exists() and (folder / "objects").exists():
+        if _stands(folder / "HEAD") and (_stands(folder / "objects") or _stands(folder / "commondir")):
             raise Refused("git: the folder looks like a bare repository")
     return None
 
 
+def _whole(found: Path) -> Path:
+    """`found`. Raises `Refused` where git would not take it for a git folder, and go on looking."""
+    head, shared = found / "HEAD", _shared(found)
+    try:
+        whole = not head.is_symlink() and _HEAD.fullmatch(_text(head) or "") is not None
+        for name in ("objects", "refs"):
+            whole = whole and (shared / name).is_dir()
+            _stands(shared / name / "x")  # it can be looked into
+    except OSError:
+        whole = False
+    if not whole:
+        raise Refused("git: what stands at .git is not whole, and git may take another one")
+    return found
+
+
+def _stands(path: Path) -> bool:
+    return path.is_symlink() or path.exists()
+
+
 def _shared(found: Path) -> Path:
     text = _text(found / "commondir")
-    if text is None:
-        return found
-    return found / text.strip("\n")
+    return found if text is None else found / text.rstrip("\r\n")
 
 
 def _no_submodules(found: Path) -> bytes:
@@ -128,13 +149,16 @@ def _number(held: bytes) -> int:
 def _text(file: Path) -> str | None:
     """The text of a small plain file; None where there is none."""
     try:
-        if not file.exists() and not file.is_symlink():
+        if not _stands(file):
             return None
         if not file.is_file() or file.stat().st_size > MAX_BYTES:
             raise Refused(f"git: {file.name} is no small plain file")
-        return file.read_text(encoding="utf-8")
+        text = file.read_bytes().decode()
     except (OSError, ValueError):
         raise Refused(f"git: {file.name} cannot be read") from None
+    if "\r" in text.replace("\r\n", "\n"):
+        raise Refused(f"git: {file.name} has a carriage return within a line")
+    return text
 
 
 def _check(file: Path, there: Surroundings, reads_worktree: bool) -> None:
@@ -151,9 +175,9 @@ def _harmless(name: str, value: str, there: Surroundings, reads_worktree: bool) 
         return any(re.fullmatch(pattern, name, re.DOTALL) for pattern in rules[key])
 
     if listed("off"):
-        return value.strip().strip('"').lower() in _OFF
+        return value.strip(_BLANKS).strip('"').lower() in _OFF
     if listed("files"):
-        text = value.strip().strip('"')
+        text = value.strip(_BLANKS).strip('"')
         plain(Word(text=text, home=text.startswith("~/")), there)
         return True
     return listed("harmless") or (not reads_worktree and listed("objects_only"))
@@ -163,7 +187,7 @@ def _settings(text: str) -> Iterator[tuple[str, str]]:
     """Names as git spells them, with their values. A line that is not understood refuses."""
     section = None
     for line in text.removeprefix("\ufeff").split("\n"):
-        rest = line.strip()
+        rest = line.strip(_BLANKS)
         if rest.endswith("\\"):
             raise Refused("git: a setting goes on over a line's end")
         if match := _SECTION.match(rest):

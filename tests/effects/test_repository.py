@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,9 @@ STARTS = (
     "[core]\n\t= x",
     "[core]\n\tfsmonitor = ./evil\n\tfsmonitor = false",
     "[some]\n\tthing = unheard of",
+    '[diff "x"] # c\r[alias]\n\ttextconv = ./evil',  # to git, the comment goes on
+    "[core]\n\tfsmonitor = false\x0b",  # to git, that is the name of a program
+    "[core]\n\tfsmonitor = false\u2003",
 )
 
 
@@ -80,7 +84,7 @@ def test_a_setting_that_may_start_a_program_refuses(place: tuple[Path, Path], se
     for file in (work / ".git/config", home / ".gitconfig", home / ".config/git/config"):
         file.parent.mkdir(parents=True, exist_ok=True)
         kept = file.read_text(encoding="utf-8") if file.exists() else ""
-        file.write_text(f"{kept}\n{settings}\n", encoding="utf-8")
+        file.write_text(f"{kept}\n{settings}\n", encoding="utf-8", newline="")
         for command in (
             "git status",
             "git diff",
@@ -116,6 +120,54 @@ def test_settings_are_found_where_git_finds_them(place: tuple[Path, Path], tmp_p
     (tmp_path / "odd/.git").write_text("gitdir: ../nowhere\n")
     assert verdict("git status", tmp_path / "odd", home) == "never"
     assert judge({"kind": "shell", "input": {"command": "git status"}}).launchable == "never"
+
+
+def _empty(work: Path) -> Path:
+    (work / "src/.git").mkdir()
+    return work / "src"
+
+
+def _other_head(work: Path) -> Path:
+    shutil.copytree(work / ".git", work / "src/.git")
+    (work / "src/.git/HEAD").write_text("none\n")
+    return work / "src"
+
+
+def _closed(work: Path) -> Path:
+    shutil.copytree(work / ".git", work / "src/.git")
+    shutil.rmtree(work / "src/.git/refs")
+    return work / "src"
+
+
+def _bare_by_reference(work: Path) -> Path:
+    there = work / "src"
+    (there / "HEAD").write_text("ref: refs/heads/main\n")
+    (there / "commondir").write_text(f"{work / '.git'}\n")
+    return there
+
+
+def _bare_by_link(work: Path) -> Path:
+    there = work / "src"
+    (there / "HEAD").symlink_to("refs/heads/none")
+    (there / "objects").mkdir()
+    (there / "refs").mkdir()
+    return there
+
+
+@pytest.mark.parametrize("lays", [_empty, _other_head, _closed, _bare_by_reference, _bare_by_link])
+def test_where_git_may_take_another_repository_nothing_is_read(
+    place: tuple[Path, Path], lays: Callable[[Path], Path]
+) -> None:
+    """What git does not take for its folder it passes by; what it does take may not look like one."""
+    work, home = place
+    assert verdict("git log", lays(work), home) == "never"
+
+
+def test_line_ends_of_other_systems_are_those_of_git(place: tuple[Path, Path]) -> None:
+    work, home = place
+    config = work / ".git/config"
+    config.write_bytes(config.read_bytes().replace(b"\n", b"\r\n"))
+    assert verdict("git status", work, home) == "predicted"
 
 
 def test_a_submodule_refuses_what_looks_into_it(place: tuple[Path, Path]) -> None:
