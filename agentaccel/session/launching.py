@@ -53,7 +53,7 @@ class Launcher:
 
     def remembered(self, tool: Tool, key: Key) -> bool:
         """Whether the call would be answered by an earlier result anyway."""
-        return self.serving.remembers(tool) and self.serving.memo.find(key, self.clock.monotonic()) is not None
+        return self.serving.remembers(tool) and self.serving.recalled(tool, key) is not None
 
     def may(
         self, step: Step, tool: Tool, call: ToolCall, familiar: Callable[[ToolCall], bool] | None = None

@@ -100,13 +100,17 @@ class Serving:
             return entry, None
         if not remembers:
             return None, None
-        if self.memo and (known := self.memo.find(key, now)) is not None:
+        if self.memo and (known := self.recalled(tool, key)) is not None:
             return known, None
         spec = tool.spec
         if self.world.closed(spec.domain):
             return None, None
         seen = witnessed(spec.witness, call.arguments)
-        return None, _read(tool, key, call, version=self.world.version(spec.domain), at=now, seen=seen)
+        return None, self._read(tool, key, call, version=self.world.version(spec.domain), at=now, seen=seen)
+
+    def recalled(self, tool: Tool, key: Key) -> Remembered | None:
+        """The earlier result that answers the call of `tool` under `key`."""
+        return self.memo.find(key, self.clock.monotonic(), everybodys=self.tools.is_everybodys(tool))
 
     def recall(self, found: Remembered, conversation: Conversation) -> tuple[Any, Served]:
         """A result of an earlier call, counted."""
@@ -246,7 +250,7 @@ class Serving:
         """What the model had asked for is the call's own run: its result may answer later calls, too."""
         tool = self.tools.named(entry.call.name, entry.key.principal.session)
         if entry.tier == "asked" and tool is not None and self.remembers(tool):
-            read = _read(tool, entry.key, entry.call, version=entry.version, at=entry.born, seen=entry.seen)
+            read = self._read(tool, entry.key, entry.call, version=entry.version, at=entry.born, seen=entry.seen)
             self.memo.keep(read, entry.result, entry.seconds, now)
 
     def _expected(self, entry: Entry) -> float:
@@ -258,10 +262,10 @@ class Serving:
         """A real call ran so long."""
         self.track.learn(lambda experience: experience.ran(tool.name, seconds))
 
-
-def _read(tool: Tool, key: Key, call: ToolCall, *, version: Version, at: float, seen: object) -> Read:
-    spec = tool.spec
-    return Read(
-        key=key, arguments=call.arguments, domain=spec.domain, version=version, at=at, witness=spec.witness, seen=seen,
-        fresh_for=float("inf") if spec.fresh_for is None else spec.fresh_for,
-    )  # fmt: skip
+    def _read(self, tool: Tool, key: Key, call: ToolCall, *, version: Version, at: float, seen: object) -> Read:
+        spec = tool.spec
+        return Read(
+            key=key, arguments=call.arguments, domain=spec.domain, version=version, at=at, witness=spec.witness,
+            seen=seen, fresh_for=float("inf") if spec.fresh_for is None else spec.fresh_for,
+            everybodys=self.tools.is_everybodys(tool),
+        )  # fmt: skip

@@ -173,6 +173,10 @@ class Tools:
         named = self.named(tool.name, session)
         return named is tool or (named is not None and named.function == tool.function and named.spec == tool.spec)
 
+    def is_everybodys(self, tool: Tool) -> bool:
+        """Whether `tool` is what its name stands for where a session has none of its own."""
+        return self.stands(tool, "")
+
     def leave(self, session: str) -> None:
         """Forget what is `session`'s own."""
         with self._lock:

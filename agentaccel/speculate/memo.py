@@ -38,6 +38,8 @@ class Read:
     witness: Witness | None = None
     seen: object = None
     """What the witness said."""
+    everybodys: bool = True
+    """Whether the call is of a tool that all sessions have; one that wrapped its own may mean another by the name."""
 
     def holds(self, world: World, now: float) -> bool:
         """Whether running it again would read the same, as far as can be told."""
@@ -87,15 +89,17 @@ class Memo:
             return
         with self._lock:
             found = _Kept(read, text, seconds)
-            for key in (read.key, _shared(read.key)) if self.across is not None else (read.key,):
+            shared = self.across is not None and read.everybodys
+            for key in (read.key, _shared(read.key)) if shared else (read.key,):
                 self._kept[key] = found
                 self._kept.move_to_end(key)
             while len(self._kept) > self.most:
                 self._kept.popitem(last=False)
 
-    def find(self, key: Key, now: float) -> Remembered | None:
-        """What the call under `key` returned, where it would return it again; a copy that is the caller's own."""
-        for name, age in ((key, None), (_shared(key), self.across)):
+    def find(self, key: Key, now: float, *, everybodys: bool = True) -> Remembered | None:
+        """What the call under `key` returned, where it would return it again; a copy that is the caller's own.
+        `everybodys` as in `Read`."""
+        for name, age in ((key, None), (_shared(key), self.across)) if everybodys else ((key, None),):
             kept = self._kept.get(name)
             if kept is None:
                 continue

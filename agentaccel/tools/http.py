@@ -63,8 +63,7 @@ class Http:
     most_leads: int = 5
     """Redirects that are followed."""
     fresh_for: float | None = None
-    """Seconds for which an answer may be served (`ToolSpec.fresh_for`). Where it is given, a request that is made again
-    in a session meanwhile has the earlier answer."""
+    """Seconds for which an answer may be served (`ToolSpec.fresh_for`)."""
     user_agent: str = "agentaccel"
     """What it calls itself where the model does not say."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -115,6 +116,23 @@ def test_sessions_share_results_by_consent_only_and_for_so_long(across: float | 
             return (await agent.timed(look("a")))[1]
 
     assert agent.run(main) == seconds
+
+
+def test_what_a_session_wraps_itself_is_its_own() -> None:
+    """Two may mean two things by one name, and even one of theirs and one of everybody's."""
+    agent = Agent(ToolPolicy(eager=False, speculate=False, memo_across=100.0))
+
+    def of(project: str) -> Callable[..., str]:
+        return agent.accel.tool(lambda: project, name="notes", effect="pure")
+
+    async def main() -> list[str]:
+        found = [of("everybody")()]
+        for name in ("one", "two"):
+            async with agent.accel.session(name, tenant="t"):
+                found.append(of(name)())
+        return found
+
+    assert agent.run(main) == ["everybody", "one", "two"]
 
 
 def test_switched_off_every_call_runs() -> None:
