@@ -55,7 +55,7 @@ class Listeners:
         self._strict = strict
         self._once = Once()
         self._late: deque[tuple[Began, Told | None]] = deque()
-        """Ends that are not told yet."""
+        """Ends of what was abandoned, not told yet."""
 
     def add(self, listener: Listener) -> None:
         """`listener` hears of what begins from now on."""
@@ -82,9 +82,11 @@ class Listeners:
         What was abandoned is told with whatever begins or ends next: the garbage collector may have ended it, anywhere,
         also inside a lock that a listener's own library would need.
         """
-        self._late.append((began, told))
-        if told is None or told.record.outcome != "abandoned":
+        if told is not None and told.record.outcome == "abandoned":
+            self._late.append((began, told))
+        else:
             self.flush()
+            self._tell(began, told)
 
     def flush(self) -> None:
         """Tell of what has ended and was not told yet."""
@@ -93,13 +95,16 @@ class Listeners:
                 began, told = self._late.popleft()
             except IndexError:  # another thread was faster
                 return
-            for listener, noted in reversed(began):
-                try:
-                    listener.ended(noted, told)
-                except Exception:
-                    if self._strict:
-                        raise
-                    self._failed()
+            self._tell(began, told)
+
+    def _tell(self, began: Began, told: Told | None) -> None:
+        for listener, noted in reversed(began):
+            try:
+                listener.ended(noted, told)
+            except Exception:
+                if self._strict:
+                    raise
+                self._failed()
 
     def _failed(self) -> None:
         self._once.failed("a listener failed; calls go on, and it may miss some")

@@ -262,6 +262,9 @@ class Effect(StrEnum):
     UNKNOWN = "unknown"
 
 
+Launchable = Literal["predicted", "asked", "never"]
+"""When a call may be run early: on a prediction, once the model has asked for it, or not at all."""
+
 EffectSaid = Effect | str | Callable[[Mapping[str, Any]], Effect | str]
 """What somebody says of a tool: an effect, its value, or a function that tells it from the arguments of one call."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
-from benchmarks.conversation import Conversation, run
+from benchmarks.conversation import BLOCK_BYTES, Conversation, run
 from benchmarks.registry import Cell, Result, Table, benchmark
 
 BOUND = 600
@@ -44,7 +44,7 @@ def measure(*, turns: int = TURNS, sessions: int = 3, quick: bool = False) -> Re
     broken = [f"{worst:.0f} bytes a block, and {BOUND} is the bound"] if worst > BOUND else []
     return Result(
         figure=f"An open session takes at most {worst:.0f} bytes a block.",
-        inputs={"turns": turns, "blocks": Conversation(turns).blocks, "bytes of a block": 780},
+        inputs={"turns": turns, "blocks": Conversation(turns).blocks, "bytes of a block": BLOCK_BYTES},
         n=sessions,
         tables=(
             Table(

@@ -25,7 +25,7 @@ import click
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
 from agentaccel.turn import Turn
-from benchmarks.conversation import BLOCKS_A_TURN, Conversation, answer, finish, run
+from benchmarks.conversation import BLOCK_BYTES, BLOCKS_A_TURN, Conversation, answer, finish, run
 from benchmarks.measure import ROUNDS, WARM_UP, Action, alternated
 from benchmarks.registry import Cell, Result, Table, benchmark
 
@@ -70,7 +70,12 @@ def measure(*, rounds: int = ROUNDS, turns: Sequence[int] = TURNS, quick: bool =
     columns = ("turns", "blocks", "json.dumps, ms", *COLUMNS)
     return Result(
         figure=figure or "Planning a turn, in times of json.dumps.",
-        inputs={"rounds": rounds, "bytes a block": 780, "blocks a turn": BLOCKS_A_TURN, "time": "process CPU, median"},
+        inputs={
+            "rounds": rounds,
+            "bytes a block": BLOCK_BYTES,
+            "blocks a turn": BLOCKS_A_TURN,
+            "time": "process CPU, median",
+        },
         n=rounds,
         tables=(
             Table(

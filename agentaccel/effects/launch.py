@@ -16,8 +16,8 @@ from agentaccel.effects.http import judge_http
 from agentaccel.effects.mcp import judge_mcp, metadata_says
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.tools import Declared, judge_tool
-from agentaccel.effects.verdict import Evidence, Launch, Verdict
-from agentaccel.types import Effect, ToolCall
+from agentaccel.effects.verdict import Evidence, Verdict
+from agentaccel.types import Effect, Launchable, ToolCall
 
 
 def _nobody(call: ToolCall) -> bool:
@@ -43,7 +43,7 @@ class Allowance:
 class Permission:
     """When a call may be launched, and why not sooner."""
 
-    launch: Launch
+    launch: Launchable
     why: str
     """In words, for people."""
     verdict: Verdict

@@ -6,10 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from agentaccel.types import Effect
-
-Launch = Literal["predicted", "asked", "never"]
-"""When a call may be run early: on a prediction, once the model has asked for it, or not at all."""
+from agentaccel.types import Effect, Launchable
 
 Source = Literal["observed", "policy", "declaration", "analyser", "annotation", "metadata"]
 """Who says so, strongest first. Names of tools are no source: they never grant permission."""
@@ -17,7 +14,11 @@ Source = Literal["observed", "policy", "declaration", "analyser", "annotation", 
 LATTICE = tuple(Effect)
 """From harmless to unknown; the worse of two is the one that stands later."""
 
-_LAUNCH: dict[Effect, Launch] = {Effect.PURE: "predicted", Effect.READ_LOCAL: "predicted", Effect.READ_REMOTE: "asked"}
+_LAUNCH: dict[Effect, Launchable] = {
+    Effect.PURE: "predicted",
+    Effect.READ_LOCAL: "predicted",
+    Effect.READ_REMOTE: "asked",
+}
 
 
 def worse(one: Effect, other: Effect) -> Effect:
@@ -51,7 +52,7 @@ class Verdict:
     """What decided first, then the rest that was heard."""
 
     @property
-    def launchable(self) -> Launch:
+    def launchable(self) -> Launchable:
         """By the effect alone, under the default policy: a remote read waits until the model has asked."""
         return _LAUNCH.get(self.effect, "never")
 

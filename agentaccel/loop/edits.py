@@ -109,11 +109,11 @@ class Weighed(NamedTuple):
         return self.worth > 0.0 and self.paid >= self.again
 
 
-def weigh(blocks: Sequence[Block], terms: Terms, *, first: int = 0, added: float = 0.0) -> Weighed:
-    """The edit of all `blocks` (in their order) from `first` on, for which `added` tokens come anew."""
-    gone = sum(block.gone for block in blocks[first:]) - added
-    paid = terms.read * sum(block.gone * block.age for block in blocks[first:])
-    return _weighed(blocks, terms, first, (gone, paid))
+def weigh(blocks: Sequence[Block], terms: Terms, *, added: float = 0.0) -> Weighed:
+    """The edit of all `blocks`, in their order, for which `added` tokens come anew."""
+    gone = sum(block.gone for block in blocks) - added
+    paid = terms.read * sum(block.gone * block.age for block in blocks)
+    return _weighed(blocks, terms, 0, (gone, paid))
 
 
 def best(blocks: Sequence[Block], terms: Terms) -> Weighed | None:

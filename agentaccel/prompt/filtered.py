@@ -39,6 +39,8 @@ def filtered(text: str, budget: int = 2000) -> str:
         if bare and bare not in seen:
             seen.add(bare)
             lines.append(line.rstrip())
+    most = budget // min(2, max(len(lines), 1))  # the first and the last line stay, so neither may take all
+    lines = [line if len(line) <= most else f"{line[:most]} [cut]" for line in lines]
     kept = _ends(lines, budget)
     room = budget - sum(len(lines[i]) + 1 for i in kept)
     telling = [i for i, line in enumerate(lines) if i not in kept and _TELLING.search(line)]
@@ -46,29 +48,29 @@ def filtered(text: str, budget: int = 2000) -> str:
         if len(lines[i]) < room:
             kept.add(i)
             room -= len(lines[i]) + 1
-    return "\n".join(_joined(lines, kept, budget))
+    return "\n".join(_joined(lines, kept))
 
 
 def _ends(lines: list[str], budget: int) -> set[int]:
-    """The first and the last lines, each up to their share."""
+    """The first and the last lines, each up to their share; one of each whatever it takes."""
     kept: set[int] = set()
     for order in (range(len(lines)), range(len(lines) - 1, -1, -1)):
         room = _SHARE * budget
-        for i in order:
+        for n, i in enumerate(order):
             room -= len(lines[i]) + 1
-            if room < 0 and kept:
+            if n and room < 0:
                 break
             kept.add(i)
     return kept
 
 
-def _joined(lines: list[str], kept: set[int], budget: int) -> list[str]:
-    """The lines that are kept, each no longer than all of it may be, and how many were left out between them."""
+def _joined(lines: list[str], kept: set[int]) -> list[str]:
+    """The lines that are kept, and how many were left out between them."""
     parts: list[str] = []
     before = -1
     for i in sorted(kept):
         if i - before > 1:
             parts.append(f"[lines left out: {i - before - 1}]")
-        parts.append(lines[i] if len(lines[i]) <= budget else f"{lines[i][:budget]} [cut]")
+        parts.append(lines[i])
         before = i
     return parts

@@ -69,10 +69,8 @@ def first_byte_of(started: float, first_byte: float | None, finished: float | No
 
     Never after `finished`, where that is recorded, and never before `started`.
     """
-    if first_byte is not None:
-        return max(first_byte, started)
-    stated = started + float(table("pace")["first_byte"])
-    return max(started, stated if finished is None else min(stated, finished))
+    began = started + float(table("pace")["first_byte"]) if first_byte is None else first_byte
+    return max(started, began if finished is None else min(began, finished))
 
 
 def placed(runs: Sequence[Run], untimed: AbstractSet[int], how: Pace, seed: int) -> tuple[Run, ...]:

@@ -41,8 +41,8 @@ def runs_from_usage(sessions: Mapping[str, Turns], rules: Rules) -> list[Run]:
     return [_run(name, turns, heads[name], rules) for name, turns in counted.items()]
 
 
-def workload_of(turn: TurnRecord) -> str:
-    """What statistics of a logged conversation are learned for: its agent, else its model."""
+def logged_workload(turn: TurnRecord) -> str:
+    """What statistics of a logged conversation are learned for: its agent, else its model; no log tells its tools."""
     return f"agent {turn.agent}" if turn.agent else f"model {turn.model}"
 
 
@@ -51,12 +51,12 @@ def _heads(sessions: Mapping[str, Turns]) -> dict[str, int]:
     own = {name: _own_head(turns) for name, turns in sessions.items()}
     by_workload: dict[str, int] = {}
     for name, head in own.items():
-        workload = workload_of(sessions[name][0])
+        workload = logged_workload(sessions[name][0])
         if head:
             by_workload[workload] = min(head, by_workload.get(workload, head))
     heads = {}
     for name, turns in sessions.items():
-        head = own[name] or by_workload.get(workload_of(turns[0]), 0)
+        head = own[name] or by_workload.get(logged_workload(turns[0]), 0)
         heads[name] = head if head < (turns[0].usage.input or 0) else 0
     return heads
 
@@ -67,7 +67,7 @@ def _own_head(turns: Turns) -> int:
 
 
 def _run(name: str, turns: Turns, head: int, rules: Rules) -> Run:
-    workload = workload_of(turns[0])
+    workload = logged_workload(turns[0])
     transcript = _Transcript(name=name, workload=workload, head=head)
     steps: list[Step] = []
     for turn in turns:

@@ -71,10 +71,13 @@ class Record:
             self.opened, self.rest = now, max(self.rest, prices.rest)
 
     def _judge(self, *, used: bool, now: float) -> None:
+        """Close, or rest for longer, by the launch that was tried; what was launched before only counts."""
+        if self.tried is None:
+            return
         if used:
             self.opened, self.tried, self.rest = None, None, 0.0
             self.settled, self.used, self.expected = 1.0, 1.0, 1.0
-        elif self.tried is not None:
+        else:
             self.opened, self.tried, self.rest = now, None, min(2 * self.rest, stated().most_rest)
 
     def fails(self) -> bool:

@@ -23,10 +23,7 @@ from agentaccel.speculate.breaker import ALL
 from agentaccel.speculate.experience import Experience
 from agentaccel.speculate.prices import Prices, stated
 from agentaccel.speculate.runway import Runway
-from agentaccel.types import Prediction
-
-Launchable = Literal["predicted", "asked", "never"]
-"""When a call may be run early: on a prediction, once the model has asked for it, or not at all."""
+from agentaccel.types import Launchable, Prediction
 
 Refusal = Literal[
     "its effect forbids it",

@@ -47,8 +47,8 @@ def is_unchanged(witness: Witness | None, arguments: Mapping[str, Any], seen: ob
 
 
 def file_state(path: str | Path) -> Hashable:
-    """The state of one file: when its content and its entry were last changed, in nanoseconds, size, inode; None where
-    there is no such file.
+    """The state of one file or folder: when its content and its entry were last changed, in nanoseconds, size, inode
+    and device; None where there is none.
 
     Programs set the first time back (`rsync -t --inplace`, `tar`), and cannot the second. Raises `OSError` where that
     cannot be told.
@@ -57,7 +57,7 @@ def file_state(path: str | Path) -> Hashable:
         stat = Path(path).stat()
     except FileNotFoundError:
         return None
-    return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
+    return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino, stat.st_dev
 
 
 def files(*names: str) -> Witness:

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from agentaccel.effects.declare import Arguments, ToolSpec
 from agentaccel.errors import ConfigError
+from agentaccel.speculate.witness import file_state
 from agentaccel.tools.output import readable
 from agentaccel.types import Effect
 
@@ -213,8 +214,7 @@ class Folder:
 
     def _state(self, arguments: Arguments) -> Hashable:
         """The version of the file or the folder that a call names, as the disk tells it."""
-        state = os.stat(self._inside(str(arguments.get("path", "."))))
-        return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+        return file_state(self._inside(str(arguments.get("path", "."))))
 
     async def _warm(self, path: str) -> None:
         """Read it once, so that the system has it at hand; a folder has nothing to warm."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -236,7 +237,8 @@ async def _say(words: str, streams: Streams) -> None:
         await ready.wait()
     finally:
         loop.remove_writer(streams.err)
-    os.write(streams.err, f"{words}\n".encode(errors="replace")[:_LONGEST])
+    with contextlib.suppress(BrokenPipeError):  # whoever read it has ended; a shell goes on, too
+        os.write(streams.err, f"{words}\n".encode(errors="replace")[:_LONGEST])
 
 
 def find_program(name: str, path: str, cwd: Path) -> Path | None:

@@ -22,6 +22,7 @@ from agentaccel.effects.sql import judge_sql
 from agentaccel.effects.verdict import Verdict, analysed
 from agentaccel.errors import ConfigError
 from agentaccel.locks import Lock
+from agentaccel.speculate.witness import file_state
 from agentaccel.types import Effect
 
 _AT_ONCE = 100
@@ -216,15 +217,7 @@ def _sqlite_read_only(file: Path) -> Connection:
 
 
 def _version(file: Path, arguments: Arguments) -> Hashable:
-    return tuple(_stat(Path(f"{file}{ending}")) for ending in ("", "-wal", "-journal"))
-
-
-def _stat(file: Path) -> tuple[int, ...] | None:
-    try:
-        state = file.stat()
-    except FileNotFoundError:
-        return None
-    return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    return tuple(file_state(f"{file}{ending}") for ending in ("", "-wal", "-journal"))
 
 
 def _leaves_a_trace(file: Path) -> str | None:

@@ -214,6 +214,15 @@ def test_filtered_keeps_what_is_looked_for_again() -> None:
     assert agentaccel.filtered("short") == "short"
 
 
+def test_filtered_keeps_the_last_line_however_long_it_is() -> None:
+    """A conclusion is often the longest line; where both ends are, each is cut to half."""
+    conclusion = "In the end " + "it was the lamp " * 30
+    made = agentaccel.filtered("\n".join([*(f"step {'x' * i}" for i in range(400)), conclusion.strip()]), 2000)
+    assert made.endswith(conclusion.strip())
+    both = agentaccel.filtered("a" * 5000 + "\n" + "b" * 5000, 1000)
+    assert both == "a" * 500 + " [cut]\n" + "b" * 500 + " [cut]"
+
+
 # --- summaries --------------------------------------------------------------------------------------------------------
 
 

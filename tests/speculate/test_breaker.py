@@ -72,6 +72,22 @@ def test_after_a_rest_one_launch_is_tried_and_a_use_closes_the_breaker() -> None
     assert len(decide(two, experience=learned, runway=learned.runway(), load=Load(), now=later).launch) == 2
 
 
+def test_what_was_launched_before_it_opened_does_not_close_it() -> None:
+    """It counts, and the breaker rests: only the launch that is tried afterwards tells."""
+    breakers = Breakers()
+    for _ in range(40):
+        breakers.launched("rule", 0.0)
+    for _ in range(30):
+        breakers.settled("rule", 0.5, used=False, now=40.0)
+    breakers.settled("rule", 0.5, used=True, now=41.0)
+    assert breakers.room("rule", 41.0) == 0
+    assert breakers.trust("rule") < 0.5
+    later = 40.0 + stated().rest
+    breakers.launched("rule", later)
+    breakers.settled("rule", 0.5, used=True, now=later)
+    assert breakers.room("rule", later) > 1
+
+
 def test_each_failed_trial_doubles_the_rest() -> None:
     """Until a day."""
     learned, rests, now = experience(), [], 0.0

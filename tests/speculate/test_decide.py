@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from agentaccel.effects.declare import ToolSpec
 from agentaccel.policy import ToolPolicy
 from agentaccel.session.tools import Tool, Tools
-from agentaccel.speculate.decide import Candidate, Decision, Host, Launchable, Load, decide
+from agentaccel.speculate.decide import Candidate, Decision, Host, Load, decide
 from agentaccel.speculate.experience import Experience
 from agentaccel.speculate.need import FADES
 from agentaccel.speculate.prices import stated
-from agentaccel.types import Prediction, ToolCall
+from agentaccel.types import Launchable, Prediction, ToolCall
 
 EFFECTS: tuple[Launchable, ...] = ("predicted", "asked", "never")
 

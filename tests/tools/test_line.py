@@ -90,3 +90,10 @@ def test_random_lines_print_what_bash_prints(shell: Shell, text: str) -> None:
     assert (ran.status, ran.out) == (theirs.returncode, theirs.stdout.decode().replace(BASH, "")), text
     # programs of one pipeline write their errors side by side, so the same characters may come in another order
     assert sorted(ran.err) == sorted(theirs.stderr.decode().replace(BASH, "")), text
+
+
+async def test_words_of_ours_that_nobody_reads_any_more_change_nothing(tmp_path: Path) -> None:
+    """As in a shell: whoever has what it wants ends, and what comes later is lost."""
+    (tmp_path / "big").write_text("line\n" * 20_000)
+    ran = await Shell(cwd=tmp_path).execute("( cat big; cat < nofile ) 2>&1 | head -n 1")
+    assert (ran.status, ran.out) == (0, "line\n")
