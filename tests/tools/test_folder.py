@@ -173,8 +173,9 @@ def test_the_witness_tells_a_change_of_what_a_call_reads(root: Path) -> None:
     (root / "another").write_text("")
     assert read({"path": "same"}) != before[0]
     assert listed({}) != before[1]
-    with pytest.raises(FileNotFoundError):  # a witness that raises: nothing is served
-        read({"path": "missing"})
+    missing = read({"path": "missing"})
+    (root / "missing").write_text("")
+    assert read({"path": "missing"}) != missing
 
 
 def test_what_cannot_work_is_refused_when_the_tools_are_made(root: Path) -> None:
