@@ -21,7 +21,7 @@ from agentaccel.speculate.private import FLEET, Parts
 from agentaccel.speculate.show import show
 from agentaccel.trace.database import load_key, store_path
 from agentaccel.trace.shelf import Shelf, add_to_shelf, clear_shelf, known_lessons, read_shelf
-from agentaccel.trace.store import Store
+from agentaccel.trace.store import Store, open_reader
 
 store_option = click.option(
     "--store",
@@ -94,8 +94,11 @@ def opened(path: Path, *, new: bool = False) -> Iterator[Store]:
 
 
 def _shelf(path: Path) -> Shelf:
-    with opened(path) as store:
-        shelf = read_shelf(store)
+    with open_reader(path) as store:
+        try:
+            shelf = read_shelf(store)
+        except sqlite3.Error as error:
+            raise TraceError(f"{path} cannot be read: {error}") from error
     for workload, why in shelf.barred.items():
         click.echo(f"note: the patterns of {workload or 'all workloads'} are left alone: {why}", err=True)
     return shelf

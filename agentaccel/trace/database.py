@@ -7,17 +7,21 @@ import sqlite3
 import tempfile
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from agentaccel.errors import TraceError
+from agentaccel.errors import ConfigError, TraceError
 from agentaccel.locks import Lock
 from agentaccel.policy import ENV_STORE
-from agentaccel.trace.schema import migrate, refuse_newer
+from agentaccel.trace.schema import format_of, migrate
 
 KEY_BYTES = 32
 BUSY_SECONDS = 0.25
 """How long a write waits for another process before it counts as failed; a turn's write takes well under 1 ms."""
+_SWITCHES = 5
+"""How often switching to the write-ahead log is tried, while other processes create the store, too."""
+_MAGIC = b"SQLite format 3\0"
+"""The first bytes of every SQLite file that is not empty."""
 SYNCHRONOUS = "NORMAL"
 """When SQLite waits for the disk. A killed process loses nothing; a lost power supply may take the last turns."""
 
@@ -35,11 +39,27 @@ def store_path(path: Path | None) -> Path:
     return path or (Path(named).expanduser() if named else default_path())
 
 
+def check_place(path: Path) -> None:
+    """Raises `ConfigError` where no store can ever be at a path that a user has named: what stands there tells."""
+    if path.is_dir():
+        raise ConfigError(f"the trace store cannot be at {path}, which is a folder: give the path of a file")
+    if not path.is_file():
+        return
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(_MAGIC))
+    except OSError:
+        return  # whoever opens it is told
+    if not _MAGIC.startswith(head):
+        raise ConfigError(f"the trace store cannot be at {path}, which is no SQLite database: give another path")
+
+
 def load_key(path: Path, wanted: bytes | None = None) -> bytes:
     """The key under which hashes of this store are made: random, in a file beside it that only its owner may read.
 
     Made where there is none yet, from `wanted` if that is given. It appears whole or not at all, and once: a process
-    that comes second, or that is killed in between, leaves what the first one wrote.
+    that comes second, or that is killed in between, leaves what the first one wrote. Raises `TraceError` where none is
+    to be made, because what stands at `path` is no trace store.
     """
     key_path = path.with_name(path.name + ".key")
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -48,11 +68,25 @@ def load_key(path: Path, wanted: bytes | None = None) -> bytes:
     except FileNotFoundError:
         key = b""
     if not key:
+        _refuse_others(path)
         _place(key_path, wanted or os.urandom(KEY_BYTES))
         key = key_path.read_bytes()
     if len(key) != KEY_BYTES:
         raise TraceError(f"{key_path} is not a key of agentaccel: move it and the store away")
     return key
+
+
+def _refuse_others(path: Path) -> None:
+    """Nothing is written beside what is no trace store. What cannot be opened now, whoever opens it is told."""
+    if not path.exists():
+        return
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0.0)) as connection:
+            format_of(connection, path)
+    except sqlite3.OperationalError:
+        return
+    except sqlite3.DatabaseError as error:
+        raise TraceError(f"{path} cannot be opened as a trace store: {error}") from error
 
 
 def _place(path: Path, content: bytes) -> None:
@@ -74,7 +108,8 @@ def _place(path: Path, content: bytes) -> None:
 class Database:
     """One SQLite file, opened. Thread-safe: one connection behind a lock; parent and child of a fork open their own.
 
-    Raises what SQLite and the file system raise, and `TraceError` for a store of a newer version.
+    Raises what SQLite and the file system raise, and `TraceError` for a store of a newer version and for a database of
+    another program.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False, patient: bool = True) -> None:
@@ -117,7 +152,7 @@ class Database:
             connection = sqlite3.connect(there, uri=True, timeout=wait, check_same_thread=False)
             connection.isolation_level = None
             try:
-                refuse_newer(connection)
+                format_of(connection, self.path)
             except BaseException:
                 connection.close()
                 raise
@@ -127,9 +162,10 @@ class Database:
         connection = sqlite3.connect(self.path, timeout=wait, check_same_thread=False)
         connection.isolation_level = None  # transactions are written out below
         try:
+            format_of(connection, self.path)  # before anything is set: a database of another program stays as it is
             connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
-            connection.execute("PRAGMA journal_mode = WAL")
-            migrate(connection)
+            _keep_log(connection)
+            migrate(connection, self.path)
         except BaseException:
             connection.close()
             raise
@@ -189,6 +225,17 @@ class Database:
     def close(self) -> None:
         with self._lock:
             self._closing()
+
+
+def _keep_log(connection: sqlite3.Connection) -> None:
+    """Switch to a write-ahead log. SQLite does not wait for another that does so just now, but for its transaction."""
+    for _ in range(_SWITCHES):
+        with suppress(sqlite3.OperationalError):
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("COMMIT")
+    connection.execute("PRAGMA journal_mode = WAL")
 
 
 def _close(connection: sqlite3.Connection, pid: int) -> None:

@@ -21,7 +21,7 @@ from agentaccel.locks import Lock
 from agentaccel.once import Once
 from agentaccel.policy import StorePolicy
 from agentaccel.records import ToolRecord
-from agentaccel.trace.database import default_path, load_key
+from agentaccel.trace.database import check_place, default_path, load_key
 from agentaccel.trace.store import Store, TurnWrite
 
 _MOST_PENDING = 1000
@@ -47,7 +47,10 @@ T = TypeVar("T")
 
 
 class Recorder:
-    """Where sessions read what was learned and leave what happened. Thread-safe."""
+    """Where sessions read what was learned and leave what happened. Thread-safe.
+
+    Raises `ConfigError` for a path that the policy names and that is a folder, or a file of another kind.
+    """
 
     def __init__(self, policy: StorePolicy, *, strict: bool) -> None:
         self._strict = strict
@@ -68,6 +71,8 @@ class Recorder:
         """The key that all processes agree on; a fixed one where there is no store to hold a secret one."""
         if policy.enabled:
             self._path = Path(policy.path).expanduser() if policy.path is not None else default_path()
+            if policy.path is not None:
+                check_place(self._path)
             self._guarded("open", self._open, None)
 
     def _open(self) -> None:

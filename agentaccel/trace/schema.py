@@ -11,6 +11,7 @@ knows when segment ids that it remembers may be gone.
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 
 from agentaccel.errors import TraceError
 
@@ -95,23 +96,36 @@ MIGRATIONS: tuple[str, ...] = (
 )
 
 
-def refuse_newer(connection: sqlite3.Connection) -> int:
-    """The number of migrations that the store has had. Raises `TraceError` for one of a newer version."""
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > len(MIGRATIONS):
+_OF_EVERY_FORMAT = frozenset({"sessions", "segments", "turns", "tools", "beliefs", "statics", "clearings"})
+"""Tables that a trace store has had since the first migration."""
+
+
+def format_of(connection: sqlite3.Connection, path: Path) -> int:
+    """The number of migrations that the store at `path` has had; 0 for a database with nothing in it.
+
+    Raises `TraceError` for a store of a newer version, and for a database that is another program's. One statement, so
+    that it sees what another process creates as a whole or not at all.
+    """
+    version, names = connection.execute(
+        "SELECT user_version, (SELECT group_concat(name) FROM sqlite_master) FROM pragma_user_version"
+    ).fetchone()
+    ours = _OF_EVERY_FORMAT.intersection((names or "").split(","))
+    if version > len(MIGRATIONS) and ours:
         raise TraceError(
             f"this trace store has format {version}, and this agentaccel knows up to {len(MIGRATIONS)}: upgrade it"
         )
-    return version
+    if (names or version) and (not version or ours != _OF_EVERY_FORMAT):
+        raise TraceError(f"{path} is an SQLite database but not a trace store of agentaccel")
+    return int(version)
 
 
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring the tables up to date; safe when several processes do it at once. Raises `TraceError` on a newer store."""
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring the tables up to date; safe when several processes do it at once. Raises as `format_of` does."""
     if connection.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS):
         return
     try:
         connection.execute("BEGIN IMMEDIATE")
-        version = refuse_newer(connection)
+        version = format_of(connection, path)
         for script in MIGRATIONS[version:]:
             for statement in filter(str.strip, script.split(";")):
                 connection.execute(statement)

@@ -37,8 +37,10 @@ class Shelf(NamedTuple):
 
 
 def read_shelf(store: Store) -> Shelf:
-    """All parts."""
+    """All parts; none in a store from before there were any, which a reader leaves as it is."""
     with store.database.using() as connection:
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'patterns'").fetchone() is None:
+            return Shelf({}, {})
         return _read(connection)
 
 

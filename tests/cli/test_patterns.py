@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 from agentaccel.speculate.events import Asked, Returned, Said
+from agentaccel.trace.schema import MIGRATIONS
 from tests.cli.test_commands import run, typed
 from tests.driver import Driver, body, user
 from tests.speculate.agent import Case, cases, foreseen, foresees
@@ -188,3 +190,46 @@ def test_what_nothing_can_be_learned_from_is_said_as_what_it_is(tmp_path: Path) 
     assert said == "sessions without content, which StorePolicy(content=True) keeps: trace.db (1)"
     said = str(run("learn", "junk.txt", "--store", "l.db", cwd=tmp_path).exception)
     assert said == "in no format that calls can be learned from: junk.txt"
+
+
+def test_looking_at_patterns_leaves_the_store_as_it_is(tmp_path: Path) -> None:
+    """One from before there were any, too: it has none, and is brought up to date when it is next written."""
+    old = sqlite3.connect(tmp_path / "t.db", isolation_level=None)
+    for statement in filter(str.strip, MIGRATIONS[0].split(";")):
+        old.execute(statement)
+    old.execute("PRAGMA user_version = 1")
+    old.close()
+    before = (tmp_path / "t.db").read_bytes()
+    done = run("patterns", "--store", "t.db", cwd=tmp_path)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "t.db").read_bytes() == before
+    assert [one.name for one in tmp_path.iterdir()] == ["t.db"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("patterns", "--store", "mine.db"),
+        ("patterns", "--store", "mine.db", "--clear", "--yes"),
+        ("patterns", "--store", "mine.db", "--import", "none.json"),
+        ("learn", "runs.jsonl", "--store", "mine.db"),
+        ("purge", "mine.db", "--older-than", "1d"),
+        ("report", "mine.db"),
+        ("replay", "mine.db"),
+    ],
+    ids=" ".join,
+)
+def test_no_command_takes_over_the_database_of_another_program(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """It says what the file is, and leaves nothing in it or beside it."""
+    mine = sqlite3.connect(tmp_path / "mine.db")
+    mine.execute("CREATE TABLE invoices (n)")
+    mine.close()
+    before = (tmp_path / "mine.db").read_bytes()
+    recordings(tmp_path, cases(1))
+    (tmp_path / "none.json").write_text("{}")
+    names = sorted(one.name for one in tmp_path.iterdir())
+    done = run(*arguments, cwd=tmp_path)
+    assert "mine.db is an SQLite database but not a trace store of agentaccel" in f"{done.output}{done.exception}"
+    assert done.exit_code
+    assert (tmp_path / "mine.db").read_bytes() == before
+    assert sorted(one.name for one in tmp_path.iterdir()) == names

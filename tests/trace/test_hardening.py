@@ -382,7 +382,6 @@ def test_a_lock_when_the_store_is_opened_loses_nothing(tmp_path: Path, caplog: p
     """It is opened later, and what was to be written waits."""
     path = tmp_path / "trace.db"
     other = sqlite3.connect(path, isolation_level=None)
-    other.execute("CREATE TABLE t (x)")
     other.execute("BEGIN EXCLUSIVE")
     with caplog.at_level(logging.WARNING, "agentaccel"):
         driver = Driver(tmp_path, policy=LENIENT)
@@ -394,6 +393,20 @@ def test_a_lock_when_the_store_is_opened_loses_nothing(tmp_path: Path, caplog: p
     driver.ask(body(user("c")))
     assert len(driver.records) == 3
     assert driver.accel._recorder.key == key == load_key(path)
+
+
+def test_all_who_create_a_store_together_have_it(tmp_path: Path) -> None:
+    """One of them makes it, and none fails because another was about to."""
+    for number in range(10):
+        together = threading.Barrier(4)
+
+        def create(_: int, path: Path = tmp_path / f"{number}.db", together: threading.Barrier = together) -> None:
+            together.wait()
+            Store(path).close()
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(create, range(4)))
+        assert tools_in(tmp_path / f"{number}.db") == []
 
 
 # --- odd records ------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ observations = st.builds(
 def test_the_store_adds_up_what_is_learned_as_beliefs_do(turns: list[list[Observation]]) -> None:
     """Chosen by us: in one statement, so the two sums must be one; the same to the last bit."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    migrate(connection)
+    migrate(connection, Path("t.db"))
     expected = Beliefs()
     for seen in turns:
         learn(connection, "w", seen)

@@ -7,11 +7,12 @@ import logging
 import os
 import sqlite3
 import stat
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from agentaccel import ManualClock, Policy, StorePolicy, ToolCall, TraceError
+from agentaccel import Accel, ConfigError, ManualClock, Policy, StorePolicy, ToolCall, TraceError
 from agentaccel.trace import database
 from agentaccel.trace.record import dump_state, load_state
 from agentaccel.trace.schema import MIGRATIONS
@@ -19,6 +20,7 @@ from agentaccel.trace.store import Store, open_reader
 from tests.driver import Driver, assistant, body, loop, prose, tool, user
 
 LENIENT = Policy(strict=False)
+GARBAGE = b"SQLite format 3\0" + b"and then nothing that is a database" * 500
 
 
 def rows(path: Path, query: str) -> list[tuple[object, ...]]:
@@ -114,7 +116,7 @@ def test_a_corrupt_store_costs_one_log_line_and_never_the_call(
     """Before or in the middle of a run."""
     path = tmp_path / "trace.db"
     if damage == "garbage":
-        path.write_bytes(b"this is not a database" * 500)
+        path.write_bytes(GARBAGE)
     elif damage == "truncated":
         Driver(tmp_path).accel.close()
         path.write_bytes(path.read_bytes()[:5000])
@@ -127,6 +129,20 @@ def test_a_corrupt_store_costs_one_log_line_and_never_the_call(
         usages = loop(driver, 3, system=prose(1200))
     assert [usage.read for usage in usages[1:]] == [usage.input for usage in usages[:-1]]
     assert 1 <= len(caplog.records) <= 2
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_path_that_can_never_be_a_store_is_told_where_it_is_given(strict: bool, tmp_path: Path) -> None:
+    """In the policy or in the environment; without logging nobody would find out. The file stays as it is."""
+    (tmp_path / "notes.txt").write_text("Buy milk.\n")
+    for path, says in ((tmp_path, "is a folder"), (tmp_path / "notes.txt", "is no SQLite database")):
+        with pytest.raises(ConfigError, match=says):
+            Accel(Policy(strict=strict, store=StorePolicy(path=path)), environ={})
+        with pytest.raises(ConfigError, match=says):
+            Accel(Policy(strict=strict), environ={"AGENTACCEL_STORE": str(path)})
+        Accel(Policy(mode="off", store=StorePolicy(path=path)), environ={}).close()
+    assert (tmp_path / "notes.txt").read_text() == "Buy milk.\n"
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_folder_that_cannot_be_written_costs_one_log_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -155,8 +171,8 @@ def test_a_full_disk_stops_the_recording_and_not_the_agent(tmp_path: Path, caplo
 
 def test_strict_mode_raises_what_is_logged_otherwise(tmp_path: Path) -> None:
     """The twin of the tests above: without the guard the failure reaches the caller."""
-    (tmp_path / "trace.db").write_bytes(b"this is not a database" * 500)
-    with pytest.raises(sqlite3.DatabaseError):
+    (tmp_path / "trace.db").write_bytes(GARBAGE)
+    with pytest.raises(TraceError, match="not a database"):
         Driver(tmp_path)
 
 
@@ -188,6 +204,53 @@ def test_a_store_of_an_older_version_goes_on_with_what_it_holds(tmp_path: Path) 
     assert (row.agent, row.turns, store.turns_of("s"), store.session_of([b"\0"], 3)) == ("ada", 3, 3, "s")
     store.close()
     assert rows(path, "PRAGMA user_version") == [(len(MIGRATIONS),)]
+
+
+def foreign(path: Path, *statements: str) -> bytes:
+    """The bytes of another program's database."""
+    other = sqlite3.connect(path, isolation_level=None)
+    for statement in statements:
+        other.execute(statement)
+    other.close()
+    return path.read_bytes()
+
+
+FOREIGN = {
+    "tables": ("CREATE TABLE invoices (n)", "INSERT INTO invoices VALUES (7)"),
+    "a name of ours": ("CREATE TABLE turns (n)",),
+    "a version of ours": ("CREATE TABLE sessions (id)", "PRAGMA user_version = 3"),
+    "a version above ours": ("CREATE TABLE invoices (n)", "PRAGMA user_version = 42"),
+    "a version alone": ("PRAGMA user_version = 2",),
+}
+
+
+@pytest.mark.parametrize("statements", FOREIGN.values(), ids=FOREIGN)
+def test_a_database_of_another_program_is_refused_and_left_as_it_is(
+    statements: tuple[str, ...], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """To the agent as one log line; nothing is written, beside it neither."""
+    path = tmp_path / "trace.db"
+    before = foreign(path, *statements)
+    for opens in (lambda path: nullcontext(Store(path)), open_reader):
+        with pytest.raises(TraceError, match=r"trace\.db is an SQLite database but not a trace store"):
+            opens(path).__enter__()
+    with caplog.at_level(logging.WARNING, "agentaccel"):
+        driver = Driver(tmp_path, policy=LENIENT)
+        usages = loop(driver, 3, system=prose(1200))
+        driver.accel.close()
+    assert usages[-1].read
+    assert ["recording to it stops" in record.message for record in caplog.records] == [True]
+    assert path.read_bytes() == before
+    assert [one.name for one in tmp_path.iterdir()] == ["trace.db"]
+
+
+@pytest.mark.parametrize("made", [(), ("CREATE TABLE t (n)", "DROP TABLE t")], ids=["no bytes", "no tables"])
+def test_an_empty_database_becomes_a_store(made: tuple[str, ...], tmp_path: Path) -> None:
+    """It is nobody's."""
+    foreign(tmp_path / "trace.db", *made)
+    driver = Driver(tmp_path)
+    driver.ask(body(user("a")))
+    assert len(driver.records) == 1
 
 
 def test_reading_a_store_that_is_not_there_says_so(tmp_path: Path) -> None:
