@@ -7,7 +7,7 @@ unnoticed: `"false"` from an environment variable is true.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from agentaccel.errors import ConfigError
 
@@ -65,16 +65,17 @@ def check_part(where: object, name: str, kind: type) -> None:
         raise ConfigError(f"{_field(where, name)} is {value!r}; give {name}={kind.__name__}(…)")
 
 
-def check_prices(model: str, prices: object) -> None:
-    """What a model costs, in USD per million tokens: by kind, and where it writes by lifetime, too."""
+def check_prices(model: str, prices: object, lifetimes: Sequence[str]) -> None:
+    """What a model costs, in USD per million tokens: by kind, and what it writes by lifetime."""
     if isinstance(prices, Mapping) and "input" in prices and {"input", "output", "read", "write"}.issuperset(prices):
-        figures = [one for one in prices.values() if not isinstance(one, Mapping)]
-        by_lifetime = [value for one in prices.values() if isinstance(one, Mapping) for value in one.values()]
-        if all(map(is_amount, (*figures, *by_lifetime))):
+        write = prices.get("write", {})
+        figures = [value for name, value in prices.items() if name != "write"]
+        by_lifetime = isinstance(write, Mapping) and set(lifetimes).issuperset(write)
+        if by_lifetime and all(map(is_amount, (*figures, *write.values()))):
             return
     raise ConfigError(
-        f"Policy.prices[{model!r}] is {prices!r}; give USD per million tokens, 0 or more, for 'input' and "
-        "any of 'output', 'read' and 'write' (the last by lifetime: {'5m': 3.75})"
+        f"the prices of {model!r} are {prices!r}; give USD per million tokens, 0 or more, for 'input' and any of "
+        f"'output', 'read' and 'write' (the last by lifetime, such as {{'5m': 3.75}}: {', '.join(lifetimes)})"
     )
 
 

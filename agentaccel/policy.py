@@ -184,8 +184,8 @@ class ToolPolicy:
             if not (is_amount(value) and value > 0) and not (name == "memo_across" and value is None):
                 raise ConfigError(f"ToolPolicy.{name} is {value!r}; give a number of seconds above 0")
         check_mapping(self, "effects", "{'search': 'read_remote'}")
-        if not is_names(self.egress):
-            raise ConfigError(f"ToolPolicy.egress is {self.egress!r}; give a tuple of names: ('search',)")
+        if not is_names(self.egress) or "/" in "".join(self.egress):
+            raise ConfigError(f"ToolPolicy.egress is {self.egress!r}; give a tuple of names: ('search', 'a.org')")
         for name, said in self.effects.items():
             if not callable(said) and said not in list(Effect):
                 known = ", ".join(repr(one.value) for one in Effect)
@@ -263,7 +263,7 @@ class Policy:
         check_mapping(self, "prices", "{'prod': {'input': 3.0, 'output': 15.0}}")
         check_mapping(self, "aliases", "{'prod': 'claude-opus-5'}")
         for model, prices in self.prices.items():
-            check_prices(model, prices)
+            check_prices(model, prices, lifetimes())
         for name, model in self.aliases.items():
             if not isinstance(model, str) or not known_model(model):
                 raise UnknownModel(model, f"the alias {name!r} must name a model that is known")

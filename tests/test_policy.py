@@ -36,10 +36,14 @@ from agentaccel.session.handle import current
         (lambda: ToolPolicy(concurrency=-1), "at least 0"),
         (lambda: ToolPolicy(slots={"search": 0}), "at least 1"),
         (lambda: ToolPolicy(egress="search"), "a tuple of names"),  # type: ignore[arg-type]
+        (lambda: ToolPolicy(egress=("https://a.example.com/x",)), "a tuple of names"),
         (lambda: ToolPolicy(effects={"search": "harmless"}), "'read_local'"),
         (lambda: Policy(prices={"m": {}}), "USD per million"),
         (lambda: Policy(prices={"m": {"input": -1}}), "USD per million"),
         (lambda: Policy(prices={"m": {"inputs": 1}}), "USD per million"),
+        (lambda: Policy(prices={"m": {"input": 3, "write": 3}}), "by lifetime"),
+        (lambda: Policy(prices={"m": {"input": 3, "write": {"5min": 3}}}), "5m, 1h"),
+        (lambda: Policy(prices={"m": {"input": {"5m": 3}}}), "USD per million"),
         (lambda: Policy(aliases={"prod": "no-such-model"}), "no-such-model"),
     ],
 )

@@ -17,10 +17,19 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from agentaccel.errors import ConfigError
-from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, plain_name, price_provider, table, wires
+from agentaccel.checks import check_prices
+from agentaccel.facts import (
+    PROVIDERS,
+    CacheFacts,
+    cache_facts,
+    lifetimes,
+    plain_name,
+    price_provider,
+    table,
+    wires,
+)
 from agentaccel.types import Expected, Usage
 
 if TYPE_CHECKING:
@@ -206,26 +215,17 @@ def _own_card(
     place: tuple[str, str], model: str, known: str, own: Mapping[str, float | Mapping[str, float]]
 ) -> PriceCard:
     """The card that the user gave for `model`, which the facts of its provider and platform call `known`."""
-
-    def number(value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-            raise ConfigError(f"a price of {model!r} is not a number of USD per million tokens: {value!r}")
-        return float(value)
-
-    if "input" not in own:
-        raise ConfigError(f"the prices of {model!r} lack 'input', in USD per million tokens")
-    uncached = number(own["input"])
-    output = number(own["output"]) if "output" in own else None
+    check_prices(model, own, lifetimes())
+    given: Any = own
+    uncached, output = float(given["input"]), float(given["output"]) if "output" in given else None
     facts = _facts(*place, known)
     derived = _by_facts(facts, uncached, output) if facts is not None else None
-    write = own.get("write")
-    if write is not None and not isinstance(write, Mapping):
-        raise ConfigError(f"'write' of {model!r} maps the label of a lifetime to a price: {{'5m': 3.75}}")
     return PriceCard(
         input=uncached / MTOK,
         output=None if output is None else output / MTOK,
-        read=number(own["read"]) / MTOK if "read" in own else (derived.read if derived else None),
-        write={label: number(value) / MTOK for label, value in write.items()}
-        if write is not None
-        else (derived.write if derived else {}),
+        read=given["read"] / MTOK if "read" in given else (derived.read if derived else None),
+        write={
+            **(derived.write if derived else {}),
+            **{label: price / MTOK for label, price in given.get("write", {}).items()},
+        },
     )

@@ -68,13 +68,16 @@ class Sql:
 
     @classmethod
     def sqlite(cls, path: str | os.PathLike[str]) -> Sql:
-        """The tool for one SQLite file. Raises `ConfigError` for a database in memory, which each connection has anew.
+        """The tool for one SQLite file. Raises `ConfigError` where there is none, which a connection would make, and
+        for a database in memory, which each connection has anew.
 
         Queries run with `mode=ro`, `query_only`, untrusted views and an authorizer that takes nothing but reading.
         """
         if str(path).startswith(":memory:") or not str(path):
             raise ConfigError("every call opens a connection of its own, so the database must be a file")
         file = Path(path).resolve()
+        if not file.is_file():
+            raise ConfigError(f"there is no database at {file}: make it first, or give the path of another")
         return cls(
             connect=partial(sqlite3.connect, file),
             dialect="sqlite",

@@ -118,3 +118,12 @@ def test_a_count_or_a_price_that_is_missing_makes_the_cost_unknown(usage: Usage)
     card = PriceCard(input=1.0, output=None, read=0.1, write={"5m": 1.25})
     assert input_cost(card, usage) is None
     assert input_cost(None, usage) is None
+
+
+def test_of_the_users_own_prices_each_that_is_missing_follows_the_facts() -> None:
+    """One lifetime's price says nothing of another's."""
+    card = price_card(
+        "anthropic", "claude-sonnet-5", input_tokens=1, override={"claude-sonnet-5": {"input": 4, "write": {"1h": 9}}}
+    )
+    assert card is not None
+    assert (card.write["1h"] * 1e6, card.write["5m"] * 1e6, (card.read or 0) * 1e6) == pytest.approx((9, 5, 0.4))

@@ -228,6 +228,8 @@ async def test_a_statement_that_takes_too_long_is_ended_in_the_database(file: Pa
 def test_what_cannot_work_is_refused_when_the_tool_is_made(file: Path) -> None:
     with pytest.raises(ConfigError, match="must be a file"):
         Sql.sqlite(":memory:")
+    with pytest.raises(ConfigError, match="there is no database"):
+        Sql.sqlite("no-such-folder/shop.db")
     for wrong in ({"timeout": 0}, {"most_rows": 0}, {"output_cap": 0}):
         with pytest.raises(ConfigError):
             Sql(connect=Sql.sqlite(file).connect, dialect="sqlite", **wrong)  # type: ignore[arg-type]
