@@ -16,7 +16,7 @@ import click
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("agentaccel-demo.db"),
     show_default=True,
-    help="Where to leave the trace store; what is there is replaced.",
+    help="Where to leave the trace store; that of an earlier demo is replaced.",
 )
 @click.option(
     "--provider",
@@ -36,6 +36,7 @@ def demo_command(as_json: bool, store: Path, provider: str, without_consent: boo
     """
     from agentaccel.demo import show
     from agentaccel.demo.run import CONSENT, run_demo
+    from agentaccel.errors import ConfigError
     from agentaccel.policy import CachePolicy
 
     terminal = sys.stderr.isatty()
@@ -45,7 +46,11 @@ def demo_command(as_json: bool, store: Path, provider: str, without_consent: boo
             click.echo(f"\r\x1b[K{what} …", nl=False, err=True)
 
     cache = CachePolicy() if without_consent else CONSENT
-    results = run_demo(store, progress, provider=provider, cache=cache)
+    try:
+        results = run_demo(store, progress, provider=provider, cache=cache)
+    except ConfigError as error:
+        click.echo(f"agentaccel demo: {error}", err=True)
+        sys.exit(2)
     if terminal:
         click.echo("\r\x1b[K", nl=False, err=True)
     figures = show.as_json(results, store)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +19,7 @@ from agentaccel.demo.desk import desk_tools, open_desk
 from agentaccel.demo.forms import FORMS, TURNS, Form, scripted
 from agentaccel.demo.vendors import VENDORS, Vendor
 from agentaccel.emulator import RunningServer, serve
+from agentaccel.errors import ConfigError, TraceError
 from agentaccel.facts import cache_facts
 from agentaccel.policy import CachePolicy, Policy, StorePolicy
 from agentaccel.trace.store import open_reader
@@ -88,9 +91,12 @@ def run_demo(
 ) -> list[FormResult]:
     """Run every form in every column; turns in the column of agentaccel are recorded in a fresh store at `store`.
 
-    `cache` is the policy of that column. Raises MissingExtra where the SDK of `provider` is not installed.
+    `cache` is the policy of that column. Raises MissingExtra where the SDK of `provider` is not installed, and
+    ConfigError where something else than the store of a demo is at `store`.
     """
     vendor = VENDORS[provider]
+    if not _may_go(store):
+        raise ConfigError(f"{store} is not what a demo has left: choose another path with --store")
     for suffix in ("", "-wal", "-shm", ".key"):
         store.with_name(store.name + suffix).unlink(missing_ok=True)
     results = []
@@ -135,9 +141,25 @@ def _run(vendor: Vendor, form: Form, column: str, policy: Policy, day: int) -> R
     )
 
 
+_SESSION = "demo: "
+"""How the name of every session of a demo begins."""
+
+
+def _may_go(store: Path) -> bool:
+    """Whether what is at `store` is what a demo has left: nothing, or a trace store of no other sessions."""
+    if not store.exists() or (store.is_file() and not store.stat().st_size):
+        return True
+    try:
+        with open_reader(store) as reader:
+            sessions = chain((one.session for one in reader.turns()), (one.session for one in reader.tools()))
+            return all(map(methodcaller("startswith", _SESSION), sessions))
+    except TraceError:
+        return False
+
+
 def _session(form: Form, day: int) -> str:
     before = form.earlier - day
-    return f"demo: {form.name}" + (f", {before} day before" if before else "")
+    return f"{_SESSION}{form.name}" + (f", {before} day before" if before else "")
 
 
 def _consents(store: Path | str | None, form: Form) -> tuple[str, ...]:

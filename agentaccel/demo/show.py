@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -77,8 +79,16 @@ def render(results: Sequence[FormResult], store: Path, *, width: int | None = No
         for complaint in (one for result in results for one in result.complaints):
             console.print(f"[red]not as promised:[/red] {complaint}")
         console.print("Why each token was read or not:", highlight=False)
-        console.print(f"  agentaccel report {store} --causes", highlight=False, soft_wrap=True)
+        console.print(f"  {_command()} report {store} --causes", highlight=False, soft_wrap=True)
     return capture.get()
+
+
+def _command() -> str:
+    """How `agentaccel` is started here: by its name, or by where it lies."""
+    here, beside = Path.cwd(), Path(sys.executable).with_name("agentaccel")
+    if shutil.which("agentaccel") is not None or not beside.exists():
+        return "agentaccel"
+    return str(beside.relative_to(here) if beside.is_relative_to(here) else beside)
 
 
 def _consents(results: Sequence[FormResult]) -> list[str]:

@@ -18,6 +18,7 @@ from agentaccel.report.advise.reading import talks_of_store
 from agentaccel.trace.store import open_reader
 from benchmarks.advice import WITHIN
 from tests.docs.pages import generator
+from tests.driver import Driver, body, user
 
 Demo = tuple[Mapping[str, Any], Path]
 """What `agentaccel demo --json` says, and the store that it leaves."""
@@ -44,6 +45,20 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Demo:
         done = CliRunner().invoke(main, ["demo", "--json", "--without-consent"], catch_exceptions=False)
     assert done.exit_code == 0, done.stderr
     return json.loads(done.stdout), folder / "agentaccel-demo.db"
+
+
+def test_nothing_but_what_a_demo_has_left_is_replaced(tmp_path: Path) -> None:
+    """Neither a file of another kind nor a store with sessions of its user's."""
+    (tmp_path / "mine.py").write_text("print(7)\n")
+    driver = Driver(tmp_path)
+    driver.ask(body(user("hello")))
+    driver.accel.close()
+    for name in ("mine.py", "trace.db"):
+        before = (tmp_path / name).read_bytes()
+        done = CliRunner().invoke(main, ["demo", "--store", str(tmp_path / name)], catch_exceptions=False)
+        assert done.exit_code == 2
+        assert "is not what a demo has left: choose another path with --store" in done.stderr
+        assert (tmp_path / name).read_bytes() == before
 
 
 @pytest.mark.soak
