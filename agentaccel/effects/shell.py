@@ -17,7 +17,7 @@ from agentaccel.effects.options import Form, Options, form_of, taken_apart
 from agentaccel.effects.parse import read_line
 from agentaccel.effects.places import Surroundings, plain
 from agentaccel.effects.tables import table
-from agentaccel.effects.verdict import Refused, Verdict, analysed, worse
+from agentaccel.effects.verdict import Refused, Verdict, analysed, unanalysed, worse
 from agentaccel.effects.words import Word
 from agentaccel.errors import MissingExtra
 from agentaccel.types import Effect
@@ -63,7 +63,7 @@ def judge_shell(text: str, there: Surroundings) -> Verdict:
     except Refused as refusal:
         return analysed(Effect.UNKNOWN, f"shell: {refusal}")
     except MissingExtra as missing:
-        return analysed(Effect.UNKNOWN, f"shell: nothing was analysed: {missing}")
+        return unanalysed("shell", missing)
 
 
 def _places(places: dict[tuple[int, ...], list[Surroundings]], scope: tuple[int, ...]) -> list[Surroundings]:

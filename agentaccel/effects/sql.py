@@ -11,7 +11,7 @@ from typing import Any
 
 from agentaccel.effects.sql_size import bounded
 from agentaccel.effects.tables import table
-from agentaccel.effects.verdict import Refused, Verdict, analysed, weigh
+from agentaccel.effects.verdict import Refused, Verdict, analysed, unanalysed, weigh
 from agentaccel.errors import MissingExtra
 from agentaccel.types import Effect
 
@@ -63,7 +63,7 @@ def judge_sql(text: str, dialect: str | None) -> Verdict:
     except Refused as refusal:
         return analysed(Effect.UNKNOWN, f"sql: {refusal}")
     except MissingExtra as missing:
-        return analysed(Effect.UNKNOWN, f"sql: nothing was analysed: {missing}")
+        return unanalysed("sql", missing)
 
 
 def _judge(text: str, dialect: str) -> Verdict:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from agentaccel.errors import MissingExtra
+from agentaccel.once import Once
 from agentaccel.types import Effect, Launchable
 
 Source = Literal["observed", "policy", "declaration", "analyser", "annotation", "metadata"]
@@ -97,3 +99,12 @@ def _worst(deciding: Iterable[Evidence], heard: tuple[Evidence, ...]) -> Verdict
 def analysed(effect: Effect, why: str) -> Verdict:
     """The verdict of an argument-level analyser alone."""
     return weigh([Evidence(source="analyser", effect=effect, why=why)])
+
+
+def unanalysed(what: str, missing: MissingExtra) -> Verdict:
+    """The verdict where the analyser is not installed; said once, for nothing of such tools ever runs early."""
+    _once.say(f"no {what} line is run early: {missing}", about=what)
+    return analysed(Effect.UNKNOWN, f"{what}: nothing was analysed: {missing}")
+
+
+_once = Once()

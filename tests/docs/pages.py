@@ -216,7 +216,7 @@ def surroundings() -> Iterator[None]:
             (home / name).write_text(session_log(), encoding="utf-8")
         settings = {
             "HOME": folder,
-            "XDG_DATA_HOME": f"{folder}/data",
+            "XDG_DATA_HOME": f"{folder}/.local/share",
             "ANTHROPIC_BASE_URL": server.url,
             "ANTHROPIC_API_KEY": "any",
             "OPENAI_BASE_URL": f"{server.url}/v1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from typing import Any
 
@@ -186,3 +187,22 @@ def test_without_its_parser_nothing_is_run_early(module: str, case: Any, monkeyp
     parse._parser.cache_clear()
     assert verdict.launchable == "never"
     assert 'pip install "agentaccel[effects]"' in verdict.evidence[0].why
+
+
+def test_without_its_analyser_a_tool_says_once_that_nothing_of_it_runs_early() -> None:
+    code = (
+        "import logging, sys\n"
+        "sys.modules['tree_sitter'] = sys.modules['sqlglot'] = None\n"
+        "logging.basicConfig(format='%(message)s', stream=sys.stdout)\n"
+        "from agentaccel.effects.places import Surroundings\n"
+        "from agentaccel.effects.shell import judge_shell\n"
+        "from agentaccel.effects.sql import judge_sql\n"
+        "found = [judge_shell('ls', Surroundings()), judge_shell('ls', Surroundings()), judge_sql('select 1', 'sqlite')]\n"
+        "print([one.launchable for one in found])\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == [
+        'agentaccel: no shell line is run early: tree-sitter-bash is not installed: pip install "agentaccel[effects]"',
+        'agentaccel: no sql line is run early: sqlglot is not installed: pip install "agentaccel[effects]"',
+        "['never', 'never', 'never']",
+    ]
