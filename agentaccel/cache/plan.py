@@ -253,6 +253,9 @@ def _remarks(scene: Scene, candidates: Sequence[Candidate], chosen: Sequence[Can
     kept = [mark for mark in scene.existing if not mark.own]
     if kept:
         remarks.append(f"{len(kept)} marker(s) of the request kept; room for {max(room, 0)} more")
+    if scene.view.ttl != "auto" and facts.ttl(scene.view.ttl) is None:
+        there = ", ".join(ttl.label for ttl in facts.ttls)
+        remarks.append(f"{scene.view.ttl} is no lifetime of this model, which has {there}: chosen as for auto")
     if not candidates and not scene.existing:
         total = scene.tokens(len(scene.prefix.hashes) - 1)
         short = f"about {total:.0f} tokens, below the minimum of {facts.min_tokens}"

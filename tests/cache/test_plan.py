@@ -97,6 +97,17 @@ def test_the_policy_chooses_the_lifetime_where_it_is_free(tmp_path: Path) -> Non
     ]
 
 
+def test_a_lifetime_that_the_model_does_not_have_is_told(tmp_path: Path) -> None:
+    """It may be another model's, so it is no mistake in the policy."""
+    driver = Driver(tmp_path, policy=Policy(strict=True, cache=CachePolicy(ttl="30m")))
+    plan = driver.accel.plan(body(user(prose(3000))))
+    assert [marker.ttl for marker in plan.markers][-1] == "5m"
+    assert any("30m is no lifetime of this model, which has 5m, 1h" in reason for reason in plan.reasons)
+    assert not any(
+        "lifetime of this model" in reason for reason in Driver(tmp_path / "auto").accel.plan(body()).reasons
+    )
+
+
 def test_a_clock_in_the_system_prompt_stops_the_marking_behind_it(driver: Driver) -> None:
     """Contract line 3: after one change the planner pays for no more writes that nobody will read."""
     messages = [user(prose(40))]

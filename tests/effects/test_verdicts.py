@@ -197,7 +197,8 @@ def test_without_its_analyser_a_tool_says_once_that_nothing_of_it_runs_early() -
         "from agentaccel.effects.places import Surroundings\n"
         "from agentaccel.effects.shell import judge_shell\n"
         "from agentaccel.effects.sql import judge_sql\n"
-        "found = [judge_shell('ls', Surroundings()), judge_shell('ls', Surroundings()), judge_sql('select 1', 'sqlite')]\n"
+        "there = Surroundings()\n"
+        "found = [judge_shell('ls', there), judge_shell('ls', there), judge_sql('select 1', 'sqlite')]\n"
         "print([one.launchable for one in found])\n"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
