@@ -83,14 +83,15 @@ def test_a_store_that_breaks_is_raised_under_strict(tmp_path: Path) -> None:
         client.messages.create(**ASK)
 
 
-@pytest.mark.parametrize("how", ["a folder", "garbage", "a bad key"])
+@pytest.mark.parametrize("how", ["under a file", "garbage", "a bad key"])
 def test_a_store_that_cannot_be_opened_is_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture, how: str) -> None:
     """Chosen by us, as above, from the start."""
     store = tmp_path / "trace.db"
-    if how == "a folder":
-        store.mkdir()
+    if how == "under a file":
+        tmp_path = tmp_path / "file"
+        tmp_path.write_text("")
     elif how == "garbage":
-        store.write_bytes(b"no database" * 1000)
+        store.write_bytes(b"SQLite format 3\0" + b"no database" * 1000)
     else:
         store.with_name("trace.db.key").write_bytes(b"short")
     peer = Peer(stream())
