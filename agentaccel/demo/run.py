@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import chain
-from operator import methodcaller
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,9 +17,11 @@ from agentaccel.demo.desk import desk_tools, open_desk
 from agentaccel.demo.forms import FORMS, TURNS, Form, scripted
 from agentaccel.demo.vendors import VENDORS, Vendor
 from agentaccel.emulator import RunningServer, serve
-from agentaccel.errors import ConfigError, TraceError
+from agentaccel.errors import ConfigError
 from agentaccel.facts import cache_facts
 from agentaccel.policy import CachePolicy, Policy, StorePolicy
+from agentaccel.speculate.private import FLEET
+from agentaccel.trace.shelf import read_shelf
 from agentaccel.trace.store import open_reader
 from agentaccel.types import Usage
 
@@ -95,10 +95,11 @@ def run_demo(
     ConfigError where something else than the store of a demo is at `store`.
     """
     vendor = VENDORS[provider]
-    if not _may_go(store):
-        raise ConfigError(f"{store} is not what a demo has left: choose another path with --store")
-    for suffix in ("", "-wal", "-shm", ".key"):
-        store.with_name(store.name + suffix).unlink(missing_ok=True)
+    if store.exists() and (not store.is_file() or store.stat().st_size):
+        if not _is_a_demos(store):
+            raise ConfigError(f"{store} is not what a demo has left: choose another path with --store")
+        for suffix in ("", "-wal", "-shm", ".key"):
+            store.with_name(store.name + suffix).unlink(missing_ok=True)
     results = []
     for form in FORMS:
         runs = {}
@@ -141,20 +142,25 @@ def _run(vendor: Vendor, form: Form, column: str, policy: Policy, day: int) -> R
     )
 
 
-_SESSION = "demo: "
-"""How the name of every session of a demo begins."""
+_SESSION, _AGENT = "demo: ", "support desk, "
+"""How the names of every session and agent of a demo begin."""
 
 
-def _may_go(store: Path) -> bool:
-    """Whether what is at `store` is what a demo has left: nothing, or a trace store of no other sessions."""
-    if not store.exists() or (store.is_file() and not store.stat().st_size):
-        return True
+def _is_a_demos(store: Path) -> bool:
+    """Whether what is at `store` is what a demo has left: a trace store of sessions and agents of demos alone."""
     try:
         with open_reader(store) as reader:
-            sessions = chain((one.session for one in reader.turns()), (one.session for one in reader.tools()))
-            return all(map(methodcaller("startswith", _SESSION), sessions))
-    except TraceError:
+            sessions = {one.session for one in reader.turns()} | {one.session for one in reader.tools()}
+            shelf = read_shelf(reader)
+            learned = {*shelf.parts, *shelf.barred} - {FLEET}
+            whole = bool(sessions) and not reader.skipped
+    except Exception:  # noqa: BLE001 - what cannot be read is nobody's to replace
         return False
+    return whole and all(
+        name.startswith(start)
+        for names, start in ((sessions, _SESSION), (learned, f"agent {_AGENT}"))
+        for name in names
+    )
 
 
 def _session(form: Form, day: int) -> str:
@@ -210,7 +216,7 @@ def _wrapped(
     with (
         # The user's own settings and store are not for invented conversations.
         Accel(policy, clock=server.clock, environ={}) as accel,
-        accel.session(_session(place.form, place.day), agent=f"support desk, {place.form.name}"),
+        accel.session(_session(place.form, place.day), agent=f"{_AGENT}{place.form.name}"),
     ):
         yield accel.wrap(client, platform=place.vendor.platform), accel.tools(tools)
 

@@ -19,6 +19,8 @@ from agentaccel.trace.store import open_reader
 from benchmarks.advice import WITHIN
 from tests.docs.pages import generator
 from tests.driver import Driver, body, user
+from tests.speculate.agent import cases
+from tests.trace.test_library import learn
 
 Demo = tuple[Mapping[str, Any], Path]
 """What `agentaccel demo --json` says, and the store that it leaves."""
@@ -48,17 +50,26 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Demo:
 
 
 def test_nothing_but_what_a_demo_has_left_is_replaced(tmp_path: Path) -> None:
-    """Neither a file of another kind nor a store with sessions of its user's."""
+    """Neither a file of another kind, nor a store with sessions of its user's, or with what was learned of them."""
     (tmp_path / "mine.py").write_text("print(7)\n")
+    learn(tmp_path / "learned.db", cases(3))
     driver = Driver(tmp_path)
     driver.ask(body(user("hello")))
     driver.accel.close()
-    for name in ("mine.py", "trace.db"):
+    for name in ("mine.py", "trace.db", "learned.db"):
         before = (tmp_path / name).read_bytes()
         done = CliRunner().invoke(main, ["demo", "--store", str(tmp_path / name)], catch_exceptions=False)
         assert done.exit_code == 2
         assert "is not what a demo has left: choose another path with --store" in done.stderr
         assert (tmp_path / name).read_bytes() == before
+
+
+def test_a_key_of_somebody_elses_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no store, what lies beside its path is none of a demo's."""
+    (tmp_path / "server.key").write_text("secret")
+    monkeypatch.setattr(run, "FORMS", [])
+    run.run_demo(tmp_path / "server")
+    assert (tmp_path / "server.key").read_text() == "secret"
 
 
 @pytest.mark.soak
