@@ -52,19 +52,17 @@ class Asides:
     """What was there when the last request was first planned: planned again, it is planned alike."""
 
     def ask(self, owner: str, wants: Sequence[Want], runs: Runs) -> None:
-        """Have them done for the session `owner`, each once. What is too much at a time is left for a later request,
-        which wants it still."""
+        """Have them done for the session `owner`, each once. Results that are too many at a time are left for a later
+        request, which wants them still; a summary is one, and waits for none of them."""
         wanted = {want.name for want in wants}
         room = _AT_ONCE - sum([not one.done() for one in self._asked.values()])
         for want in wants:
-            if room <= 0:
-                return
-            if want.name in self._asked or not self._forgets_for(wanted):
+            if want.name in self._asked or (want.summary is None and room <= 0) or not self._forgets_for(wanted):
                 continue
             if want.summary is not None:
                 self.pending = want.summary
             self._asked[want.name] = runs.submit(owner, partial(_called, want))
-            room -= 1
+            room -= want.summary is None
 
     def _forgets_for(self, wanted: Set[bytes]) -> bool:
         """Whether there is room for one more, once the oldest that nobody wants any more is forgotten."""
@@ -85,7 +83,7 @@ class Asides:
 _MOST = 512
 """Texts of one session that are kept or waited for."""
 _AT_ONCE = 8
-"""Texts of one session that are made at a time, each in a thread."""
+"""Results of one session that are made shorter at a time, each in a thread."""
 
 
 def _text(done: Future[str | None]) -> str | None:

@@ -11,7 +11,7 @@ from agentaccel.session.settlement import TurnMode
 
 def mode_of(policy: Policy, key: bytes, session: str, scope: Scope) -> TurnMode:
     """The mode of what happens in `session`; `key` is the one that all processes agree on."""
-    if scope.bypass or policy.mode == "off":
+    if scope.bypass:
         return "bypass"
     if policy.mode == "observe":
         return "observe"

@@ -141,7 +141,7 @@ def _compared(written: Written, whole: list[Json], cut: int, said: list[str]) ->
         for wrong, what in (
             (tool in policy.pinned_tools, "a pinned result"),
             (was.rest.get("is_error"), "an error"),
-            (was.call in marked, "a marked result"),
+            (was.call in marked and was.at >= cut, "a marked result"),
             (any(one.get("type") not in ("text", "input_text") for one in was.content), "more than text"),
             (was.call in kept and was.at >= cut, "one of the last results"),
             (was.at > answered, "a result that the model has not seen"),

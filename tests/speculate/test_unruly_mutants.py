@@ -52,9 +52,9 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_removed_means_that_nothing_is_remembered",
             Mutant(
                 guard="memory where we were removed",
-                file="session/modes.py",
-                old=' or policy.mode == "off":',
-                new=":",
+                file="accel.py",
+                old='OnlyRuns() if self.policy.mode == "off" else self._toolbox',
+                new="self._toolbox",
             ),
         ),
         (
