@@ -94,7 +94,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         ),
     ),
     (
-        "responses",
+        "chat",
         Mutant(
             guard="a summary of other messages than there are",
             file=COMPACTING,
