@@ -156,11 +156,8 @@ def _is_a_demos(store: Path) -> bool:
             whole = bool(sessions) and not reader.skipped
     except Exception:  # noqa: BLE001 - what cannot be read is nobody's to replace
         return False
-    return whole and all(
-        name.startswith(start)
-        for names, start in ((sessions, _SESSION), (learned, f"agent {_AGENT}"))
-        for name in names
-    )
+    ours = all(name.startswith(_SESSION) for name in sessions)
+    return whole and ours and all(name.startswith(f"agent {_AGENT}") for name in learned)
 
 
 def _session(form: Form, day: int) -> str:
