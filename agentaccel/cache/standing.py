@@ -1,9 +1,9 @@
 """A decision that stands: where a loop only goes on, what was right for one request is right for the next.
 
 Deciding takes a tenth of a millisecond or two, and what it rests on hardly changes within a long session: the odds by
-one occasion among many, the prompt by one turn. So a decision stands for an eighth as many requests as the session had
-made when it was taken, its places moved on with the history: none of the first eight, two of the third eight, and so
-on. It stands while nothing is seen that could make another one right. The request
+one occasion among many, the prompt by one turn. So a decision stands for half as many requests as the session had made
+when it was taken, its places moved on with the history; it is taken anew for a session's third, fifth, eighth, twelfth
+request, and so on. It stands while nothing is seen that could make another one right. The request
 
 - came within a minute, was due to what the one decided on was due to (a tool, a person), and is not at a place of the
   session where others were seen to pause or to end;
@@ -30,7 +30,7 @@ from agentaccel.cache.scene import Candidate, Scene
 from agentaccel.cache.state import State
 from agentaccel.types import CachePlan, Marker
 
-_SHARE = 8
+_SHARE = 2
 """A decision stands for one request in so many that the session had made."""
 
 _GROWS = 2

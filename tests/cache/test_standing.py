@@ -1,4 +1,4 @@
-"""A decision stands in a loop that only goes on, for an eighth of its requests, and for no request that shows more."""
+"""A decision stands in a loop that only goes on, half as long as it took to come to it, and for no request that shows more."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.driver import MODEL, Driver, Json, assistant, body, prose, tool, user
 SYSTEM, TOOLS = prose(900), [tool("search", 400), tool("book", 300)]
 MARK = {"type": "ephemeral"}
 READY = 24
-"""Requests after which a decision stands for three more."""
+"""Requests after which a decision stands for several more."""
 
 
 def turn(number: int, words: int = 60, results: int = 1) -> list[Json]:
@@ -97,14 +97,14 @@ def paid(loop: Loop) -> float:
     return sum(cost_of(usage, facts) for usage in usages)
 
 
-def test_none_of_the_first_eight_and_then_one_in_eight_stands(tmp_path: Path) -> None:
+def test_a_decision_stands_for_half_as_many_requests_as_there_had_been(tmp_path: Path) -> None:
     loop, decided = Loop(tmp_path), list[int]()
     for number in range(41):
         if not loop.stands:
             decided.append(number)
         loop.go(1)
-        assert number >= 8 or loop.state.standing is None
-    assert decided == [*range(9), 10, 12, 14, 16, 19, 22, 25, 29, 33, 38]
+        assert number >= 2 or loop.state.standing is None
+    assert decided == [0, 1, 2, 4, 7, 11, 17, 26, 40]
     assert {mark.ttl for one in loop.driver.records for mark in one.markers} == {"5m"}
 
 
