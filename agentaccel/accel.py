@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, Unpack, overload
 
 from agentaccel.background import Background, in_a_loop
+from agentaccel.checks import check_session_name
 from agentaccel.clients.places import endpoint_of, is_of_sdk, platform_named
 from agentaccel.clock import Clock, SystemClock
 from agentaccel.effects.declare import ToolSpec
@@ -211,7 +212,7 @@ class Accel:
         that tenant that this one works for (default: the session that is open here, whosever it is).
         """
         for what, name in (("id", id), ("agent", agent), ("tenant", tenant), ("parent", parent)):
-            _check_name(what, name, required=what == "id")
+            check_session_name(what, name, required=what == "id")
         outer = current.get().of(self._registry.owner).session
         conversation = self._registry.named(own_id(id, tenant))
         if parent is not None:
@@ -279,22 +280,20 @@ class Accel:
 
 def apply(request: Request, plan: CachePlan) -> Request:
     """`request` with what `plan` adds, and with what it moves; the very same object where it does nothing."""
+    if not isinstance(plan, CachePlan):
+        raise TypeError(f"apply takes a request and then its plan, as Accel.plan made it; got {type(plan).__name__}")
     return dialect(plan.wire).encode(request if plan.arranged is None else plan.arranged, plan)
 
 
 def _log_as_asked(environ: Mapping[str, str]) -> None:
     """Follow `AGENTACCEL_LOG`, once: libraries leave logging to the application unless the user asks."""
-    level = logging.getLevelNamesMapping().get(environ.get(ENV_LOG, "").strip().upper())
+    wanted = environ.get(ENV_LOG, "").strip()
+    level = logging.getLevelNamesMapping().get(wanted.upper())
+    if wanted and level is None:
+        raise ConfigError(f"{ENV_LOG} is {wanted!r}; set it to debug, info or warning, or unset it")
     if level is None or any(isinstance(handler, logging.StreamHandler) for handler in log.handlers):
         return
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log.addHandler(handler)
     log.setLevel(level)
-
-
-def _check_name(what: str, name: object, *, required: bool) -> None:
-    if name is None and not required:
-        return
-    if not isinstance(name, str) or not name or not name.isprintable():
-        raise ConfigError(f"the {what} of a session is a printable, non-empty string; got {name!r}")

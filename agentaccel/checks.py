@@ -81,3 +81,11 @@ def check_prices(model: str, prices: object, lifetimes: Sequence[str]) -> None:
 
 def _field(where: object, name: str) -> str:
     return f"{type(where).__name__}.{name}"
+
+
+def check_session_name(what: str, name: object, *, required: bool) -> None:
+    """The id, agent or tenant of a session: it goes into reports and rows."""
+    if name is None and not required:
+        return
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise ConfigError(f"the {what} of a session is a printable, non-empty string; got {name!r}")

@@ -11,6 +11,7 @@ import pytest
 
 from agentaccel import (
     Accel,
+    CachePlan,
     CachePolicy,
     ConfigError,
     HistoryPolicy,
@@ -175,6 +176,18 @@ def test_the_environment_that_is_given_says_what_is_logged() -> None:
         assert log.level == logging.DEBUG
     finally:
         log.handlers[:], log.level = before, level
+
+
+def test_a_level_of_the_log_that_there_is_none_of_is_refused() -> None:
+    """Nobody would miss the lines that never come."""
+    with pytest.raises(ConfigError, match="AGENTACCEL_LOG is 'loud'; set it to debug, info or warning"):
+        Accel(environ={"AGENTACCEL_LOG": "loud"})
+
+
+def test_a_request_and_its_plan_are_told_apart() -> None:
+    """The one a dict, the other what `plan` gave."""
+    with pytest.raises(TypeError, match="apply takes a request and then its plan"):
+        apply(CachePlan(), {"model": "m"})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "x\ud800", None, 7])

@@ -1,4 +1,4 @@
-"""A decision stands in a loop that only goes on, half as long as it took to come to it, and for no request that shows more."""
+"""A decision stands in a loop that only goes on, half as long as it took to come to it; for none that shows more."""
 
 from __future__ import annotations
 
