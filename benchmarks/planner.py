@@ -164,8 +164,8 @@ class Live:
         return self.again()
 
     def planned(self) -> Any:
-        """The same, once it was planned: what comes is a retry."""
-        self.request = self.next()
+        """The same, once it was planned and decided on: what comes is a retry."""
+        self.request = self.unsettled()
         self.plan(self.request)
         return self.request
 

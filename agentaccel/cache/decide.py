@@ -5,6 +5,8 @@ Live sessions and replayed ones decide here, so that a replay is the product and
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from agentaccel.cache.beliefs import Beliefs, went_on
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.pauses import ANY, is_known
@@ -13,7 +15,8 @@ from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scene import View
 from agentaccel.cache.standing import asked_of, ends_of, is_quiet
 from agentaccel.cache.state import State
-from agentaccel.facts import priors
+from agentaccel.facts import CacheFacts, priors
+from agentaccel.types import Prompt
 
 
 def decide(
@@ -54,3 +57,39 @@ def decide(
         edited=observed.edited,
     )
     return plan(prefix, view)
+
+
+Given = tuple[State, Observed, Prefixes, Beliefs, str, bool]
+"""What a decision is taken by beside the time, as `decide` takes it."""
+
+
+class Latest(NamedTuple):
+    """The last decision of a conversation.
+
+    The same request is decided on alike until something is learned, or what is held becomes more or less: a retry, or
+    what is sent after a look at its plan. It is given that decision, and its prompt is not hashed again.
+    """
+
+    given: Given
+    taken: float
+    decided: Decided
+
+    def prefix_of(self, prompt: Prompt, facts: CacheFacts) -> Prefixes | None:
+        """The prefixes of `prompt`, where it was taken for that very prompt."""
+        prefix = self.given[2]
+        return prefix if prefix.facts is facts and prefix.prompt == prompt else None
+
+    def holds(self, given: Given, now: float) -> bool:
+        """Whether `decide` would come to the same; asked of prefixes that `prefix_of` gave."""
+        if given[2] is not self.given[2] or given != self.given or now < self.taken:
+            return False
+        entries = given[0].ledger.entries.values()
+        return not any(self.taken < edge <= now for entry in entries for edge in (entry.visible, entry.expires))
+
+
+def decided_again(latest: Latest | None, given: Given, now: float) -> Latest:
+    """`latest` where it holds, else what is decided now."""
+    if latest is not None and latest.holds(given, now):
+        return latest
+    state, observed, prefix, snapshot, ttl, keeps = given
+    return Latest(given, now, decide(state, observed, prefix, snapshot, now=now, ttl=ttl, keeps=keeps))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from agentaccel.cache.beliefs import Beliefs
-from agentaccel.cache.decide import decide
+from agentaccel.cache.decide import decided_again
 from agentaccel.cache.observe import Observed, observe
 from agentaccel.cache.plan import Decided
 from agentaccel.cache.prefix import Prefixes, prefixes
@@ -70,6 +70,8 @@ class Composer:
     traffic: Traffic = field(default_factory=Traffic)
     _parts: PartMemory = field(default_factory=PartMemory)
     _once: Once = field(default_factory=Once)
+    _nobody: Conversation = field(default_factory=partial(Conversation, id=""))
+    """Whose plans are looked at where no conversation is known."""
     settlement: Settlement = field(init=False)
     fanning: Fanning = field(init=False)
     _routing: Routing = field(init=False)
@@ -148,10 +150,11 @@ class Composer:
         prompt, scope = asked.prompt, current.get().of(self.registry.owner)
         session = scope.session
         known = session.conversation if session is not None else self.registry.by_lineage(prompt, Lineage(prompt))
-        with (known or Conversation(id="")).lock:
+        with (known or self._nobody).lock:
             # A copy: looking at a plan must not open the conversation.
-            conversation = replace(known, lock=Lock()) if known is not None else Conversation(id="")
+            conversation = replace(known or self._nobody, lock=Lock())
         going = self._plan(conversation, scope, asked, 0)
+        (known or self._nobody).latest = conversation.latest
         expected = going.plan.expected
         if expected is None:
             return going.plan
@@ -209,7 +212,9 @@ class Composer:
         request, prompt = shaped.request, shaped.prompt
         prefix = observed = None
         if facts is not None:
-            prefix = prefixes(prompt, facts, conversation.head)
+            latest = conversation.latest
+            prefix = latest.prefix_of(prompt, facts) if latest is not None else None
+            prefix = prefix or prefixes(prompt, facts, conversation.head)
             observed = observe(conversation.state, conversation.head, prefix, now, conversation.snapshot)
             if shaped.moves:
                 observed = observed._replace(moves=shaped.moves)
@@ -274,8 +279,9 @@ class Composer:
             self._once.say(message, about=what)
             return Decided(CachePlan(reasons=(reason,)))
         keeps = self.keeper is not None and self.keeper.can_keep(conversation, request, prefix)
-        state, snapshot = conversation.state, conversation.snapshot
-        return decide(state, observed, prefix, snapshot, now=now, ttl=self.policy.cache.ttl, keeps=keeps)
+        given = (conversation.state, observed, prefix, conversation.snapshot, self.policy.cache.ttl, keeps)
+        conversation.latest = latest = decided_again(conversation.latest, given, now)
+        return latest.decided
 
     def _with_fields(self, chosen: CachePlan, asked: Asked, conversation: Conversation) -> CachePlan:
         """The plan with what asks for counts and causes."""

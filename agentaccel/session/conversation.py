@@ -10,6 +10,7 @@ from urllib.parse import quote
 import orjson
 
 from agentaccel.cache.beliefs import Beliefs
+from agentaccel.cache.decide import Latest
 from agentaccel.cache.prefix import prefixes
 from agentaccel.cache.state import Head, State, head_of
 from agentaccel.canonical import digest
@@ -56,6 +57,8 @@ class Conversation:
     """Whether its last request said how another one can be sent as it was; True before the first one has ended."""
     ahead: int | None = None
     """Tokens that were written ahead for its next request; None where nothing was."""
+    latest: Latest | None = None
+    """What was decided for the last request that was planned; None once one was answered."""
     edits: Edits | None = None
     """What stands in the place of parts of its history; only in the process that put it there, with consent."""
     asides: Asides = field(default_factory=Asides)
@@ -84,7 +87,7 @@ def workload_of(prompt: Prompt, agent: str | None) -> str:
     """The name that statistics are kept under: the agent's, else tool names and model, never system text."""
     if agent:
         return f"agent {agent}"
-    names = sorted(segment.name for segment in prompt.segments if segment.level == "tools")
+    names = sorted([segment.name for segment in prompt.segments[: prompt.starts[1]] if segment.level == "tools"])
     parts = (prompt.model.encode("utf-8", "replace"), *(name.encode("utf-8", "replace") for name in names))
     return "tools " + digest(b"\x00".join(parts)).hex()
 

@@ -150,7 +150,7 @@ class Settlement:
             ),
             going.observed,
         )
-        conversation.state = without_unread(settled.state, going.lent)
+        conversation.state, conversation.latest = without_unread(settled.state, going.lent), None
         conversation.head = head_of(
             prefix, started=going.started, tokens=ended.usage.input, message_id=ended.message_id
         )
