@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import repeat
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Generic, NamedTuple, TypeVar
 
 from agentaccel.types import Marker, Segment
 
+V = TypeVar("V")
+
 _MOST_SEGMENTS = 65_536
 """Segments remembered before the older half is forgotten: some tens of megabytes."""
+
+NO_FLAGS = frozenset[str]()
 
 
 class Part(NamedTuple):
@@ -27,42 +31,82 @@ class Part(NamedTuple):
 
 
 Name = int
-"""What a part was read from: a hash of its bytes, the rules it was read by, its level and the index of its first
-message."""
+"""What a part was read from: a hash of its bytes, the rules it was read by, its level and where it stands."""
+
+
+class History(NamedTuple):
+    """The beginning of a request: its tools, what stands before the conversation, and messages."""
+
+    messages: int
+    """How many of them."""
+    size: int
+    """Bytes of their list, without its end."""
+    digest: int
+    """A hash of these."""
+    part: Part
+    """What all of it reads as."""
+    open: int
+    """How many segments at its end fill no stretch of messages."""
+    moving: int
+    """How many messages stood behind it that are expected to be others in the next request."""
+    tail: Mapping[Name | None, Part]
+    """What these read as, one by one; empty where they were others the last time, too."""
 
 
 class PartMemory:
-    """Parts by what they were read from. Thread-safe: each step is one operation on a dict."""
+    """What was read. Thread-safe: each step is one operation on a dict."""
 
     def __init__(self) -> None:
-        self._young: dict[Name, Part] = {}
-        self._old: dict[Name, Part] = {}
-        self._segments = 0
+        self._parts = _Latest[Part](lambda part: len(part.segments))
+        self._histories = _Latest[tuple[History, ...]](lambda known: sum([len(one.part.segments) for one in known]))
 
-    def found(self, names: Sequence[Name | None]) -> list[Part | None]:
-        """The part remembered as each of `names`."""
-        found: list[Part | None] = [*map(self._young.get, names)]  # type: ignore[arg-type]  # None is no key
-        old = self._old
-        for i, name in enumerate(names if old else ()):
-            part = old.get(name) if name is not None and found[i] is None else None
-            if name is not None and part is not None:  # not asked for since long ago: it is remembered anew
-                found[i] = part
-                self.put(name, part)
-        return found
+    def part(self, name: Name) -> Part | None:
+        """The part remembered as `name`."""
+        return self._parts.get(name)
 
     def put(self, name: Name, part: Part) -> None:
-        """Remember `part` as `name`; what was not asked for since long ago is forgotten."""
-        self._young[name] = part
-        self._segments += len(part.segments) + 1
+        """Remember `part` as `name`."""
+        self._parts.put(name, part, len(part.segments))
+
+    def histories(self, opening: Name) -> Sequence[History]:
+        """Those remembered that begin with `opening`, the longest first."""
+        known = self._histories.get(opening) or ()
+        return known if len(known) < 2 else sorted(known, key=_size, reverse=True)
+
+    def keep(self, opening: Name, history: History, instead: History) -> None:
+        """Remember `history`, in the place of the one that it went on from."""
+        known = self._histories.get(opening) or ()
+        others = [one for one in known if one is not instead] if known != (instead,) else ()
+        added = len(history.part.segments) - len(instead.part.segments)
+        self._histories.put(opening, (history, *others[:_MOST_ALIKE]), max(added, 0))
+
+
+_MOST_ALIKE = 15
+"""Histories with one beginning that are remembered beside a new one."""
+
+_size = attrgetter("size")
+
+
+class _Latest(Generic[V]):
+    """A dict that forgets what was not asked for since long ago."""
+
+    def __init__(self, segments_of: Callable[[V], int]) -> None:
+        self._segments_of = segments_of
+        self._young: dict[Name, V] = {}
+        self._old: dict[Name, V] = {}
+        self._segments = 0
+
+    def get(self, name: Name) -> V | None:
+        value = self._young.get(name)
+        if value is None and self._old:
+            value = self._old.get(name)
+            if value is not None:
+                self.put(name, value, self._segments_of(value))
+        return value
+
+    def put(self, name: Name, value: V, segments: int) -> None:
+        """Remember a value that has so many `segments` more than the one before; the older half may be forgotten."""
+        self._young[name] = value
+        self._segments += segments + 1
         if self._segments > _MOST_SEGMENTS:
             self._old, self._young, self._segments = self._young, {}, 0
-
-    def pop(self, names: Sequence[Name | None]) -> list[Part | None]:
-        """The part remembered as each of `names`, which is forgotten."""
-        found: list[Part | None] = [*map(self._young.pop, names, repeat(None))]  # type: ignore[arg-type]
-        self._segments -= sum([len(part.segments) + 1 for part in found if part is not None])
-        old = self._old
-        for i, name in enumerate(names if old else ()):
-            if found[i] is None and name is not None:
-                found[i] = old.pop(name, None)
-        return found

@@ -1,239 +1,263 @@
-"""What stretches of requests read as, remembered: a turn sends again what the turns before it sent.
+"""What requests read as, remembered: a turn sends again what the turns before it sent.
 
-A stretch is looked up by a hash of its wire bytes, markers included, so whatever changed in it is seen: a block edited
-in place, the order of keys, a marker that moved. Only stretches that changed are read again. Eight messages make a
-stretch, and the last few that do not fill one stand alone, so that the next turn finds them. What lies well behind the
-end is looked up in chapters of 1, 2, 4, 8 or 16 stretches, the largest first, as a number is written in bits: a long
-history costs few look-ups, and as it grows, two chapters of one size become one of the next.
+Most requests are one that was read before, with some messages more. So a request's messages are written down, once and
+as a whole, and where they begin with the bytes of a history that is remembered, markers included, only what follows is
+read. Whatever changed is seen: a block edited in place, the order of keys, a marker that moved. Where the last messages
+of a request were others in the next one, as with markers that move on and a clock at the end, so many are expected to
+be others again: they are no part of the history, and remembered one by one. A request that goes on from no history,
+because it is a first one or was edited, is read in stretches of eight messages, and only those that are not remembered.
 
 The hash is XXH3 (Collet, 2019), seeded by the rules to read by and the place, in a way of this process's own: 128 bits
-that never leave it, in a tenth of the time that writing the bytes takes. Were two stretches ever taken for one another,
+that never leave it, in a tenth of the time that writing the bytes takes. Were two histories ever taken for one another,
 a marker would stand in the wrong place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, pairwise, repeat
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import orjson
-from xxhash import xxh3_128_intdigest
+from xxhash import xxh3_128, xxh3_128_intdigest
 
-from agentaccel.canonical import PLAIN_JSON, block_hash, digest
+from agentaccel.canonical import PLAIN_JSON, digest
 from agentaccel.facts import CacheFacts
-from agentaccel.providers.memory import Name, Part
+from agentaccel.providers.gathering import Gathering
+from agentaccel.providers.memory import NO_FLAGS, History, Name, Part
 from agentaccel.providers.memory import PartMemory as PartMemory
-from agentaccel.types import STRETCH, Marker, Path, Segment, show_path
+from agentaccel.types import STRETCH, Segment
 
-_NEAR_END = 2 * STRETCH
-"""Messages from the end within which some may still be remembered singly."""
+_NEXT = frozenset(b",]")
+"""What follows on a message in a list of them as it is written."""
 
-_LARGEST = 16 * STRETCH
-"""Messages of the largest chapter: what is read again after an edit deep inside."""
-
-_NO_FLAGS = frozenset[str]()
-
-
-@dataclass(slots=True)
-class Gathering:
-    """What a dialect's reader gathers while it reads a stretch. A reader adds `tools`, `system` and `messages`."""
-
-    facts: CacheFacts | None
-    hash_of: Callable[[bytes, bytes], bytes]
-    """The hash of a segment: of what stands before it in its message, and its wire bytes."""
-    segments: list[Segment] = field(init=False, default_factory=list)
-    markers: list[Marker] = field(init=False, default_factory=list)
-    misplaced: list[str] = field(init=False, default_factory=list)
-    flags: set[str] = field(init=False, default_factory=set)
-
-    @classmethod
-    def under(cls, facts: CacheFacts | None, key: bytes) -> Self:
-        return cls(facts, block_hash(key))
-
-    def part(self, *, hashed: bool = True) -> Part:
-        """What has been read, `hashed` as a whole where somebody asks for that; the reader is as new."""
-        segments = tuple(self.segments)
-        digests = (digest(b"".join([segment.digest for segment in segments])),) if hashed else ()
-        self.segments.clear()
-        if not self.markers and not self.flags:  # markers that are misplaced are among the markers
-            return Part(segments, (), (), _NO_FLAGS, digests)
-        read = Part(segments, tuple(self.markers), tuple(self.misplaced), frozenset(self.flags), digests)
-        self.markers, self.misplaced, self.flags = [], [], set()
-        return read
-
-    def add(self, part: Part) -> None:
-        """Go on from what was read before."""
-        self.segments.extend(part.segments)
-        if part.markers or part.flags:  # as in `part`
-            self.markers.extend(part.markers)
-            self.misplaced.extend(part.misplaced)
-            self.flags |= part.flags
-
-    def found(self, path: Path, ttl: str, *, allowed: bool) -> None:
-        """A marker stands at `path`, where one is `allowed` or not."""
-        self.markers.append(Marker(path=path, ttl=ttl))
-        if not allowed:
-            self.misplaced.append(f"{show_path(path)} cannot carry a marker")
-
-    def tools(self, tools: Sequence[Any]) -> None:
-        """Read the list of tools."""
-        raise NotImplementedError
-
-    def system(self, system: Any) -> None:
-        """Read what stands before the conversation."""
-        raise NotImplementedError
-
-    def messages(self, messages: Sequence[Any], start: int) -> None:
-        """Read messages that stand from index `start` on."""
-        raise NotImplementedError
+_NOTHING: Mapping[Name | None, Part] = MappingProxyType({})
+_EMPTY = History(0, 0, 0, Part((), (), (), NO_FLAGS, ()), 0, 0, _NOTHING)
 
 
 def read_parts(
     memory: PartMemory | None, reader: Gathering, key: bytes, levels: tuple[Any, Any, Sequence[Any]], first: int = 0
 ) -> Part:
-    """What a request reads as, part by part: from `memory` where they are known, else as `reader` reads them under
-    `key`.
+    """What a request reads as: from `memory` where it is known, else as `reader` reads it under `key`.
 
     `levels` are its tools, what stands before the conversation, and its messages, which stand from index `first` on.
     """
-    tools, system, messages = levels
-    wanted: list[_Wanted] = [("tools", tools, 0)] if tools else []
-    if system is not None:
-        wanted.append(("system", system, 0))
-    count = len(messages)
-    whole, past = count - count % STRETCH, max(count - _NEAR_END, 0) // STRETCH * STRETCH
-    edges = [*_chapters(past), *range(past, whole, STRETCH), *range(whole, count + 1)]
-    wanted += [("messages", messages[at:end], first + at) for at, end in pairwise(edges)]
-    rules = hash((key, type(reader).__qualname__, _rules(reader.facts)))
-    return _together(_Reading(memory or PartMemory(), reader, rules).parts(wanted))
+    rules = hash((key, type(reader).__qualname__, _rules(reader.facts), first))
+    return _Reading(memory or PartMemory(), reader, rules, first).read(levels)
 
 
-_Wanted = tuple[str, Any, int]
-"""A level, what stands there, and the index of its first message."""
+class _Piece(NamedTuple):
+    """A part of a request."""
+
+    end: int
+    """The message behind it; 0 for what stands before them all."""
+    part: Part
 
 
-def _chapters(past: int) -> list[int]:
-    """Where the chapters of the first `past` messages, which are whole stretches, begin.
+class _Behind(NamedTuple):
+    """What a request has behind the history that it goes on from."""
 
-    >>> _chapters(88), _chapters(264)
-    ([0, 64, 80], [0, 128, 256])
-    """
-    starts, at = list[int](), 0
-    while at < past:
-        starts.append(at)
-        at += min(1 << (past - at).bit_length() - 1, _LARGEST)
-    return starts
+    pieces: list[_Piece]
+    moving: int
+    """How many messages at the end are expected to be others in the next request; each is a piece."""
+    named: bool
+    """Whether that may turn out wrong: then they are remembered all the same."""
+
+
+class _Written:
+    """The bytes of a list of messages, noted as some of them after another are written."""
+
+    def __init__(self, hash_: xxh3_128) -> None:
+        self.hash = hash_
+        self.size = 1
+        self.lost = False
+        """Whether some could not be written."""
+
+    def add(self, data: bytes | None) -> None:
+        """Go on with messages that are written as the list `data`."""
+        if data is None:
+            self.lost = True
+            return
+        if self.size > 1:
+            self.hash.update(b",")
+            self.size += 1
+        self.hash.update(memoryview(data)[1:-1])
+        self.size += len(data) - 2
 
 
 class _Reading:
     """Reading with a memory."""
 
-    def __init__(self, memory: PartMemory, reader: Gathering, rules: int) -> None:
+    def __init__(self, memory: PartMemory, reader: Gathering, rules: int, first: int) -> None:
         self._memory = memory
         self._reader = reader
         self._rules = rules
+        self._begin = first
 
-    def parts(self, wanted: Sequence[_Wanted]) -> list[Part]:
-        """What each of `wanted` reads as."""
-        names = self._names(wanted)
-        found = self._memory.found(names)
-        for i, part in enumerate(found):
-            if part is None:
-                found[i] = self._new(*wanted[i], names[i])
-        return found  # type: ignore[return-value]  # none is None any more
+    def read(self, levels: tuple[Any, Any, Sequence[Any]]) -> Part:
+        tools, system, messages = levels
+        opening = self._name("opening", _dumped((tools, system, messages[:1])), 0)
+        known = self._memory.histories(opening) if opening is not None else ()
+        data = _dumped(messages) if known else None
+        if opening is None or data is None:
+            return self._first(levels, opening)
+        view = memoryview(data)
+        for history in known:
+            size = history.size
+            if size < len(data) and (data[size] in _NEXT or not size):
+                written = xxh3_128(view[:size], self._rules)
+                if written.intdigest() == history.digest:
+                    return self._on_from(history, self._behind(history, messages), opening, (messages, view, written))
+        behind = self._all(levels, known)
+        return self._on_from(_EMPTY, behind, opening, (messages, view, xxh3_128(b"", self._rules)))
 
-    def _new(self, level: str, value: Any, start: int, name: Name | None) -> Part:
-        """What a part reads as that is not remembered as `name`; then it is."""
-        reader = self._reader
-        if level == "messages" and len(value) > 1:
-            if name is None and len(value) > STRETCH:
-                return _together(self.parts([(level, one, at) for one, at in _stretches(value, start)]))
-            part = self._past(value, start)
-        else:
-            if level == "messages":
-                reader.messages(value, start)
-            elif level == "tools":
-                reader.tools(value)
-            else:
-                reader.system(value)
-            part = reader.part(hashed=False)
-        if name is not None:
-            self._memory.put(name, part)
+    def _first(self, levels: tuple[Any, Any, Sequence[Any]], opening: Name | None) -> Part:
+        """What a request reads as where none is remembered that begins like it, or its bytes tell nothing."""
+        written = _Written(xxh3_128(b"[", self._rules))
+        part, open_ = _joined(_EMPTY, self._all(levels, (), written).pieces)
+        if opening is not None and not written.lost:
+            made = History(len(levels[2]), written.size, written.hash.intdigest(), part, open_, 0, _NOTHING)
+            self._memory.keep(opening, made, _EMPTY)
         return part
 
-    def _past(self, messages: Sequence[Any], start: int) -> Part:
-        """What messages read as that are looked up together from now on: a stretch or a chapter."""
-        if len(messages) > STRETCH:
-            return self._of_halves(messages, start) or self._read(messages, start)
-        self._join(messages, start)
-        return self._reader.part()
+    def _on_from(
+        self, history: History, behind: _Behind, opening: Name, request: tuple[Sequence[Any], memoryview, xxh3_128]
+    ) -> Part:
+        """What a request reads as that is `history` and what stands `behind`; it is remembered, as far as it stays.
 
-    def _of_halves(self, messages: Sequence[Any], start: int) -> Part | None:
-        """What a chapter reads as that has just become whole: its first half is remembered, and will be no more."""
-        middle = len(messages) // 2
-        if middle < STRETCH:
-            return None
-        rest, at = messages[middle:], start + middle
-        first = self._taken([("messages", messages[:middle], start)])[0]
-        if first is None:
-            return None
-        second = self._taken([("messages", rest, at)])[0]
-        return _together([first, second or self._of_halves(rest, at) or self._read(rest, at)])
+        `request` has its messages, as they are and as they are written, and the hash of what was `written` of them for
+        `history`.
+        """
+        pieces, moving, named = behind
+        if not pieces:
+            return history.part
+        messages, view, written = request
+        if not moving:
+            at, size, tail = len(messages), len(view) - 1, _NOTHING
+            part, open_ = _joined(history, pieces)
+            whole = part
+        else:
+            at, moved = len(messages) - moving, pieces[-moving:]
+            size = len(view) - len(orjson.dumps(messages[at:], None, PLAIN_JSON))
+            part, open_ = _joined(history, pieces[:-moving])
+            whole, _ = _joined(History(at, 0, 0, part, open_, 0, _NOTHING), moved)
+            tail = (
+                {self._name("message", _dumped(messages[end - 1]), end): one for end, one in moved}
+                if named
+                else _NOTHING
+            )
+        written.update(view[history.size : size])
+        self._memory.keep(opening, History(at, size, written.intdigest(), part, open_, moving, tail), history)
+        return whole
 
-    def _read(self, messages: Sequence[Any], start: int) -> Part:
-        """What whole stretches read as, of which nothing is remembered."""
-        parts: list[Part] = []
-        for stretch, at in _stretches(messages, start):
-            self._reader.messages(stretch, at)
-            parts.append(self._reader.part())
-        return _together(parts)
+    def _behind(self, history: History, messages: Sequence[Any]) -> _Behind:
+        """What follows on `history`."""
+        begin, count = history.messages, len(messages)
+        pieces, moving, named = self._singly(history, messages) if history.tail else ([], history.moving, False)
+        if count <= begin + history.moving:
+            moving = count - begin  # the same once more, or less of it, says nothing of what the next one will change
+        at = begin + len(pieces)
+        while at < count:
+            end = at + 1 if at >= count - moving else min(at + STRETCH - at % STRETCH, count - moving)
+            pieces.append(_Piece(end, self._read(messages, at, end)))
+            at = end
+        return _Behind(pieces, moving, named)
 
-    def _join(self, messages: Sequence[Any], start: int) -> None:
-        """Read messages that stood alone while they were the last ones, and forget them singly."""
-        singles: list[_Wanted] = [("messages", messages[at : at + 1], start + at) for at in range(len(messages))]
-        for (_, single, at), part in zip(singles, self._taken(singles), strict=True):
+    def _singly(self, history: History, messages: Sequence[Any]) -> _Behind:
+        """Those of the messages behind `history` that were expected to be others, and how many are."""
+        pieces, before, named = list[_Piece](), history.messages + history.moving, False
+        changed = before
+        for at in range(history.messages, min(before, len(messages))):
+            part = history.tail.get(self._name("message", _dumped(messages[at]), at + 1))
             if part is None:
-                self._reader.messages(single, at)
+                part, changed = self._read(messages, at, at + 1), min(changed, at)
             else:
-                self._reader.add(part)
+                named = True
+            pieces.append(_Piece(at + 1, part))
+        return _Behind(pieces, before - changed, named)
 
-    def _taken(self, wanted: Sequence[_Wanted]) -> list[Part | None]:
-        """What is remembered of messages that will be looked up with others from now on; it is forgotten."""
-        return self._memory.pop(self._names(wanted))
+    def _read(self, messages: Sequence[Any], at: int, end: int) -> Part:
+        self._reader.messages(messages[at:end], self._begin + at)
+        return self._reader.part(hashed=False)
 
-    def _names(self, wanted: Sequence[_Wanted]) -> list[Name | None]:
-        """As `_name` of each: in a row, as of all but the oddest requests they can be had."""
-        try:
-            levels, values, starts = zip(*wanted, strict=True) if wanted else ((), (), ())
-            seeds = map(hash, zip(repeat(self._rules), levels, starts))
-            written = map(orjson.dumps, values, repeat(None), repeat(PLAIN_JSON))
-            return [*map(xxh3_128_intdigest, written, seeds)]
-        except (TypeError, ValueError):
-            return [self._name(*one) for one in wanted]
+    def _all(
+        self, levels: tuple[Any, Any, Sequence[Any]], known: Sequence[History], written: _Written | None = None
+    ) -> _Behind:
+        """All of a request: what stands before its messages, stretches of these, and the last few one by one; noted in
+        `written`, where somebody asks for that.
 
-    def _name(self, level: str, value: Any, start: int) -> Name | None:
-        """What `value` is remembered by; None where its bytes may be those of something else: it is read each time."""
-        try:
-            data = orjson.dumps(value, option=PLAIN_JSON)
-        except (TypeError, ValueError):
-            return None
-        return xxh3_128_intdigest(data, hash((self._rules, level, start)))
+        Where others are `known` that begin like it, something in it was changed, and it may have been near the end.
+        """
+        tools, system, messages = levels
+        moving = min(STRETCH, len(messages)) if known else 0
+        tail = {name: part for history in known for name, part in history.tail.items()}
+        whole, reader, pieces = (len(messages) - moving) // STRETCH * STRETCH, self._reader, list[_Piece]()
+        if tools:
+            pieces.append(_Piece(0, self._known("tools", _dumped(tools), 0, partial(reader.tools, tools))))
+        if system is not None:
+            pieces.append(_Piece(0, self._known("system", _dumped(system), 0, partial(reader.system, system))))
+        for at in range(0, whole, STRETCH):
+            stretch, end = messages[at : at + STRETCH], at + STRETCH
+            data = _dumped(stretch)
+            read = partial(reader.messages, stretch, self._begin + at)
+            pieces.append(_Piece(end, self._known("messages", data, end, read)))
+            if written is not None:
+                written.add(data)
+        for at in range(whole, len(messages)):
+            part = tail.get(self._name("message", _dumped(messages[at]), at + 1)) if tail else None
+            pieces.append(_Piece(at + 1, part or self._read(messages, at, at + 1)))
+        if written is not None and whole < len(messages):
+            written.add(_dumped(messages[whole:]))
+        return _Behind(pieces, moving, True)
+
+    def _known(self, level: str, data: bytes | None, end: int, read: Callable[[], object]) -> Part:
+        """What was written as `data` reads as, which is looked up; what is not known is `read`, and remembered."""
+        name = self._name(level, data, end)
+        part = self._memory.part(name) if name is not None else None
+        if part is None:
+            read()
+            part = self._reader.part(hashed=end > 0)
+            if name is not None:
+                self._memory.put(name, part)
+        return part
+
+    def _name(self, level: str, data: bytes | None, end: int) -> Name | None:
+        """What is remembered by the bytes `data`; None where there are none: that is read each time."""
+        return xxh3_128_intdigest(data, hash((self._rules, level, end))) if data is not None else None
 
 
-def _stretches(messages: Sequence[Any], start: int) -> list[tuple[Sequence[Any], int]]:
-    return [(messages[at : at + STRETCH], start + at) for at in range(0, len(messages), STRETCH)]
+def _dumped(value: Any) -> bytes | None:
+    """`value` as it is written; None where its bytes may be those of something else."""
+    try:
+        return orjson.dumps(value, None, PLAIN_JSON)
+    except (TypeError, ValueError):
+        return None
 
 
-def _together(parts: Sequence[Part]) -> Part:
-    """Neighbouring parts as one."""
-    segments, markers, misplaced, flags, digests = zip(*parts, strict=True) if parts else ((), (), (), (), ())
-    joined = chain.from_iterable
-    return Part(
-        tuple(joined(segments)), tuple(joined(markers)), tuple(joined(misplaced)), _NO_FLAGS.union(*flags),
-        tuple(joined(digests)),
-    )  # fmt: skip
+def _joined(history: History, pieces: Sequence[_Piece]) -> tuple[Part, int]:
+    """What `history` and the `pieces` behind it read as together, and how many segments at its end fill no stretch.
+
+    The last message of a stretch that was read one by one has the hash over all of it.
+    """
+    if not pieces:
+        return history.part, history.open
+    segments, markers, misplaced, flags, digests = history.part
+    added, ended, open_ = list[Segment](), list[bytes](), history.open
+    for end, part in pieces:
+        added += part.segments
+        if part.markers or part.flags:  # markers that are misplaced are among the markers
+            markers, misplaced, flags = markers + part.markers, misplaced + part.misplaced, flags | part.flags
+        if part.digests or not end:
+            ended += part.digests
+            open_ = 0
+            continue
+        open_ += len(part.segments)
+        if end % STRETCH == 0:
+            stretch = (*segments[len(segments) + len(added) - open_ :], *added)[-open_:] if open_ else ()
+            ended.append(digest(b"".join([segment.digest for segment in stretch])))
+            open_ = 0
+    return Part(segments + tuple(added), markers, misplaced, flags, (*digests, *ended)), open_
 
 
 def _rules(facts: CacheFacts | None) -> tuple[str, ...]:

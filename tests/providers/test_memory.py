@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from agentaccel.cache.prefix import prefixes
 from agentaccel.cache.state import head_of
 from agentaccel.facts import cache_facts
+from agentaccel.providers import parts
 from agentaccel.providers.anthropic import PartMemory, decode
 from agentaccel.session.lineage import Lineage
 from agentaccel.types import STRETCH, agreeing
@@ -121,7 +123,21 @@ def test_a_memory_that_is_full_forgets_and_goes_on(monkeypatch: pytest.MonkeyPat
     memory = PartMemory()
     for turns in range(1, 80, 3):
         same(conversation(turns), memory)
-        assert len(memory._young) + len(memory._old) < 90
+        for kind in (memory._parts, memory._histories):
+            assert len(kind._young) + len(kind._old) < 90
+
+
+def test_many_conversations_at_once_are_not_all_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each goes on in its turn, and what it had counts once more with every turn of a generation."""
+    monkeypatch.setattr("agentaccel.providers.memory._MOST_SEGMENTS", 300)
+    memory = PartMemory()
+    for turns in range(10, 40, 2):
+        for number in range(30):
+            body = conversation(turns)
+            body["messages"][0]["content"][0]["text"] = f"question of {number}"
+            decode(body, FACTS, key=KEY, memory=memory)
+        generations = (memory._histories._young, memory._histories._old)
+        assert sum(len(one.part.segments) for made in generations for known in made.values() for one in known) < 1200
 
 
 @quick
@@ -182,7 +198,7 @@ def _fields(prompt: Any) -> Json:
 
 
 @pytest.mark.parametrize("odd", [False, True])
-def test_a_history_of_chapters_reads_as_if_it_were_short(odd: bool) -> None:
+def test_a_long_history_reads_as_if_it_were_short(odd: bool) -> None:
     """While it grows, after an edit deep inside, and after a rewind; also where a value is no plain JSON."""
 
     class Odd(dict[str, Any]):
@@ -209,3 +225,102 @@ def test_a_turn_reads_only_what_is_new() -> None:
     after = decode(json.loads(json.dumps(body)), FACTS, memory=memory).segments
     assert sum(old is new for old, new in zip(before, marked, strict=True)) >= len(before) - 2 * STRETCH
     assert all(old is new for old, new in zip(before, after[: len(before)], strict=True))
+
+
+@quick
+@given(st.integers(0, 10_000))
+def test_conversations_that_begin_alike_are_told_apart(seed: int) -> None:
+    """Chosen by us: branches of one conversation, each grown, cut short, edited near its end, marked and sent again."""
+    chance, memory = random.Random(seed), PartMemory()
+    bodies = [conversation(chance.randint(1, 3 * STRETCH))]
+    for step in range(25):
+        body = chance.choice(bodies)
+        messages = body["messages"]
+        match chance.randrange(6):
+            case 0:
+                bodies.append(copy.deepcopy(body))
+            case 1 if len(messages) > 1:
+                del messages[-chance.randint(1, min(3, len(messages) - 1)) :]
+            case 2:
+                messages[-chance.randint(1, min(3, len(messages)))]["content"][0]["text"] = f"edited {step}"
+            case 3:
+                messages[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+                messages[chance.randrange(len(messages))]["content"][-1].pop("cache_control", None)
+            case _:
+                more = conversation(len(messages) + chance.randint(1, 2 * STRETCH))["messages"][len(messages) :]
+                more[0]["content"][0]["text"] += f" in step {step}"
+                messages.extend(more)
+        same(body, memory)
+
+
+def reads(bodies: Iterable[Json]) -> list[int]:
+    """For each of `bodies`, sent one after another, how many of its segments are no objects of those before."""
+    memory, seen, new = PartMemory(), dict[int, Any](), list[int]()
+    for body in bodies:
+        segments = decode(json.loads(json.dumps(body)), FACTS, memory=memory).segments
+        new.append(sum(id(one) not in seen for one in segments))
+        seen |= {id(one): one for one in segments}
+    return new
+
+
+def moving_marker(body: Json) -> None:
+    body["messages"][-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+
+
+def moving_markers(body: Json) -> None:
+    for message in body["messages"][-3::2]:
+        message["content"][-1]["cache_control"] = {"type": "ephemeral"}
+
+
+def clock_at_the_end(body: Json) -> None:
+    body["messages"][-1]["content"].append({"type": "text", "text": f"It is {len(body['messages'])} o'clock."})
+
+
+def edit_deep_inside(body: Json) -> None:
+    for message in body["messages"][20 : len(body["messages"]) // 2 : 7]:
+        message["content"][0]["text"] = "cleared"
+
+
+def nothing(body: Json) -> None:
+    """Only growth."""
+
+
+@pytest.mark.parametrize(
+    ("change", "most"),
+    [(nothing, 3), (moving_marker, 4), (moving_markers, 6), (clock_at_the_end, 5)],
+)
+def test_a_turn_reads_only_what_is_new_or_was_changed(change: Callable[[Json], None], most: int) -> None:
+    """Of a hundred messages, one turn after another, once it is known what changes at the end."""
+    bodies = [conversation(count) for count in range(61, 101, 2)]
+    for body in bodies:
+        change(body)
+    assert max(reads(bodies)[3:]) <= most
+
+
+def test_a_history_that_is_edited_again_and_again_is_hardly_read_twice() -> None:
+    """What was read behind a history is read once more after an edit, in stretches, which are known from then on."""
+    bodies = [conversation(count) for count in range(61, 161, 2)]
+    for body in bodies:
+        edit_deep_inside(body)
+    assert sum(reads(bodies)) <= 3 * len(decode(bodies[-1], FACTS).segments)
+
+
+def test_a_look_before_each_request_does_not_make_the_next_one_dearer() -> None:
+    """The same once more says nothing of what the next one will change."""
+    bodies = [conversation(count) for count in range(61, 101, 2) for _ in range(2)]
+    for body in bodies:
+        moving_marker(body)
+    assert max(reads(bodies)[6:]) <= 4
+
+
+def test_a_number_that_begins_like_another_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No message, and yet a list of them: after one of them comes a comma, or the end."""
+    first = {"role": "user", "content": "Count."}
+    one, other = ({"model": "claude-sonnet-5", "messages": [first, *more]} for more in ([1], [12, 3]))
+    memory = PartMemory()
+    same(one, memory)
+    same(other, memory)
+    monkeypatch.setattr(parts, "_NEXT", frozenset(range(256)))  # the twin
+    memory = PartMemory()
+    same(one, memory)
+    assert decode(other, FACTS, key=KEY, memory=memory) != decode(other, FACTS, key=KEY)

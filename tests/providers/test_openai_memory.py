@@ -67,7 +67,7 @@ def test_whatever_is_changed_in_place_is_seen(wire: Wire, seed: int) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_history_of_chapters_reads_as_if_it_were_short(wire: Wire) -> None:
+def test_a_long_history_reads_as_if_it_were_short(wire: Wire) -> None:
     """Chosen by us: while it grows, after an edit deep inside, after a rewind, and where the opening grows."""
     memory, whole = PartMemory(), conversation(wire, 300)
     field = "messages" if wire == "chat" else "input"

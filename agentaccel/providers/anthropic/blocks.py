@@ -18,7 +18,7 @@ import orjson
 from agentaccel.canonical import wire_bytes
 from agentaccel.facts import Level
 from agentaccel.providers.anthropic.edit import DEFAULT_TTL, MARK
-from agentaccel.providers.parts import Gathering
+from agentaccel.providers.gathering import Gathering
 from agentaccel.providers.values import is_object, items, kind_of, name_of, word
 from agentaccel.types import Marker, Path, Segment
 

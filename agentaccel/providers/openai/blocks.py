@@ -12,7 +12,7 @@ from typing import Any
 
 from agentaccel.canonical import digest, wire_bytes
 from agentaccel.facts import CacheFacts, Level
-from agentaccel.providers.parts import Gathering
+from agentaccel.providers.gathering import Gathering
 from agentaccel.providers.values import is_object, items, name_of, word
 from agentaccel.types import MARKS, Marker, Path, Request, Segment
 
