@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 from xxhash import xxh3_128, xxh3_128_intdigest
@@ -47,22 +47,12 @@ def read_parts(
     return _Reading(memory or PartMemory(), reader, rules, first).read(levels)
 
 
-class _Piece(NamedTuple):
-    """A part of a request."""
+_Piece = tuple[int, Part]
+"""A part of a request: the index of the message behind it, which is 0 for what stands before them all; and the part."""
 
-    end: int
-    """The message behind it; 0 for what stands before them all."""
-    part: Part
-
-
-class _Behind(NamedTuple):
-    """What a request has behind the history that it goes on from."""
-
-    pieces: list[_Piece]
-    moving: int
-    """How many messages at the end are expected to be others in the next request; each is a piece."""
-    named: bool
-    """Whether that may turn out wrong: then they are remembered all the same."""
+_Behind = tuple[list[_Piece], int, bool]
+"""What a request has behind the history that it goes on from: the pieces; how many messages at the end are expected to
+be others in the next request, each a piece; and whether these are remembered, because that may turn out wrong."""
 
 
 class _Written:
@@ -115,7 +105,7 @@ class _Reading:
     def _first(self, levels: tuple[Any, Any, Sequence[Any]], opening: Name | None) -> Part:
         """What a request reads as where none is remembered that begins like it, or its bytes tell nothing."""
         written = _Written(xxh3_128(b"[", self._rules))
-        part, open_ = _joined(_EMPTY, self._all(levels, (), written).pieces)
+        part, open_ = _joined(_EMPTY, self._all(levels, (), written)[0])
         if opening is not None and not written.lost:
             made = History(len(levels[2]), written.size, written.hash.intdigest(), part, open_, 0, _NOTHING)
             self._memory.keep(opening, made, _EMPTY)
@@ -133,20 +123,17 @@ class _Reading:
         if not pieces:
             return history.part
         messages, view, written = request
+        at, size, tail = len(messages) - moving, len(view) - 1, _NOTHING
         if not moving:
-            at, size, tail = len(messages), len(view) - 1, _NOTHING
             part, open_ = _joined(history, pieces)
             whole = part
         else:
-            at, moved = len(messages) - moving, pieces[-moving:]
+            moved = pieces[-moving:]
             size = len(view) - len(orjson.dumps(messages[at:], None, PLAIN_JSON))
             part, open_ = _joined(history, pieces[:-moving])
             whole, _ = _joined(History(at, 0, 0, part, open_, 0, _NOTHING), moved)
-            tail = (
-                {self._name("message", _dumped(messages[end - 1]), end): one for end, one in moved}
-                if named
-                else _NOTHING
-            )
+            if named:
+                tail = {self._name("message", _dumped(messages[end - 1]), end): one for end, one in moved}
         written.update(view[history.size : size])
         self._memory.keep(opening, History(at, size, written.intdigest(), part, open_, moving, tail), history)
         return whole
@@ -160,9 +147,9 @@ class _Reading:
         at = begin + len(pieces)
         while at < count:
             end = at + 1 if at >= count - moving else min(at + STRETCH - at % STRETCH, count - moving)
-            pieces.append(_Piece(end, self._read(messages, at, end)))
+            pieces.append((end, self._read(messages, at, end)))
             at = end
-        return _Behind(pieces, moving, named)
+        return pieces, moving, named
 
     def _singly(self, history: History, messages: Sequence[Any]) -> _Behind:
         """Those of the messages behind `history` that were expected to be others, and how many are."""
@@ -174,8 +161,8 @@ class _Reading:
                 part, changed = self._read(messages, at, at + 1), min(changed, at)
             else:
                 named = True
-            pieces.append(_Piece(at + 1, part))
-        return _Behind(pieces, before - changed, named)
+            pieces.append((at + 1, part))
+        return pieces, before - changed, named
 
     def _read(self, messages: Sequence[Any], at: int, end: int) -> Part:
         self._reader.messages(messages[at:end], self._begin + at)
@@ -194,22 +181,22 @@ class _Reading:
         tail = {name: part for history in known for name, part in history.tail.items()}
         whole, reader, pieces = (len(messages) - moving) // STRETCH * STRETCH, self._reader, list[_Piece]()
         if tools:
-            pieces.append(_Piece(0, self._known("tools", _dumped(tools), 0, partial(reader.tools, tools))))
+            pieces.append((0, self._known("tools", _dumped(tools), 0, partial(reader.tools, tools))))
         if system is not None:
-            pieces.append(_Piece(0, self._known("system", _dumped(system), 0, partial(reader.system, system))))
+            pieces.append((0, self._known("system", _dumped(system), 0, partial(reader.system, system))))
         for at in range(0, whole, STRETCH):
             stretch, end = messages[at : at + STRETCH], at + STRETCH
             data = _dumped(stretch)
             read = partial(reader.messages, stretch, self._begin + at)
-            pieces.append(_Piece(end, self._known("messages", data, end, read)))
+            pieces.append((end, self._known("messages", data, end, read)))
             if written is not None:
                 written.add(data)
         for at in range(whole, len(messages)):
             part = tail.get(self._name("message", _dumped(messages[at]), at + 1)) if tail else None
-            pieces.append(_Piece(at + 1, part or self._read(messages, at, at + 1)))
+            pieces.append((at + 1, part or self._read(messages, at, at + 1)))
         if written is not None and whole < len(messages):
             written.add(_dumped(messages[whole:]))
-        return _Behind(pieces, moving, True)
+        return pieces, moving, True
 
     def _known(self, level: str, data: bytes | None, end: int, read: Callable[[], object]) -> Part:
         """What was written as `data` reads as, which is looked up; what is not known is `read`, and remembered."""

@@ -324,3 +324,19 @@ def test_a_number_that_begins_like_another_is_not_taken_for_it(monkeypatch: pyte
     memory = PartMemory()
     same(one, memory)
     assert decode(other, FACTS, key=KEY, memory=memory) != decode(other, FACTS, key=KEY)
+
+
+def test_a_history_is_told_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: with a hash that is the same for all of them, an edit is not seen."""
+
+    class Same:
+        def __init__(self, *_: object) -> None: ...
+        def update(self, _: object) -> None: ...
+        def intdigest(self) -> int:
+            return 0
+
+    monkeypatch.setattr(parts, "xxh3_128", Same)
+    memory, body = PartMemory(), conversation(20)
+    same(body, memory)
+    body["messages"][3]["content"][0]["text"] = "answer 4"  # as long as before
+    assert decode(body, FACTS, key=KEY, memory=memory) != decode(body, FACTS, key=KEY)
