@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
@@ -51,6 +51,8 @@ class History(NamedTuple):
     """How many messages stood behind it that are expected to be others in the next request."""
     tail: Mapping[Name | None, Part]
     """What these read as, one by one; empty where they were others the last time, too."""
+    before: int
+    """The hash of the one that it went on from."""
 
 
 class PartMemory:
@@ -68,17 +70,22 @@ class PartMemory:
         """Remember `part` as `name`."""
         self._parts.put(name, part, len(part.segments))
 
-    def histories(self, opening: Name) -> Sequence[History]:
+    def histories(self, opening: Name) -> tuple[History, ...]:
         """Those remembered that begin with `opening`, the longest first."""
-        known = self._histories.get(opening) or ()
-        return known if len(known) < 2 else sorted(known, key=_size, reverse=True)
+        return self._histories.get(opening) or ()
 
-    def keep(self, opening: Name, history: History, instead: History) -> None:
-        """Remember `history`, in the place of the one that it went on from."""
-        known = self._histories.get(opening) or ()
-        others = [one for one in known if one is not instead] if known != (instead,) else ()
-        added = len(history.part.segments) - len(instead.part.segments)
-        self._histories.put(opening, (history, *others[:_MOST_ALIKE]), max(added, 0))
+    def keep(self, opening: Name, history: History, after: History) -> None:
+        """Remember `history`, which went on from the one `after` which it comes.
+
+        That one stays until this one has been gone on from: others may go on from it, too.
+        """
+        gone = (after.before, history.digest)
+        others = [one for one in self.histories(opening) if one.digest not in gone][:_MOST_ALIKE]
+        if others and others[0].size > history.size:
+            others = sorted((history, *others), key=_size, reverse=True)
+        else:
+            others.insert(0, history)
+        self._histories.put(opening, tuple(others), max(len(history.part.segments) - len(after.part.segments), 0))
 
 
 _MOST_ALIKE = 15

@@ -33,7 +33,7 @@ _NEXT = frozenset(b",]")
 """What follows on a message in a list of them as it is written."""
 
 _NOTHING: Mapping[Name | None, Part] = MappingProxyType({})
-_EMPTY = History(0, 0, 0, Part((), (), (), NO_FLAGS, ()), 0, 0, _NOTHING)
+_EMPTY = History(0, 0, 0, Part((), (), (), NO_FLAGS, ()), 0, 0, _NOTHING, 0)
 
 
 def read_parts(
@@ -107,7 +107,7 @@ class _Reading:
         written = _Written(xxh3_128(b"[", self._rules))
         part, open_ = _joined(_EMPTY, self._all(levels, (), written)[0])
         if opening is not None and not written.lost:
-            made = History(len(levels[2]), written.size, written.hash.intdigest(), part, open_, 0, _NOTHING)
+            made = History(len(levels[2]), written.size, written.hash.intdigest(), part, open_, 0, _NOTHING, 0)
             self._memory.keep(opening, made, _EMPTY)
         return part
 
@@ -131,11 +131,14 @@ class _Reading:
             moved = pieces[-moving:]
             size = len(view) - len(orjson.dumps(messages[at:], None, PLAIN_JSON))
             part, open_ = _joined(history, pieces[:-moving])
-            whole, _ = _joined(History(at, 0, 0, part, open_, 0, _NOTHING), moved)
+            whole, _ = _joined(_EMPTY._replace(part=part, open=open_), moved)
             if named:
                 tail = {self._name("message", _dumped(messages[end - 1]), end): one for end, one in moved}
+        if at == history.messages and history is not _EMPTY:  # no longer than what is remembered
+            return whole
         written.update(view[history.size : size])
-        self._memory.keep(opening, History(at, size, written.intdigest(), part, open_, moving, tail), history)
+        made = History(at, size, written.intdigest(), part, open_, moving, tail, history.digest)
+        self._memory.keep(opening, made, history)
         return whole
 
     def _behind(self, history: History, messages: Sequence[Any]) -> _Behind:

@@ -313,6 +313,20 @@ def test_a_look_before_each_request_does_not_make_the_next_one_dearer() -> None:
     assert max(reads(bodies)[6:]) <= 4
 
 
+def test_branches_of_one_conversation_share_its_history() -> None:
+    """And so does the request that was to be sent and was not."""
+    stem = conversation(60)
+    branches = []
+    for number in range(10):
+        branch = copy.deepcopy(stem)
+        branch["messages"].append({"role": "user", "content": f"branch {number}"})
+        branches.append(branch)
+    grown = copy.deepcopy(branches)
+    for branch in grown:
+        branch["messages"].extend(conversation(63)["messages"][61:])
+    assert max(reads([stem, *branches, *grown])[1:]) <= 4
+
+
 def test_a_number_that_begins_like_another_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """No message, and yet a list of them: after one of them comes a comma, or the end."""
     first = {"role": "user", "content": "Count."}
