@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from types import NoneType
 
 from agentaccel.errors import ConfigError
@@ -26,8 +27,10 @@ def endpoint_of(request: Request, provider: str, platform: str | None) -> Endpoi
         messages = request.get(name)
         if not isinstance(messages, kinds):
             raise ConfigError(f"{name} must be a list; got {type(messages).__name__}, which could be read only once")
-    return Endpoint(provider, platform, wire_of(provider, request))
+    return _endpoint(provider, platform, wire_of(provider, request))
 
+
+_endpoint = functools.lru_cache(maxsize=64)(Endpoint)
 
 _LISTS = (("messages", (list, tuple, NoneType)), ("input", (list, tuple, str, NoneType)))
 
