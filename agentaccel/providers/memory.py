@@ -45,7 +45,7 @@ class History(NamedTuple):
     """A hash of these."""
     part: Part
     """What all of it reads as."""
-    open: int
+    loose: int
     """How many segments at its end fill no stretch of messages."""
     moving: int
     """How many messages stood behind it that are expected to be others in the next request."""

@@ -105,9 +105,9 @@ class _Reading:
     def _first(self, levels: tuple[Any, Any, Sequence[Any]], opening: Name | None) -> Part:
         """What a request reads as where none is remembered that begins like it, or its bytes tell nothing."""
         written = _Written(xxh3_128(b"[", self._rules))
-        part, open_ = _joined(_EMPTY, self._all(levels, (), written)[0])
+        part, loose = _joined(_EMPTY.part, 0, self._all(levels, (), written)[0])
         if opening is not None and not written.lost:
-            made = History(len(levels[2]), written.size, written.hash.intdigest(), part, open_, 0, _NOTHING, 0)
+            made = History(len(levels[2]), written.size, written.hash.intdigest(), part, loose, 0, _NOTHING, 0)
             self._memory.keep(opening, made, _EMPTY)
         return part
 
@@ -125,19 +125,19 @@ class _Reading:
         messages, view, written = request
         at, size, tail = len(messages) - moving, len(view) - 1, _NOTHING
         if not moving:
-            part, open_ = _joined(history, pieces)
+            part, loose = _joined(history.part, history.loose, pieces)
             whole = part
         else:
             moved = pieces[-moving:]
             size = len(view) - len(orjson.dumps(messages[at:], None, PLAIN_JSON))
-            part, open_ = _joined(history, pieces[:-moving])
-            whole, _ = _joined(_EMPTY._replace(part=part, open=open_), moved)
+            part, loose = _joined(history.part, history.loose, pieces[:-moving])
+            whole, _ = _joined(part, loose, moved)
             if named:
                 tail = {self._name("message", _dumped(messages[end - 1]), end): one for end, one in moved}
         if at == history.messages and history is not _EMPTY:  # no longer than what is remembered
             return whole
         written.update(view[history.size : size])
-        made = History(at, size, written.intdigest(), part, open_, moving, tail, history.digest)
+        made = History(at, size, written.intdigest(), part, loose, moving, tail, history.digest)
         self._memory.keep(opening, made, history)
         return whole
 
@@ -225,29 +225,30 @@ def _dumped(value: Any) -> bytes | None:
         return None
 
 
-def _joined(history: History, pieces: Sequence[_Piece]) -> tuple[Part, int]:
-    """What `history` and the `pieces` behind it read as together, and how many segments at its end fill no stretch.
+def _joined(before: Part, loose: int, pieces: Sequence[_Piece]) -> tuple[Part, int]:
+    """What a part and the `pieces` behind it read as together, and how many segments at its end fill no stretch; so far
+    these are `loose`.
 
     The last message of a stretch that was read one by one has the hash over all of it.
     """
     if not pieces:
-        return history.part, history.open
-    segments, markers, misplaced, flags, digests = history.part
-    added, ended, open_ = list[Segment](), list[bytes](), history.open
+        return before, loose
+    segments, markers, misplaced, flags, digests = before
+    added, ended = list[Segment](), list[bytes]()
     for end, part in pieces:
         added += part.segments
         if part.markers or part.flags:  # markers that are misplaced are among the markers
             markers, misplaced, flags = markers + part.markers, misplaced + part.misplaced, flags | part.flags
         if part.digests or not end:
             ended += part.digests
-            open_ = 0
+            loose = 0
             continue
-        open_ += len(part.segments)
+        loose += len(part.segments)
         if end % STRETCH == 0:
-            stretch = (*segments[len(segments) + len(added) - open_ :], *added)[-open_:] if open_ else ()
+            stretch = (*segments[len(segments) + len(added) - loose :], *added)[-loose:] if loose else ()
             ended.append(digest(b"".join([segment.digest for segment in stretch])))
-            open_ = 0
-    return Part(segments + tuple(added), markers, misplaced, flags, (*digests, *ended)), open_
+            loose = 0
+    return Part(segments + tuple(added), markers, misplaced, flags, (*digests, *ended)), loose
 
 
 def _rules(facts: CacheFacts | None) -> tuple[str, ...]:
