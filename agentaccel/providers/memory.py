@@ -60,7 +60,7 @@ class PartMemory:
 
     def __init__(self) -> None:
         self._parts = _Latest[Part](lambda part: len(part.segments))
-        self._histories = _Latest[tuple[History, ...]](lambda known: sum([len(one.part.segments) for one in known]))
+        self._histories = _Latest[tuple[History, ...]](lambda known: sum(map(_segments_in, known)))
 
     def part(self, name: Name) -> Part | None:
         """The part remembered as `name`."""
@@ -85,13 +85,19 @@ class PartMemory:
             others = sorted((history, *others), key=_size, reverse=True)
         else:
             others.insert(0, history)
-        self._histories.put(opening, tuple(others), max(len(history.part.segments) - len(after.part.segments), 0))
+        self._histories.put(opening, tuple(others), max(_segments_in(history) - _segments_in(after), 0))
 
 
 _MOST_ALIKE = 15
 """Histories with one beginning that are remembered beside a new one."""
 
 _size = attrgetter("size")
+
+
+def _segments_in(history: History) -> int:
+    """Those behind it included that are remembered with it."""
+    held = len(history.part.segments)
+    return held + sum([len(part.segments) for part in history.tail.values()]) if history.tail else held
 
 
 class _Latest(Generic[V]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from functools import partial
 from sys import intern
 from typing import Any, TypeGuard
@@ -30,9 +31,19 @@ def items(value: Any) -> list[Any] | tuple[Any, ...]:
 
 
 def name_of(value: Any) -> str:
-    """A name that every part of agentaccel can write down; lone surrogates in it are replaced."""
+    """A name that every part of agentaccel can write down; lone surrogates in it are replaced.
+
+    An enumeration's member is what encoders write for it.
+
+    >>> class Role(str, Enum):
+    ...     USER = "user"
+    >>> name_of(Role.USER)
+    'user'
+    """
     if type(value) is str and value.isascii():
         return value
+    if isinstance(value, Enum):
+        return name_of(value.value)
     return str(value).encode("utf-8", "replace").decode()
 
 

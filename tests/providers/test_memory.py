@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import fields
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -138,6 +139,30 @@ def test_many_conversations_at_once_are_not_all_remembered(monkeypatch: pytest.M
             decode(body, FACTS, key=KEY, memory=memory)
         generations = (memory._histories._young, memory._histories._old)
         assert sum(len(one.part.segments) for made in generations for known in made.values() for one in known) < 1200
+
+
+def test_what_is_expected_to_change_counts_as_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A memory behind the first message is written anew with each turn: the last messages are remembered one by one."""
+    monkeypatch.setattr("agentaccel.providers.memory._MOST_SEGMENTS", 300)
+    memory = PartMemory()
+    for number in range(100):
+        for turn in range(6):
+            body = conversation(12)
+            body["messages"][0]["content"][0]["text"] = f"question of {number}"
+            body["messages"][1]["content"][0]["text"] = f"memory {turn}"
+            same(body, memory)
+    generations = (memory._histories._young, memory._histories._old)
+    histories = [one for made in generations for known in made.values() for one in known]
+    assert sum(len(part.segments) for one in histories for part in (one.part, *one.tail.values())) < 700
+
+
+def test_a_role_that_is_a_member_of_an_enumeration_reads_as_what_is_written_for_it() -> None:
+    class Role(str, Enum):  # noqa: UP042 - as before Python 3.11
+        USER = "user"
+
+    memory = PartMemory()
+    for role in ("user", Role.USER, "user"):
+        same({"model": "claude-sonnet-5", "messages": [{"role": role, "content": "Hi."}]}, memory)
 
 
 @quick
