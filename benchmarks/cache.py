@@ -7,13 +7,15 @@ of its cost the lower bound reaches: a cheaper plan saves at most the rest.
 
 Sources are all that `--traces` holds and that are conversations; single exchanges (`wire/`) are left out, since a
 workload of one request has nothing to read again. Conversations without times are placed in time at each of the
-stated paces. No policy may cost less than the bound: the benchmark then exits with 1.
+stated paces. No policy may cost less than the bound, and over its paces no recorded source may cost more with
+agentaccel than with the cheapest of the five policies at each, chosen in hindsight: the benchmark then exits with 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 
 import click
@@ -61,12 +63,46 @@ class Outcome:
         """The cost of agentaccel as a multiple of the oracle's."""
         return self.costs[OURS] / self.costs["best"] if self.costs["best"] else 1.0
 
+    @property
+    def simple(self) -> float:
+        """The cost of the cheapest policy that needs no planner, chosen in hindsight."""
+        return min(self.costs[name] for name in PLACEMENTS)
+
     def beaten(self) -> Iterator[str]:
         """Policies below the bound; those that take the author's markers away are no plan of the oracle's."""
         kept = {OURS, WRITTEN} if WRITTEN in self.costs else set(self.costs)
         for name in sorted(kept):
             if self.costs[name] < self.bound * (1 - _NOISE):
                 yield f"{name} costs {self.costs[name]:,.0f} in {self.name!r}, less than the bound {self.bound:,.0f}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """A recorded source at all of its paces, in uncached input tokens."""
+
+    name: str
+    at: tuple[Outcome, ...]
+    """One for each pace, or the one that was recorded."""
+
+    @property
+    def ours(self) -> float:
+        """With agentaccel."""
+        return sum(one.costs[OURS] for one in self.at)
+
+    @property
+    def simple(self) -> float:
+        """With the cheapest policy of each pace that needs no planner."""
+        return sum(one.simple for one in self.at)
+
+    @property
+    def dearest(self) -> Outcome:
+        """The pace at which agentaccel does worst beside that policy."""
+        return max(self.at, key=lambda one: one.costs[OURS] - one.simple)
+
+    def dearer(self) -> Iterator[str]:
+        """That a policy which needs no planner would have done as well for less."""
+        if self.ours > self.simple * (1 + _NOISE):
+            yield f"agentaccel costs {self.ours:,.0f} in {self.name!r}, and simple policies {self.simple:,.0f}"
 
 
 def outcome(name: str, pace: str, given: Sequence[Run]) -> Outcome:
@@ -149,6 +185,7 @@ def run(traces: Path | None, situations: Path | None) -> Result:
     inside = sorted(path for path in traces.iterdir() if path.name not in NOT_WORKLOADS) if traces else []
     inside = [path for path in inside if path.is_dir() or ".json" in path.name]
     recorded = [one for source in read(inside, Rules(), tally) for one in of_source(source)]
+    whole = [Whole(name=name, at=tuple(at)) for name, at in groupby(recorded, key=lambda one: one.name)]
     everything = [*synthetic, *recorded]
     worst = max(everything, key=lambda one: one.over)
     return Result(
@@ -162,13 +199,19 @@ def run(traces: Path | None, situations: Path | None) -> Result:
             "requests per policy": sum(one.requests for one in everything),
         },
         n=len(everything),
-        tables=tuple(
-            table
-            for title, rows in (("Situations", synthetic), ("Recorded traces", recorded))
-            if rows
-            for table in (_multiples(title, rows), _hits(title, rows))
+        tables=(
+            *(
+                table
+                for title, rows in (("Situations", synthetic), ("Recorded traces", recorded))
+                if rows
+                for table in (_multiples(title, rows), _hits(title, rows))
+            ),
+            *([_sources(whole)] if whole else []),
         ),
-        broken=tuple(sentence for one in everything for sentence in one.beaten()),
+        broken=(
+            *(sentence for one in everything for sentence in one.beaten()),
+            *(sentence for one in whole for sentence in one.dearer()),
+        ),
     )
 
 
@@ -195,6 +238,24 @@ def _multiples(title: str, outcomes: Sequence[Outcome]) -> Table:
             '"oracle" is in uncached input tokens; "proven" is the lower bound as a share of it',
             '"oracle 5m" may use the shortest lifetime only: what lies between it and 1 takes the longer one',
             '"as written" are the author\'s own markers, which the oracle and agentaccel keep and the others take away',
+        ),
+    )
+
+
+def _sources(sources: Sequence[Whole]) -> Table:
+    rows = []
+    for one in sources:
+        worst = one.dearest
+        share = one.ours / one.simple if one.simple else 1.0
+        more = round(worst.costs[OURS] - worst.simple)
+        rows.append((one.name, len(one.at), round(one.simple), round(one.ours), share, worst.pace, more))
+    return Table(
+        title="Recorded traces: input cost of a source over its paces, in uncached tokens",
+        columns=("", "paces", "simple", "agentaccel", "times", "at worst", "by"),
+        rows=tuple(rows),
+        notes=(
+            '"simple" is the cheapest of the five policies at each pace, chosen in hindsight',
+            '"at worst" is the pace at which agentaccel does worst beside it, "by" how many tokens it costs more there',
         ),
     )
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner
 
 from agentaccel.replay.oracle import best
+from agentaccel.replay.placements import PLACEMENTS
+from agentaccel.replay.simulate import simulate
 from benchmarks import cache
 from benchmarks.__main__ import main
 from benchmarks.cache import outcome
 from benchmarks.registry import Result, benchmark, claim_of
 from benchmarks.situations import Situation, bundled, runs
+from tests.benchmarks.recorded_desk import desk, written
 
 SITUATION = "[[situation]]\nname = 'mine'\nsessions = 2\nturns = 4\n"
 
@@ -66,6 +70,47 @@ def test_a_policy_below_the_bound_is_an_error(tmp_path: Path, monkeypatch: pytes
     result = CliRunner().invoke(main, ["cache", "--situations", str(path)], env={"AGENTACCEL_TRACES": ""})
     assert result.exit_code == 1
     assert "DOES NOT HOLD: agentaccel costs" in result.output
+
+
+def test_a_recorded_source_is_set_beside_the_simple_policies_over_all_its_paces(tmp_path: Path) -> None:
+    """Each pace by the one that is cheapest there; where agentaccel does worse at a single one, that is shown."""
+    found = _recorded(tmp_path)
+    title, columns, rows = (found.tables[-1][name] for name in ("title", "columns", "rows"))
+    assert title == "Recorded traces: input cost of a source over its paces, in uncached tokens"
+    [row] = rows
+    told = dict(zip(columns, row, strict=True))
+    assert told["paces"] == 3
+    assert told["times"] == pytest.approx(told["agentaccel"] / told["simple"], rel=1e-3)
+    assert 0 < told["agentaccel"] <= told["simple"]
+    assert found.broken == []
+
+
+def test_a_source_that_simple_policies_do_better_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: where agentaccel marks as nobody should, the benchmark exits with 1."""
+    monkeypatch.setattr(cache, "accelerate", lambda runs: simulate(runs, PLACEMENTS["tools+system+tail 1h"]))
+    [sentence] = _recorded(tmp_path, code=1).broken
+    assert sentence.startswith("agentaccel costs ")
+    assert "in 'desk', and simple policies" in sentence
+
+
+class _Found(NamedTuple):
+    tables: list[dict[str, Any]]
+    broken: list[str]
+
+
+def _recorded(folder: Path, code: int = 0) -> _Found:
+    """The benchmark on made-up runs without times, long enough to be cached, and on one tiny situation."""
+    situations, traces = folder / "mine.toml", folder / "traces"
+    situations.write_text(SITUATION)
+    traces.mkdir()
+    rules = {"role": "system", "content": "Be brief. " * 1000}
+    desks = [desk(number) for number in range(6)]
+    written(traces, "desk", [{**one, "messages": [rules, *one["messages"]]} for one in desks])
+    command = ["cache", "--situations", str(situations), "--traces", str(traces), "--json"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == code, result.output
+    told = json.loads(result.stdout)
+    return _Found(told["tables"], told["broken"])
 
 
 @pytest.mark.many(10)
