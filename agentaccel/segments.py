@@ -104,6 +104,13 @@ def level_starts(segments: tuple[Segment, ...]) -> tuple[int, int, int]:
     return 0, tools, bisect_left(segments, 2, lo=tools, key=_rank)
 
 
+def message_start(segments: tuple[Segment, ...], start: int, message: int) -> int:
+    """The first segment of the message with that index in the request; `start` is where the conversation begins."""
+    if message == 0 or start >= len(segments):
+        return start  # also of an input that is one string, whose path names no message
+    return bisect_left(segments, (segments[start].path[0], message), lo=start, key=path_of)
+
+
 _SHORT = 16
 """Segments within which the conversation begins in most prompts."""
 

@@ -45,6 +45,7 @@ MEANINGS = {
     "prefix_shared": "another session begins with the same tools and system in time",
     "place_strengths": "occasions that what is known of all places of a session may be worth at one, and their odds",
     "prefix_shared_later": "where none does, one begins within the longest lifetime",
+    "opening_shared": "another session begins with the same first messages, but for their last block, in time",
     "prompt_repeated": "another session begins with the whole of a first prompt in time; worth one occasion",
     "entry_alive": "an entry that should be alive still is",
     "same": "pseudo-count of *came back the same* for a part that has not been seen to change",

@@ -4,35 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from agentaccel.cache.beliefs import LATER, REPEATED, SHARED, SHARED_TOOLS, Observation
+from agentaccel.cache.beliefs import LATER, REPEATED, SHARED, SHARED_OPENING, SHARED_TOOLS, Observation
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import CacheFacts
-from agentaccel.types import Usage
+from agentaccel.types import Usage, message_start
 
 
-def beginnings_of(prefix: Prefixes) -> dict[str, bytes]:
-    """What another session may begin with too, by the topic it is counted under: the tools where a system prompt
-    follows them, tools and system, and all of it."""
-    beginnings = {topic: prefix.hashes[end - 1] for topic, end in _ends(prefix).items()}
+def beginnings_of(prefix: Prefixes, born: int) -> dict[str, bytes]:
+    """What another session may begin with too, by the topic it is counted under: the parts of `beginning_ends`, and all
+    of it."""
+    beginnings = {topic: prefix.hashes[end - 1] for topic, end in beginning_ends(prefix, born).items()}
     lasting = len(prefix.prompt.lasting)
     if lasting and not prefix.turn:
         beginnings[REPEATED] = prefix.hashes[lasting - 1]
     return beginnings
 
 
-def _ends(prefix: Prefixes) -> dict[str, int]:
-    """Where the static beginnings end, by topic: the segment behind each."""
+def beginning_ends(prefix: Prefixes, born: int) -> dict[str, int]:
+    """Where what another session may begin with ends, by topic, ascending: the segment behind each part.
+
+    These are the tools, where a system prompt follows them; tools and system; and the opening, where the session's
+    first request, of `born` messages, had several blocks: all of it but the last one, which mostly is the question.
+    `born` is 0 for that request itself.
+    """
     _, tools, static = prefix.starts
     ends = {SHARED_TOOLS: tools} if 0 < tools < static else {}
-    return ends | {SHARED: static} if static else ends
+    if static:
+        ends[SHARED] = static
+    prompt, count = prefix.prompt, len(prefix.prompt.lasting)
+    if 0 < born < prompt.messages:
+        count = min(message_start(prompt.segments, static, prompt.opening + born), count)
+    if count - 1 > static:
+        ends[SHARED_OPENING] = count - 1
+    return ends
 
 
-def read_beginnings(prefix: Prefixes, usage: Usage) -> dict[str, bool]:
-    """Which of its static beginnings a request read: one without entries of its own, so another session had them."""
+def read_beginnings(prefix: Prefixes, usage: Usage, born: int) -> dict[str, bool]:
+    """Which of its beginnings a request read: one without entries of its own, so another session had them."""
     read, before, found = 0.0, 0, dict[str, bool]()
     if usage.read and usage.input:
         read = usage.read / usage.input * prefix.size
-    for topic, end in _ends(prefix).items():
+    for topic, end in beginning_ends(prefix, born).items():
         size = prefix.sizes[end - 1]
         found[topic] = read >= max(_NEARLY * size, (before + size) / 2)  # else the shorter one is what was read
         before = size

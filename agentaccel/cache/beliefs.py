@@ -14,6 +14,8 @@ Everything learned is a pair (yes, n) under a topic: *n* occasions, *yes* of the
 - `shared`: a static prefix, in need of being warm, was: a session began within a lifetime of another's request, or
   went on after a longer pause and read what another had kept
 - `shared_tools`, `shared_tools_later`: the same of the tools alone, where a system prompt of its own follows them
+- `shared_opening`, `shared_opening_later`: the same of all that stands before the last block of the first prompt, where
+  that is more than tools and system: documents with a question behind them, examples, the state of a project
 - `moves/system[0]/…`: a piece of this text was another one than in the request before; named by hashes of what stands
   around it (`prompt.volatile`)
 - `lasts/12`: a session that came to 12 requests came to the next step; see `lengths`
@@ -34,8 +36,8 @@ from agentaccel.facts import Priors, priors
 from agentaccel.values import quickly_made
 
 SHARED, SHARED_LATER, REPEATED, ALIVE = "shared", "shared_later", "repeated", "alive"
-SHARED_TOOLS = "shared_tools"
-LATER = {SHARED: SHARED_LATER, SHARED_TOOLS: "shared_tools_later"}
+SHARED_TOOLS, SHARED_OPENING = "shared_tools", "shared_opening"
+LATER = {SHARED: SHARED_LATER, SHARED_TOOLS: "shared_tools_later", SHARED_OPENING: "shared_opening_later"}
 """For each beginning, the topic that it came after the default lifetime and within the longest."""
 GROWS = "grows"
 MANY_TURNS = 3
@@ -231,13 +233,15 @@ class Beliefs:
         return self.probability(ALIVE, stated.entry_alive, stated.prior_weight)
 
     def shared(self, beginning: str = SHARED) -> float:
-        """That another session begins with the same tools and system, or the same tools, within the default lifetime.
+        """That another session begins with the same tools and system, or other `beginning`, in the default lifetime.
 
         >>> names = Beliefs({SHARED: (0.0, 5.0), SHARED_TOOLS: (5.0, 5.0)})  # each system prompt names its user
-        >>> round(names.shared(), 2), round(names.shared(SHARED_TOOLS), 2)
-        (0.05, 0.88)
+        >>> round(names.shared(), 2), round(names.shared(SHARED_TOOLS), 2), names.shared(SHARED_OPENING)
+        (0.05, 0.88, 0.1)
         """
-        return self.probability(beginning, priors().prefix_shared, 1.0)
+        stated = priors()
+        prior = stated.opening_shared if beginning == SHARED_OPENING else stated.prefix_shared
+        return self.probability(beginning, prior, 1.0)
 
     def shared_later(self, beginning: str = SHARED) -> float:
         """That one does within the longest lifetime, where none did within the default one; 0 before one did."""

@@ -47,10 +47,22 @@ class Longevity(NamedTuple):
     ttl: Ttl
     own: float
     """By the next requests of the conversation."""
-    shared: float
-    """By another session that begins with the same tools and system."""
-    tools: float
-    """By one that begins with the same tools, whatever its system is."""
+    lent: tuple[float, ...] = ()
+    """By other sessions, for each beginning that they may have in common with this one."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it adds anything."""
+        return self.own > 0.0 or any([one > 0.0 for one in self.lent])
+
+
+class Lending(NamedTuple):
+    """What other sessions may begin with, too."""
+
+    beginnings: Sequence[str]
+    """The topics under which these are counted, the shortest first (`beginning_ends`)."""
+    repeated: float
+    """The probability that one begins with the whole prompt in time."""
 
 
 class Prospect(NamedTuple):
@@ -78,12 +90,9 @@ class Prospect(NamedTuple):
 
 
 def longevities(
-    facts: CacheFacts, ttls: Sequence[Ttl], beliefs: Beliefs, prospect: Prospect, repeated: float
+    facts: CacheFacts, ttls: Sequence[Ttl], beliefs: Beliefs, prospect: Prospect, lending: Lending
 ) -> tuple[Longevity, ...]:
-    """What each of `ttls` (shortest first) is worth.
-
-    `repeated` is the probability that another session begins with the whole prompt in time.
-    """
+    """What each of `ttls` (shortest first) is worth."""
     gain = _gain(facts, ttls, prospect)
     renewable = has_ended_after(beliefs, ttls[0].seconds)
     savings = _Savings(renewable, prospect, facts.read, gain, ttls[-1])
@@ -109,14 +118,11 @@ def longevities(
             own = own if known else min(own, _insurance(beliefs.alive(), premium))
             if prospect.alone and _dear(beliefs, lives[-1].ttl.seconds, prospect.keeps):
                 own = max(own, _ENOUGH * premium)
-        lives.append(Longevity(ttl, own, 0.0, 0.0))
+        lives.append(Longevity(ttl, own))
         here, usual = max(now, here), max(later, usual)
-    lent = _Lent(facts, ttls, beliefs, repeated, within)
-    shared = lent.adds(SHARED)
-    tools = lent.adds(SHARED_TOOLS) if SHARED_TOOLS in beliefs.counts else shared
-    return tuple(
-        [life._replace(shared=one, tools=other) for life, one, other in zip(lives, shared, tools, strict=True)]
-    )
+    lent = _Lent(facts, ttls, beliefs, lending.repeated, within)
+    by_others = list(map(lent.adds, lending.beginnings))
+    return tuple([life._replace(lent=tuple([one[n] for one in by_others])) for n, life in enumerate(lives)])
 
 
 class _Savings(NamedTuple):
@@ -174,13 +180,16 @@ class _Lent(NamedTuple):
     ttls: Sequence[Ttl]
     beliefs: Beliefs
     repeated: float
-    """As in `longevities`."""
+    """As in `Lending`."""
     within: Sequence[_Within]
     """For each of `ttls`, by this conversation alone."""
 
     def adds(self, beginning: str) -> list[float]:
         """What each lifetime adds per token of `beginning` beyond what it adds for this conversation alone."""
-        alike, beliefs, read = (SHARED, beginning), self.beliefs, self.facts.read
+        beliefs, read = self.beliefs, self.facts.read
+        alike: tuple[str, ...] = (beginning,)
+        if beginning == SHARED_TOOLS:  # whoever begins with the same tools and system begins with the same tools
+            alike = (SHARED, SHARED_TOOLS) if SHARED_TOOLS in beliefs.counts else (SHARED,)
         soon = max(self.repeated, *map(beliefs.shared, alike))
         late = soon + (1.0 - soon) * max(map(beliefs.shared_later, alike))
         first, used, usual = self.facts.ttls[0].label, list[_Within](), 1.0
@@ -188,7 +197,7 @@ class _Lent(NamedTuple):
             one = own.beside(soon if ttl.label == first else late)
             usual = min(usual, one.later * read + (1.0 - one.later) * ttl.write)
             used.append(one)
-        known = any(map(beliefs.has_seen, (SHARED, beginning, LATER[SHARED], LATER[beginning])))
+        known = any([beliefs.has_seen(one) or beliefs.has_seen(LATER[one]) for one in alike])
         added, before = list[float](), 0.0
         for all_, own in zip(used, self.within, strict=True):
             worth = (usual - read) * (all_.reads - own.reads)

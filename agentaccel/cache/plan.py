@@ -98,7 +98,7 @@ def _choice(scene: Scene, room: int, bare: float | None) -> _Choice:
     candidates = [one for one in _candidates(scene, scene.ttl) if reaches_minimum(scene.scale, scene.facts, one.at)]
     chosen, cost = _choose(scene, candidates, room, expected_cost(scene, ()) if bare is None else bare)
     for life in scene.lives[1:]:
-        if life.own > 0.0 or life.shared > 0.0 or life.tools > 0.0:
+        if life.counts:
             chosen, cost = _for_longer(scene, life.ttl, candidates, (chosen, cost), room)
     return _Choice(scene, chosen, cost, candidates, room)
 
@@ -171,6 +171,8 @@ def _candidates(scene: Scene, wanted: Ttl) -> list[Candidate]:
         ends.append((prompt.edited - 1, "end of what was edited: the next edit begins behind it"))
     ends.append((scene.static, "end of system: every request with these instructions shares it"))
     ends.append((scene.tools, "end of tools: survives a change of the system prompt"))
+    if not scene.view.state.turns and scene.beginnings and scene.beginnings[-1] > scene.static:
+        ends.append((scene.beginnings[-1], "what stands before the first question: other sessions may ask another one"))
     ends.extend((start - 1, "last place before text that keeps changing") for start in reversed(breaks))
     ends.append((scene.warm[-1] if scene.warm else -1, "longest prefix that is still warm"))
     found: dict[int, Candidate] = {}

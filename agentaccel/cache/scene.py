@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from agentaccel.cache.beginnings import beginning_ends
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.ledger import Entry, Mark, found
-from agentaccel.cache.longevity import Longevity, Prospect, longevities
+from agentaccel.cache.longevity import Lending, Longevity, Prospect, longevities
 from agentaccel.cache.marks import marks_of
 from agentaccel.cache.pauses import ANY, Pauses, after_request, is_known, pauses
 from agentaccel.cache.prefix import Prefixes
@@ -72,6 +73,8 @@ class Scene(NamedTuple):
     """The last segment of the tools; -1 where there is none."""
     static: int
     """The last segment of tools and system; -1 where there is none."""
+    beginnings: tuple[int, ...]
+    """The last segments of what other sessions may begin with, ascending (`beginning_ends`), as `Longevity.lent`."""
     warm: tuple[int, ...]
     """Segments whose prefix is believed to be held now, ascending."""
     held: tuple[tuple[int, ...], ...]
@@ -126,6 +129,7 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     followed, then = [followed_there(beliefs, turn + n, view.state.turns + n, tools=system > 0) for n in (0, 1)]
     tokens = _Remembered(measure).__getitem__
     held = tuple([_held(warm, entries, ttl, ttls[0]) for ttl in ttls])
+    beginnings = beginning_ends(prefix, view.state.born)
     lasting = tokens(held[-1][-1]) / max(tokens(last), 1.0) if len(held) > 1 and held[-1] else 0.0
     people = beliefs.answered_by_people() if view.alone else 0.0
     usual = pauses(beliefs, ANY, people=people)
@@ -143,9 +147,10 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
         existing=existing,
         counting=tuple([mark for mark in existing if reaches_minimum(measure, facts, mark.at)]),
         ttl=ttls[0],
-        lives=longevities(facts, ttls, beliefs, prospect, repeated),
+        lives=longevities(facts, ttls, beliefs, prospect, Lending(tuple(beginnings), repeated)),
         tools=system - 1,
         static=messages - 1,
+        beginnings=tuple([end - 1 for end in beginnings.values()]),
         warm=warm,
         held=held,
         unseen=frozenset([i for i in warm if entries[i].own]) if facts.physics == "breakpoints" else _NONE,

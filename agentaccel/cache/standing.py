@@ -207,7 +207,7 @@ def standing_of(
     if any([one.at > scene.static and one.at not in taken for one in candidates]):
         return None  # what was left out for now would have to be weighed again as it moves
     # A longer life is bought once, and where it is worth anything, that may be right for the very next request.
-    if any([life.own > 0.0 or life.shared > 0.0 or life.tools > 0.0 for life in scene.lives[1:]]):
+    if any([life.counts for life in scene.lives[1:]]):
         return None
     ours = zip(chosen, plan.markers, strict=True)
     places = [Place(_named(one.at, ends), marker.ttl, marker.reason) for one, marker in ours]

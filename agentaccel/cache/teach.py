@@ -135,7 +135,7 @@ def _pace(state: State, sent: Sent, observed: Observed, predicted: Bill) -> tupl
     if observed.in_time is not False or sent.usage.read is None or predicted.hit >= 0 or state.last_started is None:
         return observed.pause  # not reported is not zero: it says nothing of who shares, as what is its own does not
     # Too late for its own entries. What is read all the same, another session has kept warm.
-    there = read_beginnings(sent.prefix, sent.usage)
+    there = read_beginnings(sent.prefix, sent.usage, state.born)
     seen = [Observation(topic, float(read)) for topic, read in there.items()]
     # Nor would the longest lifetime have been enough: sessions that begin soon after others do not make up for that.
     if sent.started - state.last_started > sent.prefix.facts.ttls[-1].seconds:

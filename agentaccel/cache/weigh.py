@@ -4,8 +4,9 @@ With w and r the prices of a written and a read token, p that the next request c
 up to i comes back, the figure is, in uncached tokens,
 
     cost of this request with the markers  -  (w - r) · p · Σ over entries held afterwards of (their tokens beyond the
-    one before) · s(i)  -  the same for the static part, with the probability that another session shares it, and for
-    the rest of a first prompt, with the probability that another session repeats it
+    one before) · s(i)  -  the same for each part that other sessions may begin with (tools, system, what stands before
+    the first question), with the probability that one does, and for the rest of a first prompt, with the probability
+    that another session repeats it
 
 The second term uses w - r because what is not held then would be written then. For one tail marker this gives the rule
 of thumb of the field: write it if p·s > (w - 1)/(w - r), 0.22 for a 5-minute entry read at a tenth.
@@ -103,12 +104,15 @@ def _worth(scene: Scene, written: Sequence[Mark], hit: int) -> float:
                 continue
         if life.own:
             worth += life.own * _coming_back(scene, held, places)
-        worth += life.shared * _shared(scene, held, places, scene.static)
-        if scene.tools < scene.static and life.tools != life.shared:
-            worth += (life.tools - life.shared) * _shared(scene, held, places, scene.tools)
+        before = 0.0
+        for end, lent in zip(scene.beginnings, life.lent, strict=True):
+            tokens = _shared(scene, held, places, end)
+            worth += lent * (tokens - before)
+            before = tokens
     if scene.repeated:
         last = _held_before(scene.last + 1, scene.warm, [mark.at for mark in written])
-        shared = _shared(scene, scene.warm, [mark.at for mark in written], scene.static)
+        ends = scene.beginnings[-1:]
+        shared = _shared(scene, scene.warm, [mark.at for mark in written], ends[0]) if ends else 0.0
         again = max(scene.tokens(last) * scene.survives(last) - shared, 0.0)
         worth += scene.gain * scene.repeated * again
     return worth

@@ -164,6 +164,7 @@ class Priors:
     place_strengths: tuple[tuple[float, float], ...]
     prefix_shared: float
     prefix_shared_later: float
+    opening_shared: float
     prompt_repeated: float
     entry_alive: float
     same: float

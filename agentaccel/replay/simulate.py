@@ -224,10 +224,10 @@ class _Learning:
         settled = settle(session.state, going.head, sent, going.observed)
         session.state = settled.state
         session.head = head_of(sent.prefix, started=sent.started, tokens=sent.usage.input, message_id=None)
-        beginnings = beginnings_of(sent.prefix)
+        beginnings = beginnings_of(sent.prefix, settled.state.born)
         seen = list(settled.learned)
         if settled.state.turns == 1:
-            read = [topic for topic, there in read_beginnings(sent.prefix, sent.usage).items() if there]
+            read = [topic for topic, there in read_beginnings(sent.prefix, sent.usage, 0).items() if there]
             times = {"started": sent.started, "visible": sent.visible}
             seen += begun(beginnings, self._last_used.get, **times, facts=sent.prefix.facts, read=read)
         workload = session.run.workload

@@ -5,11 +5,10 @@ Only messages count, so that a clock in the system prompt or a reordered tool li
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 
 from agentaccel.canonical import digest, link
-from agentaccel.types import STRETCH, Prompt, path_of
+from agentaccel.types import STRETCH, Prompt, message_start
 
 _FARTHEST_REWIND = 64
 """Messages that a rewind may take back and still be recognised by its end; farther ones by the first exchange."""
@@ -57,10 +56,7 @@ class Lineage:
 
     def _begin(self, message: int) -> int:
         """The first segment of `message`."""
-        if message == 0:
-            return self._start  # also of an input that is one string, whose path names no message
-        root = self._segments[self._start].path[0]
-        return bisect_left(self._segments, (root, self._opening + message), lo=self._start, key=path_of)
+        return message_start(self._segments, self._start, self._opening + message if message else 0)
 
     def _reply(self, messages: range) -> int | None:
         """The first of `messages` that is the model's."""

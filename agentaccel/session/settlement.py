@@ -223,7 +223,7 @@ class Settlement:
         beginnings: Mapping[str, bytes] = {}
         if settled is not None and prefix is not None:
             lineage = Lineage(going.as_written, conversation.tenant).written(settled.state.born)
-            beginnings = beginnings_of(prefix)
+            beginnings = beginnings_of(prefix, settled.state.born)
             if going.apart:  # what others begin with elsewhere is of no use here
                 there = digest(going.apart.encode())
                 beginnings = {topic: link(hash_, there) for topic, hash_ in beginnings.items()}
@@ -247,7 +247,7 @@ class Settlement:
         """Whether a session that begins, begins as one did that was answered within a lifetime."""
         if settled.state.turns != 1 or going.facts is None or going.prefix is None:
             return []
-        read = [topic for topic, there in read_beginnings(going.prefix, record.usage).items() if there]
+        read = [topic for topic, there in read_beginnings(going.prefix, record.usage, 0).items() if there]
         times = {"started": going.started, "visible": record.first_byte or record.finished or going.started}
         return begun(beginnings, self._last_used, **times, facts=going.facts, read=read)
 

@@ -63,7 +63,7 @@ class Agent:
         if situation.streamed:
             body["stream"] = True
         body |= self._static()
-        messages = [_user([_said(self.text(situation.prompts.first, "asked"))])]
+        messages = [_user([*self._document(), _said(self.text(situation.prompts.first, "asked"))])]
         at = begin
         for turn in range(1, max(round(draw(situation.turns, chance)), 1) + 1):
             reply = draw(situation.times.reply, chance)
@@ -76,9 +76,19 @@ class Agent:
                 pause = situation.times.slow
             at += reply + draw(pause, chance)
 
+    @property
+    def _owner(self) -> str:
+        """Whose tools, system prompt and document it has."""
+        return "everyone" if self.situation.prompts.shared else f"session {self.group}"
+
+    def _document(self) -> list[Body]:
+        situation, owner = self.situation, self._owner
+        chance = random.Random(f"{situation.seed}/{situation.name}/{owner}/document")
+        tokens = draw(situation.prompts.document, chance)
+        return [_said(filled(f"{situation.name}, {owner}, document", tokens * self.ratio))] if tokens >= 1 else []
+
     def _static(self) -> Body:
-        prompts = self.situation.prompts
-        owner = "everyone" if prompts.shared else f"session {self.group}"
+        prompts, owner = self.situation.prompts, self._owner
         chance = random.Random(f"{self.situation.seed}/{self.situation.name}/{owner}")
         static: Body = {}
         tools = draw(prompts.tools, chance)

@@ -27,10 +27,12 @@ class Prompts:
     tool_count: int = 8
     system: Amount = 2_000
     """0 for none."""
+    document: Amount = 0
+    """A block that stands before the text of the first message; 0 for none."""
     first: Amount = 300
-    """The first message."""
+    """The text of the first message."""
     shared: bool = True
-    """Whether all sessions have the same tools and system."""
+    """Whether all sessions have the same tools, system and document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
