@@ -84,6 +84,10 @@ def remembered(topic: str) -> float:
     return 1e7 if topic.startswith("bytes/") else 40.0
 
 
+END_OF = "end of "
+"""How the place is called at which a level, the tools or the system prompt, is added to."""
+
+
 def is_history(place: str) -> bool:
     """Whether a place lies in the messages, where a position means nothing in another session."""
     return place.startswith(("messages", "input"))
@@ -264,13 +268,14 @@ class Beliefs:
         >>> changed_once = Beliefs({"stable/system[0]": (0.0, 1.0)})
         >>> round(Beliefs().stable("system[0]"), 2), round(changed_once.stable("system[0]"), 2)
         (0.89, 0.2)
+        >>> grown_once = Beliefs({"stable/end of tools": (0.0, 1.0)})  # as a history, which is mostly edited once
         >>> edited_once = Beliefs({"stable/messages[0].content": (0.0, 1.0)})
-        >>> round(edited_once.stable("messages[0].content"), 2)
-        0.32
+        >>> round(edited_once.stable("messages[0].content"), 2), round(grown_once.stable("end of tools"), 2)
+        (0.32, 0.32)
         """
         stated: Priors = priors()
         same, changed = stated.same, stated.changed
-        if is_history(place):
+        if is_history(place) or place.startswith(END_OF):
             same, changed = stated.same_in_history, stated.changed_in_history
         yes, n = self.counts.get(f"stable/{place}", (0.0, 0.0))
         return (same + yes) / (same + changed + n)

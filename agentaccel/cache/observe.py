@@ -12,16 +12,19 @@ from typing import NamedTuple
 from agentaccel.cache.beliefs import Beliefs, Observation, is_history
 from agentaccel.cache.marks import awaited
 from agentaccel.cache.pauses import pause_seen
-from agentaccel.cache.places import PARAMETERS, TAIL, TOOLS, find
+from agentaccel.cache.places import PARAMETERS, TAIL, TOOLS, end_of, find, listed, static_levels
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import Head, State, shared_length
-from agentaccel.canonical import chain, digest
+from agentaccel.canonical import digest
 from agentaccel.facts import LEVELS
 
 _MOST_HISTORY_PLACES = 8
 """Places in the messages that are watched at once: the last ones seen to change."""
 
 _STABLE_TAIL, _STABLE_ANY = f"stable/{TAIL}", "stable/any"
+
+_OF_CONTENT = f"{PARAMETERS}content."
+"""How the name of a property begins that the content has, and no field of the request."""
 
 ONLY_GREW = (Observation(_STABLE_ANY, 1.0),)
 """What a request shows of its places that only adds to the one before, where none is watched."""
@@ -66,7 +69,7 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
     seen: list[Observation] = []
     cut = 0
     broken = broken_place(head, prefix, shared)
-    if broken is not None and broken not in (TAIL, *names) and not _cut_short(head, prefix, broken):
+    if broken is not None and broken not in (TAIL, *names) and not _happens_once(head, prefix, broken):
         names.append(broken)
     for name in names:
         place = find(prefix, name)
@@ -116,9 +119,12 @@ def _edited(head: Head, prefix: Prefixes, shared: int) -> int:
     return -1
 
 
-def _cut_short(head: Head, prefix: Prefixes, broken: str) -> bool:
-    """Whether the history was compacted, cleared or rewound: it became smaller, and will hardly do so each turn."""
-    return is_history(broken) and prefix.size < head.sizes[-1]
+def _happens_once(head: Head, prefix: Prefixes, broken: str) -> bool:
+    """Whether the history was compacted, cleared or rewound: it became smaller, and will hardly do so each turn; or the
+    first picture came into it, which stays."""
+    if is_history(broken):
+        return prefix.size < head.sizes[-1]
+    return broken.startswith(_OF_CONTENT) and broken[len(PARAMETERS) :] not in head.parameters
 
 
 def _in_time(state: State, now: float) -> bool | None:
@@ -143,6 +149,9 @@ def broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:
             hit = [name for name in changed if level in _breaks(prefix, name)]
             if hit:
                 return PARAMETERS + hit[0]
+    for (name, _, before), (_, _, now) in zip(static_levels(head.starts), static_levels(prefix.starts), strict=True):
+        if shared == before < now:
+            return end_of(prefix, name)
     segments = prefix.prompt.segments
     if shared < head.starts[1]:
         return prefix.named(TOOLS)
@@ -167,10 +176,13 @@ def _before(head: Head, prefix: Prefixes, name: str) -> bytes | None:
     """What stood at a place in the prompt before."""
     if name == prefix.named(TOOLS):
         tools = head.segments[: head.starts[1]]
-        return chain(segment.digest for segment in tools)[-1] if tools else None
+        return listed(tools) if tools else None
     if name == PARAMETERS + "model":
         return digest(head.model.encode())
     if name.startswith(PARAMETERS):
         return head.parameters.get(name[len(PARAMETERS) :], b"")
+    for level, start, end in static_levels(head.starts):
+        if name == end_of(prefix, level):
+            return listed(head.segments[start:end]) if start < end else None
     place = find(prefix, name)
     return head.segments[place.index].digest if place is not None and place.index < len(head.segments) else None

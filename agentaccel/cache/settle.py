@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from agentaccel.cache.beginnings import beginning_ends
 from agentaccel.cache.beliefs import Observation
 from agentaccel.cache.ledger import Bill, Entry, Ledger, Mark, after, bill, counted, in_steps
 from agentaccel.cache.marks import reaching
@@ -44,7 +45,7 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
     ratio = state.seen.bytes_per_token(prefix.prompt.model)
     tokens = scale(prefix, known, ratio, usage.input)
     predicted = _bill(prefix, sent.marks, state.ledger, tokens, sent.started)
-    actual, exact = _actual(held, predicted, sent, tokens)
+    actual, exact = _actual(state, held, predicted, sent, tokens)
     ledger = after(state.ledger, prefix, actual, held, started=sent.started, visible=sent.visible, exact=exact)
     if exact:
         known |= exact
@@ -139,12 +140,12 @@ def _inside_a_segment(done: Bill, prefix: Prefixes, intact: int) -> Bill:
 def _as_written(state: State, sent: Sent, hit: int, tokens: Scale) -> Bill:
     """The bill of the request with the user's own markers alone.
 
-    Where such a marker stands at or before the place that was read, its entry was held: had we not been there, the
-    user's marker would have written it, in whichever session came first.
+    Where such a marker stands at or before the place that was read, and others may have written there (`_alike`), its
+    entry was held: had we not been there, the user's marker would have written it, in whichever session came first.
     """
     prefix, now = sent.as_written, sent.started
     valid = reaching(tokens, sent.written_marks, prefix.facts.min_tokens)
-    held = {mark.at for mark in valid if mark.at <= hit}
+    held = {mark.at for mark in valid if mark.at <= min(hit, _alike(state, prefix))}
 
     def live(i: int) -> bool:
         return i in held or state.shadow.live(prefix.hashes[i], now)
@@ -152,13 +153,18 @@ def _as_written(state: State, sent: Sent, hit: int, tokens: Scale) -> Bill:
     return bill(prefix, valid, live, tokens, prefix.facts.positions)
 
 
-def _actual(held: Held, predicted: Bill, sent: Sent, tokens: Scale) -> tuple[Bill, Mapping[int, int]]:
+def _alike(state: State, prefix: Prefixes) -> int:
+    """The last segment that another session may have written an entry for: what stands behind it, only this one has."""
+    return max(beginning_ends(prefix, state.born).values(), default=0) - 1 if state.turns else len(prefix.hashes) - 1
+
+
+def _actual(state: State, held: Held, predicted: Bill, sent: Sent, tokens: Scale) -> tuple[Bill, Mapping[int, int]]:
     """What the usage says that the request did, and the prefixes whose tokens it told exactly."""
     usage, facts, last = sent.usage, sent.prefix.facts, len(sent.prefix.hashes) - 1
     if usage.read is None:
         return predicted, {}
     if facts.physics == "automatic":
-        hit = _hit_of(held, predicted, sent, usage.read, tokens)
+        hit = _hit_of(state, held, predicted, sent, tokens)
         told = {hit: usage.read} if hit >= 0 and facts.step == 1 else {}
         # The whole prompt is kept, and its tokens are told; a read of it is not always all of it.
         return predicted._replace(hit=hit), told | {
@@ -168,7 +174,7 @@ def _actual(held: Held, predicted: Bill, sent: Sent, tokens: Scale) -> tuple[Bil
     if not usage.read and not written:
         # Nothing was cached: the prefix was below the minimum, or nothing was marked.
         return predicted._replace(hit=-1, written=()), {}
-    hit = _hit_of(held, predicted, sent, usage.read, tokens)
+    hit = _hit_of(state, held, predicted, sent, tokens)
     marks = predicted.written or reaching(tokens, sent.marks, 0)
     kept = tuple(mark for mark in marks if written or mark.at <= hit)
     exact = {hit: usage.read} if hit >= 0 and usage.read else {}
@@ -177,8 +183,9 @@ def _actual(held: Held, predicted: Bill, sent: Sent, tokens: Scale) -> tuple[Bil
     return Bill(hit=hit, expected=predicted.expected, written=kept), exact
 
 
-def _hit_of(held: Held, predicted: Bill, sent: Sent, read: int, tokens: Scale) -> int:
+def _hit_of(state: State, held: Held, predicted: Bill, sent: Sent, tokens: Scale) -> int:
     """The segment whose prefix the provider read: the entry with exactly that count, else the nearest by size."""
+    read = sent.usage.read
     if not read:
         return -1
     counted = [i for i, entry in held.items() if entry.tokens == read and entry.live(sent.started)]
@@ -186,11 +193,18 @@ def _hit_of(held: Held, predicted: Bill, sent: Sent, read: int, tokens: Scale) -
         return max(counted)
     live = sorted([i for i, entry in held.items() if entry.live(sent.started)])
     # Others may hold what this session marked and did not hold any more.
-    near: Sequence[int] = sorted({*live, *(mark.at for mark in sent.marks)}) if live else range(len(sent.prefix.hashes))
+    marked, alike = [mark.at for mark in sent.marks], _alike(state, sent.prefix)
+    near: Sequence[int] = sorted({*live, *(at for at in marked if at <= alike)})
+    if not near or tokens(near[-1]) < _LEAST * read:  # as where another process has gone on, and this one cannot know
+        near = sorted({*live, *marked}) if live else range(len(sent.prefix.hashes))
     if sent.usage.written and predicted.written:  # what was written reaches to the last marker, so less was read
         near = [i for i in near if i < predicted.written[-1].at] or near
     facts = sent.prefix.facts
     return min(near, key=lambda i: (abs(in_steps(facts, tokens(i)) - read), i != predicted.hit, -i), default=-1)
+
+
+_LEAST = 0.9
+"""What an entry may seem to have of the tokens that were read from it: an estimate may be out by the rest."""
 
 
 def _usage(expected: Expected, usage: Usage) -> Usage:

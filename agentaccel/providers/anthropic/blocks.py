@@ -153,10 +153,12 @@ class Reader(Gathering):
     def _notice(self, kind: str, block: Mapping[str, Any]) -> None:
         if kind == "image":
             self.flags.add("content.images")
-        elif kind == "document":
-            citations = block.get("citations")
-            if isinstance(citations, Mapping) and citations.get("enabled"):
-                self.flags.add("content.citations")
+        citations = block.get("citations")
+        if isinstance(citations, Mapping) and citations.get("enabled"):
+            self.flags.add("content.citations")
+        for part in items(block.get("content")) if kind == "tool_result" else ():
+            if is_object(part):
+                self._notice(kind_of(part), part)
 
     def _bare(self, block: Mapping[str, Any], path: Path, markable: bool) -> Mapping[str, Any]:
         """`block` without markers, its own and nested ones, which are noted on the way."""
