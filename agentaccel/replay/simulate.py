@@ -9,7 +9,6 @@ ended; and a run is a session from the start, so nothing is lost to requests tha
 from __future__ import annotations
 
 import heapq
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -25,11 +24,12 @@ from agentaccel.cache.rhythm import snapshot
 from agentaccel.cache.sent import Sent
 from agentaccel.cache.settle import settle
 from agentaccel.cache.state import Head, State, head_of
-from agentaccel.cache.waiting import MOST_WAITING, waiting, with_waiting
+from agentaccel.cache.waiting import waiting
 from agentaccel.cache.warm import Warming, kept, warming
 from agentaccel.replay.placements import Placement
 from agentaccel.replay.provider import Provider
 from agentaccel.replay.runs import Run, Step
+from agentaccel.trace.workloads import Workloads
 from agentaccel.types import CachePlan, Usage
 
 
@@ -82,7 +82,7 @@ def accelerate(
     numbers, that request goes out as it is, and is only learned from.
     """
     provider, results = Provider(), _Results(runs)
-    learning = _Learning(learned or Beliefs(), provider, allowed)
+    learning = _Learning(Workloads(learned or Beliefs()), provider, allowed)
     sessions = [_Session(run) for run in runs]
     for run, number in in_order(runs):
         step = runs[run].steps[number]
@@ -91,7 +91,7 @@ def accelerate(
         sent = sessions[run].send(step, provider, learning, plans=plans)
         results.put(run, number, sent.marks, sent.usage)
     learning.advance(float("inf"))
-    return replace(results.done(), kept=tuple(tuple(one.kept) for one in sessions), learned=learning.learned)
+    return replace(results.done(), kept=tuple(tuple(one.kept) for one in sessions), learned=learning.workloads.learned)
 
 
 def in_order(runs: Sequence[Run]) -> Iterator[tuple[int, int]]:
@@ -126,7 +126,7 @@ class _Session:
     def send(self, step: Step, provider: Provider, learning: _Learning, *, plans: bool) -> Sent:
         prefix, now, allowed = step.prefix, step.started, learning.allowed
         if self.snapshot is None:
-            self.snapshot = snapshot(learning.believed(self.run.workload, now, tools=prefix.starts[1] > 0))
+            self.snapshot = snapshot(learning.workloads.believed(self.run.workload, now, tools=prefix.starts[1] > 0))
         self.requests += 1
         observed = observe(self.state, self.head, prefix, now, self.snapshot)
         made = Decided(CachePlan())
@@ -186,25 +186,13 @@ class _Keeping:
 
 @dataclass(slots=True)
 class _Learning:
-    """What the trace store would hold: beliefs by workload, when sessions began as others did; and what is to come."""
+    """What the trace store would hold, and what is to come."""
 
-    first: Beliefs
+    workloads: Workloads
     provider: Provider
     allowed: Allowed
-    learned: dict[str, Beliefs] = field(default_factory=dict)
-    _latest: dict[str, OrderedDict[int, _Session]] = field(default_factory=dict)
-    _last_used: dict[bytes, float] = field(default_factory=dict)
     _events: list[tuple[float, int, _Going | _Keeping]] = field(default_factory=list)
     _count: int = 0
-
-    def beliefs(self, workload: str) -> Beliefs:
-        return self.learned.get(workload, self.first)
-
-    def believed(self, workload: str, now: float, *, tools: bool) -> Beliefs:
-        """What a session that begins now believes."""
-        latest = self._latest.get(workload, OrderedDict[int, _Session]())
-        silent = [one for session in latest.values() if (one := waiting(session.state)) is not None]
-        return with_waiting(self.beliefs(workload), silent, now=now, tools=tools)
 
     def wait(self, event: _Going | _Keeping, until: float) -> None:
         self._count += 1
@@ -229,15 +217,11 @@ class _Learning:
         if settled.state.turns == 1:
             read = [topic for topic, there in read_beginnings(sent.prefix, sent.usage, 0).items() if there]
             times = {"started": sent.started, "visible": sent.visible}
-            seen += begun(beginnings, self._last_used.get, **times, facts=sent.prefix.facts, read=read)
+            seen += begun(beginnings, self.workloads.last_used, **times, facts=sent.prefix.facts, read=read)
         workload = session.run.workload
-        self.learned[workload] = self.beliefs(workload).learned(seen)
-        latest: OrderedDict[int, _Session] = self._latest.setdefault(workload, OrderedDict())
-        latest[id(session)] = session
-        latest.move_to_end(id(session))
-        while len(latest) > MOST_WAITING:
-            latest.popitem(last=False)
-        self._last_used.update(dict.fromkeys(beginnings.values(), sent.visible))
+        self.workloads.learn(workload, seen)
+        self.workloads.answered(workload, id(session), waiting(session.state))
+        self.workloads.used(beginnings.values(), sent.visible)
         if self.allowed.keep_alive and session.snapshot is not None:
             beliefs = session.snapshot.joined(session.state.seen)
             warm = warming(session.state, sent.prefix, beliefs, self.allowed.ttl)

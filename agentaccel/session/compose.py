@@ -10,7 +10,6 @@ import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.decide import decided_again
 from agentaccel.cache.observe import Observed, observe
 from agentaccel.cache.plan import Decided
@@ -262,8 +261,7 @@ class Composer:
         conversation.workload = workload_of(prompt, conversation.agent)
         conversation.created = now
         workload, tools = conversation.workload, prompt.starts[1] > 0
-        learned = self.recorder.read(lambda store: store.beliefs(workload, now, tools=tools), Beliefs())
-        conversation.snapshot = snapshot(learned)
+        conversation.snapshot = snapshot(self.recorder.beliefs(workload, now, tools=tools))
 
     def _choose(
         self,

@@ -20,6 +20,7 @@ from agentaccel.cache.sent import Sent
 from agentaccel.cache.settle import Settled, settle
 from agentaccel.cache.standing import Standing
 from agentaccel.cache.state import Head, head_of
+from agentaccel.cache.waiting import waiting
 from agentaccel.canonical import digest, link, wire_bytes
 from agentaccel.facts import CacheFacts
 from agentaccel.prompt.drift import Print, drift, imprint
@@ -238,6 +239,7 @@ class Settlement:
             messages=going.as_written.messages,
             learned=_bounded(learned, conversation.snapshot),
             beginnings=tuple(beginnings.values()),
+            waiting=waiting(conversation.state),
             ends=(lambda ends: dump_head(head, ends)) if head is not None else None,
         )
 
@@ -249,10 +251,7 @@ class Settlement:
             return []
         read = [topic for topic, there in read_beginnings(going.prefix, record.usage, 0).items() if there]
         times = {"started": going.started, "visible": record.first_byte or record.finished or going.started}
-        return begun(beginnings, self._last_used, **times, facts=going.facts, read=read)
-
-    def _last_used(self, beginning: bytes) -> float | None:
-        return self.recorder.read(lambda store: store.beginning_last_used(beginning), None)
+        return begun(beginnings, self.recorder.last_used, **times, facts=going.facts, read=read)
 
 
 def _follow(going: Going) -> tuple[Observation, ...]:

@@ -17,6 +17,7 @@ from agentaccel.cache.beliefs import Beliefs, Observation
 from agentaccel.cache.ledger import Entry, Ledger
 from agentaccel.cache.standing import dump_standing, load_standing
 from agentaccel.cache.state import State
+from agentaccel.cache.waiting import Waiting
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.types import Cause, Drift, Expected, Marker, Miss, Segment, Usage
 
@@ -61,7 +62,9 @@ class TurnWrite(NamedTuple):
     """Messages of the request."""
     learned: tuple[Observation, ...]
     beginnings: tuple[bytes, ...]
-    """Hashes of the static prefix and of a whole first prompt, to tell whether sessions share them."""
+    """Hashes of what other sessions may begin with, to tell whether they do."""
+    waiting: Waiting | None = None
+    """The session's last request, while nothing has followed it: its row says so, where there is a store."""
     ends: Callable[[tuple[int, int, int]], str | None] | None = None
     """Given the ends of the three chains, the session's head as JSON."""
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from agentaccel.cache.beliefs import Beliefs
 from agentaccel.errors import TraceError
 from agentaccel.locks import Lock
 from agentaccel.once import Once
@@ -23,6 +24,7 @@ from agentaccel.policy import StorePolicy
 from agentaccel.records import ToolRecord
 from agentaccel.trace.database import check_place, default_path, load_key
 from agentaccel.trace.store import Store, TurnWrite
+from agentaccel.trace.workloads import Workloads
 
 _MOST_PENDING = 1000
 """Records kept while the store is locked; beyond them the oldest are lost."""
@@ -66,6 +68,8 @@ class Recorder:
         self._path: Path | None = None
         """Where the store is, or will be once it can be opened; None where nothing is recorded any more."""
         self.store: Store | None = None
+        self._workloads = Workloads()
+        """What is learned where there is no store."""
         self.key = os.urandom(32)
         self.shared_key = hashlib.blake2b(b"agentaccel without a store", digest_size=32).digest()
         """The key that all processes agree on; a fixed one where there is no store to hold a secret one."""
@@ -87,9 +91,23 @@ class Recorder:
         store = self.store
         return otherwise if store is None else self._guarded("read", lambda: look(store), otherwise)
 
+    def beliefs(self, workload: str, now: float, *, tools: bool) -> Beliefs:
+        """What a session of `workload` believes that begins at `now`; its prompts have `tools`, or none."""
+        if self.store is None:
+            return self._workloads.believed(workload, now, tools=tools)
+        return self.read(lambda store: store.beliefs(workload, now, tools=tools), Beliefs())
+
+    def last_used(self, beginning: bytes) -> float | None:
+        """When a session that begins so was last answered; None where none is known of."""
+        if self.store is None:
+            return self._workloads.last_used(beginning)
+        return self.read(lambda store: store.beginning_last_used(beginning), None)
+
     def write(self, record: TurnWrite | ToolRecord) -> None:
-        """Leave `record`, after whatever had to wait."""
+        """Leave `record`, after whatever had to wait; without a store, what it teaches alone is kept."""
         if self._path is None:
+            if isinstance(record, TurnWrite):
+                self._workloads.take(record)
             if self._closed:
                 self._once.say("what was used after Accel.close() is not recorded", level=logging.INFO)
             return
