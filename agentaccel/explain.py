@@ -21,6 +21,7 @@ from agentaccel.errors import ConfigError, UnknownModel
 from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, known_model, known_place, platforms
 from agentaccel.prompt.drift import compare
 from agentaccel.providers import dialect, wire_of
+from agentaccel.providers.values import name_of
 from agentaccel.types import CachePlan, Drift, Request, Usage, show_path
 
 
@@ -80,7 +81,7 @@ def explain(
     """
     if not is_amount(gap):
         raise ConfigError(f"the gap is {gap!r}; give the seconds between the two requests, 0 or more")
-    model = str(request.get("model", ""))
+    model = name_of(request.get("model", ""))
     provider = _provider(model, platform) if provider is None else provider
     if provider == "":
         known = ", ".join(dict.fromkeys(name for one in PROVIDERS for name in platforms(one)))

@@ -8,8 +8,10 @@ Where one marker at the tail keeps all of the prefix for longer, it need not be 
 the prefix grows by some g tokens a turn that live shorter: with v what the longer life adds per token and turn, and c
 its premium per token written, setting it every n turns costs c·g/n + v·g·n/2 a turn, least for n = sqrt(2·c/v). So it
 pays where what it adds over n/2 turns, or over those that are expected to come, is more than its premium: the economic
-order quantity (Harris, 1913). Where each block lives as long as it was written for, what it adds counts for all turns
-that are expected to come, and only behind blocks that live as long.
+order quantity (Harris, 1913). Where the end of the prompt has changed by then, a marker there keeps nothing, and what
+stands before it lives longer only if it is written so now: with those odds, all turns to come count. Where each block
+lives as long as it was written for, what it adds counts for all turns that are expected to come, and only behind blocks
+that live as long.
 
 What other sessions begin with, too, is used by any of them. With u(t) the odds that one of them, or the conversation
 itself, uses it within t, an entry is used u/(1 - u) times until it is lost, and whoever always writes it for t pays
@@ -76,6 +78,8 @@ class Prospect(NamedTuple):
     """That any request of the workload is followed."""
     stays: float
     """That the prompt comes back in it as it is."""
+    holds: float
+    """That what has been seen to change in it does not: 1 where nothing has."""
     pauses: Pauses
     """Of the pause that comes next."""
     usual: Pauses
@@ -230,7 +234,11 @@ def _turns(facts: CacheFacts, prospect: Prospect, added: float, premium: float) 
     coming = 1.0 / (1.0 - min(prospect.followed * prospect.stays, _MOST_CERTAIN))
     if facts.ages == "blocks" or added <= 0.0:
         return coming
-    return max(1.0, min(coming, math.sqrt(premium / (2.0 * added))))
+    later = max(1.0, min(coming, math.sqrt(premium / (2.0 * added))))
+    if prospect.holds == 1.0:
+        return later
+    alone = 1.0 / (1.0 - min(prospect.followed, _MOST_CERTAIN))
+    return prospect.holds * later + (1.0 - prospect.holds) * max(alone, later)
 
 
 _MOST_CERTAIN = 0.98

@@ -126,6 +126,7 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     existing = marks_of(prefix, prompt.markers) if prompt.markers or facts.physics == "automatic" else ()
     ttls = prefix.lifetimes(view.ttl)
     stays = survives(steps, last)
+    holds = stays / steps[0][1] if len(steps) > 1 else 1.0
     followed, then = [followed_there(beliefs, turn + n, view.state.turns + n, tools=system > 0) for n in (0, 1)]
     tokens = _Remembered(measure).__getitem__
     held = tuple([_held(warm, entries, ttl, ttls[0]) for ttl in ttls])
@@ -136,7 +137,7 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     here = after_request(view.state.turns)
     coming = pauses(beliefs, ANY, here, people) if is_known(beliefs, here) else usual
     prospect = Prospect(
-        followed, then, beliefs.generally(followed), stays, coming, usual, view.keeps, view.alone, lasting
+        followed, then, beliefs.generally(followed), stays, holds, coming, usual, view.keeps, view.alone, lasting
     )
     return Scene(
         prefix=prefix,

@@ -32,6 +32,10 @@ from agentaccel.types import STRETCH, Segment
 _NEXT = frozenset(b",]")
 """What follows on a message in a list of them as it is written."""
 
+_PARTED = 3
+"""Messages by which conversations have parted that begin with the same words: they hold a reply of each. Shorter ones
+are remembered by the first alone."""
+
 _NOTHING: Mapping[Name | None, Part] = MappingProxyType({})
 _EMPTY = History(0, 0, 0, Part((), (), (), NO_FLAGS, ()), 0, 0, _NOTHING, 0)
 
@@ -86,9 +90,12 @@ class _Reading:
         self._begin = first
 
     def read(self, levels: tuple[Any, Any, Sequence[Any]]) -> Part:
-        tools, system, messages = levels
-        opening = self._name("opening", _dumped((tools, system, messages[:1])), 0)
+        messages = levels[2]
+        opening = self._opening(levels, _PARTED if len(messages) >= _PARTED else 1)
         known = self._memory.histories(opening) if opening is not None else ()
+        if not known and len(messages) >= _PARTED:  # it may have come to so many with this request
+            first = self._opening(levels, 1)
+            known = self._memory.histories(first) if first is not None else ()
         data = _dumped(messages) if known else None
         if opening is None or data is None:
             return self._first(levels, opening)
@@ -101,6 +108,11 @@ class _Reading:
                     return self._on_from(history, self._behind(history, messages), opening, (messages, view, written))
         behind = self._all(levels, known)
         return self._on_from(_EMPTY, behind, opening, (messages, view, xxh3_128(b"", self._rules)))
+
+    def _opening(self, levels: tuple[Any, Any, Sequence[Any]], messages: int) -> Name | None:
+        """What histories with this beginning are remembered by: the first `messages` and what stands before them."""
+        tools, system, all_ = levels
+        return self._name("opening", _dumped((tools, system, all_[:messages])), 0)
 
     def _first(self, levels: tuple[Any, Any, Sequence[Any]], opening: Name | None) -> Part:
         """What a request reads as where none is remembered that begins like it, or its bytes tell nothing."""

@@ -25,6 +25,7 @@ from agentaccel.loop.routing import Traffic
 from agentaccel.once import Once
 from agentaccel.policy import Policy
 from agentaccel.providers import PartMemory, dialect
+from agentaccel.providers.values import name_of
 from agentaccel.session.asides import Runs
 from agentaccel.session.conversation import Conversation, refresh, workload_of
 from agentaccel.session.fanning import Fanning
@@ -178,7 +179,7 @@ class Composer:
 
     def _read(self, request: Request, endpoint: Endpoint, model: str) -> Reading:
         provider, platform, wire = endpoint[:3]
-        name = model or str(request.get("model", ""))
+        name = model or name_of(request.get("model", ""))
         facts = cache_facts(name, provider=provider, platform=platform, wire=wire, aliases=self.policy.aliases)
         prompt = dialect(wire).decode(
             request, facts, key=self.recorder.key, place=(provider, platform), model=model, memory=self._parts

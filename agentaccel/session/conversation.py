@@ -58,7 +58,7 @@ class Conversation:
     ahead: int | None = None
     """Tokens that were written ahead for its next request; None where nothing was."""
     latest: Latest | None = None
-    """What was decided for the last request that was planned; None once one was answered."""
+    """What was decided for the last request that was planned; None once one was answered, or the session was left."""
     edits: Edits | None = None
     """What stands in the place of parts of its history; only in the process that put it there, with consent."""
     asides: Asides = field(default_factory=Asides)

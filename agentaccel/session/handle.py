@@ -201,6 +201,8 @@ class Session:
         with self._conversation.lock:
             self._conversation.open -= 1
             self._conversation.left = self._conversation.open == 0
+            if self._conversation.left:
+                self._conversation.latest = None  # it holds a whole prompt
             return self._conversation.left
 
     async def __aenter__(self) -> Session:

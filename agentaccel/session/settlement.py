@@ -125,11 +125,12 @@ class Settlement:
 
     def _fold(self, going: Going, ended: Ended) -> Settled | None:
         """Take the turn into the conversation; None where the provider answered nothing that could be taken."""
-        answered = ended.outcome == "ok" or ended.usage.input is not None
+        answered, conversation = ended.outcome == "ok" or ended.usage.input is not None, going.conversation
+        if answered:
+            conversation.latest = None
         if going.prefix is None or going.observed is None or not answered or going.prompt.held:
             return None  # what the provider holds cannot be told from what was added to it
-        conversation, prefix = going.conversation, going.prefix
-        on, written = going.mode == "on", None
+        prefix, on, written = going.prefix, going.mode == "on", None
         if going.written is not None:
             written = prefixes(going.written, prefix.facts)
         heard = ended.first_byte if ended.first_byte is not None else ended.finished
@@ -151,7 +152,7 @@ class Settlement:
             ),
             going.observed,
         )
-        conversation.state, conversation.latest = without_unread(settled.state, going.lent), None
+        conversation.state = without_unread(settled.state, going.lent)
         conversation.head = head_of(
             prefix, started=going.started, tokens=ended.usage.input, message_id=ended.message_id
         )

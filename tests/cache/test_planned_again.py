@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +139,24 @@ def test_nothing_is_remembered_once_a_request_was_answered(tmp_path: Path) -> No
     talk.go("ask")
     (conversation,) = talk.driver.accel._registry._conversations.values()
     assert conversation.latest is None
+
+
+def test_a_session_that_was_left_keeps_no_prompt(tmp_path: Path) -> None:
+    """A plan that was looked at and never sent holds a whole one."""
+    driver = Driver(tmp_path)
+    with driver.accel.session("looked at") as session:
+        driver.accel.plan(body(user(prose(40)), system=SYSTEM, tools=TOOLS))
+        assert session.conversation.latest is not None
+    assert session.conversation.latest is None
+
+
+def test_the_name_of_a_model_may_be_a_member_of_an_enumeration(tmp_path: Path) -> None:
+    """As encoders write it, so are its facts looked up."""
+    driver = Driver(tmp_path)
+
+    class Model(str, Enum):  # noqa: UP042 - as before Python 3.11
+        SONNET = "claude-sonnet-5"
+
+    request = {**body(user(prose(40)), system=SYSTEM, tools=TOOLS), "model": Model.SONNET}
+    assert driver.accel.plan(request).markers == driver.accel.plan({**request, "model": "claude-sonnet-5"}).markers
+    assert driver.accel.plan(request).markers

@@ -379,3 +379,18 @@ def test_a_history_is_told_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None
     same(body, memory)
     body["messages"][3]["content"][0]["text"] = "answer 4"  # as long as before
     assert decode(body, FACTS, key=KEY, memory=memory) != decode(body, FACTS, key=KEY)
+
+
+@pytest.mark.parametrize("alike", [2, 20, 40])
+def test_conversations_that_begin_with_the_same_words_do_not_push_each_other_out(alike: int) -> None:
+    """However many there are, and however long others were that nobody goes on with: each turn reads what it adds."""
+
+    def talk(number: int, count: int) -> Json:
+        whole = conversation(count)
+        for message in whole["messages"][1:]:
+            message["content"] = [{"type": "text", "text": f"{number}: {json.dumps(message)}"}]
+        return whole
+
+    over = [talk(100 + number, 81) for number in range(20)]
+    going_on = [talk(number, count) for count in range(21, 61, 2) for number in range(alike)]
+    assert max(reads([*over, *going_on])[len(over) + 2 * alike :]) <= 3
