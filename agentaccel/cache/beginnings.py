@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from agentaccel.cache.beliefs import LATER, REPEATED, SHARED, SHARED_OPENING, SHARED_TOOLS, Observation
+from agentaccel.cache.alike import LATER, REPEATED, SHARED, SHARED_BLOCKS, SHARED_OPENING, SHARED_TOOLS
+from agentaccel.cache.beliefs import Observation
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import CacheFacts
 from agentaccel.types import Usage, message_start
@@ -23,12 +24,13 @@ def beginnings_of(prefix: Prefixes, born: int) -> dict[str, bytes]:
 def beginning_ends(prefix: Prefixes, born: int) -> dict[str, int]:
     """Where what another session may begin with ends, by topic, ascending: the segment behind each part.
 
-    These are the tools, where a system prompt follows them; tools and system; and the opening, where the session's
-    first request, of `born` messages, had several blocks: all of it but the last one, which mostly is the question.
-    `born` is 0 for that request itself.
+    These are the tools, where a system prompt follows them; the first blocks of the system prompt, where others follow;
+    tools and system; and the opening, where the session's first request, of `born` messages, had several blocks: all of
+    it but the last one, which mostly is the question. `born` is 0 for that request itself.
     """
     _, tools, static = prefix.starts
     ends = {SHARED_TOOLS: tools} if 0 < tools < static else {}
+    ends |= dict(zip(SHARED_BLOCKS, range(tools + 1, static), strict=False))
     if static:
         ends[SHARED] = static
     prompt, count = prefix.prompt, len(prefix.prompt.lasting)

@@ -8,14 +8,8 @@ Everything learned is a pair (yes, n) under a topic: *n* occasions, *yes* of the
 - `alive`: a prefix that was to be held was read
 - `after/tool`: a reply that asked for a tool was followed by another request
 - `pause/tool/300`: a pause for a tool that had lasted until the step before 300 seconds ended in it; see `pauses`
-- `repeated`: a session began with the whole prompt of another's first request, answered within a lifetime
 - `stable/system[0]`: this part of the prompt came back, unchanged or as a variant that was still warm
-- `shared_later`: where none began within the default lifetime, one did within the longest
-- `shared`: a static prefix, in need of being warm, was: a session began within a lifetime of another's request, or
-  went on after a longer pause and read what another had kept
-- `shared_tools`, `shared_tools_later`: the same of the tools alone, where a system prompt of its own follows them
-- `shared_opening`, `shared_opening_later`: the same of all that stands before the last block of the first prompt, where
-  that is more than tools and system: documents with a question behind them, examples, the state of a project
+- `shared`, `repeated` and what begins like the first: how sessions begin like others; see `alike`
 - `moves/system[0]/…`: a piece of this text was another one than in the request before; named by hashes of what stands
   around it (`prompt.volatile`)
 - `lasts/12`: a session that came to 12 requests came to the next step; see `lengths`
@@ -32,13 +26,11 @@ from functools import cached_property
 from operator import methodcaller
 from typing import NamedTuple
 
+from agentaccel.cache.alike import LATER, REPEATED, SHARED, SHARED_OPENING
 from agentaccel.facts import Priors, priors
 from agentaccel.values import quickly_made
 
-SHARED, SHARED_LATER, REPEATED, ALIVE = "shared", "shared_later", "repeated", "alive"
-SHARED_TOOLS, SHARED_OPENING = "shared_tools", "shared_opening"
-LATER = {SHARED: SHARED_LATER, SHARED_TOOLS: "shared_tools_later", SHARED_OPENING: "shared_opening_later"}
-"""For each beginning, the topic that it came after the default lifetime and within the longest."""
+ALIVE = "alive"
 GROWS = "grows"
 MANY_TURNS = 3
 """From this request on, all are one topic: by then it matters that a session is long, not how long."""
@@ -239,8 +231,8 @@ class Beliefs:
     def shared(self, beginning: str = SHARED) -> float:
         """That another session begins with the same tools and system, or other `beginning`, in the default lifetime.
 
-        >>> names = Beliefs({SHARED: (0.0, 5.0), SHARED_TOOLS: (5.0, 5.0)})  # each system prompt names its user
-        >>> round(names.shared(), 2), round(names.shared(SHARED_TOOLS), 2), names.shared(SHARED_OPENING)
+        >>> names = Beliefs({SHARED: (0.0, 5.0), "shared_tools": (5.0, 5.0)})  # each system prompt names its user
+        >>> round(names.shared(), 2), round(names.shared("shared_tools"), 2), names.shared(SHARED_OPENING)
         (0.05, 0.88, 0.1)
         """
         stated = priors()

@@ -37,7 +37,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agentaccel.cache.beliefs import LATER, SHARED, SHARED_TOOLS, Beliefs
+from agentaccel.cache.alike import LATER, PARTS, SHARED
+from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.keep import Kept, keeping
 from agentaccel.cache.pauses import Pauses, has_ended_after, outlasted
 from agentaccel.facts import CacheFacts, Ttl
@@ -192,8 +193,8 @@ class _Lent(NamedTuple):
         """What each lifetime adds per token of `beginning` beyond what it adds for this conversation alone."""
         beliefs, read = self.beliefs, self.facts.read
         alike: tuple[str, ...] = (beginning,)
-        if beginning == SHARED_TOOLS:  # whoever begins with the same tools and system begins with the same tools
-            alike = (SHARED, SHARED_TOOLS) if SHARED_TOOLS in beliefs.counts else (SHARED,)
+        if beginning in PARTS:
+            alike = (SHARED, beginning) if beginning in beliefs.counts else (SHARED,)
         soon = max(self.repeated, *map(beliefs.shared, alike))
         late = soon + (1.0 - soon) * max(map(beliefs.shared_later, alike))
         first, used, usual = self.facts.ttls[0].label, list[_Within](), 1.0

@@ -171,8 +171,8 @@ def _candidates(scene: Scene, wanted: Ttl) -> list[Candidate]:
         ends.append((prompt.edited - 1, "end of what was edited: the next edit begins behind it"))
     ends.append((scene.static, "end of system: every request with these instructions shares it"))
     ends.append((scene.tools, "end of tools: survives a change of the system prompt"))
-    if not scene.view.state.turns and scene.beginnings and scene.beginnings[-1] > scene.static:
-        ends.append((scene.beginnings[-1], "what stands before the first question: other sessions may ask another one"))
+    if not scene.view.state.turns or not scene.warm:  # else it is there, or nobody would read it
+        ends += [(at, _BEFORE_QUESTION if at > scene.static else _IN_SYSTEM) for at in reversed(scene.beginnings)]
     ends.extend((start - 1, "last place before text that keeps changing") for start in reversed(breaks))
     ends.append((scene.warm[-1] if scene.warm else -1, "longest prefix that is still warm"))
     found: dict[int, Candidate] = {}
@@ -186,6 +186,9 @@ def _candidates(scene: Scene, wanted: Ttl) -> list[Candidate]:
             found[at] = Candidate(at, Mark(at, ttl.label), reason)
     return list(found.values())[:_MOST_CANDIDATES]
 
+
+_BEFORE_QUESTION = "what stands before the first question: other sessions may ask another one"
+_IN_SYSTEM = "inside the system prompt: what follows may be of this session alone"
 
 _MOST_CANDIDATES = 8
 """Places weighed against one another; four can be marked."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from agentaccel.cache.alike import LATER
 from agentaccel.cache.beginnings import read_beginnings
 from agentaccel.cache.beliefs import (
     ALIVE,
     GROWS,
-    LATER,
     Beliefs,
     Observation,
     after_topic,

@@ -98,6 +98,9 @@ class Agent:
         system = draw(prompts.system, chance)
         if system >= 1:
             static["system"] = [_said(filled(f"{self.situation.name}, {owner}, system", system * self.ratio))]
+        profile = self.text(prompts.profile, "profile")
+        if profile:
+            static["system"] = [*static.get("system", ()), _said(profile)]
         return static
 
     def _turn(self, calls: int) -> list[Body]:

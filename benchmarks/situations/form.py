@@ -27,6 +27,8 @@ class Prompts:
     tool_count: int = 8
     system: Amount = 2_000
     """0 for none."""
+    profile: Amount = 0
+    """A block behind the system prompt that each session has for itself; 0 for none."""
     document: Amount = 0
     """A block that stands before the text of the first message; 0 for none."""
     first: Amount = 300

@@ -1,4 +1,4 @@
-"""What sessions have in common in front of their question: a document, examples, the state of a project."""
+"""What sessions have in common in front of their own part: a document, examples, instructions with a profile behind."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from agentaccel import Accel, Policy, StorePolicy, Usage, apply
 from agentaccel.cache import beginnings, scene
+from agentaccel.cache.alike import SHARED, SHARED_OPENING
 from agentaccel.cache.beginnings import beginning_ends
-from agentaccel.cache.beliefs import SHARED, SHARED_OPENING
 from agentaccel.cache.prefix import prefixes
 from agentaccel.facts import cache_facts
 from agentaccel.providers.anthropic import decode
@@ -99,6 +99,22 @@ def test_a_document_that_comes_back_within_the_hour_is_kept_for_it(driver: Drive
         driver.clock.advance(20 * 60)
     assert all((usages[0].read or 0) > 9_000 for usages in sessions[6:])
     assert "1h" in {ttl for usages in sessions for one in usages for ttl, tokens in (one.write or {}).items() if tokens}
+
+
+@pytest.mark.parametrize("turns", [1, 3])
+@pytest.mark.parametrize("blocks", [1, 2, 3])
+def test_instructions_are_shared_where_each_session_has_a_block_of_its_own_behind_them(
+    driver: Driver, blocks: int, turns: int
+) -> None:
+    """What is known of a user, say: it is written for its session, and what stands before it once for all."""
+    rules = [_said(prose(6_000 // blocks, n)) for n in range(blocks)]
+    sessions = [
+        ask(driver, n, [user(f"Question {n}?")], turns, system=[*rules, _said(f"User {n}: {prose(200, n)}")])
+        for n in range(6)
+    ]
+    assert sum(one.written or 0 for one in sessions[0]) > 9_000
+    assert max(sum(one.written or 0 for one in usages) for usages in sessions[2:]) < 1_500
+    assert min(one.read or 0 for usages in sessions[1:] for one in usages) > 9_000
 
 
 def test_sub_agents_wait_for_the_one_that_writes_the_document() -> None:
