@@ -171,7 +171,7 @@ def _candidates(scene: Scene, wanted: Ttl) -> list[Candidate]:
         ends.append((prompt.edited - 1, "end of what was edited: the next edit begins behind it"))
     ends.append((scene.static, "end of system: every request with these instructions shares it"))
     ends.append((scene.tools, "end of tools: survives a change of the system prompt"))
-    if not scene.view.state.turns or not scene.warm:  # else it is there, or nobody would read it
+    if not scene.view.state.turns or not scene.warm:  # else these were written already, and live on by being read
         ends += [(at, _BEFORE_QUESTION if at > scene.static else _IN_SYSTEM) for at in reversed(scene.beginnings)]
     ends.extend((start - 1, "last place before text that keeps changing") for start in reversed(breaks))
     ends.append((scene.warm[-1] if scene.warm else -1, "longest prefix that is still warm"))
