@@ -1,0 +1,35 @@
+"""Where the end of a prompt keeps changing, what stands before it lives longer only if it is written so at once."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from agentaccel.cache import longevity
+from benchmarks.situations.form import grid
+from benchmarks.situations.grid import cell
+
+
+def over_the_oracle() -> float:
+    """Of an agent that switches the choice of tools while people pause, after five sessions, over a few seeds."""
+    [one] = [one for one in grid() if one.name == "tool choice switched, people pause"]
+    cells = [cell(one, 8, "api", seed) for seed in range(8)]
+    return fmean(one.after / one.after_floor.cost for one in cells)
+
+
+def test_what_stands_before_an_unstable_end_is_bought_for_longer() -> None:
+    """A marker at the end, set later, would keep nothing."""
+    assert over_the_oracle() <= 1.15
+
+
+def test_where_all_turns_to_come_do_not_count_it_is_bought_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin."""
+    turns = longevity._turns
+
+    def as_if_it_held(facts: Any, prospect: Any, added: float, premium: float) -> float:
+        return turns(facts, prospect._replace(holds=1.0), added, premium)
+
+    monkeypatch.setattr(longevity, "_turns", as_if_it_held)
+    assert over_the_oracle() > 1.2
