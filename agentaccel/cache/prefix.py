@@ -213,12 +213,9 @@ def _grew(before: Before, prompt: Prompt, facts: CacheFacts) -> bool:
 def _longer(before: Before, prompt: Prompt, facts: CacheFacts) -> Prefixes:
     """The prefixes of a prompt that only grew: those before, and of what follows."""
     added = prompt.segments[len(before.segments) :]
-    hashes, sizes = list[bytes](), array("q", before.sizes)
-    parent, size = before.hashes[-1], before.sizes[-1]
-    for segment in added:
-        parent, size = link(parent, segment.digest), size + segment.size
-        hashes.append(parent)
-        sizes.append(size)
+    hashes = chain([segment.digest for segment in added], before.hashes[-1])
+    sizes = array("q", before.sizes)
+    sizes.extend(accumulate([segment.size for segment in added], initial=sizes.pop()))
     return Prefixes(
         prompt=prompt,
         facts=facts,

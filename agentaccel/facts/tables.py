@@ -58,11 +58,13 @@ def family_of(data: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     return None
 
 
+@functools.cache
 def wires(provider: str) -> tuple[Wire, ...]:
     """The forms of request that the models of `provider` take, the usual one first."""
     return tuple(table(provider)["wires"])
 
 
+@functools.cache
 def platforms(provider: str) -> tuple[str, ...]:
     """The platforms that serve the models of `provider`."""
     return tuple(table(provider)["platforms"])

@@ -29,6 +29,8 @@ _MARK_BYTES = wire_bytes(MARK)
 _HOLDS_BLOCKS = frozenset({"content", "source", "tool_references"})
 """Fields of a block that may hold blocks; what stands elsewhere (a call's `input`) is the user's own data."""
 
+_ROLE_AND_CONTENT = frozenset({"role", "content"})
+
 _PLAIN = b"\x00"
 """Between what a message adds and a block's bytes."""
 
@@ -71,42 +73,53 @@ class Reader(Gathering):
                 self._block("messages", ("messages", index), message, _PLAIN)
                 continue
             # The role is part of the prompt, and so is whatever else a message carries beside its content.
-            role, plain = _opening(name_of(message.get("role", "")))
+            role = message.get("role", "")
+            role, plain = _opening(role if type(role) is str else name_of(role))
             head = plain
-            if len(message) > 2 or "content" not in message or "role" not in message:
-                rest = {name: value for name, value in message.items() if name not in ("role", "content")}
+            if message.keys() != _ROLE_AND_CONTENT:
+                rest = {name: value for name, value in message.items() if name not in _ROLE_AND_CONTENT}
                 head = wire_bytes([role, rest]) + _PLAIN if rest else plain
-            content = message.get("content")
-            if isinstance(content, str):
-                text = {"type": "text", "text": content}
-                self._block("messages", ("messages", index, "content"), text, head, role)
-                continue
-            blocks = content if type(content) is list else items(content)
+            blocks = content = message.get("content", ())
+            if type(content) is not list:
+                if isinstance(content, str):
+                    text = {"type": "text", "text": content}
+                    self._block("messages", ("messages", index, "content"), text, head, role)
+                    continue
+                blocks = items(content)
             if not blocks:
                 # No content to speak of, and yet a part of the prompt: its role and its other fields count.
                 self._block("messages", ("messages", index), message, plain, role, "opaque")
             for place, block in enumerate(blocks):
-                self._content(block, ("messages", index, "content", place), head, role)
+                kind, path = _common(block), ("messages", index, "content", place)
+                if kind is not None:
+                    self._content(block, kind, path, head, role)
+                elif type(block) is dict and block.get(MARK):
+                    self._marked(block, path, head, role)
+                else:
+                    self._block("messages", path, block, head, role)
                 head = plain
 
-    def _content(self, block: Any, path: Path, head: bytes, role: str) -> None:
-        """A block of a message: most of every prompt, so what is common is read without detours."""
-        bare, kind = block, _common(block)
-        marked = kind is None and type(block) is dict and bool(block.get(MARK))
-        if marked:
-            bare = {name: value for name, value in block.items() if name != MARK}
-            kind = _common(bare)
-        if kind is None or self.facts is None or kind not in self.facts.markable_blocks:
+    def _content(self, block: Any, kind: str, path: Path, head: bytes, role: str) -> None:
+        """A block of which nothing is special (`_common`): most of every prompt, so it is read without detours."""
+        if self.facts is None or kind not in self.facts.markable_blocks:
             self._block("messages", path, block, head, role)
             return
         try:
-            data = _dumps(bare)
+            data = _dumps(block)
         except (TypeError, ValueError):
-            data = wire_bytes(bare)
-        if marked:
-            self.markers.append(Marker(path=path, ttl=ttl_label(block[MARK])))
+            data = wire_bytes(block)
         one = ("messages", path, intern(kind), role, "", self.hash_of(head, data), len(data), True)
         self.segments.append(_segment(Segment, one))
+
+    def _marked(self, block: dict[str, Any], path: Path, head: bytes, role: str) -> None:
+        """A block with a marker: where nothing else is special about it, as one without."""
+        bare = {name: value for name, value in block.items() if name != MARK}
+        kind = _common(bare)
+        if kind is None or self.facts is None or kind not in self.facts.markable_blocks:
+            self._block("messages", path, block, head, role)
+            return
+        self.markers.append(Marker(path=path, ttl=ttl_label(block[MARK])))
+        self._content(bare, kind, path, head, role)
 
     def _block(
         self, level: Level, path: Path, block: Any, head: bytes, role: str = "", kind: str = "", name: str = ""
@@ -188,7 +201,8 @@ class Reader(Gathering):
 @functools.lru_cache(maxsize=64)
 def _opening(role: str) -> tuple[str, bytes]:
     """A role as one object, and what stands for it before the bytes of a block."""
-    return word(role), role.encode() + _PLAIN
+    name = word(role)
+    return name, name.encode() + _PLAIN
 
 
 def _common(block: Any) -> str | None:
@@ -196,13 +210,13 @@ def _common(block: Any) -> str | None:
 
     Whether its type may carry a marker is for the facts to say.
     """
-    if type(block) is not dict or MARK in block:
+    if type(block) is not dict:
         return None
     kind = block.get("type")
     if kind == "text":
         text = block.get("text")
-        return "text" if type(text) is str and text != "" and not text.isspace() and len(block) == 2 else None
-    if type(kind) is not str:
+        return "text" if len(block) == 2 and type(text) is str and text and not text.isspace() else None
+    if MARK in block or type(kind) is not str:
         return None
     if kind == "tool_result" and "source" not in block and "tool_references" not in block:
         content = block.get("content")

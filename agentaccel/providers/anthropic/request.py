@@ -76,9 +76,11 @@ def _parameters(request: Request, key: bytes) -> dict[str, bytes]:
                 {name_of(f"{name}.{part}"): digest(wire_bytes(item), key) for part, item in value.items()}
             )
         else:
-            kind = type(value)
-            short = kind in _WORDS and (kind is not str or len(value) <= _SHORT)
-            parameters[name_of(name)] = _word(value, kind.__name__, key) if short else digest(wire_bytes(value), key)
+            kind, known = type(value), name_of(name)
+            if kind in _WORDS and (kind is not str or len(value) <= _SHORT):
+                parameters[known] = _word(value, kind.__name__, key)
+            else:
+                parameters[known] = digest(wire_bytes(value), key)
     return parameters
 
 
