@@ -86,8 +86,7 @@ class Row:
         yield from missed(self.name, self.ratio, kind, self.trivial)
         allowed = self._allowed(self.cells[0])
         worst, mean = max(self.lost), statistics.fmean(self.lost) * allowed.tokens / allowed.mean
-        least = allowed.what if allowed.mean == allowed.tokens else "a write"
-        for what, figure in ((allowed.what, worst), (f"{least} in the mean", mean)):
+        for what, figure in ((allowed.what, worst), (f"{allowed.what_mean} in the mean", mean)):
             if figure > 1:
                 lost = f"{figure:.2f} times {what}"
                 yield f"{self.name}: the first session loses {lost}, beside {SHARE:.0%}"

@@ -185,7 +185,8 @@ def test_bars_follow_from_what_is_left_to_chance() -> None:
     ]  # fmt: skip
     assert [kind_of(one) for one, _ in kinds] == [kind for _, kind in kinds]
     assert [shows_all(one) for one in (steady, random, scheduled)] == [True, False, False]
-    assert [allowance(one, 8, 1_000).tokens for one in (steady, scheduled, random)] == [250, 1_250, 2_500]
+    allowed = [allowance(one, 8, 1_000) for one in (steady, scheduled, random, wild)]
+    assert [(one.tokens, one.mean) for one in allowed] == [(250, 250), (1_250, 1_250), (2_500, 1_250), (3_750, 1_250)]
     assert not draws(steady)
     assert draws(replace(steady, turn=Turns(result=Even(low=1, high=9))))
 
