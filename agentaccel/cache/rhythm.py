@@ -68,18 +68,23 @@ def _log_beta(a: float, b: float) -> float:
 def followed_there(beliefs: Beliefs, turn: int, place: int, *, tools: bool) -> float:
     """That the session's request with index `place`, which holds `turn` replies, is followed by another.
 
-    The first requests are told apart by `turn` anyway. Of a later one, what was counted at its place weighs against p
-    as above; p is what was counted at all others, and what this session has shown: so nothing counts twice.
+    The first requests are told apart by `turn` anyway. One that holds more replies than its session has had requests
+    began with them, as with examples: it is like others with as many. Of a later one, what was counted at its place
+    weighs against p as above; p is what was counted at all others, and what this session has shown: so nothing counts
+    twice.
 
     >>> eight = Beliefs({f"followed/{i}": (5.0 * (i < 7), 5.0) for i in range(8)})
     >>> [round(followed_there(snapshot(eight), 3, place, tools=True), 2) for place in (6, 7, 8)]
     [0.98, 0.1, 0.81]
+    >>> examples = Beliefs({"followed/0": (0.0, 9.0), "goes_on/3": (0.0, 9.0)})
+    >>> round(followed_there(snapshot(examples), 3, 0, tools=True), 2)
+    0.13
     """
     counts = beliefs.counts
-    if turn < MANY_TURNS or LATE not in counts:
+    if min(turn, place) < MANY_TURNS or LATE not in counts:
         return beliefs.followed(turn, tools=tools)
     (all_yes, all_), (_, worth) = counts[LATE], counts[BY_PLACE]
-    yes, n = beliefs.followed_at(place) if place >= MANY_TURNS else (0.0, 0.0)
+    yes, n = beliefs.followed_at(place)
     elsewhere = beliefs.followed(turn, tools=tools, seen=(all_yes - yes, all_ - n))
     return (worth * elsewhere + yes) / (worth + n)
 

@@ -57,3 +57,15 @@ def test_the_last_request_of_a_workload_that_ends_there_writes_nothing(tmp_path:
         written.append(marked)
     assert all(written[0])
     assert written[-1] == [*[True] * 13, False]
+
+
+def test_examples_in_a_first_request_say_nothing_of_how_far_its_session_has_come(tmp_path: Path) -> None:
+    """Single questions behind a few examples, hours apart: nobody reads what they write, and soon they write nothing."""
+    driver = Driver(tmp_path)
+    examples = [make(f"example {n} {prose(200, n)}") for n in range(4) for make in (user, assistant)]
+    for session in range(6):
+        with driver.accel.session(f"s{session}", agent="ada"):
+            driver.ask(body(*examples, user(f"question {session}"), system=prose(1500)))
+        driver.clock.advance(20_000)
+    assert driver.records[0].usage.written
+    assert not driver.records[-1].usage.written
