@@ -21,8 +21,8 @@ process: Howard, 1960). So with one use alone the rule is again to write where u
 
 In the first session of a workload the odds are not known, and a few long pauses in a row may cost a write each. Then
 what was seen so far decides, as for whoever rents skis and may buy them (Karlin, Manasse, Rudolph and Sleator, 1988):
-once two pauses among shorter ones have outlasted the shorter lifetime, the longer one is bought, be the odds what they
-may; once three have, where requests of our own bridge some of them.
+once two pauses among shorter ones have outlasted the shorter lifetime, and most of these not the longer, that is
+bought, be the odds what they may.
 
 A longer lifetime is an insurance, and needs a reason: before a pause that outlasts the shorter one has been seen to
 end, in this session or another of the workload, it adds nothing. People do make such pauses, so in the first session
@@ -121,7 +121,7 @@ def longevities(
             premium = ttl.write - lives[-1].ttl.write
             own += (_turns(facts, prospect, added, premium) - 1.0) * added
             own = own if known else min(own, _insurance(beliefs.alive(), premium))
-            if prospect.alone and _dear(beliefs, lives[-1].ttl.seconds, prospect.keeps):
+            if prospect.alone and _dear(beliefs, lives[-1].ttl.seconds, ttl.seconds):
                 own = max(own, _ENOUGH * premium)
         lives.append(Longevity(ttl, own))
         here, usual = max(now, here), max(later, usual)
@@ -246,14 +246,19 @@ _MOST_CERTAIN = 0.98
 """Nothing is expected to come back for more than fifty turns."""
 
 
-def _dear(beliefs: Beliefs, seconds: float, keeps: bool) -> bool:
-    """Whether so many pauses of late were too long for a shorter lifetime, and others were not, that the odds, which a
-    few pauses tell, may be far off. Of a session that only knows long pauses they are not."""
-    long = outlasted(beliefs, seconds)
-    return long > (_THREE if keeps else _TWO) and outlasted(beliefs, 0.0) - long > _ONE
+def _dear(beliefs: Beliefs, shorter: float, longer: float) -> bool:
+    """Whether so many pauses of late were too long for the shorter of two lifetimes, and others were not, that the
+    odds, which a few pauses tell, may be far off.
+
+    Of a session that only knows long pauses they are not. And where half of them were too long for both, the longer
+    lifetime is a dearer write that is lost as well.
+    """
+    too_long, for_both = outlasted(beliefs, shorter), outlasted(beliefs, longer)
+    some = too_long > _TWO and outlasted(beliefs, 0.0) - too_long > _ONE
+    return some and too_long - for_both > for_both
 
 
-_THREE, _TWO, _ONE = 2.5, 1.7, 0.7
+_TWO, _ONE = 1.7, 0.7
 """Pauses, of which the latest is worth one and each before it a little less."""
 
 

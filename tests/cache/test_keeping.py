@@ -11,6 +11,7 @@ import pytest
 
 from agentaccel.cache import longevity, warm
 from agentaccel.cache.beliefs import Beliefs, after_topic
+from agentaccel.cache.pauses import outlasted
 from agentaccel.replay.cost import cost_of
 from agentaccel.replay.runs import Run
 from agentaccel.replay.simulate import Allowed, Simulated, accelerate
@@ -21,7 +22,7 @@ from benchmarks.situations.grid import cell
 TALK = Situation(
     name="talk", sessions=7, turns=9, turn=Turns(calls=0, text=300, user=80), prompts=Prompts(shared=False)
 )
-LUNCH = 5_000.0
+LUNCH, NIGHT = 5_000.0, 40_000.0
 
 
 def timed(run: Run, pauses: Sequence[float]) -> Run:
@@ -118,15 +119,27 @@ def test_a_prompt_that_grows_slowly_is_insured_from_its_second_request_on(monkey
     assert [list(one.write or {}) for one in usages] == [["5m"], ["5m"], ["5m"]]
 
 
-@pytest.mark.parametrize(("length", "seed", "pauses"), [(8, 4, 1.7), (30, 9, 99.0)])
-def test_three_long_pauses_are_enough_to_buy_a_long_life_beside_requests_of_our_own(
-    length: int, seed: int, pauses: float, monkeypatch: pytest.MonkeyPatch
+def test_two_long_pauses_are_enough_to_buy_a_long_life_beside_requests_of_our_own(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two would be too few in one session, and however many too late in another."""
+    """In a first session, be the odds what they may; the twin waits for the odds."""
     people = next(one for one in grid() if one.name == "human pauses")
-    cost = cell(people, length, "api", seed).first
-    monkeypatch.setattr(longevity, "_THREE", pauses)
-    assert cell(people, length, "api", seed).first > 1.1 * cost
+    cost = cell(people, 30, "api", 9).first
+    monkeypatch.setattr(longevity, "_TWO", 99.0)
+    assert cell(people, 30, "api", 9).first > 1.1 * cost
+
+
+def test_a_lifetime_that_would_not_have_helped_is_not_bought(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nights outlast an hour as they do five minutes; the twin counts them as if an hour bridged them."""
+    run = timed(
+        runs(replace(TALK, turns=12.0, sessions=1))[0],
+        [20.0, NIGHT, 30.0, NIGHT, 25.0, 40.0, NIGHT, 20.0, NIGHT, 30.0, 20.0],
+    )
+    (usages,) = accelerate([run]).usages
+    assert sum((one.write or {}).get("1h", 0) for one in usages) < 0.2 * run.steps[-1].total
+    monkeypatch.setattr(longevity, "outlasted", lambda beliefs, seconds: outlasted(beliefs, seconds) * (seconds < 3600))
+    (usages,) = accelerate([run]).usages
+    assert sum((one.write or {}).get("1h", 0) for one in usages) > 2 * run.steps[-1].total
 
 
 def test_of_a_lifetime_that_the_user_chose_only_longer_pauses_count() -> None:

@@ -60,7 +60,7 @@ def test_the_last_request_of_a_workload_that_ends_there_writes_nothing(tmp_path:
 
 
 def test_examples_in_a_first_request_say_nothing_of_how_far_its_session_has_come(tmp_path: Path) -> None:
-    """Single questions behind a few examples, hours apart: nobody reads what they write, and soon they write nothing."""
+    """Single questions behind a few examples, hours apart: nobody reads what they write; soon they write nothing."""
     driver = Driver(tmp_path)
     examples = [make(f"example {n} {prose(200, n)}") for n in range(4) for make in (user, assistant)]
     for session in range(6):
