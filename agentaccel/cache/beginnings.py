@@ -53,6 +53,12 @@ def read_beginnings(prefix: Prefixes, usage: Usage, born: int) -> dict[str, bool
     return found
 
 
+def used_earlier(beginnings: Mapping[str, bytes], last_used: Callable[[bytes], float | None]) -> dict[str, float]:
+    """When sessions that begin so were last answered, by topic, of those that `last_used` knows."""
+    times = {topic: last_used(hash_) for topic, hash_ in beginnings.items()}
+    return {topic: at for topic, at in times.items() if at is not None}
+
+
 _NEARLY = 0.9
 """Share of a beginning from which on it was read: by bytes its tokens are an estimate."""
 
@@ -60,6 +66,7 @@ _NEARLY = 0.9
 def begun(
     beginnings: Mapping[str, bytes],
     last_used: Callable[[bytes], float | None],
+    earlier: Mapping[str, float],
     *,
     started: float,
     visible: float,
@@ -69,15 +76,18 @@ def begun(
     """Whether a session that began at `started`, begins as one did that was answered within a lifetime.
 
     `last_used` tells when the reply to a session that begins so last began, and `visible` when this one's did: from
-    reply to reply is as long as from request to request, by which lifetimes go. `read` are the beginnings that this one
-    did read: of several that began at once, and waited for the first of them, others may have been answered since. What
-    was read after the default lifetime, because it had been written for longer, was still used as late as it was.
+    reply to reply is as long as from request to request, by which lifetimes go. Of several that began at once others
+    may have been answered since, so `earlier` has what it told when this one began, by topic (`used_earlier`). `read`
+    are the beginnings that this one did read, perhaps because it waited for the first of several. What was read after
+    the default lifetime, because it had been written for longer, was still used as late as it was.
     """
     shortest, longest, seen = facts.ttls[0].seconds, facts.ttls[-1].seconds, []
     for topic, hash_ in beginnings.items():
         last = last_used(hash_)
-        ago = visible - last if last is not None and last <= started else float("inf")
-        if topic in read and ago >= longest:
+        at_once = last is not None and last > started
+        last = earlier.get(topic) if at_once else last
+        ago = visible - last if last is not None else float("inf")
+        if topic in read and (at_once or ago >= longest):
             ago = 0.0
         seen.append(Observation(topic, float(ago < shortest)))
         if topic in LATER and longest > shortest and ago >= shortest:

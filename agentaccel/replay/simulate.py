@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agentaccel.cache.beginnings import beginnings_of, begun, read_beginnings
+from agentaccel.cache.beginnings import beginnings_of, begun, read_beginnings, used_earlier
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.decide import decide
 from agentaccel.cache.ledger import Mark
@@ -146,7 +146,10 @@ class _Session:
             standing=made.standing,
             awaits=step.awaits or _awaits(self.run.steps, self.requests),
         )
-        learning.wait(_Going(self, sent, observed, self.head, step), step.finished or step.visible)
+        earlier: Mapping[str, float] = {}
+        if not self.state.turns:
+            earlier = used_earlier(beginnings_of(prefix, 0), learning.workloads.last_used)
+        learning.wait(_Going(self, sent, observed, self.head, step, earlier), step.finished or step.visible)
         return sent
 
     @property
@@ -170,6 +173,8 @@ class _Going:
     head: Head | None
     """The prompt before it, when it was sent."""
     step: Step
+    earlier: Mapping[str, float]
+    """When sessions that begin alike had last been answered; of a first request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +222,8 @@ class _Learning:
         if settled.state.turns == 1:
             read = [topic for topic, there in read_beginnings(sent.prefix, sent.usage, 0).items() if there]
             times = {"started": sent.started, "visible": sent.visible}
-            seen += begun(beginnings, self.workloads.last_used, **times, facts=sent.prefix.facts, read=read)
+            last_used = self.workloads.last_used
+            seen += begun(beginnings, last_used, going.earlier, **times, facts=sent.prefix.facts, read=read)
         workload = session.run.workload
         self.workloads.learn(workload, seen)
         self.workloads.answered(workload, id(session), waiting(session.state))

@@ -31,6 +31,7 @@ from agentaccel.session.conversation import Conversation, refresh, workload_of
 from agentaccel.session.fanning import Fanning
 from agentaccel.session.fields import asking_usage, unplanned, with_diagnosis
 from agentaccel.session.foresight import Foresight
+from agentaccel.session.going import Going, TurnMode
 from agentaccel.session.handle import Announced, Scope, Session, current
 from agentaccel.session.hinting import NO_HINTS, Seen, hints
 from agentaccel.session.keeping import Keeper
@@ -40,7 +41,7 @@ from agentaccel.session.prewarming import came
 from agentaccel.session.pricing import card_of
 from agentaccel.session.registry import Registry
 from agentaccel.session.routing import Asked, Routing
-from agentaccel.session.settlement import Going, Settlement, TurnMode
+from agentaccel.session.settlement import Settlement
 from agentaccel.session.shaping import CONSENTED, Reading, Shaped, Shaping, said
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Ended, Turn
@@ -104,7 +105,7 @@ class Composer:
         if self.keeper is not None:
             self.keeper.went_on(conversation.id)
         with conversation.lock:
-            going = self._plan(conversation, scope, asked, attempt)
+            going = self.settlement.begins(self._plan(conversation, scope, asked, attempt))
             if going.edited is not None and self.runs is not None:
                 conversation.asides.ask(conversation.id, going.edited.wants, self.runs)
             if going.mode == "on":

@@ -16,9 +16,9 @@ from agentaccel.clock import Clock
 from agentaccel.facts import CacheFacts
 from agentaccel.loop.fanout import Fanout, Flight, Held, Write
 from agentaccel.policy import Policy
+from agentaccel.session.going import Going
 from agentaccel.session.lending import Lent
 from agentaccel.session.pricing import card_of
-from agentaccel.session.settlement import Going
 from agentaccel.turn import Ended
 from agentaccel.types import Endpoint
 

@@ -22,12 +22,12 @@ from agentaccel.policy import Policy
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.eager import Eager
 from agentaccel.session.following import Following, Waiting
+from agentaccel.session.going import Going
 from agentaccel.session.handle import Scope
 from agentaccel.session.launching import Launcher, Step
 from agentaccel.session.learning import Learning
 from agentaccel.session.modes import mode_of
 from agentaccel.session.running import shown
-from agentaccel.session.settlement import Going
 from agentaccel.session.tools import Tool
 from agentaccel.session.warming import Warming
 from agentaccel.speculate.breaker import CHAINED

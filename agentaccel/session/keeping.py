@@ -27,9 +27,9 @@ from agentaccel.policy import Policy
 from agentaccel.providers import dialect
 from agentaccel.records import KEEP_ALIVE, TurnRecord
 from agentaccel.session.conversation import Conversation
+from agentaccel.session.going import Going
 from agentaccel.session.ours import Refusals, said_in
 from agentaccel.session.pricing import card_of
-from agentaccel.session.settlement import Going
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.store import TurnWrite
 from agentaccel.turn import Answer, Ended, Resend

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 
 from agentaccel.policy import Policy
+from agentaccel.session.going import TurnMode
 from agentaccel.session.handle import Scope
-from agentaccel.session.settlement import TurnMode
 
 
 def mode_of(policy: Policy, key: bytes, session: str, scope: Scope) -> TurnMode:

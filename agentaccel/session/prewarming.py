@@ -30,11 +30,12 @@ from agentaccel.policy import Policy
 from agentaccel.providers import dialect
 from agentaccel.records import PREWARM, TurnRecord
 from agentaccel.session.fanning import Fanning, kind_of
+from agentaccel.session.going import Going
 from agentaccel.session.handle import Announced, Scope, Session, current
 from agentaccel.session.lending import with_lent, without_unread
 from agentaccel.session.ours import Refusals, said_in
 from agentaccel.session.pricing import card_of
-from agentaccel.session.settlement import Going, Settlement
+from agentaccel.session.settlement import Settlement
 from agentaccel.turn import Answer, Ended, Failed, Finished, Reported, Responded, Started, Turn, Wait
 from agentaccel.types import Endpoint, Usage
 

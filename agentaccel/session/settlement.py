@@ -7,98 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
 
-from agentaccel.cache.beginnings import beginnings_of, begun, read_beginnings
+from agentaccel.cache.beginnings import beginnings_of, begun, read_beginnings, used_earlier
 from agentaccel.cache.beliefs import Beliefs, Observation, goes_on_topic
-from agentaccel.cache.ledger import Entry
 from agentaccel.cache.marks import marks_of, written_marks
-from agentaccel.cache.observe import Observed
 from agentaccel.cache.pauses import TOOL, USER
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.sent import Sent
 from agentaccel.cache.settle import Settled, settle
-from agentaccel.cache.standing import Standing
-from agentaccel.cache.state import Head, head_of
+from agentaccel.cache.state import head_of
 from agentaccel.cache.waiting import waiting
 from agentaccel.canonical import digest, link, wire_bytes
-from agentaccel.facts import CacheFacts
-from agentaccel.prompt.drift import Print, drift, imprint
+from agentaccel.prompt.drift import drift, imprint
 from agentaccel.prompt.volatile import TOPIC
 from agentaccel.records import TurnRecord
-from agentaccel.session.arranging import Arranged
-from agentaccel.session.conversation import Conversation, dump_head, row_of
-from agentaccel.session.editing import Edited
+from agentaccel.session.conversation import dump_head, row_of
+from agentaccel.session.going import Going
 from agentaccel.session.lending import with_lent, without_unread
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
-from agentaccel.session.routing import apart
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.store import TurnWrite
 from agentaccel.turn import Ended
-from agentaccel.types import CachePlan, Drift, Expected, Marker, Prompt, Request, Usage, value_at
-
-TurnMode = Literal["on", "observe", "holdout", "bypass"]
-
-
-class Going(NamedTuple):
-    """A turn under way: everything that its settlement needs and that later turns must not change."""
-
-    conversation: Conversation
-    request: Request
-    prompt: Prompt
-    facts: CacheFacts | None
-    prefix: Prefixes | None
-    observed: Observed | None
-    plan: CachePlan
-    """As computed, whether or not it was applied."""
-    mode: TurnMode
-    attempt: int
-    known_as: str | None
-    """As in `TurnRecord`."""
-    started: float
-    """Wall time."""
-    head: Head | None
-    print: Print | None
-    lent: Mapping[bytes, Entry] = {}
-    """What other sessions of this process held when it was sent."""
-    waited: float | None = None
-    """As in `TurnRecord`."""
-    arranged: Arranged | None = None
-    """How it was arranged; None without consent. `request`, `prompt` and `prefix` are what is sent."""
-    edited: Edited | None = None
-    """How its history was edited; None without consent."""
-    written: Prompt | None = None
-    """The prompt as the user wrote it, where another one is sent."""
-    drift: Drift | None = None
-    """Where it leaves the prompt before, where that was found out already."""
-    standing: Standing | None = None
-    """The decision that it is sent by, where that may stand for the next ones."""
-    came: tuple[Observation, ...] = ()
-    """That it had been announced, and read what was written ahead."""
-
-    @property
-    def apart(self) -> str:
-        """What it goes out with that keeps its prefixes apart from those of other sessions."""
-        return apart(self.plan, self.facts) if self.facts is not None and self.mode == "on" else ""
-
-    @property
-    def as_written(self) -> Prompt:
-        return self.written if self.written is not None else self.prompt
-
-    @property
-    def lasting(self) -> Prompt:
-        """The prompt without what this request alone has."""
-        return replace(self.prompt, segments=self.prompt.lasting, ephemeral=0) if self.prompt.ephemeral else self.prompt
-
-    @property
-    def markers_sent(self) -> tuple[Marker, ...]:
-        """The markers that went out: the user's, and ours where the plan was applied."""
-        if self.mode != "on":
-            return self.prompt.markers
-        if self.plan.without:
-            return (*(one for one in self.prompt.markers if one not in self.plan.without), *self.plan.markers)
-        return (*self.prompt.markers, *self.plan.markers)
+from agentaccel.types import Expected, Usage, value_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +40,12 @@ class Settlement:
     registry: Registry
     keep_content: bool
     """Whether message content goes into the store."""
+
+    def begins(self, going: Going) -> Going:
+        """The turn with what is known of others that begin alike, where it begins a session."""
+        if going.conversation.state.turns or going.prefix is None:
+            return going
+        return going._replace(earlier=used_earlier(_beginnings(going, going.prefix, 0), self.recorder.last_used))
 
     def settle(self, going: Going, ended: Ended) -> TurnRecord:
         """Fold the turn into its conversation and leave its record, which is returned."""
@@ -225,10 +162,7 @@ class Settlement:
         beginnings: Mapping[str, bytes] = {}
         if settled is not None and prefix is not None:
             lineage = Lineage(going.as_written, conversation.tenant).written(settled.state.born)
-            beginnings = beginnings_of(prefix, settled.state.born)
-            if going.apart:  # what others begin with elsewhere is of no use here
-                there = digest(going.apart.encode())
-                beginnings = {topic: link(hash_, there) for topic, hash_ in beginnings.items()}
+            beginnings = _beginnings(going, prefix, settled.state.born)
             learned = (*settled.learned, *self._shared(going, settled, beginnings, record), *going.came)
         head = conversation.head
         return TurnWrite(
@@ -252,7 +186,16 @@ class Settlement:
             return []
         read = [topic for topic, there in read_beginnings(going.prefix, record.usage, 0).items() if there]
         times = {"started": going.started, "visible": record.first_byte or record.finished or going.started}
-        return begun(beginnings, self.recorder.last_used, **times, facts=going.facts, read=read)
+        return begun(beginnings, self.recorder.last_used, going.earlier, **times, facts=going.facts, read=read)
+
+
+def _beginnings(going: Going, prefix: Prefixes, born: int) -> dict[str, bytes]:
+    """What others may begin with as well, in the same place: what they begin with elsewhere is of no use here."""
+    beginnings = beginnings_of(prefix, born)
+    if not going.apart:
+        return beginnings
+    there = digest(going.apart.encode())
+    return {topic: link(hash_, there) for topic, hash_ in beginnings.items()}
 
 
 def _follow(going: Going) -> tuple[Observation, ...]:

@@ -9,6 +9,7 @@ import pytest
 
 from agentaccel import ManualClock, Usage
 from agentaccel.emulator import Behaviour, Emulator, Tokenizer
+from agentaccel.session import settlement
 from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
 from tests.driver import Driver, Json, assistant, body, prose, tool, user
 
@@ -179,10 +180,10 @@ def test_a_provider_that_reports_no_cache_fields_teaches_nothing_about_sharing(d
     assert seen["pause/any/300"][0] == 0.0
 
 
-def fan_out(driver: Driver, request: Json, width: int) -> list[Usage]:
-    """So many equal requests, all on their way before any is answered."""
-    driver.clock.advance(400)
-    turns = [driver.accel.turn(request) for _ in range(width)]
+def fan_out(driver: Driver, requests: list[Json], gap: float) -> list[Usage]:
+    """Requests that are all on their way before any is answered."""
+    driver.clock.advance(gap)
+    turns = [driver.accel.turn(request) for request in requests]
     usages = []
     for turn in turns:
         send = turn.handle(Started(driver.clock.monotonic()))[-1]
@@ -202,8 +203,29 @@ def fan_out(driver: Driver, request: Json, width: int) -> list[Usage]:
 
 def test_requests_side_by_side_are_no_sign_that_a_conversation_goes_on(driver: Driver) -> None:
     """None of them can read what another is writing, so paying for the writes has to stop."""
-    costs = [cost(fan_out(driver, body(user(prose(2000, number)), system=SYSTEM), 8)) for number in range(8)]
+    costs = [
+        cost(fan_out(driver, [body(user(prose(2000, number)), system=SYSTEM)] * 8, gap=20_000)) for number in range(8)
+    ]
     assert costs[-1] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("gap", [240.0, 400.0])
+def test_bursts_of_requests_read_what_the_burst_before_them_wrote(
+    gap: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of those that begin at once, the first to be answered says nothing of how long ago others began so; the twin
+    takes it for all there is to know."""
+
+    def bursts(folder: str) -> list[float]:
+        driver, costs = Driver(tmp_path / folder), []
+        for number in range(8):
+            burst = [body(user(prose(150, 8 * number + one)), system=SYSTEM) for one in range(8)]
+            costs.append(cost(fan_out(driver, burst, gap)))
+        return costs
+
+    assert max(bursts("ours")[4:]) < 0.3
+    monkeypatch.setattr(settlement, "used_earlier", lambda *_: {})
+    assert min(bursts("twin")[4:]) > 0.9
 
 
 @pytest.mark.parametrize(("before", "after"), [(20, 8), pytest.param(200, 30, marks=pytest.mark.soak)])

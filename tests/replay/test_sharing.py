@@ -111,6 +111,12 @@ def test_what_changes_within_sessions_is_still_what_others_begin_with() -> None:
     assert all(reads(done)[10:])
 
 
+def test_sessions_that_begin_at_once_read_what_those_minutes_before_them_wrote() -> None:
+    """The first of them to be answered is not the one to count from."""
+    done = accelerate(sessions([*[*[0.0] * 7, 4 * MINUTE] * 9, *[0.0] * 7]))
+    assert all(reads(done)[40:])
+
+
 BEGINNINGS, LONGEVITY = "cache/beginnings.py", "cache/longevity.py"
 
 GUARDS = (
@@ -123,8 +129,14 @@ GUARDS = (
     Mutant(
         guard="an hour's entry that is taken for one of five minutes",
         file=BEGINNINGS,
-        old="if topic in read and ago >= longest:",
+        old="if topic in read and (at_once or ago >= longest):",
         new="if topic in read:",
+    ),
+    Mutant(
+        guard="sessions that began at once, as if others had begun so with them alone",
+        file=BEGINNINGS,
+        old="last = earlier.get(topic) if at_once else last",
+        new="last = None if at_once else last",
     ),
     Mutant(
         guard="uses that are counted as if each saved a write",
