@@ -6,6 +6,7 @@ Each test has its floor: doing nothing costs what the bare client costs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,18 @@ import pytest
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
 from agentaccel.emulator import Behaviour, RunningServer, serve
+from agentaccel.trace.store import open_reader
+from tests.mutants import Mutant, running, survives
 
 MODEL = "gpt-6.1-sol"
 READ, WRITTEN = 0.05, 1.25
-Calls = Callable[[Any, RunningServer], None]
+Calls = Callable[..., None]
+TOOLS = [{"type": "function", "function": {"name": "find", "description": "Find. " * 400, "parameters": {}}}]
 
 
-def cost(calls: Calls, folder: Path | None, *, sees_implicit: bool = False) -> float:
-    """The input cost of `calls`, in uncached tokens; wrapped where there is a `folder` to record in."""
+def cost(calls: Calls, folder: Path | None, *, sees_implicit: bool = False, named: bool = False) -> float:
+    """The input cost of `calls`, in uncached tokens; wrapped where there is a `folder` to record in. Where sessions are
+    `named`, they are also given what begins one."""
     behaviour = Behaviour(explicit_sees_implicit=sees_implicit)
     with (
         serve(script=["ok " * 20] * 60, clock=ManualClock(now=1e9), behaviour=behaviour) as server,
@@ -32,13 +37,13 @@ def cost(calls: Calls, folder: Path | None, *, sees_implicit: bool = False) -> f
         else:
             policy = Policy(strict=True, store=StorePolicy(path=folder / "trace.db"))
             with Accel(policy, clock=server.clock, environ={}) as accel:
-                calls(accel.wrap(bare, platform="api"), server)
+                calls(accel.wrap(bare, platform="api"), server, *([accel.session] if named else []))
         total = server.counters.total
     return total.uncached + READ * total.read + WRITTEN * total.write_30m
 
 
-def ask(client: Any, messages: list[Any]) -> None:
-    client.chat.completions.create(model=MODEL, messages=messages)
+def ask(client: Any, messages: list[Any], **more: Any) -> None:
+    client.chat.completions.create(model=MODEL, messages=messages, **more)
 
 
 def shared_beginning(client: Any, server: RunningServer) -> None:
@@ -46,6 +51,20 @@ def shared_beginning(client: Any, server: RunningServer) -> None:
     for number in range(12):
         ask(client, [rules(1500), user(f"case {number}: " + "x " * 200)])
         server.clock.advance(20)
+
+
+def summed_up(client: Any, server: RunningServer, session: Callable[[str], Any] = nullcontext) -> None:
+    """Long conversations, hours apart, whose history is replaced by a summary whenever it has grown."""
+    for number in range(4):
+        history = [rules(2500), user(f"task {number}")]
+        with session(f"s{number}"):
+            for turn in range(60):
+                ask(client, history, tools=TOOLS)
+                history = [*history, {"role": "assistant", "content": "ok " * 20}, user(f"more {turn} " * 60)]
+                if len(history) > 14:
+                    history = [history[0], user(f"what happened until {number} {turn} " * 60)]
+                server.clock.advance(100)
+        server.clock.advance(40_000)
 
 
 def one_shots(client: Any, server: RunningServer) -> None:
@@ -104,3 +123,34 @@ def test_either_reading_of_what_an_explicit_request_finds_is_cheaper(sees_implic
     """Not documented: whether an entry that the provider wrote by itself is found by a breakpoint at its place."""
     bare = cost(volatile_tail, None, sees_implicit=sees_implicit)
     assert cost(volatile_tail, tmp_path, sees_implicit=sees_implicit) <= 0.5 * bare
+
+
+def test_instructions_are_found_again_once_the_history_was_summed_up(tmp_path: Path) -> None:
+    """The provider keeps the end of each request by itself; a history that is gone takes that with it."""
+    assert cost(summed_up, tmp_path, named=True) < 0.5 * cost(summed_up, None)
+    with open_reader(tmp_path / "trace.db") as store:
+        last = [record for record in store.turns() if record.session == "s3"]
+    assert all(any(marker.ours for marker in record.markers) for record in last), "it costs nothing to ask for it again"
+
+
+GUARDS = (
+    Mutant(
+        guard="instructions that are worth less for being told apart from the prompt that they begin",
+        file="cache/weigh.py",
+        old="worth += max(lent, least) * (tokens - before)",
+        new="worth += lent * (tokens - before)",
+    ),
+    Mutant(
+        guard="instructions that are asked for only where others are believed to come",
+        file="cache/plan.py",
+        old='free = scene.last if scene.facts.physics == "markers" else scene.static',
+        new='free = scene.last if scene.facts.physics == "markers" else -1',
+    ),
+)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mutant", GUARDS, ids=lambda mutant: mutant.guard)
+def test_the_tests_fail_without_the_guard(mutant: Mutant, tmp_path: Path) -> None:
+    """Chosen by us: a safety test that passes without what it tests is none."""
+    assert survives(mutant, tmp_path, running("tests/clients/test_openai_savings.py", only="summed_up")) is None
