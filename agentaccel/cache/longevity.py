@@ -8,10 +8,10 @@ Where one marker at the tail keeps all of the prefix for longer, it need not be 
 the prefix grows by some g tokens a turn that live shorter: with v what the longer life adds per token and turn, and c
 its premium per token written, setting it every n turns costs c·g/n + v·g·n/2 a turn, least for n = sqrt(2·c/v). So it
 pays where what it adds over n/2 turns, or over those that are expected to come, is more than its premium: the economic
-order quantity (Harris, 1913). Where the end of the prompt has changed by then, a marker there keeps nothing, and what
-stands before it lives longer only if it is written so now: with those odds, all turns to come count. Where each block
-lives as long as it was written for, what it adds counts for all turns that are expected to come, and only behind blocks
-that live as long.
+order quantity (Harris, 1913). Where a part of the prompt has changed by then, a marker behind it keeps nothing, and
+what stands before that part lives longer only if it is written so now: for its tokens, with those odds, all turns to
+come count. Where each block lives as long as it was written for, what it adds counts for all turns that are expected to
+come, and only behind blocks that live as long.
 
 What other sessions begin with, too, is used by any of them. With u(t) the odds that one of them, or the conversation
 itself, uses it within t, an entry is used u/(1 - u) times until it is lost, and whoever always writes it for t pays
@@ -79,8 +79,9 @@ class Prospect(NamedTuple):
     """That any request of the workload is followed."""
     stays: float
     """That the prompt comes back in it as it is."""
-    holds: float
-    """That what has been seen to change in it does not: 1 where nothing has."""
+    unkept: float
+    """Of its tokens, the share that a marker at its end, set later, would keep nothing of: what stands before a part
+    that has been seen to change, times the odds that it does."""
     pauses: Pauses
     """Of the pause that comes next."""
     usual: Pauses
@@ -236,10 +237,10 @@ def _turns(facts: CacheFacts, prospect: Prospect, added: float, premium: float) 
     if facts.ages == "blocks" or added <= 0.0:
         return coming
     later = max(1.0, min(coming, math.sqrt(premium / (2.0 * added))))
-    if prospect.holds == 1.0:
+    if not prospect.unkept:
         return later
     alone = 1.0 / (1.0 - min(prospect.followed, _MOST_CERTAIN))
-    return prospect.holds * later + (1.0 - prospect.holds) * max(alone, later)
+    return later + prospect.unkept * max(alone - later, 0.0)
 
 
 _MOST_CERTAIN = 0.98

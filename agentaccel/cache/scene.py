@@ -126,9 +126,9 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     existing = marks_of(prefix, prompt.markers) if prompt.markers or facts.physics == "automatic" else ()
     ttls = prefix.lifetimes(view.ttl)
     stays = survives(steps, last)
-    holds = stays / steps[0][1] if len(steps) > 1 else 1.0
     followed, then = [followed_there(beliefs, turn + n, view.state.turns + n, tools=system > 0) for n in (0, 1)]
     tokens = _Remembered(measure).__getitem__
+    unkept = _unkept(steps, tokens, last, len(prompt.lasting) - view.cut if view.cut else last + 1)
     held = tuple([_held(warm, entries, ttl, ttls[0]) for ttl in ttls])
     beginnings = beginning_ends(prefix, view.state.born)
     lasting = tokens(held[-1][-1]) / max(tokens(last), 1.0) if len(held) > 1 and held[-1] else 0.0
@@ -137,7 +137,7 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     here = after_request(view.state.turns)
     coming = pauses(beliefs, ANY, here, people) if is_known(beliefs, here) else usual
     prospect = Prospect(
-        followed, then, beliefs.generally(followed), stays, holds, coming, usual, view.keeps, view.alone, lasting
+        followed, then, beliefs.generally(followed), stays, unkept, coming, usual, view.keeps, view.alone, lasting
     )
     return Scene(
         prefix=prefix,
@@ -164,6 +164,16 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
         tokens=tokens,
         found=_Remembered(partial(_found, prefix, warm)).__getitem__,
     )
+
+
+def _unkept(steps: Sequence[tuple[int, float]], tokens: Callable[[int], float], last: int, end: int) -> float:
+    """As in `Prospect`, by the steps of `survival`. What is replaced each turn, from segment `end` on, moves along, and
+    markers before it do, too."""
+    changing = [one for one in steps[1:] if one[0] < end]
+    if not changing:
+        return 0.0
+    before = tokens(changing[0][0] - 1) / max(tokens(last), 1.0)
+    return before * (1.0 - changing[-1][1] / steps[0][1])
 
 
 def _held(warm: tuple[int, ...], entries: Mapping[int, Entry], ttl: Ttl, shortest: Ttl) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ def test_where_all_turns_to_come_do_not_count_it_is_bought_too_late(monkeypatch:
     turns = longevity._turns
 
     def as_if_it_held(facts: Any, prospect: Any, added: float, premium: float) -> float:
-        return turns(facts, prospect._replace(holds=1.0), added, premium)
+        return turns(facts, prospect._replace(unkept=0.0), added, premium)
 
     monkeypatch.setattr(longevity, "_turns", as_if_it_held)
     assert over_the_oracle() > 1.2
