@@ -53,6 +53,16 @@ def read_beginnings(prefix: Prefixes, usage: Usage, born: int) -> dict[str, bool
     return found
 
 
+def read_by_first(prefix: Prefixes, usage: Usage) -> list[str]:
+    """The beginnings that a session's first request read, all of it among them: others had them, for it had none."""
+    found = [topic for topic, there in read_beginnings(prefix, usage, 0).items() if there]
+    parts = max(beginning_ends(prefix, 0).values(), default=0)
+    between = (prefix.sizes[parts - 1] if parts else 0) + prefix.size
+    if usage.read and usage.input and usage.read / usage.input * prefix.size > max(_NEARLY * prefix.size, between / 2):
+        found.append(REPEATED)
+    return found
+
+
 def used_earlier(beginnings: Mapping[str, bytes], last_used: Callable[[bytes], float | None]) -> dict[str, float]:
     """When sessions that begin so were last answered, by topic, of those that `last_used` knows."""
     times = {topic: last_used(hash_) for topic, hash_ in beginnings.items()}
@@ -77,17 +87,16 @@ def begun(
 
     `last_used` tells when the reply to a session that begins so last began, and `visible` when this one's did: from
     reply to reply is as long as from request to request, by which lifetimes go. Of several that began at once others
-    may have been answered since, so `earlier` has what it told when this one began, by topic (`used_earlier`). `read`
-    are the beginnings that this one did read, perhaps because it waited for the first of several. What was read after
-    the default lifetime, because it had been written for longer, was still used as late as it was.
+    may have been answered since, so `earlier` has what it told before this one was sent, by topic (`used_earlier`).
+    `read` are the beginnings that this one did read: of several that waited for the first of them, nothing else may
+    tell it. What was read after the default lifetime, because it had been written for longer, was still used as late
+    as it was.
     """
     shortest, longest, seen = facts.ttls[0].seconds, facts.ttls[-1].seconds, []
     for topic, hash_ in beginnings.items():
-        last = last_used(hash_)
-        at_once = last is not None and last > started
-        last = earlier.get(topic) if at_once else last
-        ago = visible - last if last is not None else float("inf")
-        if topic in read and (at_once or ago >= longest):
+        times = (last_used(hash_), earlier.get(topic))
+        ago = min([visible - at for at in times if at is not None and at <= started], default=float("inf"))
+        if topic in read and ago >= longest:
             ago = 0.0
         seen.append(Observation(topic, float(ago < shortest)))
         if topic in LATER and longest > shortest and ago >= shortest:

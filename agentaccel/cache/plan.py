@@ -215,14 +215,13 @@ def _choose(
 ) -> tuple[tuple[Candidate, ...], float]:
     """The set of at most `room` candidates with the least expected cost, and that cost; `bare` is that of none.
 
-    Ties go to more markers, which are free; where the provider looks at message endings by itself, to fewer in the
-    conversation: only what stands before that is not found by itself once a history is summed up.
+    Ties go to more markers, which are free; where the provider looks at message endings by itself, to fewer.
     """
-    free = scene.last if scene.facts.physics == "markers" else scene.static
+    more = -1 if scene.facts.physics == "markers" else 1
     best: tuple[float, int, tuple[Candidate, ...], float] = (round(bare, 6), 0, (), bare)
     for chosen in _sets(scene, candidates, room) if room > 0 else ():
         cost = expected_cost(scene, chosen)
-        rank = (round(cost, 6), sum([-1 if one.at <= free else 1 for one in chosen]))
+        rank = (round(cost, 6), more * len(chosen))
         if rank < best[:2]:
             best = (*rank, chosen, cost)
     return tuple(sorted(best[2], key=lambda one: one.at)), best[3]

@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agentaccel.cache.beginnings import beginnings_of, begun, read_beginnings, used_earlier
+from agentaccel.cache.beginnings import beginnings_of, begun, read_by_first, used_earlier
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.decide import decide
 from agentaccel.cache.ledger import Mark
@@ -220,7 +220,7 @@ class _Learning:
         beginnings = beginnings_of(sent.prefix, settled.state.born)
         seen = list(settled.learned)
         if settled.state.turns == 1:
-            read = [topic for topic, there in read_beginnings(sent.prefix, sent.usage, 0).items() if there]
+            read = read_by_first(sent.prefix, sent.usage)
             times = {"started": sent.started, "visible": sent.visible}
             last_used = self.workloads.last_used
             seen += begun(beginnings, last_used, going.earlier, **times, facts=sent.prefix.facts, read=read)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agentaccel.cache.beginnings import beginnings_of, begun, read_beginnings, used_earlier
+from agentaccel.cache.beginnings import beginnings_of, begun, read_by_first, used_earlier
 from agentaccel.cache.beliefs import Beliefs, Observation, goes_on_topic
 from agentaccel.cache.marks import marks_of, written_marks
 from agentaccel.cache.pauses import TOOL, USER
@@ -43,7 +43,7 @@ class Settlement:
 
     def begins(self, going: Going) -> Going:
         """The turn with what is known of others that begin alike, where it begins a session."""
-        if going.conversation.state.turns or going.prefix is None:
+        if going.conversation.state.turns or going.prefix is None or going.prompt.held:
             return going
         return going._replace(earlier=used_earlier(_beginnings(going, going.prefix, 0), self.recorder.last_used))
 
@@ -184,7 +184,7 @@ class Settlement:
         """Whether a session that begins, begins as one did that was answered within a lifetime."""
         if settled.state.turns != 1 or going.facts is None or going.prefix is None:
             return []
-        read = [topic for topic, there in read_beginnings(going.prefix, record.usage, 0).items() if there]
+        read = read_by_first(going.prefix, record.usage)
         times = {"started": going.started, "visible": record.first_byte or record.finished or going.started}
         return begun(beginnings, self.recorder.last_used, going.earlier, **times, facts=going.facts, read=read)
 

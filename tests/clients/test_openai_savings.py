@@ -15,7 +15,6 @@ import pytest
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
 from agentaccel.emulator import Behaviour, RunningServer, serve
-from agentaccel.trace.store import open_reader
 from tests.mutants import Mutant, running, survives
 
 MODEL = "gpt-6.1-sol"
@@ -128,9 +127,6 @@ def test_either_reading_of_what_an_explicit_request_finds_is_cheaper(sees_implic
 def test_instructions_are_found_again_once_the_history_was_summed_up(tmp_path: Path) -> None:
     """The provider keeps the end of each request by itself; a history that is gone takes that with it."""
     assert cost(summed_up, tmp_path, named=True) < 0.5 * cost(summed_up, None)
-    with open_reader(tmp_path / "trace.db") as store:
-        last = [record for record in store.turns() if record.session == "s3"]
-    assert all(any(marker.ours for marker in record.markers) for record in last), "it costs nothing to ask for it again"
 
 
 GUARDS = (
@@ -139,12 +135,6 @@ GUARDS = (
         file="cache/weigh.py",
         old="worth += max(lent, least) * (tokens - before)",
         new="worth += lent * (tokens - before)",
-    ),
-    Mutant(
-        guard="instructions that are asked for only where others are believed to come",
-        file="cache/plan.py",
-        old='free = scene.last if scene.facts.physics == "markers" else scene.static',
-        new='free = scene.last if scene.facts.physics == "markers" else -1',
     ),
 )
 

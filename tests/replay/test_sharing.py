@@ -123,20 +123,20 @@ GUARDS = (
     Mutant(
         guard="a lifetime that is taken to end a little later than it does",
         file=BEGINNINGS,
-        old="ago = visible - last",
-        new="ago = started - last",
+        old="min([visible - at for at",
+        new="min([started - at for at",
     ),
     Mutant(
         guard="an hour's entry that is taken for one of five minutes",
         file=BEGINNINGS,
-        old="if topic in read and (at_once or ago >= longest):",
+        old="if topic in read and ago >= longest:",
         new="if topic in read:",
     ),
     Mutant(
         guard="sessions that began at once, as if others had begun so with them alone",
         file=BEGINNINGS,
-        old="last = earlier.get(topic) if at_once else last",
-        new="last = None if at_once else last",
+        old="times = (last_used(hash_), earlier.get(topic))",
+        new="times = (last_used(hash_),)",
     ),
     Mutant(
         guard="uses that are counted as if each saved a write",
