@@ -51,13 +51,13 @@ def draws(situation: Situation) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """What a first session may cost beyond the oracle, beside `SHARE` of it."""
+    """What a first session may cost beyond the oracle, beside `SHARE` of it; in words and in tokens."""
 
     what: str
     tokens: float
     what_mean: str
+    """The same for the mean over the seeds."""
     mean: float
-    """The most of it in the mean over the seeds."""
 
 
 def shows_all(situation: Situation) -> bool:
@@ -78,7 +78,7 @@ def shows_all(situation: Situation) -> bool:
 def allowance(situation: Situation, length: int, prompt: float) -> Allowance:
     """For a first session of `length` turns, whose longest prompt has so many tokens; of a fan-out, all first ones.
 
-    What the bars grant adds up: two writes for pauses that nobody knows, and one more where nobody knows the end.
+    Two writes for pauses that nobody knows, and one more where nobody knows the end, too.
     """
     write = situation.facts().ttls[0].write
 

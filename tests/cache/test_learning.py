@@ -202,7 +202,7 @@ def fan_out(driver: Driver, requests: list[Json], gap: float) -> list[Usage]:
 
 
 def test_requests_side_by_side_are_no_sign_that_a_conversation_goes_on(driver: Driver) -> None:
-    """None of them can read what another is writing, so paying for the writes has to stop."""
+    """Hours after others: none of them can read what another is writing, so paying for the writes has to stop."""
     costs = [
         cost(fan_out(driver, [body(user(prose(2000, number)), system=SYSTEM)] * 8, gap=20_000)) for number in range(8)
     ]

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agentaccel import Usage
+from agentaccel.cache.alike import REPEATED, SHARED
+from agentaccel.cache.beginnings import read_by_first
 from agentaccel.facts import cache_facts
 from agentaccel.replay.runs import Run, Step
 from agentaccel.replay.simulate import Simulated, accelerate
@@ -115,6 +118,15 @@ def test_sessions_that_begin_at_once_read_what_those_minutes_before_them_wrote()
     """The first of them to be answered is not the one to count from."""
     done = accelerate(sessions([*[*[0.0] * 7, 4 * MINUTE] * 9, *[0.0] * 7]))
     assert all(reads(done)[40:])
+
+
+def test_whoever_reads_all_of_its_first_prompt_repeats_that_of_another() -> None:
+    """What it has in common with others is the shorter part; the twin reads that."""
+    (run,) = sessions([])
+    prefix, tokens = run.steps[0].prefix, run.steps[0].tokens
+    shared, all_ = tokens[prefix.starts[2] - 1], tokens[-1]
+    assert read_by_first(prefix, Usage(input=all_, read=all_)) == [SHARED, REPEATED]
+    assert read_by_first(prefix, Usage(input=all_, read=shared)) == [SHARED]
 
 
 BEGINNINGS, LONGEVITY = "cache/beginnings.py", "cache/longevity.py"
