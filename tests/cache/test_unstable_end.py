@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agentaccel.cache import longevity
+from agentaccel.cache.scene import _unkept
 from benchmarks.situations.form import grid
 from benchmarks.situations.grid import cell
 
@@ -33,3 +34,11 @@ def test_where_all_turns_to_come_do_not_count_it_is_bought_too_late(monkeypatch:
 
     monkeypatch.setattr(longevity, "_turns", as_if_it_held)
     assert over_the_oracle() > 1.2
+
+
+def test_what_is_replaced_each_turn_moves_along_and_is_no_unstable_part() -> None:
+    """Of ten segments of a token each: the last two are replaced each turn; the sixth changes every other time."""
+    replaced, changing = (8, 0.45), (5, 0.5)
+    assert _unkept([(0, 0.9), replaced], float, 9, 8) == 0.0
+    assert _unkept([(0, 1.0), changing, replaced], lambda i: i + 1.0, 9, 8) == pytest.approx(5 / 10 * 0.5)
+    assert _unkept([(0, 1.0), changing], lambda i: i + 1.0, 9, 10) == pytest.approx(5 / 10 * 0.5)
