@@ -43,23 +43,24 @@ def beginning_ends(prefix: Prefixes, born: int) -> dict[str, int]:
 
 def read_beginnings(prefix: Prefixes, usage: Usage, born: int) -> dict[str, bool]:
     """Which of its beginnings a request read: one without entries of its own, so another session had them."""
-    read, before, found = 0.0, 0, dict[str, bool]()
-    if usage.read and usage.input:
-        read = usage.read / usage.input * prefix.size
-    for topic, end in beginning_ends(prefix, born).items():
-        size = prefix.sizes[end - 1]
-        found[topic] = read >= max(_NEARLY * size, (before + size) / 2)  # else the shorter one is what was read
-        before = size
-    return found
+    return _read(prefix, usage, beginning_ends(prefix, born))
 
 
 def read_by_first(prefix: Prefixes, usage: Usage) -> list[str]:
     """The beginnings that a session's first request read, all of it among them: others had them, for it had none."""
-    found = [topic for topic, there in read_beginnings(prefix, usage, 0).items() if there]
-    parts = max(beginning_ends(prefix, 0).values(), default=0)
-    between = (prefix.sizes[parts - 1] if parts else 0) + prefix.size
-    if usage.read and usage.input and usage.read / usage.input * prefix.size > max(_NEARLY * prefix.size, between / 2):
-        found.append(REPEATED)
+    ends = beginning_ends(prefix, 0) | ({REPEATED: len(prefix.sizes)} if prefix.sizes else {})
+    return [topic for topic, there in _read(prefix, usage, ends).items() if there]
+
+
+def _read(prefix: Prefixes, usage: Usage, ends: Mapping[str, int]) -> dict[str, bool]:
+    """Which parts of a prompt were read, by the segments behind them, ascending."""
+    read, before, found = 0.0, 0, dict[str, bool]()
+    if usage.read and usage.input:
+        read = usage.read / usage.input * prefix.size
+    for topic, end in ends.items():
+        size = prefix.sizes[end - 1]
+        found[topic] = read >= max(_NEARLY * size, (before + size) / 2)  # else the shorter one is what was read
+        before = size
     return found
 
 
