@@ -127,6 +127,7 @@ def test_whoever_reads_all_of_its_first_prompt_repeats_that_of_another() -> None
     shared, all_ = tokens[prefix.starts[2] - 1], tokens[-1]
     assert read_by_first(prefix, Usage(input=all_, read=all_)) == [SHARED, REPEATED]
     assert read_by_first(prefix, Usage(input=all_, read=shared)) == [SHARED]
+    assert read_by_first(rendered([], MODEL, prefix.facts, None)[0], Usage(input=5, read=5)) == []
 
 
 BEGINNINGS, LONGEVITY = "cache/beginnings.py", "cache/longevity.py"
