@@ -145,6 +145,8 @@ class Fanout:
 
     _places: dict[Key, _Place] = field(default_factory=dict)
     _held: OrderedDict[Key, Held] = field(default_factory=OrderedDict)
+    _unwritten: OrderedDict[Key, None] = field(default_factory=OrderedDict)
+    """Prefixes that were to be written and, by the provider's own counts, were not: nothing is to be had by waiting."""
     _pace: Pace = field(default_factory=Pace)
     _waited: OrderedDict[str, float] = field(default_factory=OrderedDict)
     """Seconds for which attempts that came to nothing have waited, by conversation."""
@@ -172,6 +174,8 @@ class Fanout:
         for write in reversed(flight.writes):
             place = self._places.get(write.key)
             if write.tokens <= there or place is None or place.void() or now >= place.lost:
+                continue
+            if write.key in self._unwritten:
                 continue
             wait = place.wait(now)
             if wait <= left and flight.worth(write.tokens - there, wait):
@@ -252,7 +256,9 @@ class Fanout:
             for write in flight.writes if counted and flight is not None else ():
                 if write.key[1] not in entries:
                     self._held.pop(write.key, None)
+                    self._unwritten[write.key] = None
             for hash_, held in entries.items():
+                self._unwritten.pop((account, hash_), None)
                 self._held[account, hash_] = held
                 self._held.move_to_end((account, hash_))
             self._bound()
@@ -269,8 +275,9 @@ class Fanout:
         self._bound()
 
     def _bound(self) -> None:
-        while len(self._held) > _MOST_REMEMBERED:
-            self._held.popitem(last=False)
+        for known in (self._held, self._unwritten):
+            while len(known) > _MOST_REMEMBERED:
+                known.popitem(last=False)
 
     # --- attempts that came to nothing --------------------------------------------------------------------------------
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import anthropic
+import httpx2
 import pytest
 
 from agentaccel import Accel, CachePolicy, Policy, StorePolicy
 from agentaccel.emulator import Behaviour, Tokenizer, serve
 from agentaccel.report import render_text, report
+from agentaccel.testing.virtual import EmulatedTransport
 from tests.clients.branches import COUNT, EXACT, SYSTEM, TWENTY, Branches, all_asked, asked, request
 from tests.driver import prose
 
@@ -416,3 +419,39 @@ def test_what_is_warm_is_waited_for_by_nobody_until_it_has_expired() -> None:
     branches.run(partial(all_asked, count=3))
     assert len(branches.held) == 3
     assert len(branches.written) == 2
+
+
+@dataclass
+class Stripping(EmulatedTransport):
+    """A gateway that takes no markers: nothing is ever written."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        bare = (await request.aread()).replace(b',"cache_control":{"type":"ephemeral"}', b"")
+        headers = {name: value for name, value in request.headers.items() if name != "content-length"}
+        return await super().handle_async_request(
+            httpx2.Request(request.method, request.url, headers=headers, content=bare)
+        )
+
+
+@pytest.mark.parametrize("strips", [True, False])
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_where_nothing_gets_written_it_is_waited_for_once(stream: bool, strips: bool) -> None:
+    """A first reply tells that there is nothing to be had by waiting. The twin: where it is written, all but one wait
+    each time it has expired."""
+
+    async def workers(branches: Branches) -> None:
+        async def worker(client: anthropic.AsyncAnthropic, number: int) -> None:
+            for again in range(4):
+                await asked(client, 10 * again + number, stream=stream)
+                await asyncio.sleep(400.0 if again == 1 else 0.0)
+
+        async with branches.client() as client:
+            await asyncio.gather(*[worker(client, number) for number in range(COUNT)])
+
+    branches = Branches()
+    if strips:
+        branches.transport = Stripping(branches.emulator, branches.clock)
+    branches.run(workers)
+    assert len(branches.records) == 4 * COUNT
+    assert bool(branches.written) is not strips
+    assert len(branches.held) == (COUNT - 1) * (1 if strips else 2)
