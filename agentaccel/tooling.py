@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
 from agentaccel.calling import Calling
+from agentaccel.clients.places import is_of_sdk
 from agentaccel.effects.declare import ToolSpec, declare, spec_of
 from agentaccel.errors import ConfigError
 from agentaccel.session.conversation import Conversation
@@ -33,10 +34,15 @@ class Toolbox(Calling):
         """`tool` under `name`, as it is declared by `spec`, or declares itself. A tool that is wrapped is wrapped anew;
         one that is wrapped in a session is that session's own.
 
-        Raises `ConfigError` for what cannot be called.
+        Raises `ConfigError` for what cannot be called, and for a tool object of an SDK.
         """
         if not callable(tool):
             raise ConfigError(f"a tool must be a function or another callable; got {type(tool).__name__}")
+        if is_of_sdk(type(tool)):
+            kind = type(tool).__name__
+            raise ConfigError(
+                f"a {kind} is what its SDK makes of a function: wrap the function and make a tool of that"
+            )
         spec = spec or spec_of(tool) or ToolSpec()
         tool = _unwrapped(tool)
         label = name or getattr(tool, "__name__", None) or type(tool).__name__

@@ -58,9 +58,17 @@ def word(value: Any) -> str:
 
 
 def count_of(raw: Mapping[str, Any], name: str) -> int | None:
-    """The count that a provider reports under `name`; None where it reports none."""
+    """The count that a provider reports under `name`; None where it reports none, or one that cannot be.
+
+    >>> count_of({"tokens": 5}, "tokens"), count_of({"tokens": -1}, "tokens"), count_of({"tokens": 2**62}, "tokens")
+    (5, None, None)
+    """
     value = raw.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST else None
+
+
+_MOST = 2**40
+"""Tokens; a thousand times what a month of a large agent has. Sums of more could not be stored."""
 
 
 def text_or_none(value: Any) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agentaccel.cache.price import Override, PriceCard, input_cost, price_card
-from agentaccel.replay.cost import cost_of
+from agentaccel.replay.cost import cost_of, has_cost
 from agentaccel.replay.oracle import best
 from agentaccel.replay.pace import Pace, placed
 from agentaccel.replay.placements import PLACEMENTS
@@ -154,9 +154,7 @@ def _card(step: Step, tokens: int, prices: Override | None) -> PriceCard | None:
 
 def _told(step: Step, usage: Usage | None) -> bool:
     """Whether a bill is known and has a meaning under the rules of the replay."""
-    if usage is None or usage.uncached is None:
-        return False
-    return all(step.prefix.facts.ttl(label) is not None for label, tokens in (usage.write or {}).items() if tokens)
+    return usage is not None and has_cost(usage, step.prefix.facts)
 
 
 def _notes(source: Source, steps: Sequence[Step], seed: int, prices: Override | None) -> Iterator[str]:
@@ -175,7 +173,7 @@ def _notes(source: Source, steps: Sequence[Step], seed: int, prices: Override | 
         yield f"not listed, so their family's cautious figures hold: {', '.join(cautious)}"
     if unpriced := {step.prefix.prompt.model: None for step in steps if _card(step, 0, prices) is None}:
         yield f"no price is known, so USD are n/a: {', '.join(unpriced)}"
-    reported = sum(step.recorded is not None and step.recorded.reported for step in steps)
+    reported = sum(_told(step, step.recorded) for step in steps)
     if 0 < reported < len(steps):
         yield f"only {reported:,} of {len(steps):,} requests say what their cache did: no bill as recorded"
     yield from source.notes

@@ -9,16 +9,25 @@ from agentaccel.replay.runs import Run, Step
 from agentaccel.types import Usage
 
 
+def has_cost(usage: Usage, facts: CacheFacts) -> bool:
+    """Whether `usage` tells what its input costs by `facts`; of what is written at no charge, nobody has to tell."""
+    if usage.uncached is None:
+        return False
+    if usage.write is None:
+        return all(ttl.write == 1 for ttl in facts.ttls)
+    return all(facts.ttl(label) is not None for label, tokens in usage.write.items() if tokens)
+
+
 def cost_of(usage: Usage, facts: CacheFacts) -> float:
     """The input side of `usage`, by the multiples that `facts` state.
 
-    Raises ValueError for a usage that does not report the cache, and KeyError for a lifetime without a price.
+    Raises ValueError for a usage that does not tell it (`has_cost`).
     """
-    if usage.uncached is None or usage.read is None or usage.write is None:
-        raise ValueError("the provider did not report what its cache did")
+    if usage.uncached is None or not has_cost(usage, facts):
+        raise ValueError("the provider did not report what its cache did, or names a lifetime without a price")
     price = {ttl.label: ttl.write for ttl in facts.ttls}
-    written = sum(tokens * price[label] for label, tokens in usage.write.items() if tokens)
-    return usage.uncached + usage.read * facts.read + written
+    written = sum(tokens * price[label] for label, tokens in (usage.write or {}).items() if tokens)
+    return usage.uncached + (usage.read or 0) * facts.read + written
 
 
 def cost_of_steps(steps: Iterable[Step], usages: Iterable[Usage]) -> float:

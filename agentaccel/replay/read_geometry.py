@@ -20,7 +20,7 @@ from agentaccel.facts import Level
 from agentaccel.replay.pace import first_byte_of
 from agentaccel.replay.runs import Run, Step
 from agentaccel.replay.source import Rules
-from agentaccel.replay.synthetic import Piece, rendered
+from agentaccel.replay.synthetic import Piece, identity, rendered
 
 Json = Mapping[str, Any]
 
@@ -135,7 +135,5 @@ class _Blocks:
     def _piece(self, start: int, last: int, tokens: int) -> Piece:
         levels: list[Level] = [level for level, end in self.static if start < end // self.size]
         level = levels[0] if levels else "messages"
-        identity = f"{self.name}/{last}".encode()
-        if level != "messages":
-            return Piece(level, "", tokens, identity)
-        return Piece("messages", self._roles[last], tokens, identity)
+        role = self._roles[last] if level == "messages" else ""
+        return Piece(level, role, tokens, identity(self.name, last))

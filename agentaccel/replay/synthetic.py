@@ -28,6 +28,15 @@ class Piece:
     """The block's type; for tools always the user's own."""
 
 
+def identity(name: str, number: int) -> bytes:
+    """Of a piece of which nothing is known but whose it is, and a number; names come from logs, with whatever is there.
+
+    >>> identity("session \\ud800", 1)
+    b'session \\xed\\xa0\\x80/1'
+    """
+    return f"{name}/{number}".encode("utf-8", "surrogatepass")
+
+
 def rendered(
     pieces: Sequence[Piece], model: str, facts: CacheFacts, before: Step | None
 ) -> tuple[Prefixes, tuple[int, ...]]:

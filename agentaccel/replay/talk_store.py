@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import orjson
 
-from agentaccel.errors import TraceError
 from agentaccel.trace.store import Store
 
 _LAST = (
@@ -35,15 +33,13 @@ class Kept(NamedTuple):
 
 def kept_talks(store: Store) -> Iterator[Kept]:
     """The sessions of `store`, in the order of their last requests. Raises TraceError where it cannot be read."""
-    try:
+    with store.legible():
         with store.database.using() as connection:
             sessions = connection.execute(_LAST).fetchall()
         for id_, workload, end in sessions:
             with store.database.using() as connection:
                 rows = connection.execute(_CHAIN, (end,)).fetchall()
             yield Kept(id_, workload, _messages(rows))
-    except sqlite3.DatabaseError as error:
-        raise TraceError(f"{store.path} cannot be read as a trace store: {error}") from error
 
 
 def _messages(rows: list[tuple[str, str, bytes | None]]) -> list[dict[str, Any]] | None:

@@ -27,7 +27,7 @@ from agentaccel.records import TurnRecord
 from agentaccel.replay.pace import first_byte_of
 from agentaccel.replay.runs import Run, Step
 from agentaccel.replay.source import Rules
-from agentaccel.replay.synthetic import Piece, rendered
+from agentaccel.replay.synthetic import Piece, identity, rendered
 from agentaccel.trace.importers.infer import NAMED_SHARE, NAMED_TOKENS
 
 Turns = Sequence[TurnRecord]
@@ -114,7 +114,7 @@ class _Transcript:
 
     def _begin(self, total: int) -> None:
         if self.head:
-            self.pieces = [Piece("tools", "", self.head, f"{self.workload}/{self.head}".encode())]
+            self.pieces = [Piece("tools", "", self.head, identity(self.workload, self.head))]
         self._add("user", total - self._total())
 
     def _cut(self, keep: int, total: int) -> None:
@@ -129,7 +129,7 @@ class _Transcript:
 
     def _add(self, role: str, tokens: int, kind: str = "text") -> None:
         self._made += 1
-        self.pieces.append(Piece("messages", role, tokens, f"{self.name}/{self._made}".encode(), kind))
+        self.pieces.append(Piece("messages", role, tokens, identity(self.name, self._made), kind))
 
     def _total(self) -> int:
         return sum(piece.tokens for piece in self.pieces)

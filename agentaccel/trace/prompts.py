@@ -10,11 +10,9 @@ such as `tool_choice`, and whether a text was blank. So
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from agentaccel.errors import TraceError
 from agentaccel.facts import CacheFacts
 from agentaccel.records import OURS, TurnRecord
 from agentaccel.trace.record import load_turn
@@ -63,34 +61,29 @@ def kept_turns(store: Store) -> Iterator[Kept]:
     Raises TraceError where the file cannot be read.
     """
     after = (float("-inf"), -1)
-    while True:
-        rows = _rows(store, after)
-        if not rows:
-            return
-        after = (rows[-1][0], rows[-1][1])
-        for _, _, *ends, record in rows:
-            try:
-                turn = load_turn(record)
-            except (ValueError, TypeError, KeyError, AttributeError):
-                store.skipped += 1
-                continue
-            if turn.mode in OURS:
-                continue
-            segments = _placed([one for end in ends if end for one in store.chain_to(end)])
-            sent = _markers(turn.markers, segments)
-            yield Kept(turn, segments, tuple(one for one in sent if not one.ours), sent)
+    with store.legible():
+        while rows := _rows(store, after):
+            after = (rows[-1][0], rows[-1][1])
+            for _, _, *ends, record in rows:
+                try:
+                    turn = load_turn(record)
+                except (ValueError, TypeError, KeyError, AttributeError):
+                    store.skipped += 1
+                    continue
+                if turn.mode in OURS:
+                    continue
+                segments = _placed([one for end in ends if end for one in store.chain_to(end)])
+                sent = _markers(turn.markers, segments)
+                yield Kept(turn, segments, tuple(one for one in sent if not one.ours), sent)
 
 
 def _rows(store: Store, after: tuple[float, int]) -> list[tuple[float, int, int, int, int, bytes]]:
-    try:
-        with store.database.using() as connection:
-            rows: list[tuple[float, int, int, int, int, bytes]] = connection.execute(
-                "SELECT started, id, tools, system, messages, CAST(record AS BLOB) FROM turns"
-                " WHERE (started, id) > (?, ?) ORDER BY started, id LIMIT ?",
-                (*after, _CHUNK),
-            ).fetchall()
-    except sqlite3.DatabaseError as error:
-        raise TraceError(f"{store.path} cannot be read as a trace store: {error}") from error
+    with store.database.using() as connection:
+        rows: list[tuple[float, int, int, int, int, bytes]] = connection.execute(
+            "SELECT started, id, tools, system, messages, CAST(record AS BLOB) FROM turns"
+            " WHERE (started, id) > (?, ?) ORDER BY started, id LIMIT ?",
+            (*after, _CHUNK),
+        ).fetchall()
     return rows
 
 

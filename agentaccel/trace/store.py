@@ -221,7 +221,7 @@ class Store:
         return self._records("tools", load_tool)
 
     def _records(self, table: str, load: Callable[[bytes], R]) -> Iterator[R]:
-        try:
+        with self.legible():
             with self.database.using() as connection:
                 cursor = connection.execute(f"SELECT CAST(record AS BLOB) FROM {table} ORDER BY started, id")
             while True:
@@ -236,6 +236,12 @@ class Store:
                         self.skipped += 1
                     else:
                         yield record
+
+    @contextmanager
+    def legible(self) -> Iterator[None]:
+        """Raises TraceError where the file turns out to be damaged, or none of ours, as it is read."""
+        try:
+            yield
         except sqlite3.DatabaseError as error:
             raise TraceError(f"{self.path} cannot be read as a trace store: {error}") from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -16,6 +17,7 @@ from openai.lib.responses_tool_runner import AsyncRegisteredFunction, AsyncRespo
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
 from agentaccel.emulator import Emulator
+from agentaccel.errors import ConfigError
 from agentaccel.testing.virtual import EmulatedTransport, run
 
 REPLY = {
@@ -168,3 +170,16 @@ def test_the_tool_runner_of_openai_runs_each_call_once_and_no_later(options: dic
     check(bare, ours, answers)
     if options.get("stream"):
         assert sum(at for _, at in ours.began) < sum(at for _, at in bare.began)
+
+
+def test_a_tool_object_of_an_sdk_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    """Its loop calls the function inside: what we would hand back is no such object, and fails in the request."""
+
+    async def search(q: str) -> str:
+        """Look for something."""
+        return q
+
+    with Accel(Policy(store=StorePolicy(path=tmp_path / "trace.db"))) as accel:
+        with pytest.raises(ConfigError, match="wrap the function and make a tool of that"):
+            accel.tools([beta_async_tool(search)])
+        assert beta_async_tool(accel.tool(search)).to_dict() == beta_async_tool(search).to_dict()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import sqlite3
 import statistics
 import subprocess
 import sys
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,14 +19,17 @@ from click.testing import CliRunner, Result
 
 from agentaccel.cli import main
 from agentaccel.errors import ConfigError
+from agentaccel.facts import cache_facts
 from agentaccel.replay.compare import ACCELERATED, AS_RECORDED, BEST, columns_of, compare
-from agentaccel.replay.cost import cost_of_steps
+from agentaccel.replay.cost import cost_of, cost_of_steps, has_cost
 from agentaccel.replay.pace import pace, paces, placed
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.read import read
 from agentaccel.replay.simulate import accelerate
 from agentaccel.replay.source import Rules, Source
 from agentaccel.trace.importers import ImportTally
+from agentaccel.types import Usage
+from tests.driver import Driver, body, prose, user
 from tests.replay.test_reading import Json, asked, conversation, result, run_line, said, used, write
 
 
@@ -203,6 +208,45 @@ def test_a_model_that_only_its_family_is_known_of_is_named(tmp_path: Path) -> No
     assert unpriced not in found["notes"]
     (found,) = tables(path, "--gaps", "attended")
     assert not any("family" in note or "no price" in note for note in found["notes"])
+
+
+def test_a_reply_that_does_not_say_what_was_written_has_no_bill(tmp_path: Path) -> None:
+    """Gateways leave the field out. Where it is written at no charge, there is nothing to say; and it is said where it
+    is missing."""
+    half = {name: count for name, count in used(30_000, 400).items() if name != "cache_creation_input_tokens"}
+    path = write(tmp_path / "logged.jsonl", [conversation("r", used(0, 30_000), half, used(30_400, 900))])
+    (found,) = tables(path, "--gaps", "attended")
+    recorded, *others = found["tables"][0]["columns"]
+    assert recorded["usd"] is None
+    assert all(one["usd"] is not None for one in others)
+    assert "only 2 of 3 requests say what their cache did: no bill as recorded" in found["notes"]
+    claude, gpt = cache_facts("claude-sonnet-5"), cache_facts("gpt-5", provider="openai", wire="chat")
+    assert claude is not None
+    assert gpt is not None
+    usage = Usage(input=1000, read=600)
+    assert (has_cost(usage, claude), has_cost(usage, gpt)) == (False, True)
+    assert cost_of(usage, gpt) == pytest.approx(400 + 600 * gpt.read)
+
+
+@pytest.mark.parametrize("command", [("replay",), ("report", "--advise")], ids=" ".join)
+def test_a_store_with_damaged_pages_ends_a_command_with_one_sentence(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """Records can be read, and what their prompts were cannot."""
+    driver = Driver(tmp_path)
+    for number in range(3):
+        driver.ask(body(user(prose(300, number))))
+    driver.accel.close()
+    store = tmp_path / "trace.db"
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'segments'").fetchone()
+    data = bytearray(store.read_bytes())
+    data[(page - 1) * size : page * size] = b"\xff" * size
+    store.write_bytes(data)
+    name, *options = command
+    done = CliRunner().invoke(main, [name, str(store), *options], prog_name="agentaccel")
+    assert done.exit_code == 2
+    assert "cannot be read as a trace store" in done.output
 
 
 @pytest.mark.soak

@@ -197,6 +197,12 @@ def test_text_that_cannot_have_been_the_prompt_gives_way_to_usage(tmp_path: Path
     assert [step.total for step in source.runs[1].steps] == [90_010, 90_110]
 
 
+def test_names_that_no_bytes_stand_for_are_names(tmp_path: Path) -> None:
+    """A log may hold a lone surrogate anywhere."""
+    (run,) = source_of(tmp_path, conversation("r\ud800", used(0, 90_000), used(90_000, 100))).runs
+    assert [step.total for step in run.steps] == [90_010, 90_110]
+
+
 def test_a_growing_history_grows(tmp_path: Path) -> None:
     """By a reply and a message."""
     usages = (used(50_000, 40_000), *(used(90_000 + 500 * i, 500) for i in range(3)))

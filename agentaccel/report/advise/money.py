@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from agentaccel.cache.price import Override, PriceCard, input_cost, price_card
-from agentaccel.replay.cost import cost_of
+from agentaccel.replay.cost import cost_of, has_cost
 from agentaccel.replay.placements import as_recorded
 from agentaccel.replay.simulate import Allowed, accelerate, simulate
 from agentaccel.report.advise.nouns import Request, Talk, Talks, Unit
@@ -24,7 +24,7 @@ class Prices:
     def of(self, request: Request, usage: Usage) -> float | None:
         """The cost of `request` had it been billed for `usage`; None where that cannot be told."""
         facts = request.step.prefix.facts
-        if usage.uncached is None or any(facts.ttl(label) is None for label, n in (usage.write or {}).items() if n):
+        if not has_cost(usage, facts):
             return None
         if self.unit == "tokens":
             return cost_of(usage, facts)
