@@ -156,7 +156,7 @@ def broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:
     if shared < head.starts[1]:
         return prefix.named(TOOLS)
     if shared >= len(segments) or segments[shared].level == "messages":
-        if shared >= head.last_message:
+        if shared >= head.added:
             return TAIL
         return prefix.name_at(shared) if shared < len(segments) else TAIL
     return prefix.name_at(shared)

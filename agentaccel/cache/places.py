@@ -2,7 +2,7 @@
 
 A place is `tools` (the whole list: its order is one thing), `system[1]`, a content block (`messages[0].content[1]`), a
 parameter (`parameters.tool_choice`), `end of tools` or `end of system`, where a list is added to and else stays as it
-was, or `tail`: the end of the last message, wherever the conversation has got to.
+was, or `tail`: what the last request added, wherever the conversation has got to.
 """
 
 from __future__ import annotations

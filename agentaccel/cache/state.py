@@ -44,8 +44,9 @@ class Head:
     model: str
     messages: int
     """Number of messages."""
-    last_message: int
-    """Index of the first segment of the last message."""
+    added: int
+    """Index of the first segment of its tail: what it added to the prompt before where it only did that, and its last
+    message at least."""
     started: float
     """When the request was sent."""
     tokens: int | None
@@ -95,14 +96,19 @@ class State:
     """The decision that the last request was sent by, where it may stand for the next."""
 
 
-def head_of(prefix: Prefixes, *, started: float, tokens: int | None, message_id: str | None) -> Head:
-    """The prompt of `prefix` as a head for the next turn, without what only this request has at its end."""
+def head_of(
+    prefix: Prefixes, before: Head | None = None, *, started: float, tokens: int | None, message_id: str | None
+) -> Head:
+    """The prompt of `prefix`, which followed on the one `before`, as a head for the next turn, without what only this
+    request has at its end."""
     segments = prefix.prompt.lasting
     count = len(segments)
     last = prefix.prompt.opening + prefix.prompt.messages - 1
     start = count
     while start and segments[start - 1].level == "messages" and segments[start - 1].path[1:2] in ((last,), ()):
         start -= 1
+    if before is not None and shared_length(before, prefix) == len(before.hashes):
+        start = min(start, len(before.hashes))
     if tokens is not None and count < len(prefix.hashes):
         tokens = round(tokens * prefix.sizes[count - 1] / max(prefix.size, 1)) if count else 0
     return Head(
@@ -116,7 +122,7 @@ def head_of(prefix: Prefixes, *, started: float, tokens: int | None, message_id:
         parameters=prefix.prompt.parameters,
         model=prefix.prompt.model,
         messages=prefix.prompt.messages,
-        last_message=start,
+        added=start,
         started=started,
         tokens=tokens,
         message_id=message_id,

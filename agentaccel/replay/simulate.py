@@ -216,7 +216,7 @@ class _Learning:
         session, sent = going.session, going.sent
         settled = settle(session.state, going.head, sent, going.observed)
         session.state = settled.state
-        session.head = head_of(sent.prefix, started=sent.started, tokens=sent.usage.input, message_id=None)
+        session.head = head_of(sent.prefix, going.head, started=sent.started, tokens=sent.usage.input, message_id=None)
         beginnings = beginnings_of(sent.prefix, settled.state.born)
         seen = list(settled.learned)
         if settled.state.turns == 1:

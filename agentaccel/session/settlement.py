@@ -91,7 +91,7 @@ class Settlement:
         )
         conversation.state = without_unread(settled.state, going.lent)
         conversation.head = head_of(
-            prefix, started=going.started, tokens=ended.usage.input, message_id=ended.message_id
+            prefix, going.head, started=going.started, tokens=ended.usage.input, message_id=ended.message_id
         )
         conversation.print = imprint(going.lasting, going.request, going.print)
         if going.arranged is not None:

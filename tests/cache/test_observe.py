@@ -82,3 +82,28 @@ def test_a_request_that_only_adds_shows_just_that(tmp_path: Path) -> None:
     counts = session.conversation.state.seen.counts
     assert counts["stable/any"][0] == counts["stable/any"][1] > 0
     assert session.conversation.state.seen.unstable_places() == []
+
+
+def test_a_draft_that_is_dropped_is_an_end_that_is_replaced(tmp_path: Path) -> None:
+    """Not a place of its own in each round, which would all seem to change for ever: so each round is read by the
+    next."""
+    driver, messages, read = Driver(tmp_path), [user(prose(1500))], list[bool]()
+    with driver.accel.session("s") as session:
+        for turn in range(6):
+            usage = driver.ask(body(*messages))
+            read.append((usage.read or 0) > 0.8 * (usage.input or 0))
+            driver.ask(body(*messages, assistant(prose(30, turn)), user("Not quite. Answer anew.")))
+            messages += [assistant(prose(30, turn + 9)), user(prose(200, turn))]
+    state = session.conversation.state
+    assert (state.seen.unstable_places(), state.cut) == ([], 2)
+    assert read == [False, *[True] * 5]
+
+
+def test_what_is_replaced_far_ahead_of_the_end_is_a_place_each_time(tmp_path: Path) -> None:
+    """The twin: a prompt that left the one before there has no longer tail for it."""
+    driver, later = Driver(tmp_path), list[Json]()
+    with driver.accel.session("s") as session:
+        for turn in range(5):
+            driver.ask(body(user(prose(600)), assistant("So."), user(f"Memory {turn}."), *later))
+            later += [assistant("So."), user(f"On {turn}.")]
+    assert session.conversation.state.seen.unstable_places() == ["messages[2].content"]
