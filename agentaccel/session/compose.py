@@ -173,7 +173,7 @@ class Composer:
         if stubbed:
             asked = asked._replace(prompt=replace(asked.prompt, ephemeral=1))
         with conversation.lock:
-            going = self._plan(conversation, Scope(session=session), asked, 0)
+            going = self._plan(conversation, Scope(sessions=(session,)), asked, 0)
         return None if stubbed and going.prompt is not asked.prompt else going
 
     # --- before -------------------------------------------------------------------------------------------------------

@@ -20,33 +20,60 @@ from agentaccel.types import Endpoint, Request, ToolCall
 T = TypeVar("T")
 
 
+@dataclass(slots=True)
+class Bypassing:
+    """One stretch of code whose calls go out as written."""
+
+    around: Bypassing | None
+    over: bool = False
+    """Whether it was left in another context than it was entered in, where it would else go on for ever."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What the surrounding code has said about the calls made in it."""
+    """What the surrounding code has said about the calls made in it.
 
-    session: Session | None = None
-    bypass: bool = False
+    What was entered may be left in another context, as an async generator is whose reader breaks off: then it is still
+    there, and says itself that it is over.
+    """
+
+    sessions: tuple[Session, ...] = ()
+    """Those that were entered, of all `Accel`s, the innermost last."""
+    bypassing: Bypassing | None = None
     announces: bool = False
     """Whether what is called in it is not to be sent, but only announced."""
     early: Entry | None = None
     """The early run that it is part of; None in the agent's own code."""
-    others: tuple[Session, ...] = ()
-    """Open sessions of other `Accel`s, of each the innermost."""
+
+    @property
+    def session(self) -> Session | None:
+        """The innermost that is open; where none is, the innermost."""
+        for one in reversed(self.sessions):
+            if not one.closed:
+                return one
+        return self.sessions[-1] if self.sessions else None
+
+    @property
+    def bypass(self) -> bool:
+        """Whether calls go out as written."""
+        one = self.bypassing
+        while one is not None and one.over:
+            one = one.around
+        return one is not None
 
     def entering(self, session: Session) -> Scope:
         """The same inside of `session`."""
-        around = (*self.others, self.session) if self.session is not None else self.others
-        innermost = {one.owner: one for one in around if one.owner != session.owner}
-        return replace(self, session=session, others=tuple(innermost.values()))
+        return replace(self, sessions=(*[one for one in self.sessions if not one.closed], session))
 
     def of(self, owner: int) -> Scope:
-        """The same as one `Accel` sees it: with the session that is open there, and none of another's; and without an
-        early run that was served, of which this is what it has left behind."""
+        """The same as one `Accel` sees it: with the sessions that were entered there, and none of another's; and
+        without an early run that was served, of which this is what it has left behind."""
         if self.early is not None and self.early.served:
             return replace(self, early=None).of(owner)
-        if self.session is None or self.session.owner == owner:
-            return self
-        return replace(self, session=next((one for one in self.others if one.owner == owner), None))
+        for one in self.sessions:
+            if one.owner != owner:
+                return replace(self, sessions=tuple([one for one in self.sessions if one.owner == owner]))
+        return self
 
 
 class Announced(BaseException):
@@ -228,8 +255,11 @@ def _reset(token: Token[Scope]) -> bool:
 @contextmanager
 def bypassed() -> Iterator[None]:
     """Model and tool calls made inside go out as written, and are recorded as bypassed."""
-    token = current.set(replace(current.get(), bypass=True))
+    scope = current.get()
+    bypassing = Bypassing(scope.bypassing)
+    token = current.set(replace(scope, bypassing=bypassing))
     try:
         yield
     finally:
-        _reset(token)
+        if not _reset(token):
+            bypassing.over = True

@@ -82,7 +82,7 @@ class Prewarmer:
 
     def _here(self, session: Session, call: Callable[[], object]) -> None:
         announced = None
-        current.set(Scope(session=session, announces=True))
+        current.set(Scope(sessions=(session,), announces=True))
         try:
             call()
         except Announced as stopped:
@@ -96,7 +96,7 @@ class Prewarmer:
 
     async def _there(self, session: Session, call: Callable[[], Awaitable[object]]) -> None:
         announced = None
-        current.set(Scope(session=session, announces=True))
+        current.set(Scope(sessions=(session,), announces=True))
         try:
             await call()
         except Announced as stopped:

@@ -114,7 +114,7 @@ class One:
     def run(self) -> None:
         talk = self.composer.registry.named("loop")
         session = Session(talk, lambda call: nullcontext(), owner=self.composer.registry.owner)
-        token = current.set(Scope(session=session))
+        token = current.set(Scope(sessions=(session,)))
         for gap, body in loops(self.rng, self.place.endpoint.wire, self.models):
             self.clock.advance(gap)
             self.thread.until(self.clock.now)

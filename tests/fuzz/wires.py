@@ -174,7 +174,7 @@ class One:
                 self.composer.begin(body, self.place.endpoint)
                 crowd -= 1
             session = Session(talk, lambda call: nullcontext(), owner=self.composer.registry.owner)
-            token = current.set(Scope(session=session) if tenant else Scope())
+            token = current.set(Scope(sessions=(session,)) if tenant else Scope())
             self.turn(body)
             current.reset(token)
 

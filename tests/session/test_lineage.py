@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -179,6 +182,56 @@ def test_bypassed_calls_go_out_as_written_and_say_so(driver: Driver) -> None:
         driver.ask(request)
     assert driver.sent == request
     assert driver.records[0].mode == "bypass"
+
+
+async def _parts(driver: Driver, around: AbstractContextManager[object]) -> AsyncIterator[int]:
+    """A sub-agent as a generator, which is inside of something while its reader looks at what it has so far."""
+    with around:
+        for part in range(3):
+            driver.ask(body(user(f"part {part}")))
+            yield part
+
+
+def _broken_off(driver: Driver, around: AbstractContextManager[object]) -> None:
+    """Inside a session, read a part and no more; asyncio ends the generator in a task, so in a context, of its own."""
+
+    async def main() -> None:
+        with driver.accel.session("outer", tenant="acme"):
+            parts = _parts(driver, around)
+            async for _ in parts:
+                break
+            ended = asyncio.create_task(parts.aclose())  # type: ignore[attr-defined]  # generators have it
+            await ended
+            driver.ask(body(user("go on")))
+
+    asyncio.run(main())
+
+
+def test_a_session_that_was_left_elsewhere_does_not_hide_the_one_around_it(driver: Driver) -> None:
+    """What is asked afterwards belongs to it, with its tenant."""
+    _broken_off(driver, driver.accel.session("inner"))
+    assert [(one.session, one.tenant) for one in driver.records] == [("inner", None), ("@acme/outer", "acme")]
+
+
+def test_a_bypass_that_was_left_elsewhere_is_over(driver: Driver) -> None:
+    """A worker that lives long would else be bypassed from there on, and nobody would be told."""
+    _broken_off(driver, driver.accel.bypass())
+    assert [one.mode for one in driver.records] == ["bypass", "on"]
+
+
+def test_a_task_that_was_started_in_a_bypass_stays_in_it(driver: Driver) -> None:
+    """As it does in a session: what it does was meant to go out as written."""
+
+    async def ask() -> None:
+        driver.ask(body(user("go on")))
+
+    async def main() -> None:
+        with driver.accel.bypass(), driver.accel.bypass():
+            task = asyncio.create_task(ask())
+        await task
+
+    asyncio.run(main())
+    assert [one.mode for one in driver.records] == ["bypass"]
 
 
 def test_a_holdout_leaves_the_same_sessions_as_written_in_every_process(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             Mutant(
                 guard="an early run that opens a session",
                 file="session/handle.py",
-                old="return replace(self, session=session, others=tuple(innermost.values()))",
-                new="return Scope(session=session, others=tuple(innermost.values()))",
+                old="return replace(self, sessions=(*[one for one in self.sessions if not one.closed], session))",
+                new="return Scope(sessions=(*[one for one in self.sessions if not one.closed], session))",
             ),
         ),
     ),
