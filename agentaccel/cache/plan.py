@@ -35,7 +35,7 @@ def plan(prefix: Prefixes, view: View) -> Decided:
     prompt = prefix.prompt
     refusal = _refusal(prompt)
     if refusal:
-        return Decided(CachePlan(reasons=(refusal,)))
+        return Decided(CachePlan(wire=prefix.facts.wire, reasons=(refusal,)))
     scene = scene_of(prefix, view)
     facts = scene.facts
     if not facts.controls or facts.physics == "automatic":

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from agentaccel.cache.decide import decided_again
-from agentaccel.cache.observe import Observed, observe
+from agentaccel.cache.observe import ONLY_GREW, Observed, observe
 from agentaccel.cache.plan import Decided
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import expected_cost
 from agentaccel.cache.rhythm import snapshot
 from agentaccel.clock import Clock
-from agentaccel.facts import cache_facts
+from agentaccel.facts import Wire, cache_facts
 from agentaccel.listening import Began, Listeners, Told
 from agentaccel.locks import Lock
 from agentaccel.loop.fanout import Fanout, Flight
@@ -31,7 +31,7 @@ from agentaccel.session.conversation import Conversation, refresh, workload_of
 from agentaccel.session.fanning import Fanning
 from agentaccel.session.fields import asking_usage, unplanned, with_diagnosis
 from agentaccel.session.foresight import Foresight
-from agentaccel.session.going import Going, TurnMode
+from agentaccel.session.going import Going
 from agentaccel.session.handle import Announced, Scope, Session, current
 from agentaccel.session.hinting import NO_HINTS, Seen, hints
 from agentaccel.session.keeping import Keeper
@@ -42,7 +42,7 @@ from agentaccel.session.pricing import card_of
 from agentaccel.session.registry import Registry
 from agentaccel.session.routing import Asked, Routing
 from agentaccel.session.settlement import Settlement
-from agentaccel.session.shaping import CONSENTED, Reading, Shaped, Shaping, said
+from agentaccel.session.shaping import AS_WRITTEN, CONSENTED, Reading, Shaped, Shaping, said
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Ended, Turn
 from agentaccel.types import CachePlan, Endpoint, Prompt, Request
@@ -105,10 +105,12 @@ class Composer:
         if self.keeper is not None:
             self.keeper.went_on(conversation.id)
         with conversation.lock:
-            going = self.settlement.begins(self._plan(conversation, scope, asked, attempt))
+            going = self._plan(conversation, scope, asked, attempt)
+            if not conversation.state.turns:
+                going = self.settlement.begins(going)
             if going.edited is not None and self.runs is not None:
                 conversation.asides.ask(conversation.id, going.edited.wants, self.runs)
-            if going.mode == "on":
+            if going.mode == "on" and conversation.state.route:
                 self._routing.sent(conversation, going.started)
         applied = going.plan if going.mode == "on" else CachePlan()
         flight = self.fanning.flight(going, endpoint)
@@ -201,33 +203,33 @@ class Composer:
         return self.registry.by_lineage(prompt, lineage) or self.registry.begin(lineage, retried=attempt > 0)
 
     def _plan(self, conversation: Conversation, scope: Scope, asked: Reading, attempt: int) -> Going:
-        now, mode = self.clock.wall(), self._mode(conversation, scope)
+        now, mode = self.clock.wall(), mode_of(self.policy, self.recorder.shared_key, conversation.id, scope)
         request, prompt, facts, wire = asked.request, asked.prompt, asked.facts, asked.endpoint.wire
         if self.recorder.store is not None:
             self.recorder.read(lambda it: refresh(conversation, it, facts, prompt.provider), None)
         if conversation.created is None:
             self._open(conversation, prompt, now)
-        shaped = Shaped(request, prompt)
-        if mode == "on" and self._shaping.wants(request):
-            shaped = self._shaped(conversation, asked, now)
-        request, prompt = shaped.request, shaped.prompt
+        shaped = AS_WRITTEN
+        if mode == "on" and (self._shaping.consents or "context_management" in request):
+            request, prompt, shaped = self._shaped(conversation, asked, now)
         prefix = observed = None
         if facts is not None:
             latest = conversation.latest
             prefix = latest.prefix_of(prompt, facts) if latest is not None else None
             prefix = prefix or prefixes(prompt, facts, conversation.head)
             observed = observe(conversation.state, conversation.head, prefix, now, conversation.snapshot)
-            if shaped.moves:
-                observed = observed._replace(moves=shaped.moves)
-        chosen, standing = self._choose(conversation, request, prompt, prefix, observed, now)
-        if chosen.wire != wire:
-            chosen = replace(chosen, wire=wire)
-        chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
-        chosen = self._routing.routed(chosen, (request, prompt, facts), conversation, now, on=mode == "on")
-        hinted = NO_HINTS
-        if prefix is not None and observed is not None:
-            hinted = hints(Seen(request, prefix, observed, conversation.print, now), self.policy.cache)
-        chosen = said(chosen, shaped, hinted)
+            if shaped.arranged is not None:
+                observed = observed._replace(moves=shaped.arranged.moves)
+        chosen, standing = self._choose(conversation, request, prompt, prefix, observed, now, wire)
+        if chosen.wire == "chat" or self.policy.cache.diagnostics:
+            chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
+        if facts is not None and (facts.key or facts.salt_field or facts.session_field or facts.retentions):
+            chosen = self._routing.routed(chosen, (request, prompt, facts), conversation, now, on=mode == "on")
+        hinted, before = NO_HINTS, conversation.print
+        if prefix is not None and observed is not None and (before is None or observed.stability != ONLY_GREW):
+            hinted = hints(Seen(request, prefix, observed, before, now), self.policy.cache)
+        if shaped is not AS_WRITTEN or hinted is not NO_HINTS:
+            chosen = said(chosen, request, shaped, hinted)
         return Going(
             conversation=conversation,
             request=request,
@@ -241,7 +243,7 @@ class Composer:
             known_as=self.policy.aliases.get(prompt.model),
             started=now,
             head=conversation.head,
-            print=conversation.print,
+            print=before,
             arranged=shaped.arranged,
             edited=shaped.edited,
             written=asked.prompt if prompt is not asked.prompt else None,
@@ -249,14 +251,14 @@ class Composer:
             standing=standing,
         )
 
-    def _shaped(self, conversation: Conversation, asked: Reading, now: float) -> Shaped:
+    def _shaped(self, conversation: Conversation, asked: Reading, now: float) -> tuple[Request, Prompt, Shaped]:
         """The request with what the policy consents to be edited or moved."""
-        shaped = self._shaping.shape(
+        request, prompt, shaped = self._shaping.shape(
             conversation, asked, now, lambda it: self._read(it, asked.endpoint, asked.model).prompt
         )
         for consent in shaped.consents:
             self._once.say(CONSENTED[consent], level=logging.INFO)
-        return shaped
+        return request, prompt, shaped
 
     def _open(self, conversation: Conversation, prompt: Prompt, now: float) -> None:
         """The first request of a conversation: what is believed of its workload is fixed here."""
@@ -273,11 +275,12 @@ class Composer:
         prefix: Prefixes | None,
         observed: Observed | None,
         now: float,
+        wire: Wire,
     ) -> Decided:
         if prefix is None or observed is None:
             what, message, reason = unplanned(prompt)
             self._once.say(message, about=what)
-            return Decided(CachePlan(reasons=(reason,)))
+            return Decided(CachePlan(wire=wire, reasons=(reason,)))
         keeps = self.keeper is not None and self.keeper.can_keep(conversation, request, prefix)
         given = (conversation.state, observed, prefix, conversation.snapshot, self.policy.cache.ttl, keeps)
         conversation.latest = latest = decided_again(conversation.latest, given, now)
@@ -294,6 +297,3 @@ class Composer:
         if with_it is not chosen:
             self._once.say("asking the provider for its cache diagnostics, as the policy allows", level=logging.INFO)
         return with_it
-
-    def _mode(self, conversation: Conversation, scope: Scope) -> TurnMode:
-        return mode_of(self.policy, self.recorder.shared_key, conversation.id, scope)

@@ -62,9 +62,9 @@ class Fanning:
         One that goes out as written leads where its own markers write, and never waits.
         """
         facts, prefix, expected = going.facts, going.prefix, going.plan.expected
-        if facts is None or prefix is None or expected is None or not _shares(facts):
+        if facts is None or prefix is None or expected is None:
             return None
-        if expected.total - expected.read < facts.min_tokens or not prefix.size:
+        if expected.total - expected.read < facts.min_tokens or not prefix.size or not _shares(facts):
             return None
         writes = _writes(going, prefix, facts, endpoint.account + going.apart)
         if not writes:
