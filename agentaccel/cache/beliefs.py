@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import filterfalse
 from operator import methodcaller
 from typing import NamedTuple
 
@@ -96,7 +97,7 @@ class Observation(NamedTuple):
 _NO_PLACE = frozenset({"stable/any", "stable/tail"})
 """What is counted of places under no place's name."""
 
-_IS_OF_PLACE = methodcaller("startswith", "stable/")
+_IS_OF_PLACE, _PLACE = methodcaller("startswith", "stable/"), methodcaller("removeprefix", "stable/")
 
 _DOUBTED = 0.5
 """A place that is less likely than this to come back changes in most requests."""
@@ -279,7 +280,7 @@ class Beliefs:
 
     def unstable_places(self) -> list[str]:
         """Places that have been seen to change; the end, wherever it has got to, is none."""
-        return [one[len("stable/") :] for one in filter(_IS_OF_PLACE, self.counts) if one not in _NO_PLACE]
+        return list(map(_PLACE, filterfalse(_NO_PLACE.__contains__, filter(_IS_OF_PLACE, self.counts))))
 
     @cached_property
     def doubted_places(self) -> list[str]:

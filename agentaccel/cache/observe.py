@@ -56,8 +56,7 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
     Watched are those that changed in this session, and those that are `believed` to change in most requests because
     they did in others: what stands behind them is hardly cached then, and that they come back corrects it.
     """
-    in_time = _in_time(state, now)
-    pause = _pause(state, prefix, now) if in_time is not None else ()
+    in_time, pause = _paused(state, prefix, now)
     if head is None or head.arranged != prefix.prompt.arranged:
         # What we ourselves have put in another place says nothing of how often it changes.
         return Observed((), state.variants, 0, in_time, pause=pause)
@@ -94,7 +93,7 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
 def _watched(state: State, believed: Beliefs | None) -> list[str]:
     """Names of the places that may change, as this session has shown or others have."""
     known = state.seen.unstable_places()
-    if believed is not None:
+    if believed is not None and believed.doubted_places:
         known += [name for name in believed.doubted_places if name not in known]
     if len(known) <= _MOST_HISTORY_PLACES:
         return known
@@ -127,16 +126,12 @@ def _happens_once(head: Head, prefix: Prefixes, broken: str) -> bool:
     return broken.startswith(_OF_CONTENT) and broken[len(PARAMETERS) :] not in head.parameters
 
 
-def _in_time(state: State, now: float) -> bool | None:
+def _paused(state: State, prefix: Prefixes, now: float) -> tuple[bool | None, tuple[Observation, ...]]:
+    """Whether the request came in time, and what the pause before it shows, under what that was for."""
     if state.last_started is None or now < state.last_visible:
-        return None
-    return now - state.last_started < state.last_lifetime
-
-
-def _pause(state: State, prefix: Prefixes, now: float) -> tuple[Observation, ...]:
-    """What the pause before this request shows, under what it was for."""
-    assert state.last_started is not None
-    return pause_seen(state.awaits or awaited(prefix.prompt), now - state.last_started)
+        return None, ()
+    waited = now - state.last_started
+    return waited < state.last_lifetime, pause_seen(state.awaits or awaited(prefix.prompt), waited)
 
 
 def broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:

@@ -18,11 +18,12 @@ stands: when to buy it is decided with each request.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from agentaccel.cache.beliefs import MOST_PLACES, Beliefs, followed_at_topic
 from agentaccel.cache.ledger import charge
-from agentaccel.cache.marks import before_last_reply, markable_up_to, new_tail, segment_at
+from agentaccel.cache.marks import both_ends, markable_up_to, segment_at
 from agentaccel.cache.observe import ONLY_GREW, Observed
 from agentaccel.cache.pauses import short_after_topic
 from agentaccel.cache.prefix import Prefixes
@@ -109,8 +110,9 @@ class Standing(NamedTuple):
             return max(base + (sizes[i] - before) / self.bytes_per_token, 0.0)
 
         segments, markers, last = prefix.prompt.segments, list[Marker](), dict[str, int]()
+        moved = {_TAIL: tail, _PREVIOUS: previous}
         for i, ttl, reason in self.places:
-            last[ttl] = at = tail if i == _TAIL else previous if i == _PREVIOUS else i
+            last[ttl] = at = moved.get(i, i)
             if reason:
                 markers.append(Marker(path=segments[at].path, ttl=ttl, reason=reason, ours=True))
         return CachePlan(
@@ -151,19 +153,17 @@ def load_standing(raw: Sequence[Any]) -> Standing | None:
 
 def is_quiet(state: State, observed: Observed, snapshot: Beliefs) -> bool:
     """Whether a request shows nothing that an earlier one had not."""
-    for one in observed.pause:
-        if not one.yes:
-            return False
-    return bool(observed.pause) and observed.stability == ONLY_GREW and _is_usual(snapshot, state.turns)
-
-
-def _is_usual(snapshot: Beliefs, place: int) -> bool:
-    """Whether other sessions went on from the request with this index, and soon, as far as that is known."""
-    counts = snapshot.counts
+    if observed.stability != ONLY_GREW or not observed.pause or not all(map(_yes, observed.pause)):
+        return False
+    counts, place = snapshot.counts, state.turns
+    # Other sessions went on from here, and soon, as far as that is known.
     for topic in _AT_PLACES[place] if place < MOST_PLACES else ():
         if topic in counts and counts[topic][0] < _USUAL * counts[topic][1]:
             return False
     return True
+
+
+_yes = attrgetter("yes")
 
 
 _AT_PLACES = [
@@ -230,8 +230,8 @@ def ends_of(prefix: Prefixes) -> tuple[int, int] | None:
     """Where markers can stand at the end of this prompt and of the one before; None where these are not two places in
     the conversation."""
     prompt = prefix.prompt
-    end = new_tail(prompt)
-    tail, previous = markable_up_to(prompt, end), markable_up_to(prompt, before_last_reply(prompt, end))
+    tail, previous = both_ends(prompt)
+    tail, previous = markable_up_to(prompt, tail), markable_up_to(prompt, previous)
     return (tail, previous) if prefix.starts[2] <= previous < tail else None
 
 
