@@ -18,10 +18,12 @@ from agentaccel.segments import Path as Path
 from agentaccel.segments import Segment as Segment
 from agentaccel.segments import Text as Text
 from agentaccel.segments import agreeing as agreeing
+from agentaccel.segments import digest_of as digest_of
 from agentaccel.segments import level_starts as level_starts
 from agentaccel.segments import message_start as message_start
 from agentaccel.segments import path_of as path_of
 from agentaccel.segments import show_path as show_path
+from agentaccel.segments import size_of as size_of
 from agentaccel.segments import value_at as value_at
 from agentaccel.values import quickly_made
 

@@ -85,11 +85,3 @@ class Latest(NamedTuple):
             return False
         entries = given[0].ledger.entries.values()
         return not any(self.taken < edge <= now for entry in entries for edge in (entry.visible, entry.expires))
-
-
-def decided_again(latest: Latest | None, given: Given, now: float) -> Latest:
-    """`latest` where it holds, else what is decided now."""
-    if latest is not None and latest.holds(given, now):
-        return latest
-    state, observed, prefix, snapshot, ttl, keeps = given
-    return Latest(given, now, decide(state, observed, prefix, snapshot, now=now, ttl=ttl, keeps=keeps))

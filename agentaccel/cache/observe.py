@@ -56,13 +56,23 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
     Watched are those that changed in this session, and those that are `believed` to change in most requests because
     they did in others: what stands behind them is hardly cached then, and that they come back corrects it.
     """
-    in_time, pause = _paused(state, prefix, now)
+    in_time: bool | None = None
+    pause: tuple[Observation, ...] = ()
+    if state.last_started is not None and now >= state.last_visible:
+        waited = now - state.last_started
+        # What the pause shows, it shows of what it was for.
+        in_time, pause = waited < state.last_lifetime, pause_seen(state.awaits or awaited(prefix.prompt), waited)
     if head is None or head.arranged != prefix.prompt.arranged:
         # What we ourselves have put in another place says nothing of how often it changes.
         return Observed((), state.variants, 0, in_time, pause=pause)
     shared, names = shared_length(head, prefix), _watched(state, believed)
     if shared == len(head.hashes) and not (names or state.variants or state.cut):
         return Observed(ONLY_GREW, state.variants, 0, in_time, (), pause)  # most do: what follows comes to the same
+    return _compared(state, head, prefix, now, shared, names)._replace(in_time=in_time, pause=pause)
+
+
+def _compared(state: State, head: Head, prefix: Prefixes, now: float, shared: int, names: list[str]) -> Observed:
+    """Which places came back, those called `names` and the one where this prompt left the one before."""
     lifetime = prefix.facts.ttls[0].seconds
     variants = {name: {v: t for v, t in old.items() if t + lifetime > now} for name, old in state.variants.items()}
     seen: list[Observation] = []
@@ -87,7 +97,7 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
     if broken is None:
         seen.append(Observation(_STABLE_ANY, 1.0))
     edited = _edited(head, prefix, shared) if broken is not None and is_history(broken) else -1
-    return Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0), in_time, (), pause, edited)
+    return Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0), edited=edited)
 
 
 def _watched(state: State, believed: Beliefs | None) -> list[str]:
@@ -124,14 +134,6 @@ def _happens_once(head: Head, prefix: Prefixes, broken: str) -> bool:
     if is_history(broken):
         return prefix.size < head.sizes[-1]
     return broken.startswith(_OF_CONTENT) and broken[len(PARAMETERS) :] not in head.parameters
-
-
-def _paused(state: State, prefix: Prefixes, now: float) -> tuple[bool | None, tuple[Observation, ...]]:
-    """Whether the request came in time, and what the pause before it shows, under what that was for."""
-    if state.last_started is None or now < state.last_visible:
-        return None, ()
-    waited = now - state.last_started
-    return waited < state.last_lifetime, pause_seen(state.awaits or awaited(prefix.prompt), waited)
 
 
 def broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, islice
-from operator import attrgetter
 from typing import Protocol
 
 from agentaccel.cache.beliefs import MANY_TURNS, is_history
 from agentaccel.canonical import ROOT, chain, digest, link
 from agentaccel.facts import LEVELS, CacheFacts, Level, Ttl
-from agentaccel.types import Prompt, Segment, agreeing, show_path
+from agentaccel.types import Prompt, Segment, agreeing, digest_of, show_path
 from agentaccel.values import quickly_made
 
 _RUNS = frozenset({"tool_use", "tool_result"})
@@ -206,9 +205,12 @@ def _longer(before: Before, prompt: Prompt, facts: CacheFacts) -> Prefixes | Non
     kept, added = prompt.segments[: len(known)], prompt.segments[len(known) :]
     if kept != known or before.model != prompt.model or before.parameters != prompt.parameters:
         return None
-    hashes = chain(map(_digest, added), before.hashes[-1])
+    hashes = chain(map(digest_of, added), before.hashes[-1])
     sizes = array("q", before.sizes)
-    sizes.extend(accumulate(map(_size, added), initial=sizes.pop()))
+    size = sizes[-1]
+    for segment in added:
+        size += segment.size
+        sizes.append(size)
     return Prefixes(
         prompt=prompt,
         facts=facts,
@@ -219,13 +221,10 @@ def _longer(before: Before, prompt: Prompt, facts: CacheFacts) -> Prefixes | Non
     )
 
 
-_digest, _size = attrgetter("digest"), attrgetter("size")
-
-
 def _links(segments: tuple[Segment, ...], places: range, parent: bytes, silent: frozenset[int]) -> list[bytes]:
     """The chain through `places`; what is not rendered there repeats the hash before it."""
     if silent.isdisjoint(places):
-        return chain(map(_digest, segments[places.start : places.stop]), parent)
+        return chain(map(digest_of, segments[places.start : places.stop]), parent)
     hashes: list[bytes] = []
     for i in places:
         parent = parent if i in silent else link(parent, segments[i].digest)

@@ -18,7 +18,6 @@ stands: when to buy it is decided with each request.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from agentaccel.cache.beliefs import MOST_PLACES, Beliefs, followed_at_topic
@@ -109,7 +108,9 @@ class Standing(NamedTuple):
         def tokens(i: int) -> float:
             return max(base + (sizes[i] - before) / self.bytes_per_token, 0.0)
 
-        segments, markers, last = prefix.prompt.segments, list[Marker](), dict[str, int]()
+        markers: list[Marker] = []
+        last: dict[str, int] = {}
+        segments = prefix.prompt.segments
         moved = {_TAIL: tail, _PREVIOUS: previous}
         for i, ttl, reason in self.places:
             last[ttl] = at = moved.get(i, i)
@@ -153,17 +154,17 @@ def load_standing(raw: Sequence[Any]) -> Standing | None:
 
 def is_quiet(state: State, observed: Observed, snapshot: Beliefs) -> bool:
     """Whether a request shows nothing that an earlier one had not."""
-    if observed.stability != ONLY_GREW or not observed.pause or not all(map(_yes, observed.pause)):
+    if observed.stability != ONLY_GREW or not observed.pause:
         return False
+    for one in observed.pause:
+        if not one.yes:
+            return False
     counts, place = snapshot.counts, state.turns
     # Other sessions went on from here, and soon, as far as that is known.
     for topic in _AT_PLACES[place] if place < MOST_PLACES else ():
         if topic in counts and counts[topic][0] < _USUAL * counts[topic][1]:
             return False
     return True
-
-
-_yes = attrgetter("yes")
 
 
 _AT_PLACES = [
@@ -182,7 +183,7 @@ def asked_of(prefix: Prefixes, state: State, ends: tuple[int, int] | None, ttl: 
         return None
     if prompt.ephemeral or prompt.edited or prompt.arranged or prefix.dropped or prompt.ttl:
         return None
-    marks = list[tuple[int, str]]()
+    marks: list[tuple[int, str]] = []
     for marker in prompt.markers:
         at = segment_at(prompt, marker.path) if marker.path else None
         if at is None:

@@ -23,11 +23,10 @@ import orjson
 from xxhash import xxh3_128, xxh3_128_intdigest
 
 from agentaccel.canonical import PLAIN_JSON, digest
-from agentaccel.facts import CacheFacts
 from agentaccel.providers.gathering import Gathering
 from agentaccel.providers.memory import NO_FLAGS, History, Name, Part
 from agentaccel.providers.memory import PartMemory as PartMemory
-from agentaccel.types import STRETCH, Segment
+from agentaccel.types import STRETCH, Segment, digest_of
 
 _NEXT = frozenset(b",]")
 """What follows on a message in a list of them as it is written."""
@@ -47,7 +46,9 @@ def read_parts(
 
     `levels` are its tools, what stands before the conversation, and its messages, which stand from index `first` on.
     """
-    rules = hash((key, type(reader).__qualname__, _rules(reader.facts), first))
+    facts = reader.facts
+    place = (facts.provider, facts.platform, facts.wire, facts.model) if facts is not None else ()
+    rules = hash((key, type(reader).__qualname__, place, first))
     return _Reading(memory or PartMemory(), reader, rules, first).read(levels)
 
 
@@ -159,16 +160,17 @@ class _Reading:
         pieces, moving, named = self._singly(history, messages) if history.tail else ([], history.moving, False)
         if count <= begin + history.moving:
             moving = count - begin  # the same once more, or less of it, says nothing of what the next one will change
-        at = begin + len(pieces)
+        at, stays = begin + len(pieces), count - moving
         while at < count:
-            end = at + 1 if at >= count - moving else min(at + STRETCH - at % STRETCH, count - moving)
+            end = at + 1 if at >= stays else min(at + STRETCH - at % STRETCH, stays)
             pieces.append((end, self._read(messages, at, end)))
             at = end
         return pieces, moving, named
 
     def _singly(self, history: History, messages: Sequence[Any]) -> _Behind:
         """Those of the messages behind `history` that were expected to be others, and how many are."""
-        pieces, before, named = list[_Piece](), history.messages + history.moving, False
+        pieces: list[_Piece] = []
+        before, named = history.messages + history.moving, False
         changed = before
         for at in range(history.messages, min(before, len(messages))):
             part = history.tail.get(self._name("message", _dumped(messages[at]), at + 1))
@@ -246,7 +248,8 @@ def _joined(before: Part, loose: int, pieces: Sequence[_Piece]) -> tuple[Part, i
     if not pieces:
         return before, loose
     segments, markers, misplaced, flags, digests = before
-    added, ended = list[Segment](), list[bytes]()
+    added: list[Segment] = []
+    ended: list[bytes] = []
     for end, part in pieces:
         added += part.segments
         if part.markers or part.flags:  # markers that are misplaced are among the markers
@@ -258,10 +261,6 @@ def _joined(before: Part, loose: int, pieces: Sequence[_Piece]) -> tuple[Part, i
         loose += len(part.segments)
         if end % STRETCH == 0:
             stretch = (*segments[len(segments) + len(added) - loose :], *added)[-loose:] if loose else ()
-            ended.append(digest(b"".join([segment.digest for segment in stretch])))
+            ended.append(digest(b"".join(map(digest_of, stretch))))
             loose = 0
     return Part(segments + tuple(added), markers, misplaced, flags, (*digests, *ended)), loose
-
-
-def _rules(facts: CacheFacts | None) -> tuple[str, ...]:
-    return (facts.provider, facts.platform, facts.wire, facts.model) if facts is not None else ()

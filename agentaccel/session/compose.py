@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from agentaccel.cache.decide import decided_again
+from agentaccel.cache.decide import Latest, decide
 from agentaccel.cache.observe import ONLY_GREW, Observed, observe
 from agentaccel.cache.plan import Decided
 from agentaccel.cache.prefix import Prefixes, prefixes
@@ -100,7 +100,6 @@ class Composer:
     def _begin(self, request: Request, endpoint: Endpoint, model: str, attempt: int) -> Turn:
         scope = current.get().of(self.registry.owner)
         asked = self._read(request, endpoint, model)
-        facts = asked.facts
         conversation = self._conversation(scope, asked.prompt, attempt)
         if self.keeper is not None:
             self.keeper.went_on(conversation.id)
@@ -123,7 +122,7 @@ class Composer:
             on_end=partial(self._end, going, endpoint, flight, self.listeners.begins(going.started)),
             hold=flight,
             wire=endpoint.wire,
-            ttl=facts.ttls[0].label if facts is not None else "",
+            ttl=asked.facts.ttls[0].label if asked.facts is not None else "",
             hides_usage="stream_options" in applied.options,
             on_send=hooks.on_send if hooks is not None else None,
             on_call=hooks.on_call if hooks is not None else None,
@@ -253,19 +252,18 @@ class Composer:
 
     def _shaped(self, conversation: Conversation, asked: Reading, now: float) -> tuple[Request, Prompt, Shaped]:
         """The request with what the policy consents to be edited or moved."""
-        request, prompt, shaped = self._shaping.shape(
+        made = self._shaping.shape(
             conversation, asked, now, lambda it: self._read(it, asked.endpoint, asked.model).prompt
         )
-        for consent in shaped.consents:
+        for consent in made[2].consents:
             self._once.say(CONSENTED[consent], level=logging.INFO)
-        return request, prompt, shaped
+        return made
 
     def _open(self, conversation: Conversation, prompt: Prompt, now: float) -> None:
         """The first request of a conversation: what is believed of its workload is fixed here."""
-        conversation.workload = workload_of(prompt, conversation.agent)
+        conversation.workload = workload = workload_of(prompt, conversation.agent)
         conversation.created = now
-        workload, tools = conversation.workload, prompt.starts[1] > 0
-        conversation.snapshot = snapshot(self.recorder.beliefs(workload, now, tools=tools))
+        conversation.snapshot = snapshot(self.recorder.beliefs(workload, now, tools=prompt.starts[1] > 0))
 
     def _choose(
         self,
@@ -282,8 +280,11 @@ class Composer:
             self._once.say(message, about=what)
             return Decided(CachePlan(wire=wire, reasons=(reason,)))
         keeps = self.keeper is not None and self.keeper.can_keep(conversation, request, prefix)
-        given = (conversation.state, observed, prefix, conversation.snapshot, self.policy.cache.ttl, keeps)
-        conversation.latest = latest = decided_again(conversation.latest, given, now)
+        state, snapshot, ttl = conversation.state, conversation.snapshot, self.policy.cache.ttl
+        given, latest = (state, observed, prefix, snapshot, ttl, keeps), conversation.latest
+        if latest is None or not latest.holds(given, now):
+            decided = decide(state, observed, prefix, snapshot, now=now, ttl=ttl, keeps=keeps)
+            conversation.latest = latest = Latest(given, now, decided)
         return latest.decided
 
     def _with_fields(self, chosen: CachePlan, asked: Asked, conversation: Conversation) -> CachePlan:

@@ -82,7 +82,7 @@ class Foresight:
         tools, following = self.policy.tools, going.conversation.following
         if not (tools.memo or tools.eager or tools.speculate or tools.prewarm):
             return None
-        if not (tools.effects or self.launcher.serving.tools.all()) or scope.early is not None:
+        if (self.launcher.serving.tools.empty and not tools.effects) or scope.early is not None:
             return None
         if following.unseen:
             self._unseen(following, is_over=True)
@@ -103,7 +103,7 @@ class Foresight:
     def ended(self, going: Going, ended: Ended) -> None:
         """The reply has ended."""
         serving, following = self.launcher.serving, going.conversation.following
-        if ended.outcome != "ok" or not serving.tools.all():
+        if ended.outcome != "ok" or serving.tools.empty:
             return
         seconds = ended.finished - ended.started
         serving.track.learn(lambda experience: experience.replied(seconds))

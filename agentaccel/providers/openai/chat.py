@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agentaccel.canonical import block_hash
 from agentaccel.facts import CacheFacts, Level
 from agentaccel.providers.legality import illegal
 from agentaccel.providers.openai.blocks import (
@@ -97,7 +98,7 @@ def decode(
     """
     messages = items(request.get("messages"))
     first = opening(messages)
-    reader = ChatReader.under(facts, key)
+    reader = ChatReader(facts, block_hash(key))
     levels = (tools_of(request), messages[:first] or None, messages[first:])
     read = read_parts(memory, reader, key, levels, first)
     own = own_breakpoint(request, facts)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agentaccel.canonical import block_hash
 from agentaccel.facts import CacheFacts, Level
 from agentaccel.providers.legality import illegal
 from agentaccel.providers.openai.blocks import (
@@ -130,7 +131,7 @@ def decode(
     first = opening(messages)
     instructions = request.get("instructions")
     before = (instructions, messages[:first]) if instructions is not None or first else None
-    reader = ItemReader.under(facts, key)
+    reader = ItemReader(facts, block_hash(key))
     read = read_parts(memory, reader, key, (items(request.get("tools")), before, messages[first:]), first)
     own = own_breakpoint(request, facts)
     options = request.get(OPTIONS)
