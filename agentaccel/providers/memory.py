@@ -53,6 +53,8 @@ class History(NamedTuple):
     """What these read as, one by one; empty where they were others the last time, too."""
     before: int
     """The hash of the one that it went on from."""
+    held: int
+    """How many segments are remembered with it, those of its tail included."""
 
 
 class PartMemory:
@@ -60,7 +62,7 @@ class PartMemory:
 
     def __init__(self) -> None:
         self._parts = _Latest[Part](lambda part: len(part.segments))
-        self._histories = _Latest[tuple[History, ...]](lambda known: sum(map(_segments_in, known)))
+        self._histories = _Latest[tuple[History, ...]](lambda known: sum(map(_held, known)))
 
     def part(self, name: Name) -> Part | None:
         """The part remembered as `name`."""
@@ -85,19 +87,13 @@ class PartMemory:
             others = sorted((history, *others), key=_size, reverse=True)
         else:
             others.insert(0, history)
-        self._histories.put(opening, tuple(others), max(_segments_in(history) - _segments_in(after), 0))
+        self._histories.put(opening, tuple(others), max(history.held - after.held, 0))
 
 
 _MOST_ALIKE = 15
 """Histories with one beginning that are remembered beside a new one."""
 
-_size = attrgetter("size")
-
-
-def _segments_in(history: History) -> int:
-    """Those behind it included that are remembered with it."""
-    held = len(history.part.segments)
-    return held + sum([len(part.segments) for part in history.tail.values()]) if history.tail else held
+_size, _held = attrgetter("size"), attrgetter("held")
 
 
 class _Latest(Generic[V]):

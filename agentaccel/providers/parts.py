@@ -36,20 +36,7 @@ _PARTED = 3
 are remembered by the first alone."""
 
 _NOTHING: Mapping[Name | None, Part] = MappingProxyType({})
-_EMPTY = History(0, 0, 0, Part((), (), (), NO_FLAGS, ()), 0, 0, _NOTHING, 0)
-
-
-def read_parts(
-    memory: PartMemory | None, reader: Gathering, key: bytes, levels: tuple[Any, Any, Sequence[Any]], first: int = 0
-) -> Part:
-    """What a request reads as: from `memory` where it is known, else as `reader` reads it under `key`.
-
-    `levels` are its tools, what stands before the conversation, and its messages, which stand from index `first` on.
-    """
-    facts = reader.facts
-    place = (facts.provider, facts.platform, facts.wire, facts.model) if facts is not None else ()
-    rules = hash((key, type(reader).__qualname__, place, first))
-    return _Reading(memory or PartMemory(), reader, rules, first).read(levels)
+_EMPTY = History(0, 0, 0, Part((), (), (), NO_FLAGS, ()), 0, 0, _NOTHING, 0, 0)
 
 
 _Piece = tuple[int, Part]
@@ -81,16 +68,20 @@ class _Written:
         self.size += len(data) - 2
 
 
-class _Reading:
-    """Reading with a memory."""
+class Reading:
+    """Reading with a memory: from `memory` where a request is known, else as `reader` reads it under `key`."""
 
-    def __init__(self, memory: PartMemory, reader: Gathering, rules: int, first: int) -> None:
-        self._memory = memory
+    def __init__(self, memory: PartMemory | None, reader: Gathering, key: bytes, first: int = 0) -> None:
+        facts = reader.facts
+        place = (facts.provider, facts.platform, facts.wire, facts.model) if facts is not None else ()
+        self._memory = memory or PartMemory()
         self._reader = reader
-        self._rules = rules
+        self._rules = hash((key, type(reader).__qualname__, place, first))
         self._begin = first
 
     def read(self, levels: tuple[Any, Any, Sequence[Any]]) -> Part:
+        """What a request reads as. `levels` are its tools, what stands before the conversation, and its messages, which
+        stand from index `first` on."""
         messages = levels[2]
         opening = self._opening(levels, _PARTED if len(messages) >= _PARTED else 1)
         known = self._memory.histories(opening) if opening is not None else ()
@@ -120,7 +111,9 @@ class _Reading:
         written = _Written(xxh3_128(b"[", self._rules))
         part, loose = _joined(_EMPTY.part, 0, self._all(levels, (), written)[0])
         if opening is not None and not written.lost:
-            made = History(len(levels[2]), written.size, written.hash.intdigest(), part, loose, 0, _NOTHING, 0)
+            made = History(
+                len(levels[2]), written.size, written.hash.intdigest(), part, loose, 0, _NOTHING, 0, len(part.segments)
+            )
             self._memory.keep(opening, made, _EMPTY)
         return part
 
@@ -150,7 +143,8 @@ class _Reading:
         if at == history.messages and history is not _EMPTY:  # no longer than what is remembered
             return whole
         written.update(view[history.size : size])
-        made = History(at, size, written.intdigest(), part, loose, moving, tail, history.digest)
+        held = len((whole if tail else part).segments)
+        made = History(at, size, written.intdigest(), part, loose, moving, tail, history.digest, held)
         self._memory.keep(opening, made, history)
         return whole
 

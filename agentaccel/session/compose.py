@@ -100,7 +100,11 @@ class Composer:
     def _begin(self, request: Request, endpoint: Endpoint, model: str, attempt: int) -> Turn:
         scope = current.get().of(self.registry.owner)
         asked = self._read(request, endpoint, model)
-        conversation = self._conversation(scope, asked.prompt, attempt)
+        session = scope.session
+        if session is not None and not session.closed:
+            conversation = session.conversation
+        else:
+            conversation = self._conversation(session, asked.prompt, attempt)
         if self.keeper is not None:
             self.keeper.went_on(conversation.id)
         with conversation.lock:
@@ -113,9 +117,7 @@ class Composer:
                 self._routing.sent(conversation, going.started)
         applied = going.plan if going.mode == "on" else CachePlan()
         flight = self.fanning.flight(going, endpoint)
-        hooks = None
-        if self.foresight is not None:
-            hooks = self.foresight.begins(going, request, endpoint.wire, scope)
+        hooks = self.foresight.begins(going, request, endpoint.wire, scope) if self.foresight is not None else None
         return Turn(
             request=dialect(endpoint.wire).encode(going.request, applied),
             plan=going.plan,
@@ -188,10 +190,8 @@ class Composer:
         )
         return Reading(request, prompt, facts, endpoint, model)
 
-    def _conversation(self, scope: Scope, prompt: Prompt, attempt: int) -> Conversation:
-        session = scope.session
-        if session is not None and not session.closed:
-            return session.conversation
+    def _conversation(self, session: Session | None, prompt: Prompt, attempt: int) -> Conversation:
+        """Whose request it is where no session is open."""
         if session is not None:
             self._once.say(f"a model call was made after session {session.id!r} was left", about="closed session")
         if prompt.after and (known := self.registry.by_reply(prompt.after)) is not None:
@@ -203,7 +203,7 @@ class Composer:
 
     def _plan(self, conversation: Conversation, scope: Scope, asked: Reading, attempt: int) -> Going:
         now, mode = self.clock.wall(), mode_of(self.policy, self.recorder.shared_key, conversation.id, scope)
-        request, prompt, facts, wire = asked.request, asked.prompt, asked.facts, asked.endpoint.wire
+        request, prompt, facts, endpoint, _ = asked
         if self.recorder.store is not None:
             self.recorder.read(lambda it: refresh(conversation, it, facts, prompt.provider), None)
         if conversation.created is None:
@@ -219,7 +219,7 @@ class Composer:
             observed = observe(conversation.state, conversation.head, prefix, now, conversation.snapshot)
             if shaped.arranged is not None:
                 observed = observed._replace(moves=shaped.arranged.moves)
-        chosen, standing = self._choose(conversation, request, prompt, prefix, observed, now, wire)
+        chosen, standing = self._choose(conversation, request, prompt, prefix, observed, now, endpoint.wire)
         if chosen.wire == "chat" or self.policy.cache.diagnostics:
             chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
         if facts is not None and (facts.key or facts.salt_field or facts.session_field or facts.retentions):

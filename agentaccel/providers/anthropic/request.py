@@ -14,7 +14,7 @@ from agentaccel.facts import CacheFacts
 from agentaccel.providers.anthropic.blocks import Reader, ttl_label
 from agentaccel.providers.anthropic.edit import MARK
 from agentaccel.providers.legality import illegal
-from agentaccel.providers.parts import PartMemory, read_parts
+from agentaccel.providers.parts import PartMemory, Reading
 from agentaccel.providers.values import is_object, items, name_of
 from agentaccel.types import Marker, Prompt, Request
 
@@ -40,7 +40,7 @@ def decode(
     """
     messages = items(request.get("messages"))
     levels = (items(request.get("tools")), request.get("system"), messages)
-    read = read_parts(memory, Reader(facts, block_hash(key)), key, levels)
+    read = Reading(memory, Reader(facts, block_hash(key)), key).read(levels)
     parameters = _parameters(request, key)
     top, thread = request.get(MARK), request.get("thread")
     held = after = ""

@@ -25,7 +25,7 @@ from agentaccel.providers.openai.blocks import (
     parameters_of,
     ttl_asked,
 )
-from agentaccel.providers.parts import PartMemory, read_parts
+from agentaccel.providers.parts import PartMemory, Reading
 from agentaccel.providers.values import is_object, items, name_of, word
 from agentaccel.types import Prompt, Request
 
@@ -132,7 +132,8 @@ def decode(
     instructions = request.get("instructions")
     before = (instructions, messages[:first]) if instructions is not None or first else None
     reader = ItemReader(facts, block_hash(key))
-    read = read_parts(memory, reader, key, (items(request.get("tools")), before, messages[first:]), first)
+    levels = (items(request.get("tools")), before, messages[first:])
+    read = Reading(memory, reader, key, first).read(levels)
     own = own_breakpoint(request, facts)
     options = request.get(OPTIONS)
     held = next((why for name, why in _HELD.items() if request.get(name) is not None), "")
