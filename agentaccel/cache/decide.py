@@ -17,6 +17,9 @@ from agentaccel.cache.standing import asked_of, ends_of, is_quiet
 from agentaccel.cache.state import State
 from agentaccel.facts import CacheFacts, priors
 from agentaccel.types import Prompt
+from agentaccel.values import maker
+
+_decided = maker(Decided)
 
 
 def decide(
@@ -40,7 +43,7 @@ def decide(
         asked = asked_of(prefix, state, ends, ttl, keeps)
         again = standing.again(state, prefix, asked, ends, now) if asked is not None and ends is not None else None
         if again is not None:
-            return Decided(again, standing)
+            return _decided(again, standing)
     seen = state.seen.after(observed.stability, priors().memory)
     if observed.in_time is not None:
         seen = seen.after(observed.pause, priors().pace_memory)

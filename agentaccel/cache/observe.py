@@ -17,6 +17,7 @@ from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import Head, State, shared_length
 from agentaccel.canonical import digest
 from agentaccel.facts import LEVELS
+from agentaccel.values import maker
 
 _MOST_HISTORY_PLACES = 8
 """Places in the messages that are watched at once: the last ones seen to change."""
@@ -50,6 +51,9 @@ class Observed(NamedTuple):
     """The last segment of the history that is another one than in the prompt before, where it was edited in place."""
 
 
+_observed = maker(Observed)
+
+
 def observe(state: State, head: Head | None, prefix: Prefixes, now: float, believed: Beliefs | None = None) -> Observed:
     """Which places came back: unchanged, or as a variant sent so recently that its entry may still be warm.
 
@@ -67,7 +71,7 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
         return Observed((), state.variants, 0, in_time, pause=pause)
     shared, names = shared_length(head, prefix), _watched(state, believed)
     if shared == len(head.hashes) and not (names or state.variants or state.cut):
-        return Observed(ONLY_GREW, state.variants, 0, in_time, (), pause)  # most do: what follows comes to the same
+        return _observed(ONLY_GREW, state.variants, 0, in_time, (), pause)  # most do: what follows comes to the same
     return _compared(state, head, prefix, now, shared, names)._replace(in_time=in_time, pause=pause)
 
 

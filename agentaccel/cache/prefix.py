@@ -13,7 +13,7 @@ from agentaccel.cache.beliefs import MANY_TURNS, is_history
 from agentaccel.canonical import ROOT, chain, digest, link
 from agentaccel.facts import LEVELS, CacheFacts, Level, Ttl
 from agentaccel.types import Prompt, Segment, agreeing, digest_of, show_path
-from agentaccel.values import quickly_made
+from agentaccel.values import maker, quickly_made
 
 _RUNS = frozenset({"tool_use", "tool_result"})
 _THINKING = frozenset({"thinking", "redacted_thinking"})
@@ -196,6 +196,9 @@ def prefixes(prompt: Prompt, facts: CacheFacts, before: Before | None = None) ->
     )
 
 
+_prefixes = maker(Prefixes)
+
+
 def _longer(before: Before, prompt: Prompt, facts: CacheFacts) -> Prefixes | None:
     """The prefixes of a prompt that only grew, as most do: those before, and of what follows. None where anything but
     messages follows on `before`, or anything else is different."""
@@ -211,7 +214,7 @@ def _longer(before: Before, prompt: Prompt, facts: CacheFacts) -> Prefixes | Non
     for segment in added:
         size += segment.size
         sizes.append(size)
-    return Prefixes(
+    return _prefixes(
         prompt=prompt,
         facts=facts,
         hashes=before.hashes + tuple(hashes),

@@ -29,6 +29,7 @@ from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scene import Candidate, Scene
 from agentaccel.cache.state import State
 from agentaccel.types import CachePlan, Marker
+from agentaccel.values import maker
 
 _SHARE = 2
 """A decision stands for one request in so many that the session had made."""
@@ -69,6 +70,9 @@ class Asked(NamedTuple):
     """Where it goes, and to which model."""
     marks: tuple[tuple[int, str], ...]
     """The user's markers: places and lifetimes."""
+
+
+_asked, _marker, _plan = maker(Asked), maker(Marker), maker(CachePlan)
 
 
 class Standing(NamedTuple):
@@ -115,8 +119,8 @@ class Standing(NamedTuple):
         for i, ttl, reason in self.places:
             last[ttl] = at = moved.get(i, i)
             if reason:
-                markers.append(Marker(path=segments[at].path, ttl=ttl, reason=reason, ours=True))
-        return CachePlan(
+                markers.append(_marker(path=segments[at].path, ttl=ttl, reason=reason, ours=True))
+        return _plan(
             wire=facts.wire,
             mark=facts.mark,
             markers=tuple(markers),
@@ -190,7 +194,7 @@ def asked_of(prefix: Prefixes, state: State, ends: tuple[int, int] | None, ttl: 
             return None
         marks.append((_named(at, ends), marker.ttl))
     rules = (facts.provider, facts.platform, facts.wire, prompt.model)
-    return Asked(ttl, keeps, state.awaits == "user", rules, tuple(marks))
+    return _asked(ttl, keeps, state.awaits == "user", rules, tuple(marks))
 
 
 def standing_of(

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentaccel.canonical import digest
 from agentaccel.facts import CacheFacts
-from agentaccel.providers.memory import NO_FLAGS, Part
+from agentaccel.providers.memory import NO_FLAGS, Part, made_part
 from agentaccel.types import Marker, Path, Segment, digest_of, show_path
 
 
@@ -30,8 +30,8 @@ class Gathering:
         digests = (digest(b"".join(map(digest_of, segments))),) if hashed else ()
         self.segments.clear()
         if not self.markers and not self.flags:  # markers that are misplaced are among the markers
-            return Part(segments, (), (), NO_FLAGS, digests)
-        read = Part(segments, tuple(self.markers), tuple(self.misplaced), frozenset(self.flags), digests)
+            return made_part(segments, (), (), NO_FLAGS, digests)
+        read = made_part(segments, tuple(self.markers), tuple(self.misplaced), frozenset(self.flags), digests)
         self.markers, self.misplaced, self.flags = [], [], set()
         return read
 

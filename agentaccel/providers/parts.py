@@ -24,7 +24,7 @@ from xxhash import xxh3_128, xxh3_128_intdigest
 
 from agentaccel.canonical import PLAIN_JSON, digest
 from agentaccel.providers.gathering import Gathering
-from agentaccel.providers.memory import NO_FLAGS, History, Name, Part
+from agentaccel.providers.memory import NO_FLAGS, History, Name, Part, made_history, made_part
 from agentaccel.providers.memory import PartMemory as PartMemory
 from agentaccel.types import STRETCH, Segment, digest_of
 
@@ -84,10 +84,10 @@ class Reading:
         stand from index `first` on."""
         messages = levels[2]
         opening = self._opening(levels, _PARTED if len(messages) >= _PARTED else 1)
-        known = self._memory.histories(opening) if opening is not None else ()
+        known = (self._memory.histories.get(opening) or ()) if opening is not None else ()
         if not known and len(messages) >= _PARTED:  # it may have come to so many with this request
             first = self._opening(levels, 1)
-            known = self._memory.histories(first) if first is not None else ()
+            known = (self._memory.histories.get(first) or ()) if first is not None else ()
         data = _dumped(messages) if known else None
         if opening is None or data is None:
             return self._first(levels, opening)
@@ -144,7 +144,7 @@ class Reading:
             return whole
         written.update(view[history.size : size])
         held = len((whole if tail else part).segments)
-        made = History(at, size, written.intdigest(), part, loose, moving, tail, history.digest, held)
+        made = made_history(at, size, written.intdigest(), part, loose, moving, tail, history.digest, held)
         self._memory.keep(opening, made, history)
         return whole
 
@@ -212,7 +212,7 @@ class Reading:
     def _known(self, level: str, data: bytes | None, end: int, read: Callable[[], object]) -> Part:
         """What was written as `data` reads as, which is looked up; what is not known is `read`, and remembered."""
         name = self._name(level, data, end)
-        part = self._memory.part(name) if name is not None else None
+        part = self._memory.parts.get(name) if name is not None else None
         if part is None:
             read()
             part = self._reader.part(hashed=end > 0)
@@ -257,4 +257,4 @@ def _joined(before: Part, loose: int, pieces: Sequence[_Piece]) -> tuple[Part, i
             stretch = (*segments[len(segments) + len(added) - loose :], *added)[-loose:] if loose else ()
             ended.append(digest(b"".join(map(digest_of, stretch))))
             loose = 0
-    return Part(segments + tuple(added), markers, misplaced, flags, (*digests, *ended)), loose
+    return made_part(segments + tuple(added), markers, misplaced, flags, (*digests, *ended)), loose

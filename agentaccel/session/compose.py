@@ -46,10 +46,12 @@ from agentaccel.session.shaping import AS_WRITTEN, CONSENTED, Reading, Shaped, S
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Ended, Turn
 from agentaccel.types import CachePlan, Endpoint, Prompt, Request
+from agentaccel.values import maker
 
 log = logging.getLogger("agentaccel")
 
 _CLAUDE = Endpoint()
+_going, _latest, _reading, _turn = maker(Going), maker(Latest), maker(Reading), maker(Turn)
 
 
 @dataclass(slots=True)
@@ -118,7 +120,7 @@ class Composer:
         applied = going.plan if going.mode == "on" else CachePlan()
         flight = self.fanning.flight(going, endpoint)
         hooks = self.foresight.begins(going, request, endpoint.wire, scope) if self.foresight is not None else None
-        return Turn(
+        return _turn(
             request=dialect(endpoint.wire).encode(going.request, applied),
             plan=going.plan,
             on_end=partial(self._end, going, endpoint, flight, self.listeners.begins(going.started)),
@@ -132,13 +134,11 @@ class Composer:
 
     def _end(self, going: Going, endpoint: Endpoint, flight: Flight | None, began: Began | None, ended: Ended) -> None:
         try:
-            fanning = self.fanning
-            going = fanning.ended(going, endpoint.account, ended)
-            going = came(going, ended.usage)
+            going = came(self.fanning.ended(going, endpoint.account, ended), ended.usage)
             if self.foresight is not None:
                 self.foresight.ended(going, ended)
             record = self.settlement.settle(going, ended)
-            fanning.settled(going, endpoint.account, flight, ended)
+            self.fanning.settled(going, endpoint.account, flight, ended)
             if self.keeper is not None:
                 self.keeper.paused(going, endpoint, ended)
             if began is not None:
@@ -188,7 +188,7 @@ class Composer:
         prompt = dialect(wire).decode(
             request, facts, key=self.recorder.key, place=(provider, platform), model=model, memory=self._parts
         )
-        return Reading(request, prompt, facts, endpoint, model)
+        return _reading(request, prompt, facts, endpoint, model)
 
     def _conversation(self, session: Session | None, prompt: Prompt, attempt: int) -> Conversation:
         """Whose request it is where no session is open."""
@@ -229,7 +229,7 @@ class Composer:
             hinted = hints(Seen(request, prefix, observed, before, now), self.policy.cache)
         if shaped is not AS_WRITTEN or hinted is not NO_HINTS:
             chosen = said(chosen, request, shaped, hinted)
-        return Going(
+        return _going(
             conversation=conversation,
             request=request,
             prompt=prompt,
@@ -284,7 +284,7 @@ class Composer:
         given, latest = (state, observed, prefix, snapshot, ttl, keeps), conversation.latest
         if latest is None or not latest.holds(given, now):
             decided = decide(state, observed, prefix, snapshot, now=now, ttl=ttl, keeps=keeps)
-            conversation.latest = latest = Latest(given, now, decided)
+            conversation.latest = latest = _latest(given, now, decided)
         return latest.decided
 
     def _with_fields(self, chosen: CachePlan, asked: Asked, conversation: Conversation) -> CachePlan:

@@ -17,6 +17,9 @@ from agentaccel.providers.legality import illegal
 from agentaccel.providers.parts import PartMemory, Reading
 from agentaccel.providers.values import is_object, items, name_of
 from agentaccel.types import Marker, Prompt, Request
+from agentaccel.values import maker
+
+_prompt = maker(Prompt)
 
 _LEVELS_AND_MARK = frozenset({"tools", "system", "messages", MARK})
 _SPLIT = frozenset({"output_config"})
@@ -50,7 +53,7 @@ def decode(
     markers = read.markers if own is None else (*read.markers, own)
     for name in read.flags:
         parameters[name] = digest(b"1", key)
-    return Prompt(
+    return _prompt(
         provider=place[0],
         platform=place[1],
         model=name_of(model or request.get("model", "")),
