@@ -25,7 +25,7 @@ from agentaccel.segments import path_of as path_of
 from agentaccel.segments import show_path as show_path
 from agentaccel.segments import size_of as size_of
 from agentaccel.segments import value_at as value_at
-from agentaccel.values import quickly_made
+from agentaccel.values import maker, quickly_made
 
 Request = Mapping[str, Any]
 """A request body as the sender made it, in the sender's key order."""
@@ -51,6 +51,9 @@ class Marker:
     """Why it stands there; empty for a marker that the user had already placed."""
     ours: bool = False
     """True for a marker that the plan adds, False for one that was in the request."""
+
+
+made_marker = maker(Marker)
 
 
 class Endpoint(NamedTuple):

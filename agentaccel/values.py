@@ -62,16 +62,17 @@ def maker(cls: Callable[P, T]) -> Callable[P, T]:
 def _keeping(cls: Any) -> tuple[list[str], dict[str, Any]]:
     """What keeps the fields of a dataclass in `self`, in lines of code, and what these refer to."""
     fields = dataclasses.fields(cls)
-    if hasattr(cls, "__post_init__") or not all(one.init for one in fields):
+    factories = [one for one in fields if one.default_factory is not dataclasses.MISSING]
+    if hasattr(cls, "__post_init__") or not all(one.init or one in factories for one in fields):
         raise TypeError(f"{cls.__name__} does more than keep what it is given")
     scope: dict[str, Any] = {}
-    values: dict[str, str] = {}
-    for one in fields:
-        values[one.name] = one.name
-        if one.default_factory is not dataclasses.MISSING:
-            scope[f"make_{one.name}"] = one.default_factory
+    values = {one.name: one.name for one in fields}
+    for one in factories:
+        scope[f"make_{one.name}"] = one.default_factory
+        values[one.name] = f"make_{one.name}()"
+        if one.init:
             scope["not_given"] = inspect.signature(cls).parameters[one.name].default
-            values[one.name] = f"make_{one.name}() if {one.name} is not_given else {one.name}"
+            values[one.name] += f" if {one.name} is not_given else {one.name}"
     if not cls.__dataclass_params__.frozen:
         return [f" self.{name} = {value}" for name, value in values.items()], scope
     if "__slots__" in vars(cls):

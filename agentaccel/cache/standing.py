@@ -28,7 +28,7 @@ from agentaccel.cache.pauses import short_after_topic
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scene import Candidate, Scene
 from agentaccel.cache.state import State
-from agentaccel.types import CachePlan, Marker
+from agentaccel.types import CachePlan, Marker, made_marker
 from agentaccel.values import maker
 
 _SHARE = 2
@@ -72,7 +72,7 @@ class Asked(NamedTuple):
     """The user's markers: places and lifetimes."""
 
 
-_asked, _marker, _plan = maker(Asked), maker(Marker), maker(CachePlan)
+_asked, _plan = maker(Asked), maker(CachePlan)
 
 
 class Standing(NamedTuple):
@@ -119,7 +119,7 @@ class Standing(NamedTuple):
         for i, ttl, reason in self.places:
             last[ttl] = at = moved.get(i, i)
             if reason:
-                markers.append(_marker(path=segments[at].path, ttl=ttl, reason=reason, ours=True))
+                markers.append(made_marker(path=segments[at].path, ttl=ttl, reason=reason, ours=True))
         return _plan(
             wire=facts.wire,
             mark=facts.mark,

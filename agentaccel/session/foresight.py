@@ -79,11 +79,12 @@ class Foresight:
 
     def begins(self, going: Going, request: Request, wire: Wire, scope: Scope) -> Hooks | None:
         """A request is about to be sent; None where nothing comes of it."""
-        tools, following = self.policy.tools, going.conversation.following
+        tools = self.policy.tools
         if not (tools.memo or tools.eager or tools.speculate or tools.prewarm):
             return None
         if (self.launcher.serving.tools.empty and not tools.effects) or scope.early is not None:
             return None
+        following = going.conversation.following
         if following.unseen:
             self._unseen(following, is_over=True)
         if going.mode == "bypass":

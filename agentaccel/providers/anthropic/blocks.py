@@ -20,7 +20,7 @@ from agentaccel.facts import Level
 from agentaccel.providers.anthropic.edit import DEFAULT_TTL, MARK
 from agentaccel.providers.gathering import Gathering
 from agentaccel.providers.values import is_object, items, kind_of, name_of, word
-from agentaccel.types import Marker, Path, Segment
+from agentaccel.types import Path, Segment, made_marker
 from agentaccel.values import maker
 
 _DATED_TYPE = re.compile(r"_\d{8}$")
@@ -106,7 +106,7 @@ class Reader(Gathering):
                 self._block("messages", path, block, head, role)
             else:
                 if bare is not block:
-                    self.markers.append(Marker(path=path, ttl=ttl_label(block[MARK])))
+                    self.markers.append(made_marker(path=path, ttl=ttl_label(block[MARK])))
                 try:
                     data = _dumps(bare)
                 except (TypeError, ValueError):

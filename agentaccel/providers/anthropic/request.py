@@ -19,7 +19,7 @@ from agentaccel.providers.values import is_object, items, name_of
 from agentaccel.types import Marker, Prompt, Request
 from agentaccel.values import maker
 
-_prompt = maker(Prompt)
+_prompt, _reader = maker(Prompt), maker(Reader)
 
 _LEVELS_AND_MARK = frozenset({"tools", "system", "messages", MARK})
 _SPLIT = frozenset({"output_config"})
@@ -43,7 +43,7 @@ def decode(
     """
     messages = items(request.get("messages"))
     levels = (items(request.get("tools")), request.get("system"), messages)
-    read = Reading(memory, Reader(facts, block_hash(key)), key).read(levels)
+    read = Reading(memory, _reader(facts, block_hash(key)), key).read(levels)
     parameters = _parameters(request, key)
     top, thread = request.get(MARK), request.get("thread")
     held = after = ""
