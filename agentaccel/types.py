@@ -23,7 +23,6 @@ from agentaccel.segments import level_starts as level_starts
 from agentaccel.segments import message_start as message_start
 from agentaccel.segments import path_of as path_of
 from agentaccel.segments import show_path as show_path
-from agentaccel.segments import size_of as size_of
 from agentaccel.segments import value_at as value_at
 from agentaccel.values import maker, quickly_made
 
@@ -32,7 +31,6 @@ Request = Mapping[str, Any]
 
 
 # --- the prompt -----------------------------------------------------------------------------------------------------
-
 
 MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 """Fields of a block that carry a marker on some wire; no part of the prompt."""
@@ -105,7 +103,6 @@ class Prompt:
     """Segments at the end that this request alone has: the next one of the conversation goes on from before them."""
     arranged: frozenset[str] = frozenset()
     """Names of the places whose text was moved or put in another order, with the user's consent."""
-
     edited: int = 0
     """Segments up to the end of what we have edited of the history, with the user's consent; 0 where nothing is."""
 

@@ -99,6 +99,7 @@ class Pair(NamedTuple):
 class Changing:
     many: list[int] = field(default_factory=list)
     kind: str
+    seen: set[int] = field(init=False, default_factory=set)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,9 @@ def test_a_maker_makes_what_the_class_does(kind: Any, given: tuple[Any, ...], na
 
 def test_each_that_is_made_has_a_list_of_its_own() -> None:
     make = maker(Changing)
-    assert make(kind="a").many is not make(kind="a").many
+    one, other = make(kind="a"), make(kind="a")
+    assert one.many is not other.many
+    assert one.seen is not other.seen
 
 
 def test_no_maker_leaves_out_what_a_class_does_beside_keeping() -> None:
