@@ -87,6 +87,8 @@ def agreeing(one: tuple[Segment, ...], other: tuple[Segment, ...]) -> int:
 level_of, path_of = attrgetter("level"), attrgetter("path")
 """Segments of a conversation are in the order of their paths, so one can be found by halving."""
 
+digest_of = attrgetter("digest")
+
 _RANKS = {level: rank for rank, level in enumerate(LEVELS)}
 
 

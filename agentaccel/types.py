@@ -18,19 +18,19 @@ from agentaccel.segments import Path as Path
 from agentaccel.segments import Segment as Segment
 from agentaccel.segments import Text as Text
 from agentaccel.segments import agreeing as agreeing
+from agentaccel.segments import digest_of as digest_of
 from agentaccel.segments import level_starts as level_starts
 from agentaccel.segments import message_start as message_start
 from agentaccel.segments import path_of as path_of
 from agentaccel.segments import show_path as show_path
 from agentaccel.segments import value_at as value_at
-from agentaccel.values import quickly_made
+from agentaccel.values import maker, quickly_made
 
 Request = Mapping[str, Any]
 """A request body as the sender made it, in the sender's key order."""
 
 
 # --- the prompt -----------------------------------------------------------------------------------------------------
-
 
 MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 """Fields of a block that carry a marker on some wire; no part of the prompt."""
@@ -49,6 +49,9 @@ class Marker:
     """Why it stands there; empty for a marker that the user had already placed."""
     ours: bool = False
     """True for a marker that the plan adds, False for one that was in the request."""
+
+
+made_marker = maker(Marker)
 
 
 class Endpoint(NamedTuple):
@@ -100,7 +103,6 @@ class Prompt:
     """Segments at the end that this request alone has: the next one of the conversation goes on from before them."""
     arranged: frozenset[str] = frozenset()
     """Names of the places whose text was moved or put in another order, with the user's consent."""
-
     edited: int = 0
     """Segments up to the end of what we have edited of the history, with the user's consent; 0 where nothing is."""
 

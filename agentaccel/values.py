@@ -1,11 +1,13 @@
-"""Frozen values that are made in numbers: a log of a gigabyte is a million records."""
+"""Values that are made in numbers, or while a request waits: a log of a gigabyte is a million records."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -28,31 +30,66 @@ def quickly_made(cls: type[T]) -> type[T]:
     dataclasses.FrozenInstanceError: cannot assign to field 'x'
     """
     written: Any = cls.__init__
-    fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # a frozen dataclass, as the docstring says
-    if hasattr(cls, "__post_init__") or not all(one.init for one in fields):
+    lines, scope = _keeping(cls)
+    cls.__init__ = _function(written, lines, scope)  # type: ignore[method-assign]
+    return cls
+
+
+def maker(cls: Callable[P, T]) -> Callable[P, T]:
+    """A function that makes what `cls` does, a named tuple or a dataclass, in two thirds of the time: where it is given
+    fields by name, a class makes a dict of them first.
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Point:
+    ...     x: int
+    ...     y: int = 0
+    >>> maker(Point)(x=1)
+    Point(x=1, y=0)
+    """
+    kind: Any = cls
+    if hasattr(kind, "_fields"):
+        fields = "".join(f"{name}, " for name in kind._fields)
+        made: Callable[P, T] = _function(
+            kind.__new__, [f" return _new(_kind, ({fields}))"], {"_new": tuple.__new__, "_kind": kind}, apart=True
+        )
+        return made
+    lines, scope = _keeping(kind)
+    scope |= {"_new": object.__new__, "_kind": kind}
+    made = _function(kind.__init__, [" self = _new(_kind)", *lines, " return self"], scope, apart=True)
+    return made
+
+
+def _keeping(cls: Any) -> tuple[list[str], dict[str, Any]]:
+    """What keeps the fields of a dataclass in `self`, in lines of code, and what these refer to."""
+    fields = dataclasses.fields(cls)
+    factories = [one for one in fields if one.default_factory is not dataclasses.MISSING]
+    if hasattr(cls, "__post_init__") or not all(one.init or one in factories for one in fields):
         raise TypeError(f"{cls.__name__} does more than keep what it is given")
     scope: dict[str, Any] = {}
-    slots = "__slots__" in vars(cls)
-    values: dict[str, str] = {}
-    for one in fields:
-        values[one.name] = one.name
-        if one.default_factory is not dataclasses.MISSING:
-            scope[f"make_{one.name}"] = one.default_factory
-            scope["not_given"] = inspect.signature(written).parameters[one.name].default
-            values[one.name] = f"make_{one.name}() if {one.name} is not_given else {one.name}"
-    if slots:
+    values = {one.name: one.name for one in fields}
+    for one in factories:
+        scope[f"make_{one.name}"] = one.default_factory
+        values[one.name] = f"make_{one.name}()"
+        if one.init:
+            scope["not_given"] = inspect.signature(cls).parameters[one.name].default
+            values[one.name] += f" if {one.name} is not_given else {one.name}"
+    if not cls.__dataclass_params__.frozen:
+        return [f" self.{name} = {value}" for name, value in values.items()], scope
+    if "__slots__" in vars(cls):
         scope |= {f"set_{name}": getattr(cls, name).__set__ for name in values}
-        lines = [f" set_{name}(self, {value})" for name, value in values.items()]
-    else:
-        scope["set_dict"] = vars(cls)["__dict__"].__set__
-        lines = [" set_dict(self, {" + ", ".join(f"{name!r}: {value}" for name, value in values.items()) + "})"]
+        return [f" set_{name}(self, {value})" for name, value in values.items()], scope
+    scope["set_dict"] = vars(cls)["__dict__"].__set__
+    return [" set_dict(self, {" + ", ".join(f"{name!r}: {value}" for name, value in values.items()) + "})"], scope
+
+
+def _function(written: Any, lines: Sequence[str], scope: dict[str, Any], *, apart: bool = False) -> Any:
+    """A function of these `lines` that takes what `written` takes, `apart` from its first parameter."""
     code = written.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    plain, named = names[: code.co_argcount], names[code.co_argcount :]
+    plain, named = names[apart : code.co_argcount], names[code.co_argcount :]
     head = ", ".join((*plain, *(("*", *named) if named else ())))
-    exec(f"def __init__({head}):\n" + "\n".join(lines), scope)
-    made = scope["__init__"]
+    exec(f"def {written.__name__}({head}):\n" + "\n".join(lines), scope)
+    made = scope[written.__name__]
     for name in ("__defaults__", "__kwdefaults__", "__annotations__", "__qualname__", "__module__", "__doc__"):
         setattr(made, name, getattr(written, name))
-    cls.__init__ = made  # type: ignore[method-assign]
-    return cls
+    return made

@@ -8,12 +8,14 @@ import functools
 import inspect
 import pickle
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import pytest
 
 from agentaccel.records import ToolRecord, TurnRecord
+from agentaccel.turn import Turn
 from agentaccel.types import CachePlan, Expected, Marker, Miss, Prompt, Usage
-from agentaccel.values import quickly_made
+from agentaccel.values import maker, quickly_made
 
 
 @quickly_made
@@ -86,3 +88,60 @@ def test_a_class_that_does_more_than_keep_is_refused() -> None:
 
     with pytest.raises(TypeError, match="Checked does more than keep what it is given"):
         quickly_made(Checked)
+
+
+class Pair(NamedTuple):
+    one: int
+    other: int = 2
+
+
+@dataclass(slots=True, kw_only=True)
+class Changing:
+    many: list[int] = field(default_factory=list)
+    kind: str
+    seen: set[int] = field(init=False, default_factory=set)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "named"),
+    [
+        (Pair, (1,), {}),
+        (Pair, (1,), {"other": 3}),
+        (Quick, ("here", [1]), {"near": False}),
+        (Quick, ("here",), {}),
+        (Changing, (), {"kind": "a"}),
+        (Changing, (), {"kind": "a", "many": [1]}),
+        (Marker, (), {"path": ("system",), "ttl": "5m"}),
+        (CachePlan, (), {"saving": 1.0}),
+        (Turn, (), {"request": {}, "plan": CachePlan(), "on_end": print}),
+    ],
+)
+def test_a_maker_makes_what_the_class_does(kind: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+    made = maker(kind)(*given, **named)
+    assert type(made) is kind
+    assert made == kind(*given, **named)
+    assert repr(made) == repr(kind(*given, **named))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'unknown'"):
+        maker(kind)(*given, **named, unknown=1)
+    if not named:
+        with pytest.raises(TypeError, match="missing 1 required positional argument"):
+            maker(kind)()
+
+
+def test_each_that_is_made_has_a_list_of_its_own() -> None:
+    make = maker(Changing)
+    one, other = make(kind="a"), make(kind="a")
+    assert one.many is not other.many
+    assert one.seen is not other.seen
+
+
+def test_no_maker_leaves_out_what_a_class_does_beside_keeping() -> None:
+    @dataclass
+    class Checked:
+        side: int
+
+        def __post_init__(self) -> None:
+            assert self.side
+
+    with pytest.raises(TypeError, match="does more than keep"):
+        maker(Checked)

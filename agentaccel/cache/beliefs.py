@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from operator import methodcaller
 from typing import NamedTuple
 
 from agentaccel.cache.alike import LATER, REPEATED, SHARED, SHARED_OPENING
@@ -95,8 +94,6 @@ class Observation(NamedTuple):
 
 _NO_PLACE = frozenset({"stable/any", "stable/tail"})
 """What is counted of places under no place's name."""
-
-_IS_OF_PLACE = methodcaller("startswith", "stable/")
 
 _DOUBTED = 0.5
 """A place that is less likely than this to come back changes in most requests."""
@@ -279,7 +276,8 @@ class Beliefs:
 
     def unstable_places(self) -> list[str]:
         """Places that have been seen to change; the end, wherever it has got to, is none."""
-        return [one[len("stable/") :] for one in filter(_IS_OF_PLACE, self.counts) if one not in _NO_PLACE]
+        start = len("stable/")
+        return [one[start:] for one in self.counts if one.startswith("stable/") and one not in _NO_PLACE]
 
     @cached_property
     def doubted_places(self) -> list[str]:

@@ -17,6 +17,9 @@ from agentaccel.cache.standing import asked_of, ends_of, is_quiet
 from agentaccel.cache.state import State
 from agentaccel.facts import CacheFacts, priors
 from agentaccel.types import Prompt
+from agentaccel.values import maker
+
+_decided = maker(Decided)
 
 
 def decide(
@@ -40,7 +43,7 @@ def decide(
         asked = asked_of(prefix, state, ends, ttl, keeps)
         again = standing.again(state, prefix, asked, ends, now) if asked is not None and ends is not None else None
         if again is not None:
-            return Decided(again, standing)
+            return _decided(again, standing)
     seen = state.seen.after(observed.stability, priors().memory)
     if observed.in_time is not None:
         seen = seen.after(observed.pause, priors().pace_memory)
@@ -85,11 +88,3 @@ class Latest(NamedTuple):
             return False
         entries = given[0].ledger.entries.values()
         return not any(self.taken < edge <= now for entry in entries for edge in (entry.visible, entry.expires))
-
-
-def decided_again(latest: Latest | None, given: Given, now: float) -> Latest:
-    """`latest` where it holds, else what is decided now."""
-    if latest is not None and latest.holds(given, now):
-        return latest
-    state, observed, prefix, snapshot, ttl, keeps = given
-    return Latest(given, now, decide(state, observed, prefix, snapshot, now=now, ttl=ttl, keeps=keeps))

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -27,7 +26,7 @@ from agentaccel.cache.endings import endings
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import CacheFacts
 from agentaccel.types import Expected
-from agentaccel.values import quickly_made
+from agentaccel.values import maker, quickly_made
 
 
 class Entry(NamedTuple):
@@ -50,8 +49,8 @@ class Entry(NamedTuple):
         return self.visible <= now < self.expires
 
 
-_entry: Callable[[tuple[str, float, float, int | None, int, bool]], Entry] = partial(tuple.__new__, Entry)
-"""An entry of all its fields, made in half the time: a turn makes as many as it holds."""
+_entry = maker(Entry)
+"""A turn makes as many as it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,10 @@ def charge(facts: CacheFacts, last: Mapping[str, int], tokens: Tokens, *, hit: i
         if reach > done:
             write[ttl.label] = reach - done
             done = reach
-    return Expected(read=read, write=write, uncached=total - done)
+    return _expected(read=read, write=write, uncached=total - done)
+
+
+_expected = maker(Expected)
 
 
 def counted(facts: CacheFacts, tokens: float) -> float:
@@ -205,7 +207,7 @@ def after(
     hit, hashes, entries = done.hit, prefix.hashes, _remembered(ledger.entries, started)
     for i, (ttl, expires, since, tokens, _, own) in held.items():
         if i <= hit and since <= started < expires:
-            entries[hashes[i]] = _entry((ttl, until.get(ttl, started), since, tokens, i, own))
+            entries[hashes[i]] = _entry(ttl, until.get(ttl, started), since, tokens, i, own)
     for mark in done.written:
         if mark.at <= done.hit:
             continue  # read, not written: what is held there was refreshed above with the lifetime that it has

@@ -87,14 +87,20 @@ def awaited(prompt: Prompt) -> str:
     return USER
 
 
-def new_tail(prompt: Prompt) -> int:
-    """The end of the prompt, or of what stands before a prefilled answer, which the next request will have replaced."""
+def both_ends(prompt: Prompt) -> tuple[int, int]:
+    """The end of the prompt, or of what stands before a prefilled answer, which the next request will have replaced;
+    and the end of the previous request: what stands before the last reply of the model, -1 on a first request."""
     segments = prompt.segments
-    end = len(segments) - 1 - prompt.ephemeral
-    if not prompt.ephemeral and end >= 0 and segments[end].role == "assistant" and segments[end].kind in _TEXT:
-        while end >= 0 and segments[end].role == "assistant":
-            end -= 1
-    return end
+    at = len(segments) - 1 - prompt.ephemeral
+    if at >= 0 and segments[at].role == "assistant" and segments[at].kind in _TEXT and not prompt.ephemeral:
+        while at >= 0 and segments[at].role == "assistant":
+            at -= 1
+    tail = at
+    while at >= 0 and segments[at].role != "assistant":  # what follows the reply
+        at -= 1
+    while at >= 0 and segments[at].role == "assistant":
+        at -= 1
+    return tail, at if at >= 0 and segments[at].level == "messages" else -1
 
 
 _TEXT = frozenset({"text", "output_text"})
@@ -107,16 +113,3 @@ def markable_up_to(prompt: Prompt, end: int) -> int:
     while at >= 0 and not segments[at].markable:
         at -= 1
     return at
-
-
-def before_last_reply(prompt: Prompt, tail: int | None = None) -> int:
-    """The end of the previous request: what stands before the last reply of the model; -1 on a first request.
-
-    `tail` is the prompt's `new_tail`, where it is known.
-    """
-    segments = prompt.segments
-    end = new_tail(prompt) if tail is None else tail
-    for replied in (False, True):  # what follows the reply, and the reply
-        while end >= 0 and (segments[end].role == "assistant") is replied:
-            end -= 1
-    return end if end >= 0 and segments[end].level == "messages" else -1

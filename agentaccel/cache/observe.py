@@ -17,6 +17,7 @@ from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import Head, State, shared_length
 from agentaccel.canonical import digest
 from agentaccel.facts import LEVELS
+from agentaccel.values import maker
 
 _MOST_HISTORY_PLACES = 8
 """Places in the messages that are watched at once: the last ones seen to change."""
@@ -50,20 +51,32 @@ class Observed(NamedTuple):
     """The last segment of the history that is another one than in the prompt before, where it was edited in place."""
 
 
+_observed = maker(Observed)
+
+
 def observe(state: State, head: Head | None, prefix: Prefixes, now: float, believed: Beliefs | None = None) -> Observed:
     """Which places came back: unchanged, or as a variant sent so recently that its entry may still be warm.
 
     Watched are those that changed in this session, and those that are `believed` to change in most requests because
     they did in others: what stands behind them is hardly cached then, and that they come back corrects it.
     """
-    in_time = _in_time(state, now)
-    pause = _pause(state, prefix, now) if in_time is not None else ()
+    in_time: bool | None = None
+    pause: tuple[Observation, ...] = ()
+    if state.last_started is not None and now >= state.last_visible:
+        waited = now - state.last_started
+        # What the pause shows, it shows of what it was for.
+        in_time, pause = waited < state.last_lifetime, pause_seen(state.awaits or awaited(prefix.prompt), waited)
     if head is None or head.arranged != prefix.prompt.arranged:
         # What we ourselves have put in another place says nothing of how often it changes.
         return Observed((), state.variants, 0, in_time, pause=pause)
     shared, names = shared_length(head, prefix), _watched(state, believed)
     if shared == len(head.hashes) and not (names or state.variants or state.cut):
-        return Observed(ONLY_GREW, state.variants, 0, in_time, (), pause)  # most do: what follows comes to the same
+        return _observed(ONLY_GREW, state.variants, 0, in_time, (), pause)  # most do: what follows comes to the same
+    return _compared(state, head, prefix, now, shared, names)._replace(in_time=in_time, pause=pause)
+
+
+def _compared(state: State, head: Head, prefix: Prefixes, now: float, shared: int, names: list[str]) -> Observed:
+    """Which places came back, those called `names` and the one where this prompt left the one before."""
     lifetime = prefix.facts.ttls[0].seconds
     variants = {name: {v: t for v, t in old.items() if t + lifetime > now} for name, old in state.variants.items()}
     seen: list[Observation] = []
@@ -88,13 +101,13 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
     if broken is None:
         seen.append(Observation(_STABLE_ANY, 1.0))
     edited = _edited(head, prefix, shared) if broken is not None and is_history(broken) else -1
-    return Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0), in_time, (), pause, edited)
+    return Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0), edited=edited)
 
 
 def _watched(state: State, believed: Beliefs | None) -> list[str]:
     """Names of the places that may change, as this session has shown or others have."""
     known = state.seen.unstable_places()
-    if believed is not None:
+    if believed is not None and believed.doubted_places:
         known += [name for name in believed.doubted_places if name not in known]
     if len(known) <= _MOST_HISTORY_PLACES:
         return known
@@ -125,18 +138,6 @@ def _happens_once(head: Head, prefix: Prefixes, broken: str) -> bool:
     if is_history(broken):
         return prefix.size < head.sizes[-1]
     return broken.startswith(_OF_CONTENT) and broken[len(PARAMETERS) :] not in head.parameters
-
-
-def _in_time(state: State, now: float) -> bool | None:
-    if state.last_started is None or now < state.last_visible:
-        return None
-    return now - state.last_started < state.last_lifetime
-
-
-def _pause(state: State, prefix: Prefixes, now: float) -> tuple[Observation, ...]:
-    """What the pause before this request shows, under what it was for."""
-    assert state.last_started is not None
-    return pause_seen(state.awaits or awaited(prefix.prompt), now - state.last_started)
 
 
 def broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:

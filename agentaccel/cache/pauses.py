@@ -63,7 +63,12 @@ def kinds_of(kind: str) -> tuple[str, ...]:
 
 def pause_seen(kind: str, seconds: float) -> tuple[Observation, ...]:
     """What a pause of `seconds` shows: it outlasted every step before the one in which it ended."""
-    return _ended(kinds_of(kind), bisect_right(EDGES, seconds))
+    return _of_kind(kind, bisect_right(EDGES, seconds))
+
+
+@functools.lru_cache(maxsize=1024)
+def _of_kind(kind: str, step: int) -> tuple[Observation, ...]:
+    return _ended(kinds_of(kind), step)
 
 
 def rhythm_seen(number: int, seconds: float) -> tuple[Observation, ...]:

@@ -14,7 +14,7 @@ from agentaccel.cache.beliefs import END_OF
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.canonical import chain, digest
 from agentaccel.facts import LEVELS
-from agentaccel.types import Segment
+from agentaccel.types import Segment, digest_of
 
 TOOLS, TAIL, PARAMETERS = "tools", "tail", "parameters."
 
@@ -70,7 +70,7 @@ def static_levels(starts: tuple[int, int, int]) -> tuple[tuple[str, int, int], .
 
 def listed(segments: Sequence[Segment]) -> bytes:
     """A hash of what a list holds, in its order."""
-    return chain([segment.digest for segment in segments])[-1]
+    return chain(map(digest_of, segments))[-1]
 
 
 def level_start(prefix: Prefixes, parameter: str) -> int | None:

@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from agentaccel.cache.ledger import Mark
-from agentaccel.cache.marks import before_last_reply, markable_up_to, marks_of, new_tail
+from agentaccel.cache.marks import both_ends, markable_up_to, marks_of
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scene import Candidate, Scene, View, reaches_minimum, scene_of, without_own
 from agentaccel.cache.standing import Standing, standing_of
@@ -35,7 +35,7 @@ def plan(prefix: Prefixes, view: View) -> Decided:
     prompt = prefix.prompt
     refusal = _refusal(prompt)
     if refusal:
-        return Decided(CachePlan(reasons=(refusal,)))
+        return Decided(CachePlan(wire=prefix.facts.wire, reasons=(refusal,)))
     scene = scene_of(prefix, view)
     facts = scene.facts
     if not facts.controls or facts.physics == "automatic":
@@ -160,8 +160,7 @@ def _candidates(scene: Scene, wanted: Ttl) -> list[Candidate]:
     """Places worth a marker, most valuable first; at most one per segment, of the lifetime wanted where it is legal."""
     prompt = scene.prefix.prompt
     ends: list[tuple[int, str]] = []
-    tail = new_tail(prompt)
-    previous = before_last_reply(prompt, tail)
+    tail, previous = both_ends(prompt)
     breaks = [start for start, _ in scene.survival if start > 0]
     ends.append((tail, "new tail: the next request of this conversation reads up to here"))
     # Free, because all behind the edit is written anyway; and only now, because what is read cannot be marked later.

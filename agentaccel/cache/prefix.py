@@ -12,8 +12,8 @@ from typing import Protocol
 from agentaccel.cache.beliefs import MANY_TURNS, is_history
 from agentaccel.canonical import ROOT, chain, digest, link
 from agentaccel.facts import LEVELS, CacheFacts, Level, Ttl
-from agentaccel.types import Prompt, Segment, agreeing, show_path
-from agentaccel.values import quickly_made
+from agentaccel.types import Prompt, Segment, agreeing, digest_of, show_path
+from agentaccel.values import maker, quickly_made
 
 _RUNS = frozenset({"tool_use", "tool_result"})
 _THINKING = frozenset({"thinking", "redacted_thinking"})
@@ -161,8 +161,8 @@ def prefixes(prompt: Prompt, facts: CacheFacts, before: Before | None = None) ->
     request and not in the prompt. What the prompt has in common with `before` is not hashed again; the result is the
     same.
     """
-    if before is not None and _grew(before, prompt, facts):
-        return _longer(before, prompt, facts)
+    if before is not None and (longer := _longer(before, prompt, facts)) is not None:
+        return longer
     segments = prompt.segments
     dropped = _dropped(segments) if facts.strips_thinking else frozenset[int]()
     first = prompt.starts
@@ -196,27 +196,25 @@ def prefixes(prompt: Prompt, facts: CacheFacts, before: Before | None = None) ->
     )
 
 
-def _grew(before: Before, prompt: Prompt, facts: CacheFacts) -> bool:
-    """Whether messages follow on `before` and nothing else is different: as in most requests."""
+_prefixes = maker(Prefixes)
+
+
+def _longer(before: Before, prompt: Prompt, facts: CacheFacts) -> Prefixes | None:
+    """The prefixes of a prompt that only grew, as most do: those before, and of what follows. None where anything but
+    messages follows on `before`, or anything else is different."""
     known = before.segments
-    return (
-        before.facts is facts
-        and not facts.strips_thinking
-        and bool(known)
-        and known[-1].level == "messages"
-        and prompt.segments[: len(known)] == known
-        and before.model == prompt.model
-        and before.parameters == prompt.parameters
-    )
-
-
-def _longer(before: Before, prompt: Prompt, facts: CacheFacts) -> Prefixes:
-    """The prefixes of a prompt that only grew: those before, and of what follows."""
-    added = prompt.segments[len(before.segments) :]
-    hashes = chain([segment.digest for segment in added], before.hashes[-1])
+    if before.facts is not facts or facts.strips_thinking or not known or known[-1].level != "messages":
+        return None
+    kept, added = prompt.segments[: len(known)], prompt.segments[len(known) :]
+    if kept != known or before.model != prompt.model or before.parameters != prompt.parameters:
+        return None
+    hashes = chain(map(digest_of, added), before.hashes[-1])
     sizes = array("q", before.sizes)
-    sizes.extend(accumulate([segment.size for segment in added], initial=sizes.pop()))
-    return Prefixes(
+    size = sizes[-1]
+    for segment in added:
+        size += segment.size
+        sizes.append(size)
+    return _prefixes(
         prompt=prompt,
         facts=facts,
         hashes=before.hashes + tuple(hashes),
@@ -229,7 +227,7 @@ def _longer(before: Before, prompt: Prompt, facts: CacheFacts) -> Prefixes:
 def _links(segments: tuple[Segment, ...], places: range, parent: bytes, silent: frozenset[int]) -> list[bytes]:
     """The chain through `places`; what is not rendered there repeats the hash before it."""
     if silent.isdisjoint(places):
-        return chain([segment.digest for segment in segments[places.start : places.stop]], parent)
+        return chain(map(digest_of, segments[places.start : places.stop]), parent)
     hashes: list[bytes] = []
     for i in places:
         parent = parent if i in silent else link(parent, segments[i].digest)

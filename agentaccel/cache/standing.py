@@ -22,13 +22,14 @@ from typing import Any, NamedTuple
 
 from agentaccel.cache.beliefs import MOST_PLACES, Beliefs, followed_at_topic
 from agentaccel.cache.ledger import charge
-from agentaccel.cache.marks import before_last_reply, markable_up_to, new_tail, segment_at
+from agentaccel.cache.marks import both_ends, markable_up_to, segment_at
 from agentaccel.cache.observe import ONLY_GREW, Observed
 from agentaccel.cache.pauses import short_after_topic
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scene import Candidate, Scene
 from agentaccel.cache.state import State
-from agentaccel.types import CachePlan, Marker
+from agentaccel.types import CachePlan, Marker, made_marker
+from agentaccel.values import maker
 
 _SHARE = 2
 """A decision stands for one request in so many that the session had made."""
@@ -71,6 +72,9 @@ class Asked(NamedTuple):
     """The user's markers: places and lifetimes."""
 
 
+_asked, _plan = maker(Asked), maker(CachePlan)
+
+
 class Standing(NamedTuple):
     """A decision, and what it rests on."""
 
@@ -108,12 +112,15 @@ class Standing(NamedTuple):
         def tokens(i: int) -> float:
             return max(base + (sizes[i] - before) / self.bytes_per_token, 0.0)
 
-        segments, markers, last = prefix.prompt.segments, list[Marker](), dict[str, int]()
+        markers: list[Marker] = []
+        last: dict[str, int] = {}
+        segments = prefix.prompt.segments
+        moved = {_TAIL: tail, _PREVIOUS: previous}
         for i, ttl, reason in self.places:
-            last[ttl] = at = tail if i == _TAIL else previous if i == _PREVIOUS else i
+            last[ttl] = at = moved.get(i, i)
             if reason:
-                markers.append(Marker(path=segments[at].path, ttl=ttl, reason=reason, ours=True))
-        return CachePlan(
+                markers.append(made_marker(path=segments[at].path, ttl=ttl, reason=reason, ours=True))
+        return _plan(
             wire=facts.wire,
             mark=facts.mark,
             markers=tuple(markers),
@@ -151,15 +158,13 @@ def load_standing(raw: Sequence[Any]) -> Standing | None:
 
 def is_quiet(state: State, observed: Observed, snapshot: Beliefs) -> bool:
     """Whether a request shows nothing that an earlier one had not."""
+    if observed.stability != ONLY_GREW or not observed.pause:
+        return False
     for one in observed.pause:
         if not one.yes:
             return False
-    return bool(observed.pause) and observed.stability == ONLY_GREW and _is_usual(snapshot, state.turns)
-
-
-def _is_usual(snapshot: Beliefs, place: int) -> bool:
-    """Whether other sessions went on from the request with this index, and soon, as far as that is known."""
-    counts = snapshot.counts
+    counts, place = snapshot.counts, state.turns
+    # Other sessions went on from here, and soon, as far as that is known.
     for topic in _AT_PLACES[place] if place < MOST_PLACES else ():
         if topic in counts and counts[topic][0] < _USUAL * counts[topic][1]:
             return False
@@ -182,14 +187,14 @@ def asked_of(prefix: Prefixes, state: State, ends: tuple[int, int] | None, ttl: 
         return None
     if prompt.ephemeral or prompt.edited or prompt.arranged or prefix.dropped or prompt.ttl:
         return None
-    marks = list[tuple[int, str]]()
+    marks: list[tuple[int, str]] = []
     for marker in prompt.markers:
         at = segment_at(prompt, marker.path) if marker.path else None
         if at is None:
             return None
         marks.append((_named(at, ends), marker.ttl))
     rules = (facts.provider, facts.platform, facts.wire, prompt.model)
-    return Asked(ttl, keeps, state.awaits == "user", rules, tuple(marks))
+    return _asked(ttl, keeps, state.awaits == "user", rules, tuple(marks))
 
 
 def standing_of(
@@ -230,8 +235,8 @@ def ends_of(prefix: Prefixes) -> tuple[int, int] | None:
     """Where markers can stand at the end of this prompt and of the one before; None where these are not two places in
     the conversation."""
     prompt = prefix.prompt
-    end = new_tail(prompt)
-    tail, previous = markable_up_to(prompt, end), markable_up_to(prompt, before_last_reply(prompt, end))
+    tail, previous = both_ends(prompt)
+    tail, previous = markable_up_to(prompt, tail), markable_up_to(prompt, previous)
     return (tail, previous) if prefix.starts[2] <= previous < tail else None
 
 

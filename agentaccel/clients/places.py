@@ -24,7 +24,7 @@ def endpoint_of(request: Request, provider: str, platform: str | None) -> Endpoi
     if type(request) is not dict and not is_object(request):
         raise ConfigError(f"a request is the JSON body as a dict; got {type(request).__name__}")
     for name, kinds in _LISTS:
-        if name in request and not isinstance(messages := request[name], kinds):
+        if not isinstance(messages := request.get(name), kinds):
             raise ConfigError(f"{name} must be a list; got {type(messages).__name__}, which could be read only once")
     return _endpoint(provider, platform, wire_of(provider, request))
 

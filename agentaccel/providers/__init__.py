@@ -173,9 +173,8 @@ _DIALECTS: Mapping[Wire, Dialect] = {
 }
 
 
-def dialect(wire: Wire) -> Dialect:
-    """The dialect of `wire`."""
-    return _DIALECTS[wire]
+dialect: Callable[[Wire], Dialect] = _DIALECTS.__getitem__
+"""The dialect of a wire."""
 
 
 def wire_of(provider: str, request: Request) -> Wire:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
-from agentaccel.canonical import block_hash, digest
+from agentaccel.canonical import digest
 from agentaccel.facts import CacheFacts
-from agentaccel.providers.memory import NO_FLAGS, Part
-from agentaccel.types import Marker, Path, Segment, show_path
+from agentaccel.providers.memory import NO_FLAGS, Part, made_part
+from agentaccel.types import Marker, Path, Segment, digest_of, show_path
 
 
 @dataclass(slots=True)
@@ -24,18 +24,14 @@ class Gathering:
     misplaced: list[str] = field(init=False, default_factory=list)
     flags: set[str] = field(init=False, default_factory=set)
 
-    @classmethod
-    def under(cls, facts: CacheFacts | None, key: bytes) -> Self:
-        return cls(facts, block_hash(key))
-
     def part(self, *, hashed: bool = True) -> Part:
         """What has been read, `hashed` as a whole where somebody asks for that; the reader is as new."""
         segments = tuple(self.segments)
-        digests = (digest(b"".join([segment.digest for segment in segments])),) if hashed else ()
+        digests = (digest(b"".join(map(digest_of, segments))),) if hashed else ()
         self.segments.clear()
         if not self.markers and not self.flags:  # markers that are misplaced are among the markers
-            return Part(segments, (), (), NO_FLAGS, digests)
-        read = Part(segments, tuple(self.markers), tuple(self.misplaced), frozenset(self.flags), digests)
+            return made_part(segments, (), (), NO_FLAGS, digests)
+        read = made_part(segments, tuple(self.markers), tuple(self.misplaced), frozenset(self.flags), digests)
         self.markers, self.misplaced, self.flags = [], [], set()
         return read
 

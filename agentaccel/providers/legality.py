@@ -25,7 +25,8 @@ def illegal(
         return ()
     if facts.physics == "automatic":
         return ("this model knows no cache options",) if options is not None and facts.key == "routes" else ()
-    reasons, lifetimes = [*read.misplaced], list[float]()
+    reasons = [*read.misplaced]
+    lifetimes: list[float] = []
     for marker in markers:
         ttl = facts.ttl(marker.ttl)
         if ttl is None:
@@ -41,7 +42,8 @@ def illegal(
 
 def _placed(facts: CacheFacts, lifetimes: Sequence[float], top: Marker | None, read: Part) -> list[str]:
     """The rules of Claude models: how many, in which order of `lifetimes`, and beside a top-level one."""
-    reasons, count = list[str](), len(read.markers) + (top is not None)
+    reasons: list[str] = []
+    count = len(read.markers) + (top is not None)
     if count > facts.max_markers:
         reasons.append(f"{count} markers, and at most {facts.max_markers} are allowed")
     if lifetimes != sorted(lifetimes, reverse=True):

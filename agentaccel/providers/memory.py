@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from agentaccel.types import Marker, Segment
+from agentaccel.values import maker
 
 V = TypeVar("V")
 
@@ -29,6 +30,8 @@ class Part(NamedTuple):
     digests: tuple[bytes, ...]
     """For each stretch of messages, a hash over the digests of its segments; of what is none, nothing."""
 
+
+made_part = maker(Part)
 
 Name = int
 """What a part was read from: a hash of its bytes, the rules it was read by, its level and where it stands."""
@@ -53,26 +56,24 @@ class History(NamedTuple):
     """What these read as, one by one; empty where they were others the last time, too."""
     before: int
     """The hash of the one that it went on from."""
+    held: int
+    """How many segments are remembered with it, those of its tail included."""
+
+
+made_history = maker(History)
 
 
 class PartMemory:
     """What was read. Thread-safe: each step is one operation on a dict."""
 
     def __init__(self) -> None:
-        self._parts = _Latest[Part](lambda part: len(part.segments))
-        self._histories = _Latest[tuple[History, ...]](lambda known: sum(map(_segments_in, known)))
-
-    def part(self, name: Name) -> Part | None:
-        """The part remembered as `name`."""
-        return self._parts.get(name)
+        self.parts = _Latest[Part](lambda part: len(part.segments))
+        self.histories = _Latest[tuple[History, ...]](lambda known: sum(map(_held, known)))
+        """By what they begin with, the longest first."""
 
     def put(self, name: Name, part: Part) -> None:
         """Remember `part` as `name`."""
-        self._parts.put(name, part, len(part.segments))
-
-    def histories(self, opening: Name) -> tuple[History, ...]:
-        """Those remembered that begin with `opening`, the longest first."""
-        return self._histories.get(opening) or ()
+        self.parts.put(name, part, len(part.segments))
 
     def keep(self, opening: Name, history: History, after: History) -> None:
         """Remember `history`, which went on from the one `after` which it comes.
@@ -80,24 +81,18 @@ class PartMemory:
         That one stays until this one has been gone on from: others may go on from it, too.
         """
         gone = (after.before, history.digest)
-        others = [one for one in self.histories(opening) if one.digest not in gone][:_MOST_ALIKE]
+        others = [one for one in self.histories.get(opening) or () if one.digest not in gone][:_MOST_ALIKE]
         if others and others[0].size > history.size:
             others = sorted((history, *others), key=_size, reverse=True)
         else:
             others.insert(0, history)
-        self._histories.put(opening, tuple(others), max(_segments_in(history) - _segments_in(after), 0))
+        self.histories.put(opening, tuple(others), max(history.held - after.held, 0))
 
 
 _MOST_ALIKE = 15
 """Histories with one beginning that are remembered beside a new one."""
 
-_size = attrgetter("size")
-
-
-def _segments_in(history: History) -> int:
-    """Those behind it included that are remembered with it."""
-    held = len(history.part.segments)
-    return held + sum([len(part.segments) for part in history.tail.values()]) if history.tail else held
+_size, _held = attrgetter("size"), attrgetter("held")
 
 
 class _Latest(Generic[V]):

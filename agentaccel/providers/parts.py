@@ -23,11 +23,10 @@ import orjson
 from xxhash import xxh3_128, xxh3_128_intdigest
 
 from agentaccel.canonical import PLAIN_JSON, digest
-from agentaccel.facts import CacheFacts
 from agentaccel.providers.gathering import Gathering
-from agentaccel.providers.memory import NO_FLAGS, History, Name, Part
+from agentaccel.providers.memory import NO_FLAGS, History, Name, Part, made_history, made_part
 from agentaccel.providers.memory import PartMemory as PartMemory
-from agentaccel.types import STRETCH, Segment
+from agentaccel.types import STRETCH, Segment, digest_of
 
 _NEXT = frozenset(b",]")
 """What follows on a message in a list of them as it is written."""
@@ -37,18 +36,7 @@ _PARTED = 3
 are remembered by the first alone."""
 
 _NOTHING: Mapping[Name | None, Part] = MappingProxyType({})
-_EMPTY = History(0, 0, 0, Part((), (), (), NO_FLAGS, ()), 0, 0, _NOTHING, 0)
-
-
-def read_parts(
-    memory: PartMemory | None, reader: Gathering, key: bytes, levels: tuple[Any, Any, Sequence[Any]], first: int = 0
-) -> Part:
-    """What a request reads as: from `memory` where it is known, else as `reader` reads it under `key`.
-
-    `levels` are its tools, what stands before the conversation, and its messages, which stand from index `first` on.
-    """
-    rules = hash((key, type(reader).__qualname__, _rules(reader.facts), first))
-    return _Reading(memory or PartMemory(), reader, rules, first).read(levels)
+_EMPTY = History(0, 0, 0, Part((), (), (), NO_FLAGS, ()), 0, 0, _NOTHING, 0, 0)
 
 
 _Piece = tuple[int, Part]
@@ -80,22 +68,26 @@ class _Written:
         self.size += len(data) - 2
 
 
-class _Reading:
-    """Reading with a memory."""
+class Reading:
+    """Reading with a memory: from `memory` where a request is known, else as `reader` reads it under `key`."""
 
-    def __init__(self, memory: PartMemory, reader: Gathering, rules: int, first: int) -> None:
-        self._memory = memory
+    def __init__(self, memory: PartMemory | None, reader: Gathering, key: bytes, first: int = 0) -> None:
+        facts = reader.facts
+        place = (facts.provider, facts.platform, facts.wire, facts.model) if facts is not None else ()
+        self._memory = memory or PartMemory()
         self._reader = reader
-        self._rules = rules
+        self._rules = hash((key, type(reader).__qualname__, place, first))
         self._begin = first
 
     def read(self, levels: tuple[Any, Any, Sequence[Any]]) -> Part:
+        """What a request reads as. `levels` are its tools, what stands before the conversation, and its messages, which
+        stand from index `first` on."""
         messages = levels[2]
         opening = self._opening(levels, _PARTED if len(messages) >= _PARTED else 1)
-        known = self._memory.histories(opening) if opening is not None else ()
+        known = (self._memory.histories.get(opening) or ()) if opening is not None else ()
         if not known and len(messages) >= _PARTED:  # it may have come to so many with this request
             first = self._opening(levels, 1)
-            known = self._memory.histories(first) if first is not None else ()
+            known = (self._memory.histories.get(first) or ()) if first is not None else ()
         data = _dumped(messages) if known else None
         if opening is None or data is None:
             return self._first(levels, opening)
@@ -119,7 +111,9 @@ class _Reading:
         written = _Written(xxh3_128(b"[", self._rules))
         part, loose = _joined(_EMPTY.part, 0, self._all(levels, (), written)[0])
         if opening is not None and not written.lost:
-            made = History(len(levels[2]), written.size, written.hash.intdigest(), part, loose, 0, _NOTHING, 0)
+            made = History(
+                len(levels[2]), written.size, written.hash.intdigest(), part, loose, 0, _NOTHING, 0, len(part.segments)
+            )
             self._memory.keep(opening, made, _EMPTY)
         return part
 
@@ -149,7 +143,8 @@ class _Reading:
         if at == history.messages and history is not _EMPTY:  # no longer than what is remembered
             return whole
         written.update(view[history.size : size])
-        made = History(at, size, written.intdigest(), part, loose, moving, tail, history.digest)
+        held = len((whole if tail else part).segments)
+        made = made_history(at, size, written.intdigest(), part, loose, moving, tail, history.digest, held)
         self._memory.keep(opening, made, history)
         return whole
 
@@ -159,16 +154,17 @@ class _Reading:
         pieces, moving, named = self._singly(history, messages) if history.tail else ([], history.moving, False)
         if count <= begin + history.moving:
             moving = count - begin  # the same once more, or less of it, says nothing of what the next one will change
-        at = begin + len(pieces)
+        at, stays = begin + len(pieces), count - moving
         while at < count:
-            end = at + 1 if at >= count - moving else min(at + STRETCH - at % STRETCH, count - moving)
+            end = at + 1 if at >= stays else min(at + STRETCH - at % STRETCH, stays)
             pieces.append((end, self._read(messages, at, end)))
             at = end
         return pieces, moving, named
 
     def _singly(self, history: History, messages: Sequence[Any]) -> _Behind:
         """Those of the messages behind `history` that were expected to be others, and how many are."""
-        pieces, before, named = list[_Piece](), history.messages + history.moving, False
+        pieces: list[_Piece] = []
+        before, named = history.messages + history.moving, False
         changed = before
         for at in range(history.messages, min(before, len(messages))):
             part = history.tail.get(self._name("message", _dumped(messages[at]), at + 1))
@@ -216,7 +212,7 @@ class _Reading:
     def _known(self, level: str, data: bytes | None, end: int, read: Callable[[], object]) -> Part:
         """What was written as `data` reads as, which is looked up; what is not known is `read`, and remembered."""
         name = self._name(level, data, end)
-        part = self._memory.part(name) if name is not None else None
+        part = self._memory.parts.get(name) if name is not None else None
         if part is None:
             read()
             part = self._reader.part(hashed=end > 0)
@@ -246,7 +242,8 @@ def _joined(before: Part, loose: int, pieces: Sequence[_Piece]) -> tuple[Part, i
     if not pieces:
         return before, loose
     segments, markers, misplaced, flags, digests = before
-    added, ended = list[Segment](), list[bytes]()
+    added: list[Segment] = []
+    ended: list[bytes] = []
     for end, part in pieces:
         added += part.segments
         if part.markers or part.flags:  # markers that are misplaced are among the markers
@@ -258,10 +255,6 @@ def _joined(before: Part, loose: int, pieces: Sequence[_Piece]) -> tuple[Part, i
         loose += len(part.segments)
         if end % STRETCH == 0:
             stretch = (*segments[len(segments) + len(added) - loose :], *added)[-loose:] if loose else ()
-            ended.append(digest(b"".join([segment.digest for segment in stretch])))
+            ended.append(digest(b"".join(map(digest_of, stretch))))
             loose = 0
-    return Part(segments + tuple(added), markers, misplaced, flags, (*digests, *ended)), loose
-
-
-def _rules(facts: CacheFacts | None) -> tuple[str, ...]:
-    return (facts.provider, facts.platform, facts.wire, facts.model) if facts is not None else ()
+    return made_part(segments + tuple(added), markers, misplaced, flags, (*digests, *ended)), loose

@@ -6,9 +6,8 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from functools import partial
 from sys import intern
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar
 
 import orjson
 
@@ -128,32 +127,51 @@ def with_texts(value: Any, texts: Iterable[tuple[Path, str]]) -> Any:
     >>> with_texts({"a": ["x", "y"]}, [(("a", 1), "z")])
     {'a': ['x', 'z']}
     """
-    return changed_all(value, [(path, partial(_instead, text)) for path, text in texts])
+    return changed_all(value, _instead, [_Text(path, text) for path, text in texts])
 
 
-def _instead(text: str, was: Any) -> str:
-    return text
+class _Text(NamedTuple):
+    """A text, and where it goes."""
+
+    path: Path
+    text: str
 
 
-def changed_all(value: Any, changes: Iterable[tuple[Path, Callable[[Any], Any]]]) -> Any:
-    """A copy of `value` in which each of `changes` was made to what stands at its path, one after another; everything
-    beside them is shared.
+def _instead(was: Any, text: _Text) -> str:
+    return text.text
 
+
+class Placed(Protocol):
+    """Something that goes to a path."""
+
+    @property
+    def path(self) -> Path: ...
+
+
+P = TypeVar("P", bound=Placed)
+
+
+def changed_all(value: Any, change: Callable[[Any, P], Any], ours: Iterable[P]) -> Any:
+    """A copy of `value` in which what stands at the path of each of `ours` became what `change` makes of the two, one
+    after another; everything beside them is shared.
+
+    >>> from agentaccel.types import Marker
     >>> body = {"a": [1, 2, 3], "b": {}}
-    >>> made = changed_all(body, ((("a", 0), str), (("a", 2), str)))
+    >>> made = changed_all(body, lambda was, marker: f"{was} for {marker.ttl}", [Marker(path=("a", 0), ttl="5m")])
     >>> made, body["a"], made["b"] is body["b"]
-    ({'a': ['1', 2, '3'], 'b': {}}, [1, 2, 3], True)
+    ({'a': ['1 for 5m', 2, 3], 'b': {}}, [1, 2, 3], True)
     """
     made = value
-    for path, change in changes:
+    for one in ours:
+        path = one.path
         if not path:
-            made = change(made)
+            made = change(made, one)
             continue
         at = made = _copied(value) if made is value else made
         for head in path[:-1]:
             below = at[head]
             at[head] = at = below.copy() if type(below) in _PLAIN else _copied(below)
-        at[path[-1]] = change(at[path[-1]])
+        at[path[-1]] = change(at[path[-1]], one)
     return made
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from agentaccel.cache.ledger import Mark
-from agentaccel.cache.marks import new_tail
+from agentaccel.cache.marks import both_ends
 from agentaccel.facts import CacheFacts, Level
 from agentaccel.replay.runs import Step
 
@@ -64,7 +64,7 @@ def _lifetime(facts: CacheFacts, label: str) -> str:
 
 
 def _tail_of(step: Step) -> int:
-    return _markable(step, new_tail(step.prefix.prompt))
+    return _markable(step, both_ends(step.prefix.prompt)[0])
 
 
 def _end_of(step: Step, level: Level) -> int:

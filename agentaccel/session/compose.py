@@ -10,14 +10,14 @@ import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from agentaccel.cache.decide import decided_again
-from agentaccel.cache.observe import Observed, observe
+from agentaccel.cache.decide import Latest, decide
+from agentaccel.cache.observe import ONLY_GREW, Observed, observe
 from agentaccel.cache.plan import Decided
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import expected_cost
 from agentaccel.cache.rhythm import snapshot
 from agentaccel.clock import Clock
-from agentaccel.facts import cache_facts
+from agentaccel.facts import Wire, cache_facts
 from agentaccel.listening import Began, Listeners, Told
 from agentaccel.locks import Lock
 from agentaccel.loop.fanout import Fanout, Flight
@@ -31,7 +31,7 @@ from agentaccel.session.conversation import Conversation, refresh, workload_of
 from agentaccel.session.fanning import Fanning
 from agentaccel.session.fields import asking_usage, unplanned, with_diagnosis
 from agentaccel.session.foresight import Foresight
-from agentaccel.session.going import Going, TurnMode
+from agentaccel.session.going import Going
 from agentaccel.session.handle import Announced, Scope, Session, current
 from agentaccel.session.hinting import NO_HINTS, Seen, hints
 from agentaccel.session.keeping import Keeper
@@ -42,14 +42,16 @@ from agentaccel.session.pricing import card_of
 from agentaccel.session.registry import Registry
 from agentaccel.session.routing import Asked, Routing
 from agentaccel.session.settlement import Settlement
-from agentaccel.session.shaping import CONSENTED, Reading, Shaped, Shaping, said
+from agentaccel.session.shaping import AS_WRITTEN, CONSENTED, Reading, Shaped, Shaping, said
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Ended, Turn
 from agentaccel.types import CachePlan, Endpoint, Prompt, Request
+from agentaccel.values import maker
 
 log = logging.getLogger("agentaccel")
 
 _CLAUDE = Endpoint()
+_going, _latest, _reading, _turn = maker(Going), maker(Latest), maker(Reading), maker(Turn)
 
 
 @dataclass(slots=True)
@@ -100,28 +102,31 @@ class Composer:
     def _begin(self, request: Request, endpoint: Endpoint, model: str, attempt: int) -> Turn:
         scope = current.get().of(self.registry.owner)
         asked = self._read(request, endpoint, model)
-        facts = asked.facts
-        conversation = self._conversation(scope, asked.prompt, attempt)
+        session = scope.session
+        if session is not None and not session.closed:
+            conversation = session.conversation
+        else:
+            conversation = self._conversation(session, asked.prompt, attempt)
         if self.keeper is not None:
             self.keeper.went_on(conversation.id)
         with conversation.lock:
-            going = self.settlement.begins(self._plan(conversation, scope, asked, attempt))
+            going = self._plan(conversation, scope, asked, attempt)
+            if not conversation.state.turns:
+                going = self.settlement.begins(going)
             if going.edited is not None and self.runs is not None:
                 conversation.asides.ask(conversation.id, going.edited.wants, self.runs)
-            if going.mode == "on":
+            if going.mode == "on" and conversation.state.route:
                 self._routing.sent(conversation, going.started)
         applied = going.plan if going.mode == "on" else CachePlan()
         flight = self.fanning.flight(going, endpoint)
-        hooks = None
-        if self.foresight is not None:
-            hooks = self.foresight.begins(going, request, endpoint.wire, scope)
-        return Turn(
+        hooks = self.foresight.begins(going, request, endpoint.wire, scope) if self.foresight is not None else None
+        return _turn(
             request=dialect(endpoint.wire).encode(going.request, applied),
             plan=going.plan,
             on_end=partial(self._end, going, endpoint, flight, self.listeners.begins(going.started)),
             hold=flight,
             wire=endpoint.wire,
-            ttl=facts.ttls[0].label if facts is not None else "",
+            ttl=asked.facts.ttls[0].label if asked.facts is not None else "",
             hides_usage="stream_options" in applied.options,
             on_send=hooks.on_send if hooks is not None else None,
             on_call=hooks.on_call if hooks is not None else None,
@@ -129,13 +134,11 @@ class Composer:
 
     def _end(self, going: Going, endpoint: Endpoint, flight: Flight | None, began: Began | None, ended: Ended) -> None:
         try:
-            fanning = self.fanning
-            going = fanning.ended(going, endpoint.account, ended)
-            going = came(going, ended.usage)
+            going = came(self.fanning.ended(going, endpoint.account, ended), ended.usage)
             if self.foresight is not None:
                 self.foresight.ended(going, ended)
             record = self.settlement.settle(going, ended)
-            fanning.settled(going, endpoint.account, flight, ended)
+            self.fanning.settled(going, endpoint.account, flight, ended)
             if self.keeper is not None:
                 self.keeper.paused(going, endpoint, ended)
             if began is not None:
@@ -185,12 +188,10 @@ class Composer:
         prompt = dialect(wire).decode(
             request, facts, key=self.recorder.key, place=(provider, platform), model=model, memory=self._parts
         )
-        return Reading(request, prompt, facts, endpoint, model)
+        return _reading(request, prompt, facts, endpoint, model)
 
-    def _conversation(self, scope: Scope, prompt: Prompt, attempt: int) -> Conversation:
-        session = scope.session
-        if session is not None and not session.closed:
-            return session.conversation
+    def _conversation(self, session: Session | None, prompt: Prompt, attempt: int) -> Conversation:
+        """Whose request it is where no session is open."""
         if session is not None:
             self._once.say(f"a model call was made after session {session.id!r} was left", about="closed session")
         if prompt.after and (known := self.registry.by_reply(prompt.after)) is not None:
@@ -201,34 +202,34 @@ class Composer:
         return self.registry.by_lineage(prompt, lineage) or self.registry.begin(lineage, retried=attempt > 0)
 
     def _plan(self, conversation: Conversation, scope: Scope, asked: Reading, attempt: int) -> Going:
-        now, mode = self.clock.wall(), self._mode(conversation, scope)
-        request, prompt, facts, wire = asked.request, asked.prompt, asked.facts, asked.endpoint.wire
+        now, mode = self.clock.wall(), mode_of(self.policy, self.recorder.shared_key, conversation.id, scope)
+        request, prompt, facts, endpoint, _ = asked
         if self.recorder.store is not None:
             self.recorder.read(lambda it: refresh(conversation, it, facts, prompt.provider), None)
         if conversation.created is None:
             self._open(conversation, prompt, now)
-        shaped = Shaped(request, prompt)
-        if mode == "on" and self._shaping.wants(request):
-            shaped = self._shaped(conversation, asked, now)
-        request, prompt = shaped.request, shaped.prompt
+        shaped = AS_WRITTEN
+        if mode == "on" and (self._shaping.consents or "context_management" in request):
+            request, prompt, shaped = self._shaped(conversation, asked, now)
         prefix = observed = None
         if facts is not None:
             latest = conversation.latest
             prefix = latest.prefix_of(prompt, facts) if latest is not None else None
             prefix = prefix or prefixes(prompt, facts, conversation.head)
             observed = observe(conversation.state, conversation.head, prefix, now, conversation.snapshot)
-            if shaped.moves:
-                observed = observed._replace(moves=shaped.moves)
-        chosen, standing = self._choose(conversation, request, prompt, prefix, observed, now)
-        if chosen.wire != wire:
-            chosen = replace(chosen, wire=wire)
-        chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
-        chosen = self._routing.routed(chosen, (request, prompt, facts), conversation, now, on=mode == "on")
-        hinted = NO_HINTS
-        if prefix is not None and observed is not None:
-            hinted = hints(Seen(request, prefix, observed, conversation.print, now), self.policy.cache)
-        chosen = said(chosen, shaped, hinted)
-        return Going(
+            if shaped.arranged is not None:
+                observed = observed._replace(moves=shaped.arranged.moves)
+        chosen, standing = self._choose(conversation, request, prompt, prefix, observed, now, endpoint.wire)
+        if chosen.wire == "chat" or self.policy.cache.diagnostics:
+            chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
+        if facts is not None and (facts.key or facts.salt_field or facts.session_field or facts.retentions):
+            chosen = self._routing.routed(chosen, (request, prompt, facts), conversation, now, on=mode == "on")
+        hinted, before = NO_HINTS, conversation.print
+        if prefix is not None and observed is not None and (before is None or observed.stability != ONLY_GREW):
+            hinted = hints(Seen(request, prefix, observed, before, now), self.policy.cache)
+        if shaped is not AS_WRITTEN or hinted is not NO_HINTS:
+            chosen = said(chosen, request, shaped, hinted)
+        return _going(
             conversation=conversation,
             request=request,
             prompt=prompt,
@@ -241,7 +242,7 @@ class Composer:
             known_as=self.policy.aliases.get(prompt.model),
             started=now,
             head=conversation.head,
-            print=conversation.print,
+            print=before,
             arranged=shaped.arranged,
             edited=shaped.edited,
             written=asked.prompt if prompt is not asked.prompt else None,
@@ -249,21 +250,20 @@ class Composer:
             standing=standing,
         )
 
-    def _shaped(self, conversation: Conversation, asked: Reading, now: float) -> Shaped:
+    def _shaped(self, conversation: Conversation, asked: Reading, now: float) -> tuple[Request, Prompt, Shaped]:
         """The request with what the policy consents to be edited or moved."""
-        shaped = self._shaping.shape(
+        made = self._shaping.shape(
             conversation, asked, now, lambda it: self._read(it, asked.endpoint, asked.model).prompt
         )
-        for consent in shaped.consents:
+        for consent in made[2].consents:
             self._once.say(CONSENTED[consent], level=logging.INFO)
-        return shaped
+        return made
 
     def _open(self, conversation: Conversation, prompt: Prompt, now: float) -> None:
         """The first request of a conversation: what is believed of its workload is fixed here."""
-        conversation.workload = workload_of(prompt, conversation.agent)
+        conversation.workload = workload = workload_of(prompt, conversation.agent)
         conversation.created = now
-        workload, tools = conversation.workload, prompt.starts[1] > 0
-        conversation.snapshot = snapshot(self.recorder.beliefs(workload, now, tools=tools))
+        conversation.snapshot = snapshot(self.recorder.beliefs(workload, now, tools=prompt.starts[1] > 0))
 
     def _choose(
         self,
@@ -273,14 +273,18 @@ class Composer:
         prefix: Prefixes | None,
         observed: Observed | None,
         now: float,
+        wire: Wire,
     ) -> Decided:
         if prefix is None or observed is None:
             what, message, reason = unplanned(prompt)
             self._once.say(message, about=what)
-            return Decided(CachePlan(reasons=(reason,)))
+            return Decided(CachePlan(wire=wire, reasons=(reason,)))
         keeps = self.keeper is not None and self.keeper.can_keep(conversation, request, prefix)
-        given = (conversation.state, observed, prefix, conversation.snapshot, self.policy.cache.ttl, keeps)
-        conversation.latest = latest = decided_again(conversation.latest, given, now)
+        state, snapshot, ttl = conversation.state, conversation.snapshot, self.policy.cache.ttl
+        given, latest = (state, observed, prefix, snapshot, ttl, keeps), conversation.latest
+        if latest is None or not latest.holds(given, now):
+            decided = decide(state, observed, prefix, snapshot, now=now, ttl=ttl, keeps=keeps)
+            conversation.latest = latest = _latest(given, now, decided)
         return latest.decided
 
     def _with_fields(self, chosen: CachePlan, asked: Asked, conversation: Conversation) -> CachePlan:
@@ -294,6 +298,3 @@ class Composer:
         if with_it is not chosen:
             self._once.say("asking the provider for its cache diagnostics, as the policy allows", level=logging.INFO)
         return with_it
-
-    def _mode(self, conversation: Conversation, scope: Scope) -> TurnMode:
-        return mode_of(self.policy, self.recorder.shared_key, conversation.id, scope)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from agentaccel.cache.ledger import Entry, Mark
-from agentaccel.cache.marks import before_last_reply, marks_of
+from agentaccel.cache.marks import both_ends, marks_of
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import State
 from agentaccel.clock import Clock
@@ -62,9 +62,9 @@ class Fanning:
         One that goes out as written leads where its own markers write, and never waits.
         """
         facts, prefix, expected = going.facts, going.prefix, going.plan.expected
-        if facts is None or prefix is None or expected is None or not _shares(facts):
+        if facts is None or prefix is None or expected is None:
             return None
-        if expected.total - expected.read < facts.min_tokens or not prefix.size:
+        if expected.total - expected.read < facts.min_tokens or not prefix.size or not _shares(facts):
             return None
         writes = _writes(going, prefix, facts, endpoint.account + going.apart)
         if not writes:
@@ -162,5 +162,5 @@ def _ends(going: Going, prefix: Prefixes, facts: CacheFacts) -> tuple[Mark, ...]
     while before >= 0 and segments[before].level == "messages" and segments[before].path[:2] == message:
         before -= 1
     _, system, messages = prefix.starts
-    ends = sorted({system - 1, messages - 1, before_last_reply(prompt), before, last} - {-1})
+    ends = sorted({system - 1, messages - 1, both_ends(prompt)[1], before, last} - {-1})
     return tuple(Mark(at, marks[0].ttl, own=True) for at in ends)

@@ -79,11 +79,12 @@ class Foresight:
 
     def begins(self, going: Going, request: Request, wire: Wire, scope: Scope) -> Hooks | None:
         """A request is about to be sent; None where nothing comes of it."""
-        tools, following = self.policy.tools, going.conversation.following
+        tools = self.policy.tools
         if not (tools.memo or tools.eager or tools.speculate or tools.prewarm):
             return None
-        if not (tools.effects or self.launcher.serving.tools.all()) or scope.early is not None:
+        if (self.launcher.serving.tools.empty and not tools.effects) or scope.early is not None:
             return None
+        following = going.conversation.following
         if following.unseen:
             self._unseen(following, is_over=True)
         if going.mode == "bypass":
@@ -103,7 +104,7 @@ class Foresight:
     def ended(self, going: Going, ended: Ended) -> None:
         """The reply has ended."""
         serving, following = self.launcher.serving, going.conversation.following
-        if ended.outcome != "ok" or not serving.tools.all():
+        if ended.outcome != "ok" or serving.tools.empty:
             return
         seconds = ended.finished - ended.started
         serving.track.learn(lambda experience: experience.replied(seconds))

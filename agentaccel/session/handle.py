@@ -140,7 +140,8 @@ class Session:
     ) -> None:
         self.owner = owner
         """Whose it is: what differs between two `Accel`s of a process."""
-        self._conversation = conversation
+        self.conversation = conversation
+        """What has been seen of it; for the parts of agentaccel, not part of the public API."""
         self._calls = calls
         self._background = background
         self._announce = announce
@@ -150,29 +151,24 @@ class Session:
     @property
     def id(self) -> str:
         """As records and reports have it: the id that it was opened by, with a tenant `@tenant/id`."""
-        return self._conversation.id
+        return self.conversation.id
 
     @property
     def agent(self) -> str | None:
-        return self._conversation.agent
+        return self.conversation.agent
 
     @property
     def tenant(self) -> str | None:
-        return self._conversation.tenant
+        return self.conversation.tenant
 
     @property
     def parent(self) -> str | None:
-        return self._conversation.parent
+        return self.conversation.parent
 
     @property
     def speculation(self) -> Ledger:
         """What running its tools early has come to: launched, served, stale, …; seconds hidden and wasted."""
-        return self._conversation.ledger
-
-    @property
-    def conversation(self) -> Conversation:
-        """What has been seen of it; for the parts of agentaccel, not part of the public API."""
-        return self._conversation
+        return self.conversation.ledger
 
     async def tool(self, call: ToolCall, execute: Callable[[], Awaitable[T]]) -> T:
         """Answer one tool call, by what was begun early or by `execute`, and record it; exceptions pass untouched.
@@ -203,9 +199,9 @@ class Session:
     def __enter__(self) -> Session:
         if self.closed:
             raise SessionClosed(f"session {self.id!r} was left; to go on, open it again with accel.session")
-        with self._conversation.lock:
-            self._conversation.open += 1
-            self._conversation.left = False
+        with self.conversation.lock:
+            self.conversation.open += 1
+            self.conversation.left = False
         self._tokens.append(current.set(current.get().entering(self)))
         return self
 
@@ -213,7 +209,7 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._exit() and self._background is not None:
-            self._calls.left(self._conversation)
+            self._calls.left(self.conversation)
             self._background.leave(self.id)
 
     def _exit(self) -> bool:
@@ -225,12 +221,12 @@ class Session:
         entered = next((token for token in reversed(self._tokens) if _reset(token)), self._tokens[-1])
         self._tokens.remove(entered)
         self.closed = not self._tokens
-        with self._conversation.lock:
-            self._conversation.open -= 1
-            self._conversation.left = self._conversation.open == 0
-            if self._conversation.left:
-                self._conversation.latest = None  # it holds a whole prompt
-            return self._conversation.left
+        with self.conversation.lock:
+            self.conversation.open -= 1
+            self.conversation.left = self.conversation.open == 0
+            if self.conversation.left:
+                self.conversation.latest = None  # it holds a whole prompt
+            return self.conversation.left
 
     async def __aenter__(self) -> Session:
         return self.__enter__()
@@ -239,7 +235,7 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._exit() and self._background is not None:
-            self._calls.left(self._conversation)
+            self._calls.left(self.conversation)
             await self._background.leave_async(self.id)
 
 

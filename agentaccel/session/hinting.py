@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from agentaccel.cache.observe import ONLY_GREW, Observed
+from agentaccel.cache.observe import Observed
 from agentaccel.cache.places import PARAMETERS, TAIL
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import priors
@@ -45,9 +45,8 @@ NO_HINTS = Hints()
 
 
 def hints(seen: Seen, policy: CachePolicy) -> Hints:
-    """What the beginning of the prompt loses by changing, and the consent that would mend it."""
-    if seen.print is not None and seen.observed.stability == ONLY_GREW:
-        return NO_HINTS
+    """What the beginning of the prompt loses by changing, and the consent that would mend it. Of a prompt that only
+    grew, nobody asks."""
     prompt, facts = seen.prefix.prompt, seen.prefix.facts
     if prompt.held or prompt.illegal or not prompt.messages or not facts.operator_message:
         return NO_HINTS

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentaccel.canonical import digest, link
-from agentaccel.types import STRETCH, Prompt, message_start
+from agentaccel.types import STRETCH, Prompt, digest_of, message_start
 
 _FARTHEST_REWIND = 64
 """Messages that a rewind may take back and still be recognised by its end; farther ones by the first exchange."""
@@ -58,7 +58,7 @@ class Lineage:
     def _digest(self, first: int, count: int) -> bytes:
         """A hash over the digests of `count` messages from `first` on."""
         segments = self._segments[self._begin(first) : self._begin(first + count)]
-        return digest(b"".join([segment.digest for segment in segments]))
+        return digest(b"".join(map(digest_of, segments)))
 
     def _begin(self, message: int) -> int:
         """The first segment of `message`."""

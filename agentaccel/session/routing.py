@@ -57,8 +57,6 @@ class Routing:
         request, prompt, facts = asked
         if facts is None or (plan.expected is None and not prompt.held):
             return plan
-        if not (facts.key or facts.salt_field or facts.session_field or facts.retentions):
-            return plan  # the provider knows no such field
         if on and not conversation.state.route and facts.key == "routes" and facts.controls:
             conversation.state = replace(conversation.state, route=self._route(asked, facts, conversation, now))
         found = [one for one in self._fields(prompt, request, facts, conversation) if one.name not in request]
@@ -68,10 +66,9 @@ class Routing:
         return replace(plan, options=options, reasons=(*plan.reasons, *(one.reason for one in found)))
 
     def sent(self, conversation: Conversation, now: float) -> None:
-        """A request of the conversation goes out, where its plan says."""
-        if conversation.state.route:
-            shard, _, front = conversation.state.route.partition(" ")
-            self.traffic.sent(front, int(shard), conversation.id, now)
+        """A request of the conversation goes out to the machine that was chosen for it."""
+        shard, _, front = conversation.state.route.partition(" ")
+        self.traffic.sent(front, int(shard), conversation.id, now)
 
     # --- what goes into the request -----------------------------------------------------------------------------------
 

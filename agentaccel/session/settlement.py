@@ -42,8 +42,8 @@ class Settlement:
     """Whether message content goes into the store."""
 
     def begins(self, going: Going) -> Going:
-        """The turn with what is known of others that begin alike, where it begins a session."""
-        if going.conversation.state.turns or going.prefix is None or going.prompt.held:
+        """The turn, which begins a session, with what is known of others that begin alike."""
+        if going.prefix is None or going.prompt.held:
             return going
         return going._replace(earlier=used_earlier(_beginnings(going, going.prefix, 0), self.recorder.last_used))
 

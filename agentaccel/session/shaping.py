@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from agentaccel.cache.beliefs import Observation
 from agentaccel.facts import CacheFacts
 from agentaccel.policy import Policy
 from agentaccel.session import arranging, editing, weighing
@@ -39,10 +38,8 @@ class Reading(NamedTuple):
 
 
 class Shaped(NamedTuple):
-    """A request as it is to be sent; the very one that was given where nothing changed."""
+    """What was made of a request before it was planned."""
 
-    request: Request
-    prompt: Prompt
     edited: Edited | None = None
     """None without consent."""
     arranged: Arranged | None = None
@@ -50,10 +47,8 @@ class Shaped(NamedTuple):
     reasons: tuple[str, ...] = ()
     consents: tuple[str, ...] = ()
 
-    @property
-    def moves(self) -> tuple[Observation, ...]:
-        """What was counted of the pieces of its texts."""
-        return self.arranged.moves if self.arranged is not None else ()
+
+AS_WRITTEN = Shaped()
 
 
 @dataclass(slots=True)
@@ -63,23 +58,21 @@ class Shaping:
     policy: Policy
     recorder: Recorder
     """Has the key for the hashes that pieces are known by."""
-    _consents: bool = field(init=False)
+    consents: bool = field(init=False)
+    """Whether the policy consents to any of it."""
 
     def __post_init__(self) -> None:
         cache = self.policy.cache
-        self._consents = cache.move_volatile or cache.freeze_tools or self.policy.history.consents
-
-    def wants(self, request: Request) -> bool:
-        """Whether there is anything to be done, or said, about `request`."""
-        return self._consents or "context_management" in request
+        self.consents = cache.move_volatile or cache.freeze_tools or self.policy.history.consents
 
     def shape(
         self, conversation: Conversation, asked: Reading, now: float, read: Callable[[Request], Prompt]
-    ) -> Shaped:
-        """The request with what the policy consents to; `read` reads another one as this one was read."""
+    ) -> tuple[Request, Prompt, Shaped]:
+        """The request as it is to be sent, with what the policy consents to, and how it reads; the very ones that were
+        given where nothing changed. `read` reads another request as this one was read."""
         request, prompt, facts = asked.request, asked.prompt, asked.facts
         if facts is None:
-            return Shaped(request, prompt)
+            return request, prompt, AS_WRITTEN
         reasons, consents = list[str](), list[str]()
         if "context_management" in request:
             reasons += what_it_costs(request, prompt, facts, asked.endpoint.wire)
@@ -94,7 +87,7 @@ class Shaping:
             request, prompt = edited.request, edited.prompt
             reasons = [*edited.reasons, *reasons]
             consents += edited.consents
-        return Shaped(request, prompt, edited, arranged, tuple(reasons), tuple(consents))
+        return request, prompt, Shaped(edited, arranged, tuple(reasons), tuple(consents))
 
     def _arranged(
         self, conversation: Conversation, asked: Reading, now: float, read: Callable[[Request], Prompt]
@@ -142,8 +135,8 @@ class Shaping:
         return edited
 
 
-def said(chosen: CachePlan, shaped: Shaped, hinted: Hints) -> CachePlan:
-    """The plan with what was edited and arranged before it, and with what else could be."""
+def said(chosen: CachePlan, request: Request, shaped: Shaped, hinted: Hints) -> CachePlan:
+    """The plan for `request` with what was edited and arranged before it, and with what else could be."""
     if shaped.reasons or hinted.reasons:
         chosen = replace(chosen, reasons=(*shaped.reasons, *hinted.reasons, *chosen.reasons))
-    return replace(chosen, consents=shaped.consents, arranged=shaped.request) if shaped.consents else chosen
+    return replace(chosen, consents=shaped.consents, arranged=request) if shaped.consents else chosen

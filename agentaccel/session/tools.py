@@ -144,6 +144,8 @@ class Tools:
     policy: ToolPolicy
     epoch: int = 0
     """Changes whenever something that was allowed is not any more."""
+    empty: bool = True
+    """Whether it is known of none how to run it."""
     _known: dict[tuple[str, str], Tool | None] = field(default_factory=dict)
     """By the session that it was wrapped in, empty for none, and its name."""
     _unnamed: dict[str, Tool] = field(default_factory=dict)
@@ -158,6 +160,7 @@ class Tools:
             known = self._known.get((session, name), tool)
             same = known is not None and known.function == function and known.spec == spec
             self._known[session, name] = tool if same else None
+            self.empty = not any(self._known.values())
             self.epoch += not same
         return tool
 
@@ -182,6 +185,7 @@ class Tools:
         with self._lock:
             for own in [own for own in self._known if session and own[0] == session]:
                 del self._known[own]
+            self.empty = not any(self._known.values())
 
     def running(self, name: str) -> tuple[int, int]:
         """Real calls of a tool under way in all sessions, and the most that were in one of late."""

@@ -124,7 +124,7 @@ def test_a_memory_that_is_full_forgets_and_goes_on(monkeypatch: pytest.MonkeyPat
     memory = PartMemory()
     for turns in range(1, 80, 3):
         same(conversation(turns), memory)
-        for kind in (memory._parts, memory._histories):
+        for kind in (memory.parts, memory.histories):
             assert len(kind._young) + len(kind._old) < 90
 
 
@@ -137,7 +137,7 @@ def test_many_conversations_at_once_are_not_all_remembered(monkeypatch: pytest.M
             body = conversation(turns)
             body["messages"][0]["content"][0]["text"] = f"question of {number}"
             decode(body, FACTS, key=KEY, memory=memory)
-        generations = (memory._histories._young, memory._histories._old)
+        generations = (memory.histories._young, memory.histories._old)
         assert sum(len(one.part.segments) for made in generations for known in made.values() for one in known) < 1200
 
 
@@ -151,7 +151,7 @@ def test_what_is_expected_to_change_counts_as_remembered(monkeypatch: pytest.Mon
             body["messages"][0]["content"][0]["text"] = f"question of {number}"
             body["messages"][1]["content"][0]["text"] = f"memory {turn}"
             same(body, memory)
-    generations = (memory._histories._young, memory._histories._old)
+    generations = (memory.histories._young, memory.histories._old)
     histories = [one for made in generations for known in made.values() for one in known]
     assert sum(len(part.segments) for one in histories for part in (one.part, *one.tail.values())) < 700
 

@@ -20,7 +20,8 @@ from agentaccel.facts import Level
 from agentaccel.providers.anthropic.edit import DEFAULT_TTL, MARK
 from agentaccel.providers.gathering import Gathering
 from agentaccel.providers.values import is_object, items, kind_of, name_of, word
-from agentaccel.types import Marker, Path, Segment
+from agentaccel.types import Path, Segment, made_marker
+from agentaccel.values import maker
 
 _DATED_TYPE = re.compile(r"_\d{8}$")
 _MARK_BYTES = wire_bytes(MARK)
@@ -35,8 +36,7 @@ _PLAIN = b"\x00"
 """Between what a message adds and a block's bytes."""
 
 _dumps = orjson.dumps
-_segment = tuple.__new__
-"""Makes a `Segment` in half the time that its own constructor takes."""
+_segment = maker(Segment)
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
 
@@ -76,7 +76,7 @@ class Reader(Gathering):
             role = message.get("role", "")
             role, plain = _opening(role if type(role) is str else name_of(role))
             head = plain
-            if message.keys() != _ROLE_AND_CONTENT:
+            if len(message) != 2 or "role" not in message or "content" not in message:
                 rest = {name: value for name, value in message.items() if name not in _ROLE_AND_CONTENT}
                 head = wire_bytes([role, rest]) + _PLAIN if rest else plain
             blocks = content = message.get("content", ())
@@ -89,37 +89,31 @@ class Reader(Gathering):
             if not blocks:
                 # No content to speak of, and yet a part of the prompt: its role and its other fields count.
                 self._block("messages", ("messages", index), message, plain, role, "opaque")
-            for place, block in enumerate(blocks):
-                kind, path = _common(block), ("messages", index, "content", place)
-                if kind is not None:
-                    self._content(block, kind, path, head, role)
-                elif type(block) is dict and block.get(MARK):
-                    self._marked(block, path, head, role)
-                else:
-                    self._block("messages", path, block, head, role)
-                head = plain
+            self._contents(blocks, index, head, role, plain)
 
-    def _content(self, block: Any, kind: str, path: Path, head: bytes, role: str) -> None:
-        """A block of which nothing is special (`_common`): most of every prompt, so it is read without detours."""
-        if self.facts is None or kind not in self.facts.markable_blocks:
-            self._block("messages", path, block, head, role)
-            return
-        try:
-            data = _dumps(block)
-        except (TypeError, ValueError):
-            data = wire_bytes(block)
-        one = ("messages", path, intern(kind), role, "", self.hash_of(head, data), len(data), True)
-        self.segments.append(_segment(Segment, one))
+    def _contents(self, blocks: Sequence[Any], index: int, head: bytes, role: str, plain: bytes) -> None:
+        """The blocks of a message: `head` stands before the first, `plain` before the others.
 
-    def _marked(self, block: dict[str, Any], path: Path, head: bytes, role: str) -> None:
-        """A block with a marker: where nothing else is special about it, as one without."""
-        bare = {name: value for name, value in block.items() if name != MARK}
-        kind = _common(bare)
-        if kind is None or self.facts is None or kind not in self.facts.markable_blocks:
-            self._block("messages", path, block, head, role)
-            return
-        self.markers.append(Marker(path=path, ttl=ttl_label(block[MARK])))
-        self._content(bare, kind, path, head, role)
+        Of most of every prompt nothing is special (`_common`), but for a marker: that is read without detours.
+        """
+        markable = self.facts.markable_blocks if self.facts is not None else ()
+        for place, block in enumerate(blocks):
+            path, bare, kind = ("messages", index, "content", place), block, _common(block)
+            if kind is None and type(block) is dict and block.get(MARK):
+                bare = {name: value for name, value in block.items() if name != MARK}
+                kind = _common(bare)
+            if kind is None or kind not in markable:
+                self._block("messages", path, block, head, role)
+            else:
+                if bare is not block:
+                    self.markers.append(made_marker(path=path, ttl=ttl_label(block[MARK])))
+                try:
+                    data = _dumps(bare)
+                except (TypeError, ValueError):
+                    data = wire_bytes(bare)
+                hash_ = self.hash_of(head, data)
+                self.segments.append(_segment("messages", path, intern(kind), role, "", hash_, len(data), True))
+            head = plain
 
     def _block(
         self, level: Level, path: Path, block: Any, head: bytes, role: str = "", kind: str = "", name: str = ""

@@ -7,11 +7,10 @@ and a string `content` become one text block, because only a block can carry a m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from agentaccel.providers.values import changed_all
-from agentaccel.types import CachePlan, Request
+from agentaccel.types import CachePlan, Marker, Request
 
 MARK = "cache_control"
 """The field that carries a marker, on a block or at the top level of the request."""
@@ -32,7 +31,7 @@ def encode(request: Request, plan: CachePlan) -> Request:
     >>> encode(body, CachePlan()) is body
     True
     """
-    changed: Request = changed_all(request, [(marker.path, partial(_marked, marker.ttl)) for marker in plan.markers])
+    changed: Request = changed_all(request, _marked, plan.markers)
     if plan.without:
         changed = {name: value for name, value in changed.items() if name != MARK}
     return {**changed, **plan.options} if plan.options else changed
@@ -41,7 +40,7 @@ def encode(request: Request, plan: CachePlan) -> Request:
 def strip(request: Request, plan: CachePlan) -> Request:
     """`request`, once encoded with `plan`, without what the plan added: the sender's, up to the lossless forms."""
     changed: Request = {name: value for name, value in request.items() if name not in plan.options}
-    changed = changed_all(changed, [(marker.path, _unmarked) for marker in plan.markers])
+    changed = changed_all(changed, _unmarked, plan.markers)
     for marker in plan.without:
         changed = {**changed, MARK: marking(marker.ttl)}
     return changed
@@ -52,16 +51,16 @@ def marking(ttl: str) -> dict[str, str]:
     return {"type": "ephemeral"} if ttl == DEFAULT_TTL else {"type": "ephemeral", "ttl": ttl}
 
 
-def _marked(ttl: str, value: Any) -> Any:
+def _marked(value: Any, marker: Marker) -> Any:
     """A block with a marker; a string as the block that it stands for."""
     if isinstance(value, str):
-        return [{"type": "text", "text": value, MARK: marking(ttl)}]
-    return {**value, MARK: marking(ttl)}
+        return [{"type": "text", "text": value, MARK: marking(marker.ttl)}]
+    return {**value, MARK: marking(marker.ttl)}
 
 
-def _unmarked(value: Any) -> Any:
+def _unmarked(value: Any, marker: Marker) -> Any:
     if isinstance(value, list):  # a string that became one text block; its path ends at the list
-        return [_unmarked(item) for item in value]
+        return [_unmarked(item, marker) for item in value]
     return {name: item for name, item in value.items() if name != MARK}
 
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
-from agentaccel.canonical import digest, wire_bytes
+from agentaccel.canonical import block_hash, digest, wire_bytes
 from agentaccel.facts import CacheFacts
 from agentaccel.providers.anthropic.blocks import Reader, ttl_label
 from agentaccel.providers.anthropic.edit import MARK
 from agentaccel.providers.legality import illegal
-from agentaccel.providers.parts import PartMemory, read_parts
+from agentaccel.providers.parts import PartMemory, Reading
 from agentaccel.providers.values import is_object, items, name_of
 from agentaccel.types import Marker, Prompt, Request
+from agentaccel.values import maker
+
+_prompt, _reader = maker(Prompt), maker(Reader)
 
 _LEVELS_AND_MARK = frozenset({"tools", "system", "messages", MARK})
 _SPLIT = frozenset({"output_config"})
@@ -39,30 +42,30 @@ def decode(
     a malformed body.
     """
     messages = items(request.get("messages"))
-    read = read_parts(
-        memory, Reader.under(facts, key), key, (items(request.get("tools")), request.get("system"), messages)
-    )
+    levels = (items(request.get("tools")), request.get("system"), messages)
+    read = Reading(memory, _reader(facts, block_hash(key)), key).read(levels)
     parameters = _parameters(request, key)
     top, thread = request.get(MARK), request.get("thread")
     held = after = ""
     if is_object(thread):
         held, after = "message thread", name_of(thread.get("previous_message_id") or "")
     own = Marker(path=(), ttl=ttl_label(top)) if top is not None else None
+    markers = read.markers if own is None else (*read.markers, own)
     for name in read.flags:
         parameters[name] = digest(b"1", key)
-    return Prompt(
+    return _prompt(
         provider=place[0],
         platform=place[1],
         model=name_of(model or request.get("model", "")),
         segments=read.segments,
         parameters=parameters,
-        markers=read.markers if own is None else (*read.markers, own),
+        markers=markers,
         messages=len(messages),
         stream=request.get("stream") is True,
         held=held,
         after=after,
         stretches=read.digests,
-        illegal=illegal(facts, read, own),
+        illegal=illegal(facts, read, own) if markers else (),
     )
 
 
@@ -76,11 +79,9 @@ def _parameters(request: Request, key: bytes) -> dict[str, bytes]:
                 {name_of(f"{name}.{part}"): digest(wire_bytes(item), key) for part, item in value.items()}
             )
         else:
-            kind, known = type(value), name_of(name)
-            if kind in _WORDS and (kind is not str or len(value) <= _SHORT):
-                parameters[known] = _word(value, kind.__name__, key)
-            else:
-                parameters[known] = digest(wire_bytes(value), key)
+            kind = type(value)
+            short = kind in _WORDS and (kind is not str or len(value) <= _SHORT)
+            parameters[name_of(name)] = _word(value, key) if short else digest(wire_bytes(value), key)
     return parameters
 
 
@@ -90,7 +91,6 @@ _SHORT = 64
 """Characters of a name; what is longer may be content."""
 
 
-@functools.lru_cache(maxsize=256)
-def _word(value: str | int, kind: str, key: bytes) -> bytes:
-    """The hash of a value of that type: `True` and 1 are equal, and two."""
+@functools.lru_cache(maxsize=256, typed=True)  # `True` and 1 are equal, and two
+def _word(value: str | int, key: bytes) -> bytes:
     return digest(wire_bytes(value), key)

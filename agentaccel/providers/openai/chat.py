@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agentaccel.canonical import block_hash
 from agentaccel.facts import CacheFacts, Level
 from agentaccel.providers.legality import illegal
 from agentaccel.providers.openai.blocks import (
@@ -26,7 +27,7 @@ from agentaccel.providers.openai.blocks import (
     tools_of,
     ttl_asked,
 )
-from agentaccel.providers.parts import PartMemory, read_parts
+from agentaccel.providers.parts import PartMemory, Reading
 from agentaccel.providers.values import is_object, items, name_of, word
 from agentaccel.types import Prompt, Request
 
@@ -97,9 +98,9 @@ def decode(
     """
     messages = items(request.get("messages"))
     first = opening(messages)
-    reader = ChatReader.under(facts, key)
+    reader = ChatReader(facts, block_hash(key))
     levels = (tools_of(request), messages[:first] or None, messages[first:])
-    read = read_parts(memory, reader, key, levels, first)
+    read = Reading(memory, reader, key, first).read(levels)
     own = own_breakpoint(request, facts)
     return Prompt(
         provider=place[0],

@@ -30,8 +30,7 @@ def encode(request: Request, plan: CachePlan) -> Request:
     >>> strip(sent, plan)["messages"], "stream_options" in strip(sent, plan)
     ([{'role': 'developer', 'content': [{'type': 'text', 'text': 'Be brief.'}]}], False)
     """
-    marks = [(marker.path, partial(_marked, marker, plan.mark)) for marker in plan.markers]
-    changed: Request = changed_all(request, marks)
+    changed: Request = changed_all(request, partial(_marked, plan.mark), plan.markers)
     if not plan.options:
         return changed
     return {**changed, **{name: _joined(request.get(name), value) for name, value in plan.options.items()}}
@@ -44,7 +43,7 @@ def strip(request: Request, plan: CachePlan) -> Request:
         left = {name: _left(request.get(name), value) for name, value in plan.options.items()}
         # A field of the sender's may well be null: only what the plan added is taken away.
         changed = {n: left.get(n, value) for n, value in request.items() if n not in left or left[n] is not None}
-    stripped: Request = changed_all(changed, [(one.path, partial(_unmarked, plan.mark)) for one in plan.markers])
+    stripped: Request = changed_all(changed, partial(_unmarked, plan.mark), plan.markers)
     return stripped
 
 
@@ -59,7 +58,7 @@ def _left(value: Any, ours: Any) -> Any:
     return {name: item for name, item in value.items() if name not in ours} or None
 
 
-def _marked(marker: Marker, mark: str, value: Any) -> Any:
+def _marked(mark: str, value: Any, marker: Marker) -> Any:
     sent: Mapping[str, str] = marking(marker.ttl) if mark == "cache_control" else _breakpoint(marker.ttl)
     if isinstance(value, str):
         return [{"type": _text_type(marker.path), "text": value, mark: dict(sent)}]
@@ -77,9 +76,9 @@ def _text_type(path: Path) -> str:
     return "text" if path[0] == "messages" else "input_text"
 
 
-def _unmarked(mark: str, value: Any) -> Any:
+def _unmarked(mark: str, value: Any, marker: Marker) -> Any:
     if isinstance(value, list):  # a string that became one part; its path ends at the list
-        return [_unmarked(mark, item) for item in value]
+        return [_unmarked(mark, item, marker) for item in value]
     return {name: item for name, item in value.items() if name != mark}
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agentaccel.canonical import block_hash
 from agentaccel.facts import CacheFacts, Level
 from agentaccel.providers.legality import illegal
 from agentaccel.providers.openai.blocks import (
@@ -24,7 +25,7 @@ from agentaccel.providers.openai.blocks import (
     parameters_of,
     ttl_asked,
 )
-from agentaccel.providers.parts import PartMemory, read_parts
+from agentaccel.providers.parts import PartMemory, Reading
 from agentaccel.providers.values import is_object, items, name_of, word
 from agentaccel.types import Prompt, Request
 
@@ -130,8 +131,9 @@ def decode(
     first = opening(messages)
     instructions = request.get("instructions")
     before = (instructions, messages[:first]) if instructions is not None or first else None
-    reader = ItemReader.under(facts, key)
-    read = read_parts(memory, reader, key, (items(request.get("tools")), before, messages[first:]), first)
+    reader = ItemReader(facts, block_hash(key))
+    levels = (items(request.get("tools")), before, messages[first:])
+    read = Reading(memory, reader, key, first).read(levels)
     own = own_breakpoint(request, facts)
     options = request.get(OPTIONS)
     held = next((why for name, why in _HELD.items() if request.get(name) is not None), "")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from agentaccel.cache.ledger import Mark
-from agentaccel.cache.marks import before_last_reply
+from agentaccel.cache.marks import both_ends
 from agentaccel.facts import CacheFacts
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.runs import Step
@@ -87,7 +87,7 @@ def beyond_lookback(talks: Talks) -> Iterator[Mended]:
 def _bridge(step: Step) -> tuple[Mark, ...]:
     """The marker that is missing; none where some marker finds the end of the request before, or there is no room."""
     prefix, facts = step.prefix, step.prefix.facts
-    end = before_last_reply(prefix.prompt)
+    end = both_ends(prefix.prompt)[1]
     later = [mark for mark in step.marks if mark.at >= end]
     if end < 0 or not later or len(step.marks) >= facts.max_markers:
         return ()
