@@ -64,7 +64,7 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
     pause: tuple[Observation, ...] = ()
     if state.last_started is not None and now >= state.last_visible:
         waited = now - state.last_started
-        # What the pause shows, it shows of what it was for.
+        # What a pause shows is counted under what it was for.
         in_time, pause = waited < state.last_lifetime, pause_seen(state.awaits or awaited(prefix.prompt), waited)
     if head is None or head.arranged != prefix.prompt.arranged:
         # What we ourselves have put in another place says nothing of how often it changes.

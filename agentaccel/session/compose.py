@@ -252,10 +252,10 @@ class Composer:
 
     def _shaped(self, conversation: Conversation, asked: Reading, now: float) -> tuple[Request, Prompt, Shaped]:
         """The request with what the policy consents to be edited or moved."""
-        made = self._shaping.shape(
+        _, _, shaped = made = self._shaping.shape(
             conversation, asked, now, lambda it: self._read(it, asked.endpoint, asked.model).prompt
         )
-        for consent in made[2].consents:
+        for consent in shaped.consents:
             self._once.say(CONSENTED[consent], level=logging.INFO)
         return made
 
