@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, Unpack, overload
 
 from agentaccel.background import Background, in_a_loop
-from agentaccel.checks import check_session_name
-from agentaccel.clients.places import endpoint_of, is_of_sdk, platform_named
+from agentaccel.checks import check_session_name, is_of_sdk
+from agentaccel.clients.places import endpoint_of, platform_named
 from agentaccel.clock import Clock, SystemClock
 from agentaccel.effects.declare import ToolSpec
 from agentaccel.errors import ConfigError

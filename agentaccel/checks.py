@@ -89,3 +89,8 @@ def check_session_name(what: str, name: object, *, required: bool) -> None:
         return
     if not isinstance(name, str) or not name or not name.isprintable():
         raise ConfigError(f"the {what} of a session is a printable, non-empty string; got {name!r}")
+
+
+def is_of_sdk(kind: type) -> bool:
+    """Whether a class is a vendor SDK's: frameworks have classes that are called `OpenAI`, too."""
+    return kind.__module__.partition(".")[0] in ("anthropic", "openai")

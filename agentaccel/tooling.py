@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
 from agentaccel.calling import Calling
-from agentaccel.clients.places import is_of_sdk
+from agentaccel.checks import is_of_sdk
 from agentaccel.effects.declare import ToolSpec, declare, spec_of
 from agentaccel.errors import ConfigError
 from agentaccel.session.conversation import Conversation

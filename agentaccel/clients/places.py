@@ -34,11 +34,6 @@ _endpoint = functools.lru_cache(maxsize=64)(Endpoint)
 _LISTS = (("messages", (list, tuple, NoneType)), ("input", (list, tuple, str, NoneType)))
 
 
-def is_of_sdk(kind: type) -> bool:
-    """Whether a class is a vendor SDK's: frameworks have classes that are called `OpenAI`, too."""
-    return kind.__module__.partition(".")[0] in ("anthropic", "openai")
-
-
 def platform_named(platform: str | None) -> tuple[str, str] | None:
     """The provider and platform that the user named; None for the host to say."""
     if platform is None:

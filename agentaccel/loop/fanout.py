@@ -32,7 +32,6 @@ Key = tuple[str, bytes]
 _MOST_REMEMBERED = 4096
 """Prefixes and conversations remembered of each kind."""
 
-
 _LOST = 2.0
 """A leader that takes so many times what was expected is waited for no longer."""
 
@@ -146,7 +145,7 @@ class Fanout:
     _places: dict[Key, _Place] = field(default_factory=dict)
     _held: OrderedDict[Key, Held] = field(default_factory=OrderedDict)
     _unwritten: OrderedDict[Key, None] = field(default_factory=OrderedDict)
-    """Prefixes that were to be written and, by the provider's own counts, were not: nothing is to be had by waiting."""
+    """Prefixes that were to be written and, by the provider's counts, were not: nobody waits for another try."""
     _pace: Pace = field(default_factory=Pace)
     _waited: OrderedDict[str, float] = field(default_factory=OrderedDict)
     """Seconds for which attempts that came to nothing have waited, by conversation."""
@@ -173,12 +172,10 @@ class Fanout:
         there = self._there(flight, now)
         for write in reversed(flight.writes):
             place = self._places.get(write.key)
-            if write.tokens <= there or place is None or place.void() or now >= place.lost:
-                continue
-            if write.key in self._unwritten:
+            if place is None or place.void() or write.tokens <= there or write.key in self._unwritten:
                 continue
             wait = place.wait(now)
-            if wait <= left and flight.worth(write.tokens - there, wait):
+            if now < place.lost and wait <= left and flight.worth(write.tokens - there, wait):
                 return place
         return None
 
@@ -243,11 +240,10 @@ class Fanout:
         """Of the prefixes with these hashes, those that this process has seen written or read in time."""
         if not self._held:
             return {}
-        known = self._held
         return {
             hash_: held
             for hash_ in hashes
-            if (held := known.get((account, hash_))) is not None and held.visible <= now < held.expires
+            if (held := self._held.get((account, hash_))) is not None and held.visible <= now < held.expires
         }
 
     def settled(self, flight: Flight | None, account: str, entries: Mapping[bytes, Held], *, counted: bool) -> None:
@@ -275,7 +271,7 @@ class Fanout:
         self._bound()
 
     def _bound(self) -> None:
-        for known in (self._held, self._unwritten):
+        for known in (self._held, self._unwritten, self._waited):
             while len(known) > _MOST_REMEMBERED:
                 known.popitem(last=False)
 
@@ -294,8 +290,7 @@ class Fanout:
                 self._waited.pop(conversation, None)
                 return
             self._waited[conversation] = self._waited.get(conversation, 0.0) + seconds
-            while len(self._waited) > _MOST_REMEMBERED:
-                self._waited.popitem(last=False)
+            self._bound()
 
 
 def _dropped(fanout: ref[Fanout], keys: tuple[Key, ...], gone: ref[Flight]) -> None:
