@@ -14,9 +14,6 @@ _FARTHEST_REWIND = 64
 """Messages that a rewind may take back and still be recognised by its end; farther ones by the first exchange."""
 
 
-_MOST_ADDED = 64
-"""Blocks that may have been added to a message in one step."""
-
 _PLAIN = "anthropic"
 """The provider whose conversations are known by their messages alone, as they were before there were others."""
 
@@ -49,10 +46,7 @@ class Lineage:
         if missing:
             self._stretches += tuple([self._digest(stretch * STRETCH, STRETCH) for stretch in missing])
         last = self._digest(whole * STRETCH, message % STRETCH + 1)
-        return self._hash((*self._stretches[:whole], last))
-
-    def _hash(self, stretches: tuple[bytes, ...]) -> bytes:
-        hash_ = digest(b"".join(stretches))
+        hash_ = digest(b"".join((*self._stretches[:whole], last)))
         return link(hash_, self._owner) if self._owner is not None else hash_
 
     def _digest(self, first: int, count: int) -> bytes:
@@ -82,14 +76,6 @@ class Lineage:
         near = max(before - _FARTHEST_REWIND, 0)
         for message in (*range(before - 1, near - 1, -1), *range(min(near, 2))):
             yield self[message]
-
-    def added_to(self) -> Iterator[bytes]:
-        """Of a single message, the hashes of those that it may be one of with blocks added, longest first."""
-        if self._length != 1:
-            return
-        digests = [segment.digest for segment in self._segments[self._start :]]
-        for count in range(len(digests) - 1, max(len(digests) - 1 - _MOST_ADDED, 0), -1):
-            yield self._hash((digest(b"".join(digests[:count])),))
 
     def written(self, born: int) -> tuple[bytes, ...]:
         """The hashes under which the next request finds this one: its end, its last reply, its first exchange.

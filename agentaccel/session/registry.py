@@ -92,8 +92,6 @@ class Registry:
                 if found is not None:
                     break
                 longer.append(hash_)
-            for hash_ in lineage.added_to():
-                found = found or self._waits_with_one(hash_)
         if passed or len(longer) > 1:
             # One that waits before the last reply goes on from there; else another process may know of one that has
             # come farther.
@@ -189,11 +187,6 @@ class Registry:
         sessions.pop(session_id, None)
         if not sessions:
             self._waiting.pop(hash_, None)
-
-    def _waits_with_one(self, hash_: bytes) -> str | None:
-        """The session that has come to `hash_` with a single message, and no farther."""
-        stops = self._waiting.get(hash_, {}).items()
-        return next((name for name, stop in stops if stop.messages == 1 and not stop.passed), None)
 
     def _here(self, hash_: bytes, messages: int) -> tuple[str | None, bool]:
         """The session that a longer request goes on from at `hash_`, and whether it has gone past it already."""

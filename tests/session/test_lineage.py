@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agentaccel import ManualClock, Policy
 from agentaccel.session.conversation import own_id
-from tests.driver import Driver, Json, assistant, body, prose, tool, user
+from tests.driver import Driver, assistant, body, prose, tool, user
 
 NAMES = st.text(alphabet="@/%4a ", min_size=1, max_size=4)
 
@@ -28,11 +28,6 @@ def sessions(driver: Driver) -> list[str]:
     """The session of each turn, renamed A, B, … in the order of appearance."""
     names: dict[str, str] = {}
     return [names.setdefault(record.session, chr(65 + len(names))) for record in driver.records]
-
-
-def in_blocks(*texts: str) -> Json:
-    """A user's message of several blocks."""
-    return user([{"type": "text", "text": text} for text in texts])
 
 
 def test_a_conversation_that_grows_is_one_session(driver: Driver) -> None:
@@ -83,33 +78,6 @@ def test_examples_that_every_session_begins_with_do_not_join_them(driver: Driver
     driver.ask(body(*examples, user("1+1"), assistant("2"), user("and 2+1")))
     driver.ask(body(*examples, user("5+5"), assistant("10"), user("and 5+1")))
     assert sessions(driver) == ["A", "B", "A", "B"]
-
-
-def test_blocks_that_are_added_to_a_single_message_go_on_with_its_session(driver: Driver) -> None:
-    """Some agents keep all that was said in one message of the user."""
-    driver.ask(body(in_blocks("a")))
-    driver.ask(body(in_blocks("a", "b")))
-    driver.ask(body(in_blocks("a", "b", "c", "d")))
-    driver.ask(body(in_blocks("a", "b", "c", "d"), assistant("e"), user("f")))
-    assert sessions(driver) == ["A", "A", "A", "A"]
-
-
-def test_questions_behind_one_document_begin_sessions_of_their_own(driver: Driver) -> None:
-    """Only one request goes on from where another ended; the same words once more do not."""
-    driver.ask(body(in_blocks("document", "first")))
-    driver.ask(body(in_blocks("document", "second")))
-    driver.ask(body(in_blocks("document", "first", "more")))
-    driver.ask(body(in_blocks("document", "first", "else")))
-    driver.ask(body(in_blocks("document", "second")))
-    assert sessions(driver) == ["A", "B", "A", "C", "D"]
-
-
-def test_blocks_added_to_a_message_of_a_longer_conversation_are_not_a_single_message(driver: Driver) -> None:
-    """What a conversation began with is no place where it waits."""
-    driver.ask(body(in_blocks("a")))
-    driver.ask(body(in_blocks("a"), assistant("b"), user("c")))
-    driver.ask(body(in_blocks("a", "d")))
-    assert sessions(driver) == ["A", "A", "B"]
 
 
 def test_a_state_dump_that_is_replaced_each_turn_does_not_split_a_session(driver: Driver) -> None:
