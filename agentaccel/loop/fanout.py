@@ -32,6 +32,9 @@ Key = tuple[str, bytes]
 _MOST_REMEMBERED = 4096
 """Prefixes and conversations remembered of each kind."""
 
+_NEARLY = 0.9
+"""Of the tokens of a prefix, which are an estimate: as many were it."""
+
 _LOST = 2.0
 """A leader that takes so many times what was expected is waited for no longer."""
 
@@ -115,7 +118,8 @@ class Flight:
 
     def before(self, at: float, *, can_wait: bool = True) -> tuple[Future[None], float] | None:
         """The gate to wait for and the most seconds; None where the request goes out now, and leads from now on."""
-        return self.fanout.ask(self, at, self._left(at) if can_wait else 0.0)
+        waited = at - self.since if self.since is not None else 0.0
+        return self.fanout.ask(self, at, self.at_most - waited if can_wait else 0.0)
 
     def began(self, at: float) -> None:
         """The reply has begun: what it writes can be read."""
@@ -133,9 +137,6 @@ class Flight:
         """Whether reading so many tokens in place of writing them is worth so many seconds."""
         price = self.price()
         return price is not None and tokens * price > wait * self.second_costs
-
-    def _left(self, at: float) -> float:
-        return self.at_most - (at - self.since if self.since is not None else 0.0)
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
@@ -238,21 +239,21 @@ class Fanout:
 
     def held(self, account: str, hashes: Iterable[bytes], now: float) -> dict[bytes, Held]:
         """Of the prefixes with these hashes, those that this process has seen written or read in time."""
-        if not self._held:
-            return {}
         return {
             hash_: held
             for hash_ in hashes
             if (held := self._held.get((account, hash_))) is not None and held.visible <= now < held.expires
         }
 
-    def settled(self, flight: Flight | None, account: str, entries: Mapping[bytes, Held], *, counted: bool) -> None:
-        """What the provider's counts have told since; with `counted`, whatever they do not tell of was not written."""
+    def settled(self, flight: Flight | None, account: str, entries: Mapping[bytes, Held], read: float) -> None:
+        """What the provider's counts have told since: what it holds, and that what is longer than it `read` and is not
+        held was not written."""
         with self._lock:
-            for write in flight.writes if counted and flight is not None else ():
+            for write in flight.writes if flight is not None else ():
                 if write.key[1] not in entries:
                     self._held.pop(write.key, None)
-                    self._unwritten[write.key] = None
+                    if write.tokens * _NEARLY > read:
+                        self._unwritten[write.key] = None
             for hash_, held in entries.items():
                 self._unwritten.pop((account, hash_), None)
                 self._held[account, hash_] = held
@@ -286,11 +287,10 @@ class Fanout:
         if not seconds and conversation not in self._waited:
             return
         with self._lock:
-            if not nothing:
-                self._waited.pop(conversation, None)
-                return
-            self._waited[conversation] = self._waited.get(conversation, 0.0) + seconds
-            self._bound()
+            before = self._waited.pop(conversation, 0.0)
+            if nothing:
+                self._waited[conversation] = before + seconds
+                self._bound()
 
 
 def _dropped(fanout: ref[Fanout], keys: tuple[Key, ...], gone: ref[Flight]) -> None:

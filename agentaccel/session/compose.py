@@ -32,7 +32,7 @@ from agentaccel.session.fanning import Fanning
 from agentaccel.session.fields import asking_usage, unplanned, with_diagnosis
 from agentaccel.session.foresight import Foresight
 from agentaccel.session.going import Going
-from agentaccel.session.handle import Announced, Scope, Session, current
+from agentaccel.session.handle import Announced, Scope, Session, Stay, current
 from agentaccel.session.hinting import NO_HINTS, Seen, hints
 from agentaccel.session.keeping import Keeper
 from agentaccel.session.lineage import Lineage
@@ -176,7 +176,7 @@ class Composer:
         if stubbed:
             asked = asked._replace(prompt=replace(asked.prompt, ephemeral=1))
         with conversation.lock:
-            going = self._plan(conversation, Scope(sessions=(session,)), asked, 0)
+            going = self._plan(conversation, Scope(stays=(Stay(session),)), asked, 0)
         return None if stubbed and going.prompt is not asked.prompt else going
 
     # --- before -------------------------------------------------------------------------------------------------------

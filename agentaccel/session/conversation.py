@@ -119,7 +119,7 @@ def dump_head(head: Head, ends: tuple[int, int, int]) -> str:
             "parameters": {name: value.hex() for name, value in head.parameters.items()},
             "model": head.model,
             "messages": head.messages,
-            "added": head.added,
+            "last_message": head.added,  # its name since the first version of the store
             "started": head.started,
             "tokens": head.tokens,
             "message_id": head.message_id,
@@ -177,4 +177,4 @@ def _load_head(raw: Mapping[str, Any], store: Store, facts: CacheFacts, provider
         segments=prompt.segments,
         checks=(b"",) * len(segments),
     )
-    return replace(head, added=raw.get("added", len(segments))), known
+    return replace(head, added=raw["last_message"]), known

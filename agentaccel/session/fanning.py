@@ -110,7 +110,8 @@ class Fanning:
             for hash_, one in known.items()
             if one.expires > going.started
         }
-        self.fanout.settled(flight, account + going.apart, entries, counted=facts.physics != "automatic")
+        told = flight if facts.physics != "automatic" else None
+        self.fanout.settled(told, account + going.apart, entries, ended.usage.read or 0)
 
     def _price(self, going: Going, labels: tuple[str, ...]) -> float | None:
         """USD that reading a token saves over writing it, by the cheapest lifetime; None where it is not known."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from agentaccel.background import Background
 from agentaccel.errors import SessionClosed
@@ -20,26 +20,23 @@ from agentaccel.types import Endpoint, Request, ToolCall
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class Bypassing:
-    """One stretch of code whose calls go out as written."""
+@dataclass(slots=True, eq=False)
+class Stay:
+    """Being inside of a session, or of code whose calls go out as written."""
 
-    around: Bypassing | None
+    session: Session | None = None
+    """None where calls go out as written."""
     over: bool = False
-    """Whether it was left in another context than it was entered in, where it would else go on for ever."""
+    """Whether it ended in another context than it began in, as where the reader of an async generator breaks off: there
+    it would else go on for ever."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What the surrounding code has said about the calls made in it.
+    """What the surrounding code has said about the calls made in it."""
 
-    What was entered may be left in another context, as an async generator is whose reader breaks off: then it is still
-    there, and says itself that it is over.
-    """
-
-    sessions: tuple[Session, ...] = ()
-    """Those that were entered, of all `Accel`s, the innermost last."""
-    bypassing: Bypassing | None = None
+    stays: tuple[Stay, ...] = ()
+    """In sessions of all `Accel`s, and in code whose calls go out as written; the innermost last."""
     announces: bool = False
     """Whether what is called in it is not to be sent, but only announced."""
     early: Entry | None = None
@@ -47,32 +44,30 @@ class Scope:
 
     @property
     def session(self) -> Session | None:
-        """The innermost that is open; where none is, the innermost."""
-        for one in reversed(self.sessions):
-            if not one.closed:
-                return one
-        return self.sessions[-1] if self.sessions else None
+        """The innermost. A task that goes on after it was left stays in it, and is told so."""
+        for one in reversed(self.stays):
+            if one.session is not None and not one.over:
+                return one.session
+        return None
 
     @property
     def bypass(self) -> bool:
         """Whether calls go out as written."""
-        one = self.bypassing
-        while one is not None and one.over:
-            one = one.around
-        return one is not None
+        return any([one.session is None and not one.over for one in self.stays])
 
-    def entering(self, session: Session) -> Scope:
-        """The same inside of `session`."""
-        return replace(self, sessions=(*[one for one in self.sessions if not one.closed], session))
+    def entering(self, stay: Stay) -> Scope:
+        """The same inside of `stay`."""
+        return replace(self, stays=(*[one for one in self.stays if not one.over], stay))
 
     def of(self, owner: int) -> Scope:
-        """The same as one `Accel` sees it: with the sessions that were entered there, and none of another's; and
-        without an early run that was served, of which this is what it has left behind."""
+        """The same as one `Accel` sees it: without sessions of another's; and without an early run that was served, of
+        which this is what it has left behind."""
         if self.early is not None and self.early.served:
             return replace(self, early=None).of(owner)
-        for one in self.sessions:
-            if one.owner != owner:
-                return replace(self, sessions=tuple([one for one in self.sessions if one.owner == owner]))
+        for one in self.stays:
+            if one.session is not None and one.session.owner != owner:
+                own = [one for one in self.stays if one.session is None or one.session.owner == owner]
+                return replace(self, stays=tuple(own))
         return self
 
 
@@ -91,6 +86,35 @@ class Announced(BaseException):
 
 current: ContextVar[Scope] = ContextVar("agentaccel.scope", default=Scope())  # noqa: B039 - Scope is immutable
 """The one context variable: it crosses code that is not ours."""
+
+
+class Entered(NamedTuple):
+    """A stay that has begun."""
+
+    stay: Stay
+    inside: Scope
+    token: Token[Scope]
+
+    def leave(self) -> None:
+        """End it, wherever this is."""
+        self.stay.over = not self.left_here()
+
+    def left_here(self) -> bool:
+        """End it where it began in this context, and say so. What was entered after it, and is not left, goes on."""
+        now = current.get()
+        try:
+            current.reset(self.token)
+        except ValueError:
+            return False
+        if now is not self.inside:
+            current.set(replace(now, stays=tuple([one for one in now.stays if one is not self.stay])))
+        return True
+
+
+def enter(stay: Stay) -> Entered:
+    """Begin `stay` in this context."""
+    inside = current.get().entering(stay)
+    return Entered(stay, inside, current.set(inside))
 
 
 class Announce(Protocol):
@@ -145,7 +169,7 @@ class Session:
         self._calls = calls
         self._background = background
         self._announce = announce
-        self._tokens: list[Token[Scope]] = []
+        self._entered: list[Entered] = []
         self.closed = False
 
     @property
@@ -178,11 +202,11 @@ class Session:
         """
         if self.closed:
             return cast(T, await self._calls.run_unrecorded(call, execute))
-        token = current.set(current.get().entering(self))  # another one may be open in here
+        entered = enter(Stay(self))  # another one may be open in here
         try:
             return cast(T, await self._calls.run(call, execute))
         finally:
-            _reset(token)
+            entered.leave()
 
     def prewarm(self, create: Callable[..., object], /, **request: Any) -> None:
         """Announce that the next request of this session begins so: the method of a wrapped client that will send it,
@@ -193,7 +217,7 @@ class Session:
         Returns at once and raises nothing. With consent (`CachePolicy.prewarm`), and where the seconds won are worth
         what it costs, a request of our own writes that in the background, until the session is left.
         """
-        if self._announce is not None and self._tokens and not current.get().bypass:
+        if self._announce is not None and self._entered and not current.get().bypass:
             self._announce(self, create, request)
 
     def __enter__(self) -> Session:
@@ -202,7 +226,7 @@ class Session:
         with self.conversation.lock:
             self.conversation.open += 1
             self.conversation.left = False
-        self._tokens.append(current.set(current.get().entering(self)))
+        self._entered.append(enter(Stay(self)))
         return self
 
     def __exit__(
@@ -215,12 +239,13 @@ class Session:
     def _exit(self) -> bool:
         """Leave what was entered last here; whether nobody is in the conversation any more. Closed once nobody is in
         this handle."""
-        if not self._tokens:
+        if not self._entered:
             self.closed = True
             return False
-        entered = next((token for token in reversed(self._tokens) if _reset(token)), self._tokens[-1])
-        self._tokens.remove(entered)
-        self.closed = not self._tokens
+        here = next((i for i in reversed(range(len(self._entered))) if self._entered[i].left_here()), None)
+        ended = self._entered.pop(-1 if here is None else here)
+        ended.stay.over = here is None
+        self.closed = not self._entered
         with self.conversation.lock:
             self.conversation.open -= 1
             self.conversation.left = self.conversation.open == 0
@@ -239,23 +264,11 @@ class Session:
             await self._background.leave_async(self.id)
 
 
-def _reset(token: Token[Scope]) -> bool:
-    """Undo what was set; False where that was in another context (an async generator's finaliser): it is gone there."""
-    try:
-        current.reset(token)
-    except ValueError:
-        return False
-    return True
-
-
 @contextmanager
 def bypassed() -> Iterator[None]:
     """Model and tool calls made inside go out as written, and are recorded as bypassed."""
-    scope = current.get()
-    bypassing = Bypassing(scope.bypassing)
-    token = current.set(replace(scope, bypassing=bypassing))
+    entered = enter(Stay())
     try:
         yield
     finally:
-        if not _reset(token):
-            bypassing.over = True
+        entered.leave()

@@ -31,7 +31,7 @@ from agentaccel.providers import dialect
 from agentaccel.records import PREWARM, TurnRecord
 from agentaccel.session.fanning import Fanning, kind_of
 from agentaccel.session.going import Going
-from agentaccel.session.handle import Announced, Scope, Session, current
+from agentaccel.session.handle import Announced, Scope, Session, Stay, current
 from agentaccel.session.lending import with_lent, without_unread
 from agentaccel.session.ours import Refusals, said_in
 from agentaccel.session.pricing import card_of
@@ -82,7 +82,7 @@ class Prewarmer:
 
     def _here(self, session: Session, call: Callable[[], object]) -> None:
         announced = None
-        current.set(Scope(sessions=(session,), announces=True))
+        current.set(Scope(stays=(Stay(session),), announces=True))
         try:
             call()
         except Announced as stopped:
@@ -96,7 +96,7 @@ class Prewarmer:
 
     async def _there(self, session: Session, call: Callable[[], Awaitable[object]]) -> None:
         announced = None
-        current.set(Scope(sessions=(session,), announces=True))
+        current.set(Scope(stays=(Stay(session),), announces=True))
         try:
             await call()
         except Announced as stopped:

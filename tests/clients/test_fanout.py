@@ -455,3 +455,16 @@ def test_where_nothing_gets_written_it_is_waited_for_once(stream: bool, strips: 
     assert len(branches.records) == 4 * COUNT
     assert bool(branches.written) is not strips
     assert len(branches.held) == (COUNT - 1) * (1 if strips else 2)
+
+
+def test_a_prefix_that_was_longer_read_is_waited_for_again() -> None:
+    """Of what stands before the place that another process had written up to, the counts tell nothing."""
+    one, other = Branches(), Branches()
+    other.emulator, other.clock, other.transport = one.emulator, one.clock, one.transport
+    other.accel = Accel(one.accel.policy, clock=one.clock)
+    other.accel.listen(other)
+    for branches in (one, other):
+        branches.run(partial(all_asked, count=1))
+    one.clock.advance(400)
+    other.run(partial(all_asked, count=TWENTY))
+    assert len(other.held) == TWENTY - 1

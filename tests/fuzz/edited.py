@@ -25,7 +25,7 @@ from agentaccel.facts import cache_facts
 from agentaccel.policy import CachePolicy, HistoryPolicy, Policy, StorePolicy
 from agentaccel.providers import dialect
 from agentaccel.session import Composer, Session, current
-from agentaccel.session.handle import Scope
+from agentaccel.session.handle import Scope, Stay
 from agentaccel.session.registry import Registry
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Abandoned, Failed, Finished, FirstByte, Reported, Send, Started
@@ -114,7 +114,7 @@ class One:
     def run(self) -> None:
         talk = self.composer.registry.named("loop")
         session = Session(talk, lambda call: nullcontext(), owner=self.composer.registry.owner)
-        token = current.set(Scope(sessions=(session,)))
+        token = current.set(Scope(stays=(Stay(session),)))
         for gap, body in loops(self.rng, self.place.endpoint.wire, self.models):
             self.clock.advance(gap)
             self.thread.until(self.clock.now)

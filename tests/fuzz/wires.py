@@ -24,7 +24,7 @@ from agentaccel.facts import Wire, cache_facts
 from agentaccel.policy import CachePolicy, Policy, StorePolicy
 from agentaccel.providers import dialect
 from agentaccel.session import Composer, Session, current
-from agentaccel.session.handle import Scope
+from agentaccel.session.handle import Scope, Stay
 from agentaccel.session.registry import Registry
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Finished, Reported, Send, Started
@@ -174,7 +174,7 @@ class One:
                 self.composer.begin(body, self.place.endpoint)
                 crowd -= 1
             session = Session(talk, lambda call: nullcontext(), owner=self.composer.registry.owner)
-            token = current.set(Scope(sessions=(session,)) if tenant else Scope())
+            token = current.set(Scope(stays=(Stay(session),)) if tenant else Scope())
             self.turn(body)
             current.reset(token)
 

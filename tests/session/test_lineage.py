@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -185,6 +185,48 @@ def test_a_bypass_that_was_left_elsewhere_is_over(driver: Driver) -> None:
     """A worker that lives long would else be bypassed from there on, and nobody would be told."""
     _broken_off(driver, driver.accel.bypass())
     assert [one.mode for one in driver.records] == ["bypass", "on"]
+
+
+def test_a_task_that_outlives_its_session_does_not_go_on_in_the_one_around_it(driver: Driver) -> None:
+    """It may be another customer's. What such a task asks makes a session of its own."""
+
+    async def main() -> None:
+        async def ask(ready: asyncio.Event) -> None:
+            driver.ask(body(user("first")))
+            await ready.wait()
+            driver.ask(body(user("second")))
+
+        ready = asyncio.Event()
+        with driver.accel.session("outer", tenant="acme"):
+            with driver.accel.session("inner", tenant="umbrella"):
+                task = asyncio.create_task(ask(ready))
+                await asyncio.sleep(0)
+            ready.set()
+            await task
+            driver.ask(body(user("third")))
+
+    asyncio.run(main())
+    assert [one.tenant for one in driver.records] == ["umbrella", None, "acme"]
+
+
+@pytest.mark.parametrize("bypasses", [True, False])
+def test_what_is_left_out_of_order_ends_and_leaves_the_others(driver: Driver, bypasses: bool) -> None:
+    """Two generators that are read side by side: the first one ends before the second."""
+
+    def parts(name: str) -> Iterator[str]:
+        with driver.accel.bypass() if bypasses else driver.accel.session(name):
+            yield name
+
+    one, other = parts("one"), parts("other")
+    with driver.accel.session("outer"):
+        next(one)
+        next(other)
+        one.close()
+        driver.ask(body(user("inside the second")))
+        other.close()
+        driver.ask(body(user("after both")))
+    inside = ("bypass", "outer") if bypasses else ("on", "other")
+    assert [(record.mode, record.session) for record in driver.records] == [inside, ("on", "outer")]
 
 
 def test_a_task_that_was_started_in_a_bypass_stays_in_it(driver: Driver) -> None:

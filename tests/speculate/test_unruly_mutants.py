@@ -15,8 +15,8 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             Mutant(
                 guard="an early run that opens a session",
                 file="session/handle.py",
-                old="return replace(self, sessions=(*[one for one in self.sessions if not one.closed], session))",
-                new="return Scope(sessions=(*[one for one in self.sessions if not one.closed], session))",
+                old="return replace(self, stays=(*[one for one in self.stays if not one.over], stay))",
+                new="return Scope(stays=(*[one for one in self.stays if not one.over], stay))",
             ),
         ),
     ),
@@ -35,8 +35,8 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             Mutant(
                 guard="the result of the session that is open inside",
                 file="session/handle.py",
-                old="token = current.set(current.get().entering(self))",
-                new="token = current.set(current.get())",
+                old="entered = enter(Stay(self))  # another",
+                new="entered = enter(Stay(over=True))  # another",
             ),
         ),
         (
