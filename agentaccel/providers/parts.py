@@ -68,7 +68,7 @@ class _Written:
         self.size += len(data) - 2
 
 
-class Reading:
+class PartReader:
     """Reading with a memory: from `memory` where a request is known, else as `reader` reads it under `key`."""
 
     def __init__(self, memory: PartMemory | None, reader: Gathering, key: bytes, first: int = 0) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -152,12 +152,16 @@ def test_bypassed_calls_go_out_as_written_and_say_so(driver: Driver) -> None:
     assert driver.records[0].mode == "bypass"
 
 
-async def _parts(driver: Driver, around: AbstractContextManager[object]) -> AsyncIterator[int]:
+async def _parts(driver: Driver, around: AbstractContextManager[object]) -> AsyncGenerator[int, None]:
     """A sub-agent as a generator, which is inside of something while its reader looks at what it has so far."""
     with around:
         for part in range(3):
             driver.ask(body(user(f"part {part}")))
             yield part
+
+
+async def _closed(parts: AsyncGenerator[int, None]) -> None:
+    await parts.aclose()
 
 
 def _broken_off(driver: Driver, around: AbstractContextManager[object]) -> None:
@@ -168,8 +172,7 @@ def _broken_off(driver: Driver, around: AbstractContextManager[object]) -> None:
             parts = _parts(driver, around)
             async for _ in parts:
                 break
-            ended = asyncio.create_task(parts.aclose())  # type: ignore[attr-defined]  # generators have it
-            await ended
+            await asyncio.create_task(_closed(parts))
             driver.ask(body(user("go on")))
 
     asyncio.run(main())

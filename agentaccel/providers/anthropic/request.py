@@ -14,7 +14,7 @@ from agentaccel.facts import CacheFacts
 from agentaccel.providers.anthropic.blocks import Reader, ttl_label
 from agentaccel.providers.anthropic.edit import MARK
 from agentaccel.providers.legality import illegal
-from agentaccel.providers.parts import PartMemory, Reading
+from agentaccel.providers.parts import PartMemory, PartReader
 from agentaccel.providers.values import is_object, items, name_of
 from agentaccel.types import Marker, Prompt, Request
 from agentaccel.values import maker
@@ -43,7 +43,7 @@ def decode(
     """
     messages = items(request.get("messages"))
     levels = (items(request.get("tools")), request.get("system"), messages)
-    read = Reading(memory, _reader(facts, block_hash(key)), key).read(levels)
+    read = PartReader(memory, _reader(facts, block_hash(key)), key).read(levels)
     parameters = _parameters(request, key)
     top, thread = request.get(MARK), request.get("thread")
     held = after = ""

@@ -27,7 +27,7 @@ from agentaccel.providers.openai.blocks import (
     tools_of,
     ttl_asked,
 )
-from agentaccel.providers.parts import PartMemory, Reading
+from agentaccel.providers.parts import PartMemory, PartReader
 from agentaccel.providers.values import is_object, items, name_of, word
 from agentaccel.types import Prompt, Request
 
@@ -100,7 +100,7 @@ def decode(
     first = opening(messages)
     reader = ChatReader(facts, block_hash(key))
     levels = (tools_of(request), messages[:first] or None, messages[first:])
-    read = Reading(memory, reader, key, first).read(levels)
+    read = PartReader(memory, reader, key, first).read(levels)
     own = own_breakpoint(request, facts)
     return Prompt(
         provider=place[0],

@@ -25,7 +25,7 @@ from agentaccel.providers.openai.blocks import (
     parameters_of,
     ttl_asked,
 )
-from agentaccel.providers.parts import PartMemory, Reading
+from agentaccel.providers.parts import PartMemory, PartReader
 from agentaccel.providers.values import is_object, items, name_of, word
 from agentaccel.types import Prompt, Request
 
@@ -133,7 +133,7 @@ def decode(
     before = (instructions, messages[:first]) if instructions is not None or first else None
     reader = ItemReader(facts, block_hash(key))
     levels = (items(request.get("tools")), before, messages[first:])
-    read = Reading(memory, reader, key, first).read(levels)
+    read = PartReader(memory, reader, key, first).read(levels)
     own = own_breakpoint(request, facts)
     options = request.get(OPTIONS)
     held = next((why for name, why in _HELD.items() if request.get(name) is not None), "")
