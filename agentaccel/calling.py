@@ -17,7 +17,7 @@ from agentaccel.locks import when_free
 from agentaccel.records import Outcome, ToolRecord, outcome_of
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.foresight import Foresight
-from agentaccel.session.handle import Scope, current
+from agentaccel.session.handle import Within, current
 from agentaccel.session.registry import Registry, identity_of
 from agentaccel.session.serving import MISS, Served, Serving
 from agentaccel.session.tools import Tool
@@ -48,13 +48,13 @@ class Calling:
         """Record what happens inside as one run of `call`; `looks` for what can answer it."""
         return Watch(self, known, call, looks=looks)
 
-    def conversation(self, call: ToolCall, scope: Scope, *, surely: bool = False) -> Conversation | None:
+    def conversation(self, call: ToolCall, within: Within, *, surely: bool = False) -> Conversation | None:
         """The session that `call` belongs to: the open one, else the one whose model asked for it last.
 
         `surely`: None where several have asked for just this and it may be any of them.
         """
-        if scope.session is not None:
-            return scope.session.conversation
+        if within.session is not None:
+            return within.session.conversation
         asker = self.registry.only_asker(call) if surely else self.registry.asker(call)
         return self.registry.named(asker) if asker is not None else None
 
@@ -71,10 +71,10 @@ class Watch:
         "_looks",
         "_mark",
         "_ran",
-        "_scope",
         "_served",
         "_started",
         "_tick",
+        "_within",
         "found",
         "goes_on",
         "later",
@@ -98,11 +98,11 @@ class Watch:
 
     def __enter__(self) -> Watch:
         box, clock = self._box, self._box.clock
-        self._scope = scope = current.get().of(box.registry.owner)
+        self._within = within = current.get().of(box.registry.owner)
         self._started, self._tick = clock.wall(), clock.monotonic()
         if self._looks:
             try:
-                self._look(box, scope)
+                self._look(box, within)
             except NotProven:
                 raise
             except Exception:
@@ -114,19 +114,19 @@ class Watch:
             self._runs()
         return self
 
-    def _look(self, box: Calling, scope: Scope) -> None:
+    def _look(self, box: Calling, within: Within) -> None:
         """Whether the call can be answered, and what to remember of it. Calls inside early runs only run."""
         serving = box.serving
-        if scope.early is not None:
+        if within.early is not None:
             if not serving.tools.at_once(self._known) and not serving.tools.reads(self._known, self._call):
-                serving.buffer.drop(scope.early, State.FAILED)
-                serving.tools.wrote(scope.early.call.name)
+                serving.buffer.drop(within.early, State.FAILED)
+                serving.tools.wrote(within.early.call.name)
                 raise NotProven(f"{self._known.name} may write, and it was called in a run that nobody asked for")
             return
         if not serving.buffer and not serving.remembers(self._known):
             return
-        self._here = box.conversation(self._call, scope, surely=True)
-        if self._here is None or not box.foresight.acts(self._here, scope):
+        self._here = box.conversation(self._call, within, surely=True)
+        if self._here is None or not box.foresight.acts(self._here, within):
             return
         if self._here.following.unseen or not serving.tools.stands(self._known, self._here.id):
             return
@@ -196,13 +196,13 @@ class Watch:
             ).atexit = False
         elif self._mark is not None:
             box.serving.writes.ends(self._mark)
-            self._here = self._here or box.conversation(self._call, self._scope)
-            box.foresight.wrote(self._call, known, self._here, self._scope)
+            self._here = self._here or box.conversation(self._call, self._within)
+            box.foresight.wrote(self._call, known, self._here, self._within)
         if returned:
             box.serving.took(known, seconds)
 
     def _record(self, finished: float, outcome: Outcome, error: str | None) -> ToolRecord:
-        here, served = self._here or self._box.conversation(self._call, self._scope), self._served
+        here, served = self._here or self._box.conversation(self._call, self._within), self._served
         return ToolRecord(
             session=here.id if here is not None else "",
             name=self._call.name,
@@ -213,7 +213,7 @@ class Watch:
             error=error,
             agent=here.agent if here is not None else None,
             tenant=here.tenant if here is not None else None,
-            speculative=self._scope.early is not None,
+            speculative=self._within.early is not None,
             served_from=served.source if served is not None else None,
             hidden=served.hidden if served is not None else None,
         )

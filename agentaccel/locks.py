@@ -4,8 +4,8 @@ The garbage collector may run anywhere, also inside our own locked regions, and 
 to a stream whose turn then ends. Ending a turn takes the same locks, so it is put off until this thread holds none.
 
 A process may be forked at any moment, and its child has none of the other threads: a lock that one of them held would
-never be free. So every lock is a new one in the child. Code that is not ours (SQLite's) and does not survive a fork is
-brought to rest before one.
+never be free. So every lock is a new one in the child, but for those that the forking thread holds itself. Code that is
+not ours (SQLite's) and does not survive a fork is brought to rest before one.
 """
 
 from __future__ import annotations
@@ -23,22 +23,13 @@ _FORK_WAITS = 2.0
 """Seconds that a fork waits for such a lock: several times what a busy store may take."""
 
 
-class _Held(threading.local):
-    """What this thread holds. Made when it is first asked for: the garbage collector may run while a thread's own are
-    being made, and what it drops asks for them, too."""
-
-    late: deque[Callable[[], None]]
-    acquired: list[tuple[Lock, Any]]
-    """The locks, innermost last, each with what is acquired for it: a fork inside replaces that."""
-    over_fork: list[Any]
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _Held.__annotations__:
-            raise AttributeError(name)
-        return self.__dict__.setdefault(name, deque() if name == "late" else [])
-
-
-_held = _Held()
+_entered: list[Any] = []
+"""The locks that threads are inside of, or about to be: a thread that owns none of them is inside of none. One list for
+all, each change of which is one operation: what belongs to a thread alone costs several times as much to get at."""
+_late: dict[int, deque[Callable[[], None]]] = {}
+"""What a thread has put off, by its number."""
+_over_fork: dict[int, list[Any]] = {}
+"""The locks that a thread holds while it forks, by its number."""
 _all: WeakSet[Lock] = WeakSet()
 _at_fork: WeakValueDictionary[int, Lock] = WeakValueDictionary()
 """By age, which is the order in which a fork takes them."""
@@ -61,7 +52,7 @@ class Lock:
     __slots__ = ("__weakref__", "_before_fork", "_lock")
 
     def __init__(self, *, before_fork: Callable[[], None] | None = None) -> None:
-        self._lock = threading.RLock()
+        self._lock: Any = threading.RLock()
         self._before_fork = WeakMethod(before_fork) if before_fork is not None else None
         _all.add(self)
         if before_fork is not None:
@@ -69,37 +60,40 @@ class Lock:
 
     def __enter__(self) -> None:
         lock = self._lock
-        _held.acquired.append((self, lock))
+        _entered.append(lock)
         try:
             lock.acquire()
         except BaseException:  # interrupted while waiting
-            _held.acquired.pop()
+            _entered.remove(lock)
             raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        acquired = _held.acquired
-        at = len(acquired) - 1
-        while acquired[at][0] is not self:  # a generator that holds one may end out of order
-            at -= 1
-        acquired.pop(at)[1].release()
-        while not acquired and _held.late:
-            _held.late.popleft()()
+        lock = self._lock
+        lock.release()
+        _entered.remove(lock)
+        if _late:
+            _catch_up()
 
 
 def when_free(work: Callable[[], None]) -> None:
     """Do `work` now, or as soon as this thread holds no `Lock`."""
-    if _held.acquired and _really_held():
-        _held.late.append(work)
+    if _is_inside():
+        _late.setdefault(threading.get_ident(), deque()).append(work)
     else:
         work()
 
 
-def _really_held() -> bool:
-    """Whether this thread holds a lock indeed: an interruption at the wrong moment leaves an entry without one."""
-    _held.acquired[:] = [one for one in _held.acquired if one[1]._is_owned()]
-    return bool(_held.acquired)
+def _is_inside() -> bool:
+    """Whether this thread holds a lock. An interruption at the wrong moment leaves an entry without one."""
+    return any([lock._is_owned() for lock in tuple(_entered)])
+
+
+def _catch_up() -> None:
+    late = _late.get(threading.get_ident())
+    while late and not _is_inside():
+        late.popleft()()
 
 
 def _before_fork() -> None:
@@ -109,23 +103,26 @@ def _before_fork() -> None:
             continue
         inner, come_to_rest = lock._lock, lock._before_fork()
         if inner.acquire(timeout=_FORK_WAITS):
-            _held.over_fork.append(inner)
+            _over_fork.setdefault(threading.get_ident(), []).append(inner)
             if come_to_rest is not None:
                 come_to_rest()
 
 
 def _after_in_parent() -> None:
-    while _held.over_fork:
-        _held.over_fork.pop().release()
+    for inner in reversed(_over_fork.pop(threading.get_ident(), ())):
+        inner.release()
 
 
 def _after_in_child() -> None:
     global _forks
     _forks += 1
-    _after_in_parent()  # where the forking thread itself held one, it releases it later
-    _held.late.clear()  # the parent does it
+    _after_in_parent()
+    _over_fork.clear()
+    _late.clear()  # the parent does it
+    _entered[:] = [lock for lock in _entered if lock._is_owned()]
     for lock in _all:
-        lock._lock = threading.RLock()
+        if not lock._lock._is_owned():  # what the forking thread is inside of, it goes on to hold
+            lock._lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):

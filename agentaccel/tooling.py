@@ -46,8 +46,8 @@ class Toolbox(Calling):
         spec = spec or spec_of(tool) or ToolSpec()
         tool = _unwrapped(tool)
         label = name or getattr(tool, "__name__", None) or type(tool).__name__
-        scope = current.get().of(self.registry.owner)
-        session = scope.session.id if scope.session is not None and not scope.session.closed else ""
+        within = current.get().of(self.registry.owner)
+        session = within.session.id if within.session is not None and not within.session.closed else ""
         known = self.serving.tools.add(label, tool, spec, session)
         self.foresight.prepare()
         wrapped = self._async(tool, known) if known.is_async else self._sync(tool, known)

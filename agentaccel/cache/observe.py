@@ -6,7 +6,7 @@ two tool orders that alternate are two warm prefixes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Beliefs, Observation, is_history
@@ -69,10 +69,12 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
     if head is None or head.arranged != prefix.prompt.arranged:
         # What we ourselves have put in another place says nothing of how often it changes.
         return Observed((), state.variants, 0, in_time, pause=pause)
-    shared, names = shared_length(head, prefix), _watched(state, believed)
-    if shared == len(head.hashes) and not (names or state.variants or state.cut):
+    shared = shared_length(head, prefix)
+    doubted = believed.doubted_places if believed is not None else ()
+    if shared == len(head.hashes) and not (state.variants or state.cut or doubted):
         return _observed(ONLY_GREW, state.variants, 0, in_time, (), pause)  # most do: what follows comes to the same
-    return _compared(state, head, prefix, now, shared, names)._replace(in_time=in_time, pause=pause)
+    watched = _watched(state, doubted)
+    return _compared(state, head, prefix, now, shared, watched)._replace(in_time=in_time, pause=pause)
 
 
 def _compared(state: State, head: Head, prefix: Prefixes, now: float, shared: int, names: list[str]) -> Observed:
@@ -104,11 +106,10 @@ def _compared(state: State, head: Head, prefix: Prefixes, now: float, shared: in
     return Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0), edited=edited)
 
 
-def _watched(state: State, believed: Beliefs | None) -> list[str]:
-    """Names of the places that may change, as this session has shown or others have."""
+def _watched(state: State, doubted: Sequence[str]) -> list[str]:
+    """Names of the places that may change, as this session has shown, or others, by which they are `doubted`."""
     known = state.seen.unstable_places()
-    if believed is not None and believed.doubted_places:
-        known += [name for name in believed.doubted_places if name not in known]
+    known += [name for name in doubted if name not in known]
     if len(known) <= _MOST_HISTORY_PLACES:
         return known
     history = [name for name in known if is_history(name)]

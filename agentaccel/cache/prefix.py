@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, islice
@@ -28,7 +28,7 @@ class Prefixes:
     facts: CacheFacts
     hashes: tuple[bytes, ...]
     """Equal hashes are equal prefixes: same segments, same parameters that the provider renders before them."""
-    sizes: Sequence[int]
+    sizes: array[int]
     """Bytes of the prefix, inclusive of segment i."""
     starts: tuple[int, int, int]
     """The index of the first segment of each level, or of what comes after an empty one."""
@@ -139,7 +139,7 @@ class Before(Protocol):
     @property
     def hashes(self) -> tuple[bytes, ...]: ...
     @property
-    def sizes(self) -> Sequence[int]: ...
+    def sizes(self) -> array[int]: ...
     @property
     def starts(self) -> tuple[int, int, int]: ...
     @property
@@ -182,7 +182,7 @@ def prefixes(prompt: Prompt, facts: CacheFacts, before: Before | None = None) ->
                     parent = link(parent, segments[i].digest)
         hashes += _links(segments, range(max(starts[n], known), starts[n + 1]), parent, silent)
         parent = hashes[-1] if starts[n + 1] > max(starts[n], known) else parent
-    sizes = array("q", before.sizes[:known] if before is not None else ())
+    sizes = before.sizes[:known] if before is not None else array("q")
     added = [0 if i in silent else segments[i].size for i in range(known, len(segments))]
     sizes.extend(islice(accumulate(added, initial=sizes[-1] if sizes else 0), 1, None))
     return Prefixes(
@@ -209,7 +209,7 @@ def _longer(before: Before, prompt: Prompt, facts: CacheFacts) -> Prefixes | Non
     if kept != known or before.model != prompt.model or before.parameters != prompt.parameters:
         return None
     hashes = chain(map(digest_of, added), before.hashes[-1])
-    sizes = array("q", before.sizes)
+    sizes = before.sizes[:]
     size = sizes[-1]
     for segment in added:
         size += segment.size

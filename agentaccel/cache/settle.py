@@ -63,7 +63,7 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
             ledger=ledger,
             shadow=shadow,
             seen=taught.seen,
-            variants=observed.variants,
+            variants={**state.variants, **observed.variants} if state.variants else observed.variants,
             cut=observed.cut,
             ours=ours,
             last_started=sent.started,

@@ -7,7 +7,8 @@ the store's segment chains.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -30,7 +31,7 @@ class Head:
     hashes: tuple[bytes, ...]
     """Prefix hash per segment."""
     segments: tuple[Segment, ...]
-    sizes: Sequence[int]
+    sizes: array[int]
     """Bytes of each prefix."""
     facts: CacheFacts
     """Those that the hashes were made by."""
@@ -71,7 +72,7 @@ class State:
     seen: Beliefs = field(default_factory=Beliefs)
     """What this session has shown: stability of places, bytes per token."""
     variants: Mapping[str, Mapping[bytes, float]] = field(default_factory=dict)
-    """For each place that has changed, when each of its recent variants was last sent."""
+    """For each place that was ever seen to change, when each of its recent variants was last sent."""
     cut: int = 0
     """Segments at the end of a prompt that the next one replaced, as last seen; 0 where history only grew."""
     ours: bool = False

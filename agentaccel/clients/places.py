@@ -16,22 +16,29 @@ def endpoint_of(request: Request, provider: str, platform: str | None) -> Endpoi
     """Where `request` is to go, once everything said of it is known to make sense."""
     if provider not in PROVIDERS:
         raise ConfigError(f"provider is {provider!r}; known are {', '.join(map(repr, PROVIDERS))}")
-    known = platforms(provider)
-    if platform is None:
-        platform = known[0]
-    elif platform not in known:
+    if platform is not None and platform not in (known := platforms(provider)):
         raise ConfigError(f"platform is {platform!r}; known are {', '.join(map(repr, known))}")
     if type(request) is not dict and not is_object(request):
         raise ConfigError(f"a request is the JSON body as a dict; got {type(request).__name__}")
+    if type(request.get("messages")) is not list or "input" in request:
+        _check(request)
+    return _endpoint(provider, platform, "messages" in request)
+
+
+def _check(request: Request) -> None:
+    """Raise `ConfigError` for a conversation that is no list."""
     for name, kinds in _LISTS:
         if not isinstance(messages := request.get(name), kinds):
             raise ConfigError(f"{name} must be a list; got {type(messages).__name__}, which could be read only once")
-    return _endpoint(provider, platform, wire_of(provider, request))
 
-
-_endpoint = functools.lru_cache(maxsize=64)(Endpoint)
 
 _LISTS = (("messages", (list, tuple, NoneType)), ("input", (list, tuple, str, NoneType)))
+
+
+@functools.lru_cache(maxsize=256)
+def _endpoint(provider: str, platform: str | None, has_messages: bool) -> Endpoint:
+    wire = wire_of(provider, ("messages",) if has_messages else ())
+    return Endpoint(provider, platform or platforms(provider)[0], wire)
 
 
 def platform_named(platform: str | None) -> tuple[str, str] | None:

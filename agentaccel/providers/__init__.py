@@ -5,7 +5,7 @@ A dialect never does I/O, never mutates what it is given and never decides anyth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -177,13 +177,13 @@ dialect: Callable[[Wire], Dialect] = _DIALECTS.__getitem__
 """The dialect of a wire."""
 
 
-def wire_of(provider: str, request: Request) -> Wire:
-    """The form of `request`, told by its fields where the provider takes several.
+def wire_of(provider: str, fields: Container[str]) -> Wire:
+    """The form of a request, told by the names of its `fields` where the provider takes several.
 
     >>> wire_of("openai", {"messages": []}), wire_of("openai", {"input": "Hi"}), wire_of("anthropic", {})
     ('chat', 'responses', 'messages')
     """
     known = wires(provider)
-    if "responses" in known and "messages" not in request:
+    if "responses" in known and "messages" not in fields:
         return "responses"
     return known[0]

@@ -32,7 +32,7 @@ from agentaccel.session.fanning import Fanning
 from agentaccel.session.fields import asking_usage, unplanned, with_diagnosis
 from agentaccel.session.foresight import Foresight
 from agentaccel.session.going import Going
-from agentaccel.session.handle import Announced, Scope, Session, Stay, current
+from agentaccel.session.handle import Announced, Session, Within, current
 from agentaccel.session.hinting import NO_HINTS, Seen, hints
 from agentaccel.session.keeping import Keeper
 from agentaccel.session.lineage import Lineage
@@ -100,9 +100,9 @@ class Composer:
             return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None, wire=endpoint.wire)
 
     def _begin(self, request: Request, endpoint: Endpoint, model: str, attempt: int) -> Turn:
-        scope = current.get().of(self.registry.owner)
+        within = current.get().of(self.registry.owner)
         asked = self._read(request, endpoint, model)
-        session = scope.session
+        session = within.session
         if session is not None and not session.closed:
             conversation = session.conversation
         else:
@@ -110,7 +110,7 @@ class Composer:
         if self.keeper is not None:
             self.keeper.went_on(conversation.id)
         with conversation.lock:
-            going = self._plan(conversation, scope, asked, attempt)
+            going = self._plan(conversation, within, asked, attempt)
             if not conversation.state.turns:
                 going = self.settlement.begins(going)
             if going.edited is not None and self.runs is not None:
@@ -119,7 +119,7 @@ class Composer:
                 self._routing.sent(conversation, going.started)
         applied = going.plan if going.mode == "on" else CachePlan()
         flight = self.fanning.flight(going, endpoint)
-        hooks = self.foresight.begins(going, request, endpoint.wire, scope) if self.foresight is not None else None
+        hooks = self.foresight.begins(going, request, endpoint.wire, within) if self.foresight is not None else None
         return _turn(
             request=dialect(endpoint.wire).encode(going.request, applied),
             plan=going.plan,
@@ -151,13 +151,13 @@ class Composer:
     def preview(self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "") -> CachePlan:
         """The plan for `request`, without opening or recording anything."""
         asked = self._read(request, endpoint, model)
-        prompt, scope = asked.prompt, current.get().of(self.registry.owner)
-        session = scope.session
+        prompt, within = asked.prompt, current.get().of(self.registry.owner)
+        session = within.session
         known = session.conversation if session is not None else self.registry.by_lineage(prompt, Lineage(prompt))
         with (known or self._nobody).lock:
             # A copy: looking at a plan must not open the conversation.
             conversation = replace(known or self._nobody, lock=Lock())
-        going = self._plan(conversation, scope, asked, 0)
+        going = self._plan(conversation, within, asked, 0)
         (known or self._nobody).latest = conversation.latest
         expected = going.plan.expected
         if expected is None:
@@ -176,7 +176,7 @@ class Composer:
         if stubbed:
             asked = asked._replace(prompt=replace(asked.prompt, ephemeral=1))
         with conversation.lock:
-            going = self._plan(conversation, Scope(stays=(Stay(session),)), asked, 0)
+            going = self._plan(conversation, Within(session), asked, 0)
         return None if stubbed and going.prompt is not asked.prompt else going
 
     # --- before -------------------------------------------------------------------------------------------------------
@@ -201,8 +201,8 @@ class Composer:
             return self.registry.begin(lineage, retried=attempt > 0)
         return self.registry.by_lineage(prompt, lineage) or self.registry.begin(lineage, retried=attempt > 0)
 
-    def _plan(self, conversation: Conversation, scope: Scope, asked: Reading, attempt: int) -> Going:
-        now, mode = self.clock.wall(), mode_of(self.policy, self.recorder.shared_key, conversation.id, scope)
+    def _plan(self, conversation: Conversation, within: Within, asked: Reading, attempt: int) -> Going:
+        now, mode = self.clock.wall(), mode_of(self.policy, self.recorder.shared_key, conversation.id, within)
         request, prompt, facts, endpoint, _ = asked
         if self.recorder.store is not None:
             self.recorder.read(lambda it: refresh(conversation, it, facts, prompt.provider), None)

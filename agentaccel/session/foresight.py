@@ -23,7 +23,7 @@ from agentaccel.session.conversation import Conversation
 from agentaccel.session.eager import Eager
 from agentaccel.session.following import Following, Waiting
 from agentaccel.session.going import Going
-from agentaccel.session.handle import Scope
+from agentaccel.session.handle import Within
 from agentaccel.session.launching import Launcher, Step
 from agentaccel.session.learning import Learning
 from agentaccel.session.modes import mode_of
@@ -69,20 +69,20 @@ class Foresight:
         if self.policy.tools.speculate or self.policy.tools.prewarm:
             self.learning.prepare()
 
-    def acts(self, conversation: Conversation, scope: Scope) -> bool:
+    def acts(self, conversation: Conversation, within: Within) -> bool:
         """Whether calls of that session may be answered early."""
-        if scope.session is not None and scope.session.closed:
+        if within.session is not None and within.session.closed:
             return False
-        return mode_of(self.policy, self.shared_key, conversation.id, scope) == "on"
+        return mode_of(self.policy, self.shared_key, conversation.id, within) == "on"
 
     # --- a model call -------------------------------------------------------------------------------------------------
 
-    def begins(self, going: Going, request: Request, wire: Wire, scope: Scope) -> Hooks | None:
+    def begins(self, going: Going, request: Request, wire: Wire, within: Within) -> Hooks | None:
         """A request is about to be sent; None where nothing comes of it."""
         tools = self.policy.tools
         if not (tools.memo or tools.eager or tools.speculate or tools.prewarm):
             return None
-        if (self.launcher.serving.tools.empty and not tools.effects) or scope.early is not None:
+        if (self.launcher.serving.tools.empty and not tools.effects) or within.early is not None:
             return None
         following = going.conversation.following
         if following.unseen:
@@ -278,9 +278,9 @@ class Foresight:
 
     # --- what real calls tell -----------------------------------------------------------------------------------------
 
-    def wrote(self, call: ToolCall, tool: Tool, conversation: Conversation | None, scope: Scope) -> None:
+    def wrote(self, call: ToolCall, tool: Tool, conversation: Conversation | None, within: Within) -> None:
         """A call that may write has ended."""
-        if conversation is not None and self.policy.tools.eager and self.acts(conversation, scope):
+        if conversation is not None and self.policy.tools.eager and self.acts(conversation, within):
             self._guarded(partial(Eager(self.launcher).wrote, call, tool, conversation))
 
     def left(self, conversation: Conversation) -> None:

@@ -16,6 +16,7 @@ from agentaccel.speculate.buffer import Entry
 from agentaccel.speculate.ledger import Ledger
 from agentaccel.turn import Resend
 from agentaccel.types import Endpoint, Request, ToolCall
+from agentaccel.values import maker
 
 T = TypeVar("T")
 
@@ -43,14 +44,6 @@ class Scope:
     """The early run that it is part of; None in the agent's own code."""
 
     @property
-    def session(self) -> Session | None:
-        """The innermost. A task that goes on after it was left stays in it, and is told so."""
-        for one in reversed(self.stays):
-            if one.session is not None and not one.over:
-                return one.session
-        return None
-
-    @property
     def bypass(self) -> bool:
         """Whether calls go out as written."""
         return any([one.session is None and not one.over for one in self.stays])
@@ -59,16 +52,32 @@ class Scope:
         """The same inside of `stay`."""
         return replace(self, stays=(*[one for one in self.stays if not one.over], stay))
 
-    def of(self, owner: int) -> Scope:
+    def of(self, owner: int) -> Within:
         """The same as one `Accel` sees it: without sessions of another's; and without an early run that was served, of
         which this is what it has left behind."""
-        if self.early is not None and self.early.served:
-            return replace(self, early=None).of(owner)
+        session, bypass, early = None, False, self.early
         for one in self.stays:
-            if one.session is not None and one.session.owner != owner:
-                own = [one for one in self.stays if one.session is None or one.session.owner == owner]
-                return replace(self, stays=tuple(own))
-        return self
+            if one.over:
+                continue
+            if one.session is None:
+                bypass = True
+            elif one.session.owner == owner:
+                session = one.session
+        return _within(session, bypass, None if early is not None and early.served else early)
+
+
+class Within(NamedTuple):
+    """Where a call is made, as one `Accel` sees it."""
+
+    session: Session | None
+    """The innermost that is open. A task that goes on after it was left stays in it, and is told so."""
+    bypass: bool = False
+    """Whether calls go out as written."""
+    early: Entry | None = None
+    """As in `Scope`."""
+
+
+_within = maker(Within)
 
 
 class Announced(BaseException):

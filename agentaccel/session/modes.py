@@ -6,12 +6,12 @@ import hashlib
 
 from agentaccel.policy import Policy
 from agentaccel.session.going import TurnMode
-from agentaccel.session.handle import Scope
+from agentaccel.session.handle import Within
 
 
-def mode_of(policy: Policy, key: bytes, session: str, scope: Scope) -> TurnMode:
+def mode_of(policy: Policy, key: bytes, session: str, within: Within) -> TurnMode:
     """The mode of what happens in `session`; `key` is the one that all processes agree on."""
-    if scope.bypass:
+    if within.bypass:
         return "bypass"
     if policy.mode == "observe":
         return "observe"

@@ -353,8 +353,8 @@ MUTANTS = (
         Mutant(
             guard="a call that may be another user's",
             file="calling.py",
-            old="self._here = box.conversation(self._call, scope, surely=True)",
-            new="self._here = box.conversation(self._call, scope)",
+            old="self._here = box.conversation(self._call, within, surely=True)",
+            new="self._here = box.conversation(self._call, within)",
         ),
     ),
     (

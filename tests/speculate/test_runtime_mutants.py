@@ -152,8 +152,8 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         Mutant(
             guard="a write inside a run that nobody asked for",
             file="calling.py",
-            old="        if scope.early is not None:\n            if not",
-            new="        if scope.early is not None:\n            if False and not",
+            old="        if within.early is not None:\n            if not",
+            new="        if within.early is not None:\n            if False and not",
         ),
     ),
     (
