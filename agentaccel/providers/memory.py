@@ -40,10 +40,12 @@ Name = int
 class History(NamedTuple):
     """The beginning of a request: its tools, what stands before the conversation, and messages."""
 
+    opening: Name
+    """What it is remembered by: what it, or what stood behind it, begins with."""
     messages: int
     """How many of them."""
     size: int
-    """Bytes of their list, without its end."""
+    """Bytes of it all, without the end of the list of messages."""
     digest: int
     """A hash of these."""
     part: Part
@@ -70,25 +72,40 @@ class PartMemory:
         self.parts = _Latest[Part](lambda part: len(part.segments))
         self.histories = _Latest[tuple[History, ...]](lambda known: sum(map(_held, known)))
         """By what they begin with, the longest first."""
+        self._last: dict[int, History] = {}
+        """The last few that requests went on from and to, by their hash."""
+
+    def last(self, messages: int) -> list[History]:
+        """The last few histories that a request of so many `messages` may go on from, the longest first."""
+        found = [one for one in tuple(self._last.values()) if one.messages <= messages]
+        if len(found) > 1:
+            found.sort(key=_size, reverse=True)
+        return found
 
     def put(self, name: Name, part: Part) -> None:
         """Remember `part` as `name`."""
         self.parts.put(name, part, len(part.segments))
 
-    def keep(self, opening: Name, history: History, after: History) -> None:
+    def keep(self, history: History, after: History) -> None:
         """Remember `history`, which went on from the one `after` which it comes.
 
         That one stays until this one has been gone on from: others may go on from it, too.
         """
-        gone = (after.before, history.digest)
-        others = [one for one in self.histories.get(opening) or () if one.digest not in gone][:_MOST_ALIKE]
+        last, gone = self._last, (after.before, history.digest)
+        last.pop(after.digest, None)
+        last[history.digest] = history
+        if len(last) > _LAST:
+            last.pop(next(iter(tuple(last))), None)  # of a copy: another thread may add one
+        others = [one for one in self.histories.get(history.opening) or () if one.digest not in gone][:_MOST_ALIKE]
         if others and others[0].size > history.size:
             others = sorted((history, *others), key=_size, reverse=True)
         else:
             others.insert(0, history)
-        self.histories.put(opening, tuple(others), max(history.held - after.held, 0))
+        self.histories.put(history.opening, tuple(others), max(history.held - after.held, 0))
 
 
+_LAST = 8
+"""Conversations under way at once whose requests are recognised by the request before alone."""
 _MOST_ALIKE = 15
 """Histories with one beginning that are remembered beside a new one."""
 

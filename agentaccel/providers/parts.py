@@ -28,16 +28,19 @@ from agentaccel.providers.memory import NO_FLAGS, History, Name, Part, made_hist
 from agentaccel.providers.memory import PartMemory as PartMemory
 from agentaccel.types import STRETCH, Segment, digest_of
 
-_NEXT = frozenset(b",]")
-"""What follows on a message in a list of them as it is written."""
+_NEXT = frozenset(b",][")
+"""What follows on a message in a list of them as it is written, and what such a list begins with."""
 
 _PARTED = 3
 """Messages by which conversations have parted that begin with the same words: they hold a reply of each. Shorter ones
 are remembered by the first alone."""
 
 _NOTHING: Mapping[Name | None, Part] = MappingProxyType({})
-_EMPTY = History(0, 0, 0, Part((), (), (), NO_FLAGS, ()), 0, 0, _NOTHING, 0, 0)
+_EMPTY = History(0, 0, 0, 0, Part((), (), (), NO_FLAGS, ()), 0, 0, _NOTHING, 0, 0)
 
+
+_Levels = tuple[Any, Any, Sequence[Any]]
+"""The tools of a request, what stands before the conversation, and its messages."""
 
 _Piece = tuple[int, Part]
 """A part of a request: the index of the message behind it, which is 0 for what stands before them all; and the part."""
@@ -47,25 +50,37 @@ _Behind = tuple[list[_Piece], int, bool]
 be others in the next request, each a piece; and whether these are remembered, because that may turn out wrong."""
 
 
-class _Written:
-    """The bytes of a list of messages, noted as some of them after another are written."""
+_Request = tuple[Sequence[Any], memoryview, xxh3_128]
+"""Its messages; all of it as it is written; and the hash of what its history has of that."""
 
-    def __init__(self, hash_: xxh3_128) -> None:
-        self.hash = hash_
-        self.size = 1
+
+class _Written:
+    """The bytes of the levels of a request, noted as one part after another is written."""
+
+    def __init__(self, rules: int) -> None:
+        self.hash = xxh3_128(b"", rules)
+        self.size = 0
         self.lost = False
         """Whether some could not be written."""
+        self._first = True
 
-    def add(self, data: bytes | None) -> None:
+    def levels(self, *written: bytes | None) -> None:
+        """What stands before the messages."""
+        self.lost = None in written
+        self._note(b"[" + b",".join([one for one in written if one is not None]))
+
+    def messages(self, data: bytes | None) -> None:
         """Go on with messages that are written as the list `data`."""
         if data is None:
             self.lost = True
             return
-        if self.size > 1:
-            self.hash.update(b",")
-            self.size += 1
-        self.hash.update(memoryview(data)[1:-1])
-        self.size += len(data) - 2
+        self._note(b",[" if self._first else b",")
+        self._note(memoryview(data)[1:-1])
+        self._first = False
+
+    def _note(self, data: bytes | memoryview) -> None:
+        self.hash.update(data)
+        self.size += len(data)
 
 
 class PartReader:
@@ -79,73 +94,82 @@ class PartReader:
         self._rules = hash((key, type(reader).__qualname__, place, first))
         self._begin = first
 
-    def read(self, levels: tuple[Any, Any, Sequence[Any]]) -> Part:
+    def read(self, levels: _Levels) -> Part:
         """What a request reads as. `levels` are its tools, what stands before the conversation, and its messages, which
         stand from index `first` on."""
         messages = levels[2]
-        opening = self._opening(levels, _PARTED if len(messages) >= _PARTED else 1)
+        last = self._memory.last(len(messages)) if len(messages) >= _PARTED else ()
+        data = _dumped(levels) if last else None
+        if data is not None and (part := self._longer(levels, last, data)) is not None:
+            return part
+        opening = self._opening(levels)
         known = (self._memory.histories.get(opening) or ()) if opening is not None else ()
         if not known and len(messages) >= _PARTED:  # it may have come to so many with this request
             first = self._opening(levels, 1)
             known = (self._memory.histories.get(first) or ()) if first is not None else ()
-        data = _dumped(messages) if known else None
+        data = data or _dumped(levels) if known else None
         if opening is None or data is None:
             return self._first(levels, opening)
-        view = memoryview(data)
+        if (part := self._longer(levels, known, data)) is not None:
+            return part
+        behind = self._all(levels, known)
+        return self._on_from(_EMPTY, behind, opening, (messages, memoryview(data), xxh3_128(b"", self._rules)))
+
+    def _longer(self, levels: _Levels, known: Sequence[History], data: bytes) -> Part | None:
+        """What a request that is written as `data` reads as, where it goes on from one of those that are `known`."""
+        view, messages = memoryview(data), levels[2]
         for history in known:
             size = history.size
-            if size < len(data) and (data[size] in _NEXT or not size):
+            if size < len(data) and data[size] in _NEXT:
                 written = xxh3_128(view[:size], self._rules)
                 if written.intdigest() == history.digest:
-                    return self._on_from(history, self._behind(history, messages), opening, (messages, view, written))
-        behind = self._all(levels, known)
-        return self._on_from(_EMPTY, behind, opening, (messages, view, xxh3_128(b"", self._rules)))
+                    # What it is remembered by may be of fewer messages than there are now, or of others.
+                    opening = history.opening if history.messages >= _PARTED else self._opening(levels)
+                    behind = self._behind(history, messages)
+                    return self._on_from(history, behind, opening, (messages, view, written))
+        return None
 
-    def _opening(self, levels: tuple[Any, Any, Sequence[Any]], messages: int) -> Name | None:
-        """What histories with this beginning are remembered by: the first `messages` and what stands before them."""
+    def _opening(self, levels: _Levels, messages: int = _PARTED) -> Name | None:
+        """What histories with this beginning are remembered by: the first `messages`, or the very first of fewer, and
+        what stands before them."""
         tools, system, all_ = levels
-        return self._name("opening", _dumped((tools, system, all_[:messages])), 0)
+        first = all_[: messages if len(all_) >= messages else 1]
+        return self._name("opening", _dumped((tools, system, first)), 0)
 
-    def _first(self, levels: tuple[Any, Any, Sequence[Any]], opening: Name | None) -> Part:
+    def _first(self, levels: _Levels, opening: Name | None) -> Part:
         """What a request reads as where none is remembered that begins like it, or its bytes tell nothing."""
-        written = _Written(xxh3_128(b"[", self._rules))
+        written = _Written(self._rules)
         part, loose = _joined(_EMPTY.part, 0, self._all(levels, (), written)[0])
         if opening is not None and not written.lost:
-            made = History(
-                len(levels[2]), written.size, written.hash.intdigest(), part, loose, 0, _NOTHING, 0, len(part.segments)
-            )
-            self._memory.keep(opening, made, _EMPTY)
+            digest_, held = written.hash.intdigest(), len(part.segments)
+            made = History(opening, len(levels[2]), written.size, digest_, part, loose, 0, _NOTHING, 0, held)
+            self._memory.keep(made, _EMPTY)
         return part
 
-    def _on_from(
-        self, history: History, behind: _Behind, opening: Name, request: tuple[Sequence[Any], memoryview, xxh3_128]
-    ) -> Part:
-        """What a request reads as that is `history` and what stands `behind`; it is remembered, as far as it stays.
-
-        `request` has its messages, as they are and as they are written, and the hash of what was `written` of them for
-        `history`.
-        """
+    def _on_from(self, history: History, behind: _Behind, opening: Name | None, request: _Request) -> Part:
+        """What a request reads as that is `history` and what stands `behind`; as far as it stays, it is remembered by
+        `opening`."""
         pieces, moving, named = behind
         if not pieces:
             return history.part
         messages, view, written = request
-        at, size, tail = len(messages) - moving, len(view) - 1, _NOTHING
+        at, size, tail = len(messages) - moving, len(view) - 2, _NOTHING
         if not moving:
             part, loose = _joined(history.part, history.loose, pieces)
             whole = part
         else:
             moved = pieces[-moving:]
-            size = len(view) - len(orjson.dumps(messages[at:], None, PLAIN_JSON))
+            size = len(view) - 1 - len(orjson.dumps(messages[at:], None, PLAIN_JSON))
             part, loose = _joined(history.part, history.loose, pieces[:-moving])
             whole, _ = _joined(part, loose, moved)
             if named:
                 tail = {self._name("message", _dumped(messages[end - 1]), end): one for end, one in moved}
-        if at == history.messages and history is not _EMPTY:  # no longer than what is remembered
+        if opening is None or (at == history.messages and history is not _EMPTY):  # no longer than what is remembered
             return whole
         written.update(view[history.size : size])
         held = len((whole if tail else part).segments)
-        made = made_history(at, size, written.intdigest(), part, loose, moving, tail, history.digest, held)
-        self._memory.keep(opening, made, history)
+        made = made_history(opening, at, size, written.intdigest(), part, loose, moving, tail, history.digest, held)
+        self._memory.keep(made, history)
         return whole
 
     def _behind(self, history: History, messages: Sequence[Any]) -> _Behind:
@@ -179,9 +203,7 @@ class PartReader:
         self._reader.messages(messages[at:end], self._begin + at)
         return self._reader.part(hashed=False)
 
-    def _all(
-        self, levels: tuple[Any, Any, Sequence[Any]], known: Sequence[History], written: _Written | None = None
-    ) -> _Behind:
+    def _all(self, levels: _Levels, known: Sequence[History], written: _Written | None = None) -> _Behind:
         """All of a request: what stands before its messages, stretches of these, and the last few one by one; noted in
         `written`, where somebody asks for that.
 
@@ -191,22 +213,25 @@ class PartReader:
         moving = min(STRETCH, len(messages)) if known else 0
         tail = {name: part for history in known for name, part in history.tail.items()}
         whole, reader, pieces = (len(messages) - moving) // STRETCH * STRETCH, self._reader, list[_Piece]()
+        before = _dumped(tools), _dumped(system)
         if tools:
-            pieces.append((0, self._known("tools", _dumped(tools), 0, partial(reader.tools, tools))))
+            pieces.append((0, self._known("tools", before[0], 0, partial(reader.tools, tools))))
         if system is not None:
-            pieces.append((0, self._known("system", _dumped(system), 0, partial(reader.system, system))))
+            pieces.append((0, self._known("system", before[1], 0, partial(reader.system, system))))
+        if written is not None:
+            written.levels(*before)
         for at in range(0, whole, STRETCH):
             stretch, end = messages[at : at + STRETCH], at + STRETCH
             data = _dumped(stretch)
             read = partial(reader.messages, stretch, self._begin + at)
             pieces.append((end, self._known("messages", data, end, read)))
             if written is not None:
-                written.add(data)
+                written.messages(data)
         for at in range(whole, len(messages)):
             part = tail.get(self._name("message", _dumped(messages[at]), at + 1)) if tail else None
             pieces.append((at + 1, part or self._read(messages, at, at + 1)))
         if written is not None and whole < len(messages):
-            written.add(_dumped(messages[whole:]))
+            written.messages(_dumped(messages[whole:]))
         return pieces, moving, True
 
     def _known(self, level: str, data: bytes | None, end: int, read: Callable[[], object]) -> Part:
