@@ -61,26 +61,27 @@ class History(NamedTuple):
     held: int
     """How many segments are remembered with it, those of its tail included."""
 
+    def goes_on_from(self, other: History) -> bool:
+        """Whether it is the same as `other`, or that with more behind it: segments that stay are the same objects."""
+        segments, others = self.part.segments, other.part.segments
+        count = len(others)
+        grew = 0 < count <= len(segments) and segments[count - 1] is others[-1]
+        return grew or self.digest == other.digest
+
 
 made_history = maker(History)
 
 
 class PartMemory:
-    """What was read. Thread-safe: each step is one operation on a dict."""
+    """What was read. Thread-safe: each step is one operation on a dict or a tuple, and what two threads remember at the
+    same moment may be forgotten."""
 
     def __init__(self) -> None:
         self.parts = _Latest[Part](lambda part: len(part.segments))
+        self.last: tuple[History, ...] = ()
+        """The last histories, the latest first."""
         self.histories = _Latest[tuple[History, ...]](lambda known: sum(map(_held, known)))
-        """By what they begin with, the longest first."""
-        self._last: dict[int, History] = {}
-        """The last few that requests went on from and to, by their hash."""
-
-    def last(self, messages: int) -> list[History]:
-        """The last few histories that a request of so many `messages` may go on from, the longest first."""
-        found = [one for one in tuple(self._last.values()) if one.messages <= messages]
-        if len(found) > 1:
-            found.sort(key=_size, reverse=True)
-        return found
+        """Those before them, by what they begin with."""
 
     def put(self, name: Name, part: Part) -> None:
         """Remember `part` as `name`."""
@@ -91,25 +92,25 @@ class PartMemory:
 
         That one stays until this one has been gone on from: others may go on from it, too.
         """
-        last, gone = self._last, (after.before, history.digest)
-        last.pop(after.digest, None)
-        last[history.digest] = history
-        if len(last) > _LAST:
-            last.pop(next(iter(tuple(last))), None)  # of a copy: another thread may add one
-        others = [one for one in self.histories.get(history.opening) or () if one.digest not in gone][:_MOST_ALIKE]
-        if others and others[0].size > history.size:
-            others = sorted((history, *others), key=_size, reverse=True)
-        else:
-            others.insert(0, history)
-        self.histories.put(history.opening, tuple(others), max(history.held - after.held, 0))
+        gone = (after.before, history.digest)
+        last = [one for one in self.last if one.digest not in gone]
+        self.last = (history, *last[:_LAST])
+        for one in last[_LAST:]:
+            known = self.histories.get(one.opening) or ()
+            others = [other for other in known if not one.goes_on_from(other)][:_MOST_ALIKE]
+            self.histories.put(one.opening, (one, *others), one.held)
+
+    def known(self, opening: Name) -> list[History]:
+        """The histories that are remembered by `opening`."""
+        return [one for one in (*self.last, *(self.histories.get(opening) or ())) if one.opening == opening]
 
 
-_LAST = 8
-"""Conversations under way at once whose requests are recognised by the request before alone."""
+_LAST = 15
+"""Histories beside the latest that are no older than to be looked at with each request."""
 _MOST_ALIKE = 15
-"""Histories with one beginning that are remembered beside a new one."""
+"""Histories with one beginning that are remembered beside another one."""
 
-_size, _held = attrgetter("size"), attrgetter("held")
+_held = attrgetter("held")
 
 
 class _Latest(Generic[V]):

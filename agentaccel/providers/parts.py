@@ -91,23 +91,23 @@ class PartReader:
         place = (facts.provider, facts.platform, facts.wire, facts.model) if facts is not None else ()
         self._memory = memory or PartMemory()
         self._reader = reader
-        self._rules = hash((key, type(reader).__qualname__, place, first))
+        self._rules = hash((key, type(reader), place, first))
         self._begin = first
 
     def read(self, levels: _Levels) -> Part:
         """What a request reads as. `levels` are its tools, what stands before the conversation, and its messages, which
         stand from index `first` on."""
-        messages = levels[2]
-        last = self._memory.last(len(messages)) if len(messages) >= _PARTED else ()
-        data = _dumped(levels) if last else None
+        messages, last = levels[2], self._memory.last
+        data = _dumped(levels) if last and len(messages) >= _PARTED else None
         if data is not None and (part := self._longer(levels, last, data)) is not None:
             return part
         opening = self._opening(levels)
-        known = (self._memory.histories.get(opening) or ()) if opening is not None else ()
+        known = self._memory.known(opening) if opening is not None else ()
         if not known and len(messages) >= _PARTED:  # it may have come to so many with this request
             first = self._opening(levels, 1)
-            known = (self._memory.histories.get(first) or ()) if first is not None else ()
-        data = data or _dumped(levels) if known else None
+            known = self._memory.known(first) if first is not None else ()
+        if known and data is None:
+            data = _dumped(levels)
         if opening is None or data is None:
             return self._first(levels, opening)
         if (part := self._longer(levels, known, data)) is not None:
@@ -116,18 +116,21 @@ class PartReader:
         return self._on_from(_EMPTY, behind, opening, (messages, memoryview(data), xxh3_128(b"", self._rules)))
 
     def _longer(self, levels: _Levels, known: Sequence[History], data: bytes) -> Part | None:
-        """What a request that is written as `data` reads as, where it goes on from one of those that are `known`."""
+        """What a request that is written as `data` reads as, where it goes on from some that are `known`: from the
+        longest of these."""
         view, messages = memoryview(data), levels[2]
+        found = hash_ = None
         for history in known:
             size = history.size
-            if size < len(data) and data[size] in _NEXT:
+            if size < len(data) and data[size] in _NEXT and (found is None or found.size < size):
                 written = xxh3_128(view[:size], self._rules)
                 if written.intdigest() == history.digest:
-                    # What it is remembered by may be of fewer messages than there are now, or of others.
-                    opening = history.opening if history.messages >= _PARTED else self._opening(levels)
-                    behind = self._behind(history, messages)
-                    return self._on_from(history, behind, opening, (messages, view, written))
-        return None
+                    found, hash_ = history, written
+        if found is None or hash_ is None:
+            return None
+        # What it is remembered by may be of fewer messages than there are now, or of others.
+        opening = found.opening if found.messages >= _PARTED else self._opening(levels)
+        return self._on_from(found, self._behind(found, messages), opening, (messages, view, hash_))
 
     def _opening(self, levels: _Levels, messages: int = _PARTED) -> Name | None:
         """What histories with this beginning are remembered by: the first `messages`, or the very first of fewer, and

@@ -78,10 +78,11 @@ def _parameters(request: Request, key: bytes) -> dict[str, bytes]:
             parameters.update(
                 {name_of(f"{name}.{part}"): digest(wire_bytes(item), key) for part, item in value.items()}
             )
+        elif type(value) in _WORDS and (type(value) is not str or len(value) <= _SHORT):
+            known, hash_ = _word(name, value, key)
+            parameters[known] = hash_
         else:
-            kind = type(value)
-            short = kind in _WORDS and (kind is not str or len(value) <= _SHORT)
-            parameters[name_of(name)] = _word(value, key) if short else digest(wire_bytes(value), key)
+            parameters[name_of(name)] = digest(wire_bytes(value), key)
     return parameters
 
 
@@ -92,5 +93,5 @@ _SHORT = 64
 
 
 @functools.lru_cache(maxsize=256, typed=True)  # `True` and 1 are equal, and two
-def _word(value: str | int, key: bytes) -> bytes:
-    return digest(wire_bytes(value), key)
+def _word(name: str, value: str | int, key: bytes) -> tuple[str, bytes]:
+    return name_of(name), digest(wire_bytes(value), key)
