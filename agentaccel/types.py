@@ -128,8 +128,12 @@ class Expected:
     uncached: float
 
     @property
+    def unread(self) -> float:
+        return sum(self.write.values()) + self.uncached
+
+    @property
     def total(self) -> float:
-        return self.read + sum(self.write.values()) + self.uncached
+        return self.read + self.unread
 
 
 @quickly_made

@@ -206,9 +206,9 @@ async def test_a_session_that_is_entered_twice_is_open_until_it_was_left_twice()
             with session:
                 pass
             assert not session.closed
-            assert current.get().session is session
+            assert current.get().of(session.owner).session is session
         assert session.closed
-        assert current.get().session is None
+        assert current.get().of(session.owner).session is None
 
         both, entered, first_left = accel.session("both"), asyncio.Barrier(2), asyncio.Event()
 
@@ -218,7 +218,7 @@ async def test_a_session_that_is_entered_twice_is_open_until_it_was_left_twice()
                 if number:
                     await first_left.wait()
                     assert not both.closed
-            assert current.get().session is None
+            assert current.get().of(session.owner).session is None
             first_left.set()
 
         await asyncio.gather(inside(0), inside(1))
