@@ -128,12 +128,8 @@ class Expected:
     uncached: float
 
     @property
-    def unread(self) -> float:
-        return sum(self.write.values()) + self.uncached
-
-    @property
     def total(self) -> float:
-        return self.read + self.unread
+        return self.read + sum(self.write.values()) + self.uncached
 
 
 @quickly_made

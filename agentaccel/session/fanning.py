@@ -64,7 +64,7 @@ class Fanning:
         facts, prefix, expected = going.facts, going.prefix, going.plan.expected
         if facts is None or prefix is None or expected is None:
             return None
-        if expected.unread < facts.min_tokens or not prefix.size or not _shares(facts):
+        if expected.total - expected.read < facts.min_tokens or not prefix.size or not _shares(facts):
             return None
         writes = _writes(going, prefix, facts, endpoint.account + going.apart)
         if not writes:

@@ -169,7 +169,7 @@ class Prewarmer:
             lent = self.fanning.lent(conversation.state, prefix, account, self.clock.monotonic())
         there = max((prefix.sizes[entry.at] for entry in lent.values()), default=0) / prefix.size * expected.total
         expected = with_held(expected, there)
-        kind, cold = kind_of(going, endpoint), expected.unread
+        kind, cold = kind_of(going, endpoint), expected.total - expected.read
         cold_and_warm = (cold, cold - sum(expected.write.values()))
         before, after = (
             self.fanning.fanout.takes(kind, tokens, streamed=going.prompt.stream) for tokens in cold_and_warm

@@ -86,6 +86,48 @@ def test_whatever_is_changed_in_place_is_seen(seed: int) -> None:
                 messages[at]["role"] = "user"
 
 
+@pytest.mark.parametrize("last", [0, 2, 15])
+@quick
+@given(st.integers(0, 10_000))
+def test_conversations_under_way_at_once_are_told_apart(last: int, seed: int) -> None:
+    """They begin alike, by messages, tools and instructions in turn, and go on, are gone back in and asked again."""
+    chance, memory = random.Random(seed), PartMemory()
+    bodies = [
+        {**conversation(chance.randint(1, 2 * STRETCH)), "tools": [{"name": name}], "system": system}
+        for name in ("look", "find")
+        for system in ("Be brief.", "Be kind.")
+        for _ in range(2)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("agentaccel.providers.memory._LAST", last)
+        for _ in range(40):
+            body = chance.choice(bodies)
+            messages: list[Any] = body["messages"]
+            same(body, memory)
+            match chance.randrange(5):
+                case 0 | 1:
+                    messages.extend(conversation(len(messages) + 2)["messages"][len(messages) :])
+                case 2:
+                    del messages[chance.randint(1, len(messages)) :]
+                case 3:
+                    messages[-1]["content"][0]["text"] += chance.choice("xyz")
+                case _:
+                    body["system"] = chance.choice(["Be brief.", "Be kind."])
+
+
+def test_a_conversation_that_others_have_pushed_out_is_still_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its beginning: what it had read before are the very same objects."""
+    monkeypatch.setattr("agentaccel.providers.memory._LAST", 3)
+    memory, bodies = PartMemory(), [conversation(30) for _ in range(20)]
+    for number, body in enumerate(bodies):
+        body["messages"][0]["content"][0]["text"] = f"question of {number}"
+    before = [decode(body, FACTS, memory=memory).segments for body in bodies]
+    for body, known in zip(bodies, before, strict=True):
+        body["messages"].extend(conversation(32)["messages"][30:])
+        after = decode(json.loads(json.dumps(body)), FACTS, memory=memory).segments
+        assert all(old is new for old, new in zip(known, after[: len(known)], strict=True))
+
+
 def test_key_order_alone_is_noticed_deep_in_an_old_message() -> None:
     memory, body = PartMemory(), conversation(60)
     before = decode(body, FACTS, memory=memory)

@@ -1,0 +1,98 @@
+"""A lock knows when this thread is inside of one, and survives a fork."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import ExitStack
+
+import pytest
+
+from agentaccel.locks import Lock, when_free
+from tests.children import in_a_child
+
+
+def test_what_must_not_run_inside_a_lock_waits_until_the_last_one_is_left() -> None:
+    done: list[str] = []
+    outer, inner = Lock(), Lock()
+    with outer:
+        with inner, inner:
+            when_free(lambda: done.append("first"))
+            when_free(lambda: done.append("second"))
+        assert done == []
+    assert done == ["first", "second"]
+    when_free(lambda: done.append("third"))
+    assert done[-1] == "third"
+
+
+def test_locks_that_are_left_out_of_order_hold_it_off_until_both_are() -> None:
+    done: list[str] = []
+    first, second = ExitStack(), ExitStack()
+    first.enter_context(Lock())
+    second.enter_context(Lock())
+    when_free(lambda: done.append("done"))
+    first.close()
+    assert done == []
+    second.close()
+    assert done == ["done"]
+
+
+def test_another_threads_lock_holds_nothing_off() -> None:
+    """Nor does its end do what this thread waits with."""
+    lock, mine, done = Lock(), Lock(), list[int]()
+    inside, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with lock:
+            inside.set()
+            leave.wait()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    inside.wait()
+    when_free(lambda: done.append(threading.get_ident()))
+    assert done == [threading.get_ident()]
+    with mine:
+        when_free(lambda: done.append(threading.get_ident()))
+        leave.set()
+        thread.join()
+        assert len(done) == 1
+    assert done == [threading.get_ident()] * 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_child_goes_on_inside_of_its_own_lock_and_is_not_kept_out_by_anothers() -> None:
+    """And does not do what its parent waits with."""
+    held, free, done = Lock(), Lock(), list[str]()
+    inside, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with held:
+            inside.set()
+            leave.wait()
+
+    def in_child() -> None:
+        signal.alarm(60)  # of a hang, which is what failing looks like
+        when_free(lambda: done.append("child"))
+        with held:
+            pass
+        stack.close()
+        assert done == ["child"]
+        when_free(lambda: done.append("after"))
+        assert done == ["child", "after"]
+        entered = threading.Thread(target=lambda: free.__enter__())
+        entered.start()
+        entered.join()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    inside.wait()
+    with ExitStack() as stack:
+        stack.enter_context(free)
+        when_free(lambda: done.append("parent"))
+        child = in_a_child(in_child)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        leave.set()
+        thread.join()
+    assert done == ["parent"]
