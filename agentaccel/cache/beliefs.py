@@ -92,8 +92,8 @@ class Observation(NamedTuple):
     n: float = 1.0
 
 
-_NO_PLACE = frozenset({"stable/any", "stable/tail"})
-"""What is counted of places under no place's name."""
+_NO_PLACE = frozenset({"stable/any", "stable/tail", "stable/loop", "stable/loop after a pause"})
+"""What is counted of no place that stays where it is."""
 
 _DOUBTED = 0.5
 """A place that is less likely than this to come back changes in most requests."""

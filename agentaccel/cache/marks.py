@@ -10,7 +10,7 @@ from agentaccel.cache.endings import endings
 from agentaccel.cache.ledger import Mark, Tokens
 from agentaccel.cache.pauses import TOOL, USER
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.types import Marker, Path, Prompt, path_of
+from agentaccel.types import Marker, Path, Prompt, Segment, path_of
 
 
 def marks_of(prefix: Prefixes, markers: Sequence[Marker]) -> tuple[Mark, ...]:
@@ -85,6 +85,15 @@ def awaited(prompt: Prompt) -> str:
         if segment.kind == "tool_result" or segment.role == "tool":
             return TOOL
     return USER
+
+
+def loop_start(segments: Sequence[Segment], messages: int) -> int:
+    """The first segment behind the last words of a person, where the messages start at segment `messages`: that of the
+    model's reply to them, be it a call of a tool or an answer."""
+    at = len(segments)
+    while at > messages and (segments[at - 1].role != "user" or segments[at - 1].kind == "tool_result"):
+        at -= 1
+    return at
 
 
 def both_ends(prompt: Prompt) -> tuple[int, int]:

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Beliefs, Observation, is_history
-from agentaccel.cache.marks import awaited
+from agentaccel.cache.marks import awaited, loop_start
 from agentaccel.cache.pauses import pause_seen
-from agentaccel.cache.places import PARAMETERS, TAIL, TOOLS, end_of, find, listed, static_levels
+from agentaccel.cache.places import LATE, LOOP, PARAMETERS, TAIL, TOOLS, end_of, find, listed, static_levels
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import Head, State, shared_length
 from agentaccel.canonical import digest
@@ -22,7 +22,7 @@ from agentaccel.values import maker
 _MOST_HISTORY_PLACES = 8
 """Places in the messages that are watched at once: the last ones seen to change."""
 
-_STABLE_TAIL, _STABLE_ANY = f"stable/{TAIL}", "stable/any"
+_STABLE_LOOP, _STABLE_ANY = f"stable/{LOOP}", "stable/any"
 
 _OF_CONTENT = f"{PARAMETERS}content."
 """How the name of a property begins that the content has, and no field of the request."""
@@ -71,7 +71,8 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
         return Observed((), state.variants, 0, in_time, pause=pause)
     shared = shared_length(head, prefix)
     doubted = believed.doubted_places if believed is not None else ()
-    if shared == len(head.hashes) and not (state.variants or state.cut or doubted):
+    moves = state.cut or _STABLE_LOOP in state.seen.counts
+    if shared == len(head.hashes) and not (state.variants or moves or doubted):
         return _observed(ONLY_GREW, state.variants, 0, in_time, (), pause)  # most do: what follows comes to the same
     watched = _watched(state, doubted)
     return _compared(state, head, prefix, now, shared, watched)._replace(in_time=in_time, pause=pause)
@@ -83,8 +84,8 @@ def _compared(state: State, head: Head, prefix: Prefixes, now: float, shared: in
     variants = {name: {v: t for v, t in old.items() if t + lifetime > now} for name, old in state.variants.items()}
     seen: list[Observation] = []
     cut = 0
-    broken = broken_place(head, prefix, shared)
-    if broken is not None and broken not in (TAIL, *names) and not _happens_once(head, prefix, broken):
+    broken = LOOP if _is_left_out(head, prefix, shared) else broken_place(head, prefix, shared)
+    if broken is not None and broken not in (TAIL, LOOP, *names) and not _happens_once(head, prefix, broken):
         names.append(broken)
     for name in names:
         place = find(prefix, name)
@@ -99,7 +100,11 @@ def _compared(state: State, head: Head, prefix: Prefixes, now: float, shared: in
     if broken == TAIL:
         cut = len(head.hashes) - shared
     if broken == TAIL or state.cut:
-        seen += _tail_seen(state, broken)
+        seen += _moving_seen(state, TAIL, broken)
+    if broken == LOOP or (broken is None and _STABLE_LOOP in state.seen.counts):
+        seen += _moving_seen(state, LOOP, broken)
+        if now - head.started >= lifetime:
+            seen.append(Observation(f"stable/{LATE}", float(broken != LOOP)))
     if broken is None:
         seen.append(Observation(_STABLE_ANY, 1.0))
     edited = _edited(head, prefix, shared) if broken is not None and is_history(broken) else -1
@@ -117,11 +122,13 @@ def _watched(state: State, doubted: Sequence[str]) -> list[str]:
     return [name for name in known if name not in forgotten]
 
 
-def _tail_seen(state: State, broken: str | None) -> Iterator[Observation]:
-    """Whether the tail came back; once it first did not, how often it had: as long as nothing was replaced."""
-    if _STABLE_TAIL not in state.seen.counts:
-        yield Observation(_STABLE_TAIL, *state.seen.counts.get(_STABLE_ANY, (0.0, 0.0)))
-    yield Observation(_STABLE_TAIL, float(broken != TAIL))
+def _moving_seen(state: State, name: str, broken: str | None) -> Iterator[Observation]:
+    """Whether a place that moves along came back; once it first did not, how often it had: as long as nothing did
+    not."""
+    topic = f"stable/{name}"
+    if topic not in state.seen.counts:
+        yield Observation(topic, *state.seen.counts.get(_STABLE_ANY, (0.0, 0.0)))
+    yield Observation(topic, float(broken != name))
 
 
 def _edited(head: Head, prefix: Prefixes, shared: int) -> int:
@@ -162,6 +169,15 @@ def broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:
             return TAIL
         return prefix.name_at(shared) if shared < len(segments) else TAIL
     return prefix.name_at(shared)
+
+
+def _is_left_out(head: Head, prefix: Prefixes, shared: int) -> bool:
+    """Whether all that had followed on the last words of a person is gone, and a person has written since."""
+    start = loop_start(head.segments, head.starts[2])
+    return (
+        head.starts[2] < start == shared < len(head.hashes)
+        and loop_start(prefix.prompt.segments, prefix.starts[2]) > shared
+    )
 
 
 def _changed_parameters(head: Head, prefix: Prefixes) -> list[str]:

@@ -2,7 +2,8 @@
 
 A place is `tools` (the whole list: its order is one thing), `system[1]`, a content block (`messages[0].content[1]`), a
 parameter (`parameters.tool_choice`), `end of tools` or `end of system`, where a list is added to and else stays as it
-was, or `tail`: what the last request added, wherever the conversation has got to.
+was, or one that moves along with the conversation: `tail`, what the last request added, and `loop`, what followed on
+the last words of a person, calls of tools and their results, which some agents leave out once they have answered.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from agentaccel.canonical import chain, digest
 from agentaccel.facts import LEVELS
 from agentaccel.types import Segment, digest_of
 
-TOOLS, TAIL, PARAMETERS = "tools", "tail", "parameters."
+TOOLS, TAIL, LOOP, PARAMETERS = "tools", "tail", "loop", "parameters."
+
+LATE = "loop after a pause"
+"""How often a loop came back is counted once more of requests that came too late for the default lifetime."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentaccel.cache.beliefs import Beliefs
-from agentaccel.cache.places import TAIL, find
+from agentaccel.cache.marks import loop_start
+from agentaccel.cache.places import LOOP, TAIL, find
 from agentaccel.cache.prefix import Prefixes
 
 
@@ -19,6 +20,8 @@ def survival(prefix: Prefixes, beliefs: Beliefs, cut: int) -> tuple[tuple[int, f
         place = find(prefix, name)
         if place is not None:
             steps.append((place.index, beliefs.stable(name)))
+    if "stable/loop" in beliefs.counts:
+        steps.append((loop_start(prefix.prompt.segments, prefix.starts[2]), beliefs.stable(LOOP)))
     if cut:
         steps.append((max(len(prefix.prompt.lasting) - cut, 0), beliefs.stable(TAIL)))
     steps.sort()

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from agentaccel.cache.ledger import Mark, charge, hit_of, last_of
+from agentaccel.cache.longevity import Longevity
 from agentaccel.cache.marks import reaching
 from agentaccel.cache.scene import Candidate, Scene
 from agentaccel.types import Expected
@@ -103,7 +104,7 @@ def _worth(scene: Scene, written: Sequence[Mark], hit: int) -> float:
             if not places and not held:
                 continue
         if life.own:
-            worth += life.own * _coming_back(scene, held, places)
+            worth += _own_worth(scene, life, held, places)
         # Whoever begins with the whole prompt begins with its parts: told apart, these are worth no less.
         before, least = 0.0, scene.gain * scene.repeated if life is scene.lives[0] else 0.0
         for end, lent in zip(scene.beginnings, life.lent, strict=True):
@@ -119,16 +120,21 @@ def _worth(scene: Scene, written: Sequence[Mark], hit: int) -> float:
     return worth
 
 
-def _coming_back(scene: Scene, held: Sequence[int], written: Sequence[int]) -> float:
-    """Tokens of the longest prefix that is held, each as likely as it comes back."""
-    own = before = 0.0
-    for n, (_, comes_back) in enumerate(scene.survival, 1):
+def _own_worth(scene: Scene, life: Longevity, held: Sequence[int], written: Sequence[int]) -> float:
+    """What the conversation itself saves by the longest prefix that is held: each token as likely as it comes back.
+
+    What a longer life adds comes after a pause, and so is what it keeps of a loop.
+    """
+    worth = before = 0.0
+    loop, late = scene.loop if life is not scene.lives[0] else (scene.last + 1, 1.0)
+    for n, (start, comes_back) in enumerate(scene.survival, 1):
         end = scene.survival[n][0] if n < len(scene.survival) else scene.last + 1
         tokens = scene.tokens(_held_before(end, held, written))
         if tokens > before:
-            own += (tokens - before) * comes_back
+            each = life.own if start < scene.changes else life.behind
+            worth += (tokens - before) * each * (comes_back if start < loop else min(comes_back, late))
             before = tokens
-    return own
+    return worth
 
 
 def _shared(scene: Scene, held: Sequence[int], written: Sequence[int], end: int) -> float:
