@@ -28,6 +28,8 @@ _entered: list[Any] = []
 all, each change of which is one operation: what belongs to a thread alone costs several times as much to get at."""
 _late: dict[int, deque[Callable[[], None]]] = {}
 """What a thread has put off, by its number."""
+_catching_up: set[int] = set()
+"""The numbers of threads that are doing what they have put off."""
 _over_fork: dict[int, list[Any]] = {}
 """The locks that a thread holds while it forks, by its number."""
 _all: WeakSet[Lock] = WeakSet()
@@ -87,13 +89,25 @@ def when_free(work: Callable[[], None]) -> None:
 
 def _is_inside() -> bool:
     """Whether this thread holds a lock. An interruption at the wrong moment leaves an entry without one."""
-    return any([lock._is_owned() for lock in tuple(_entered)])
+    # A copy by `list`: `tuple`'s may run the garbage collector while it reads, and that may leave and enter locks.
+    return any([lock._is_owned() for lock in list(_entered)])
 
 
 def _catch_up() -> None:
-    late = _late.get(threading.get_ident())
-    while late and not _is_inside():
-        late.popleft()()
+    """Do what this thread has put off, unless it is just doing so: some of it may take locks itself."""
+    me = threading.get_ident()
+    if me in _catching_up:
+        return
+    _catching_up.add(me)
+    try:
+        while not _is_inside():
+            late = _late.get(me)  # asked each time: a fork may have emptied it
+            if not late:
+                _late.pop(me, None)
+                return
+            late.popleft()()
+    finally:
+        _catching_up.discard(me)
 
 
 def _before_fork() -> None:
@@ -119,6 +133,7 @@ def _after_in_child() -> None:
     _after_in_parent()
     _over_fork.clear()
     _late.clear()  # the parent does it
+    _catching_up.intersection_update({threading.get_ident()})
     _entered[:] = [lock for lock in _entered if lock._is_owned()]
     for lock in _all:
         if not lock._lock._is_owned():  # what the forking thread is inside of, it goes on to hold

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
+import warnings
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 
@@ -59,6 +62,60 @@ def test_another_threads_lock_holds_nothing_off() -> None:
         thread.join()
         assert len(done) == 1
     assert done == [threading.get_ident()] * 2
+
+
+class Dropped:
+    """Something that the garbage collector finds, and whose end takes a lock."""
+
+    def __init__(self, lock: Lock) -> None:
+        self.itself, self.lock = self, lock
+
+    def __del__(self) -> None:
+        with self.lock:
+            pass
+
+
+def test_what_is_dropped_while_work_is_caught_up_with_disturbs_nothing() -> None:
+    """Wherever the garbage collector runs."""
+    lock, other, done = Lock(), Lock(), list[int]()
+    before = gc.get_threshold()
+    try:
+        for at in range(3000):
+            with lock:
+                when_free(partial(done.append, at))
+                Dropped(other)
+                gc.set_threshold(1 + at % 9)
+    finally:
+        gc.set_threshold(*before)
+    assert done == list(range(3000))
+
+
+def test_much_work_that_takes_locks_itself_is_done_in_turn() -> None:
+    lock, other, done = Lock(), Lock(), list[int]()
+
+    def work(at: int) -> None:
+        with other:
+            done.append(at)
+
+    with lock:
+        for at in range(3000):
+            when_free(partial(work, at))
+    assert done == list(range(3000))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_work_that_forks_leaves_what_follows_to_the_parent() -> None:
+    done: list[str] = []
+
+    children: list[int] = []
+    with warnings.catch_warnings(), Lock():
+        warnings.simplefilter("ignore", DeprecationWarning)  # that this process has threads
+        when_free(lambda: children.append(os.fork()))
+        when_free(lambda: done.append("after"))
+    if not children[0]:
+        os._exit(len(done))
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
+    assert done == ["after"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")

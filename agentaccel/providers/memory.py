@@ -93,19 +93,20 @@ class PartMemory:
         That one stays until this one has been gone on from: others may go on from it, too.
         """
         gone = (after.before, history.digest)
-        last = [one for one in self.last if one.digest not in gone]
+        last = [one for one in self.last if one.digest not in gone or one.opening != history.opening]
         self.last = (history, *last[:_LAST])
         for one in last[_LAST:]:
             known = self.histories.get(one.opening) or ()
-            others = [other for other in known if not one.goes_on_from(other)][:_MOST_ALIKE]
-            self.histories.put(one.opening, (one, *others), one.held)
+            others = [other for other in known if other.digest == one.before or not one.goes_on_from(other)]
+            before = max([other.held for other in known if one.goes_on_from(other)], default=0)
+            self.histories.put(one.opening, (one, *others[:_MOST_ALIKE]), max(one.held - before, 0))
 
     def known(self, opening: Name) -> list[History]:
         """The histories that are remembered by `opening`."""
         return [one for one in (*self.last, *(self.histories.get(opening) or ())) if one.opening == opening]
 
 
-_LAST = 15
+_LAST = 7
 """Histories beside the latest that are no older than to be looked at with each request."""
 _MOST_ALIKE = 15
 """Histories with one beginning that are remembered beside another one."""

@@ -97,7 +97,7 @@ class PartReader:
     def read(self, levels: _Levels) -> Part:
         """What a request reads as. `levels` are its tools, what stands before the conversation, and its messages, which
         stand from index `first` on."""
-        messages, last = levels[2], self._memory.last
+        messages, last = levels[2], [one for one in self._memory.last if one.messages >= _PARTED]
         data = _dumped(levels) if last and len(messages) >= _PARTED else None
         if data is not None and (part := self._longer(levels, last, data)) is not None:
             return part
@@ -128,7 +128,7 @@ class PartReader:
                     found, hash_ = history, written
         if found is None or hash_ is None:
             return None
-        # What it is remembered by may be of fewer messages than there are now, or of others.
+        # What one of fewer messages is remembered by may be of others than there are now.
         opening = found.opening if found.messages >= _PARTED else self._opening(levels)
         return self._on_from(found, self._behind(found, messages), opening, (messages, view, hash_))
 

@@ -30,9 +30,10 @@ def kind_of(situation: Situation) -> Kind:
         return "wild"
     volatile = situation.volatile
     chances = (volatile.memory_chance, volatile.reconnect_chance, volatile.edit_chance, volatile.compact_chance)
-    if gaps_vary(situation) or situation.ends_at_random or any(chances):
+    left_out = volatile.leaves_out and varies(situation.turn.calls)
+    if gaps_vary(situation) or situation.ends_at_random or any(chances) or left_out:
         return "random"
-    return "scheduled" if volatile.edit_every or volatile.compact_every else "steady"
+    return "scheduled" if volatile.edit_every or volatile.compact_every or volatile.leaves_out else "steady"
 
 
 def gaps_vary(situation: Situation) -> bool:
@@ -67,7 +68,7 @@ def shows_all(situation: Situation) -> bool:
         volatile.clock_in_system, volatile.clock, volatile.memory_every, volatile.memory_chance,
         volatile.shuffled_tools, volatile.tools_added, volatile.tools_removed, volatile.reconnect_chance,
         volatile.choice_every, volatile.edit_every, volatile.edit_chance, volatile.compact_every,
-        volatile.compact_chance, volatile.switch_every, volatile.context,
+        volatile.compact_chance, volatile.switch_every, volatile.context, volatile.leaves_out,
     )  # fmt: skip
     times = situation.times
     pauses = [times.tool, times.user, *([times.slow] if times.slow_every else [])]

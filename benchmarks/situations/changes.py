@@ -29,6 +29,8 @@ def asked_for(situation: Situation, *, moved: bool = False) -> list[Change]:
     chosen: list[Change] = []
     if volatile.compact_every or volatile.compact_chance:
         chosen.append(compacted(volatile.compact_every, volatile.compact_chance))
+    if volatile.leaves_out:
+        chosen.append(leaving_out)
     if volatile.edit_every or volatile.edit_chance:
         chosen.append(edited(volatile.edit_every, volatile.edit_chance))
     if volatile.shuffled_tools:
@@ -113,6 +115,17 @@ def edited(every: int, now_and_then: float = 0.0) -> Change:
     return change
 
 
+def leaving_out(situation: Situation, exchanges: Sequence[Exchange], chance: random.Random) -> list[Exchange]:
+    """Calls of tools and their results stay until a person writes again."""
+
+    def leave(number: int, one: Exchange) -> Body:
+        messages: list[Body] = one.body["messages"]
+        said = max(i for i, message in enumerate(messages) if message["role"] == "user" and not _results(message))
+        return {"messages": [*[one for one in messages[:said] if not _calls(one)], *messages[said:]]}
+
+    return each(exchanges, leave)
+
+
 def compacted(every: int, now_and_then: float = 0.0) -> Change:
     """Every `every` requests, or at any with a probability, the history begins again with a summary."""
 
@@ -178,6 +191,11 @@ def _marked_last(blocks: Sequence[Body], mark: Body) -> list[Body]:
 
 def _results(message: Body) -> bool:
     return any(block.get("type") == "tool_result" for block in message["content"])
+
+
+def _calls(message: Body) -> bool:
+    """Whether a message calls tools or holds their results."""
+    return any(block.get("type") in ("tool_use", "tool_result") for block in message["content"])
 
 
 def _cleared(message: Body) -> Body:

@@ -113,6 +113,8 @@ class Volatile:
     """Every so many requests the history begins again, with a summary of 600 tokens; 0 for never."""
     compact_chance: float = 0.0
     """In each request, with this probability."""
+    leaves_out: bool = False
+    """Whether calls of tools and their results are left out once a person has written again."""
     switch_every: int = 0
     """Every so many requests go to `other_model`, as many as to the first; 0 for never."""
     other_model: str = "claude-haiku-4-5"

@@ -394,6 +394,40 @@ def test_branches_of_one_conversation_share_its_history() -> None:
     assert max(reads([stem, *branches, *grown])[1:]) <= 4
 
 
+def test_conversations_of_one_agent_whose_markers_move_on_do_not_hide_one_another() -> None:
+    """What an early request of one holds of no message, because the last ones change, is the beginning of them all."""
+    bodies = []
+    for count in range(1, 42, 2):
+        for number in range(5):
+            body = conversation(count)
+            for message in body["messages"]:
+                message["content"][0]["text"] += f" of {number}"
+            moving_marker(body)
+            bodies.append(body)
+    assert max(reads(bodies)[-100:]) <= 10
+    assert max(reads(bodies)[-80:]) <= 4
+
+
+def test_a_conversation_that_waits_while_others_go_on_is_not_forgotten_for_their_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What they add counts, and not all that they hold once more with each turn."""
+    monkeypatch.setattr("agentaccel.providers.memory._MOST_SEGMENTS", 8_000)
+    memory, counts = PartMemory(), [201] * 20
+
+    def asked(number: int, messages: int) -> tuple[Any, ...]:
+        body = conversation(messages)
+        body["messages"][0]["content"][0]["text"] = f"question of {number}"
+        return decode(body, FACTS, memory=memory).segments
+
+    waits = [asked(-1, messages) for messages in range(1, 202, 2)][-1]
+    for turn in range(400):
+        number = turn % len(counts)
+        counts[number] += 2
+        asked(number, counts[number])
+    assert all(old is new for old, new in zip(waits, asked(-1, 203)[: len(waits)], strict=True))
+
+
 def test_a_number_that_begins_like_another_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """No message, and yet a list of them: after one of them comes a comma, or the end."""
     first = {"role": "user", "content": "Count."}
