@@ -9,9 +9,11 @@ the prefix grows by some g tokens a turn that live shorter: with v what the long
 its premium per token written, setting it every n turns costs c·g/n + v·g·n/2 a turn, least for n = sqrt(2·c/v). So it
 pays where what it adds over n/2 turns, or over those that are expected to come, is more than its premium: the economic
 order quantity (Harris, 1913). Where a part of the prompt has changed by then, a marker behind it keeps nothing, and
-what stands before that part lives longer only if it is written so now: for its tokens, and for no others, all turns to
-come count with those odds. Where each block lives as long as it was written for, what it adds counts for all turns that
-are expected to come, and only behind blocks that live as long.
+what stands before that part lives longer only if it is written so now: for its tokens, with those odds, all turns to
+come count. And where calls of tools are left out once a person writes again (`places.LOOP`), a marker behind them keeps
+nothing over the pause that a longer life is for: for what stands before them, and not for them, all turns to come
+count. Where each block lives as long as it was written for, what it adds counts for all turns that are expected to
+come, and only behind blocks that live as long.
 
 What other sessions begin with, too, is used by any of them. With u(t) the odds that one of them, or the conversation
 itself, uses it within t, an entry is used u/(1 - u) times until it is lost, and whoever always writes it for t pays
@@ -49,9 +51,9 @@ class Longevity(NamedTuple):
 
     ttl: Ttl
     own: float
-    """By the next requests of the conversation: what stands before each part that has been seen to change."""
-    behind: float
-    """The same behind the first of those."""
+    """By the next requests of the conversation."""
+    in_loop: float
+    """The same of what may be left out once a person writes again."""
     lent: tuple[float, ...] = ()
     """By other sessions, for each beginning that they may have in common with this one."""
 
@@ -82,7 +84,10 @@ class Prospect(NamedTuple):
     stays: float
     """That the prompt comes back in it as it is."""
     unkept: float
-    """That a marker at its end, set later, keeps nothing of what stands before a part that has been seen to change."""
+    """Of its tokens, the share that a marker at its end, set later, would keep nothing of: what stands before a part
+    that has been seen to change, times the odds that it does."""
+    left_out: float
+    """That what follows on the last words of a person does not come back after a pause."""
     pauses: Pauses
     """Of the pause that comes next."""
     usual: Pauses
@@ -119,14 +124,14 @@ def longevities(
             now, later = here, usual
             within.append(within[-1])
         own, added = max(now - here, 0.0), max(later - usual, 0.0)
-        before = behind = own
+        in_loop = own
         if lives:
             premium = ttl.write - lives[-1].ttl.write
             most = math.inf if known else _insurance(beliefs.alive(), premium)
             least = _ENOUGH * premium if prospect.alone and _dear(beliefs, lives[-1].ttl.seconds, ttl.seconds) else 0.0
             turns = _turns(facts, prospect, added, premium)
-            before, behind = [max(min(own + (count - 1.0) * added, most), least) for count in turns]
-        lives.append(Longevity(ttl, before, behind))
+            own, in_loop = [max(min(own + (count - 1.0) * added, most), least) for count in turns]
+        lives.append(Longevity(ttl, own, in_loop))
         here, usual = max(now, here), max(later, usual)
     lent = _Lent(facts, ttls, beliefs, lending.repeated, within)
     by_others = list(map(lent.adds, lending.beginnings))
@@ -234,14 +239,14 @@ def _gain(facts: CacheFacts, ttls: Sequence[Ttl], prospect: Prospect) -> float:
 
 
 def _turns(facts: CacheFacts, prospect: Prospect, added: float, premium: float) -> tuple[float, float]:
-    """Over how many turns what a longer life adds is to be counted: before the parts that have been seen to change, and
-    behind the first of them; see the module's docstring."""
+    """Over how many turns what a longer life adds is to be counted, and over how many that of what may be left out; see
+    the module's docstring."""
     coming = 1.0 / (1.0 - min(prospect.followed * prospect.stays, _MOST_CERTAIN))
     if facts.ages == "blocks" or added <= 0.0:
         return coming, coming
     later = max(1.0, min(coming, math.sqrt(premium / (2.0 * added))))
-    alone = 1.0 / (1.0 - min(prospect.followed, _MOST_CERTAIN))
-    return later + prospect.unkept * max(alone - later, 0.0), later
+    more = max(1.0 / (1.0 - min(prospect.followed, _MOST_CERTAIN)) - later, 0.0)
+    return later + max(prospect.unkept, prospect.left_out) * more, later + prospect.unkept * more
 
 
 _MOST_CERTAIN = 0.98

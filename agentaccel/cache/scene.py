@@ -12,7 +12,7 @@ from agentaccel.cache.ledger import Entry, Mark, found
 from agentaccel.cache.longevity import Lending, Longevity, Prospect, longevities
 from agentaccel.cache.marks import loop_start, marks_of
 from agentaccel.cache.pauses import ANY, Pauses, after_request, is_known, pauses
-from agentaccel.cache.places import LATE
+from agentaccel.cache.places import LATE, LOOP
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.rhythm import followed_there
 from agentaccel.cache.scale import Scale, scale
@@ -61,8 +61,6 @@ class Scene(NamedTuple):
     scale: Scale
     survival: tuple[tuple[int, float], ...]
     """Ascending (segment, probability that the prefixes from there on come back)."""
-    changes: int
-    """Where the first part begins that has been seen to change; behind the last segment where none is known."""
     loop: tuple[int, float]
     """Where what may be left out once a person writes again begins, and the odds that it comes back after a pause."""
     existing: tuple[Mark, ...]
@@ -133,17 +131,27 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     stays = survives(steps, last)
     followed, then = [followed_there(beliefs, turn + n, view.state.turns + n, tools=system > 0) for n in (0, 1)]
     tokens = _Remembered(measure).__getitem__
-    changes, unkept = _changes(steps, last, len(prompt.lasting) - view.cut if view.cut else last + 2)
+    loop, late = _loop(prefix, beliefs)
+    unkept = _unkept(steps, tokens, last, len(prompt.lasting) - view.cut if view.cut else loop)
     held = tuple([_held(warm, entries, ttl, ttls[0]) for ttl in ttls])
     beginnings = beginning_ends(prefix, view.state.born)
-    loop = loop_start(prompt.segments, messages) if "stable/loop" in beliefs.counts else last + 1
     lasting = tokens(held[-1][-1]) / max(tokens(last), 1.0) if len(held) > 1 and held[-1] else 0.0
     people = beliefs.answered_by_people() if view.alone else 0.0
     usual = pauses(beliefs, ANY, people=people)
     here = after_request(view.state.turns)
     coming = pauses(beliefs, ANY, here, people) if is_known(beliefs, here) else usual
     prospect = Prospect(
-        followed, then, beliefs.generally(followed), stays, unkept, coming, usual, view.keeps, view.alone, lasting
+        followed,
+        then,
+        beliefs.generally(followed),
+        stays,
+        unkept,
+        1.0 - late,
+        coming,
+        usual,
+        view.keeps,
+        view.alone,
+        lasting,
     )
     return Scene(
         prefix=prefix,
@@ -151,8 +159,7 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
         facts=facts,
         scale=measure,
         survival=steps,
-        changes=changes,
-        loop=(loop, beliefs.stable(LATE)),
+        loop=(loop, late),
         existing=existing,
         counting=tuple([mark for mark in existing if reaches_minimum(measure, facts, mark.at)]),
         ttl=ttls[0],
@@ -174,13 +181,22 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     )
 
 
-def _changes(steps: Sequence[tuple[int, float]], last: int, end: int) -> tuple[int, float]:
-    """`Scene.changes` and `Prospect.unkept`, by the steps of `survival`. What is replaced each turn, from segment `end`
-    on, moves along, and markers before it do, too."""
+def _loop(prefix: Prefixes, beliefs: Beliefs) -> tuple[int, float]:
+    """As in `Scene`."""
+    segments = prefix.prompt.segments
+    if f"stable/{LOOP}" not in beliefs.counts:
+        return len(segments), 1.0
+    return loop_start(segments, prefix.starts[2]), beliefs.stable(LATE)
+
+
+def _unkept(steps: Sequence[tuple[int, float]], tokens: Callable[[int], float], last: int, end: int) -> float:
+    """As in `Prospect`, by the steps of `survival`. What is replaced each turn, from segment `end` on, moves along, and
+    markers before it do, too."""
     changing = [one for one in steps[1:] if one[0] < end]
     if not changing:
-        return last + 1, 0.0
-    return changing[0][0], 1.0 - changing[-1][1] / steps[0][1]
+        return 0.0
+    before = tokens(changing[0][0] - 1) / max(tokens(last), 1.0)
+    return before * (1.0 - changing[-1][1] / steps[0][1])
 
 
 def _held(warm: tuple[int, ...], entries: Mapping[int, Entry], ttl: Ttl, shortest: Ttl) -> tuple[int, ...]:

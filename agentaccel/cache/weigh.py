@@ -131,8 +131,9 @@ def _own_worth(scene: Scene, life: Longevity, held: Sequence[int], written: Sequ
         end = scene.survival[n][0] if n < len(scene.survival) else scene.last + 1
         tokens = scene.tokens(_held_before(end, held, written))
         if tokens > before:
-            each = life.own if start < scene.changes else life.behind
-            worth += (tokens - before) * each * (comes_back if start < loop else min(comes_back, late))
+            worth += (tokens - before) * (
+                life.own * comes_back if start < loop else life.in_loop * min(comes_back, late)
+            )
             before = tokens
     return worth
 

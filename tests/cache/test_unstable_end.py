@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentaccel.cache import longevity
-from agentaccel.cache.scene import _changes
+from agentaccel.cache.scene import _unkept
 from benchmarks.situations.form import grid
 from benchmarks.situations.grid import cell
 
@@ -37,8 +37,8 @@ def test_where_all_turns_to_come_do_not_count_it_is_bought_too_late(monkeypatch:
 
 
 def test_what_is_replaced_each_turn_moves_along_and_is_no_unstable_part() -> None:
-    """Of ten segments the last two are replaced each turn; the sixth changes every other time."""
+    """Of ten segments of a token each: the last two are replaced each turn; the sixth changes every other time."""
     replaced, changing = (8, 0.45), (5, 0.5)
-    assert _changes([(0, 0.9), replaced], 9, 8) == (10, 0.0)
-    assert _changes([(0, 1.0), changing, replaced], 9, 8) == (5, pytest.approx(0.5))
-    assert _changes([(0, 1.0), changing], 9, 10) == (5, pytest.approx(0.5))
+    assert _unkept([(0, 0.9), replaced], float, 9, 8) == 0.0
+    assert _unkept([(0, 1.0), changing, replaced], lambda i: i + 1.0, 9, 8) == pytest.approx(5 / 10 * 0.5)
+    assert _unkept([(0, 1.0), changing], lambda i: i + 1.0, 9, 10) == pytest.approx(5 / 10 * 0.5)
