@@ -140,19 +140,8 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     usual = pauses(beliefs, ANY, people=people)
     here = after_request(view.state.turns)
     coming = pauses(beliefs, ANY, here, people) if is_known(beliefs, here) else usual
-    prospect = Prospect(
-        followed,
-        then,
-        beliefs.generally(followed),
-        stays,
-        unkept,
-        1.0 - late,
-        coming,
-        usual,
-        view.keeps,
-        view.alone,
-        lasting,
-    )
+    odds = followed, then, beliefs.generally(followed), stays, unkept, 1.0 - late
+    prospect = Prospect(*odds, coming, usual, view.keeps, view.alone, lasting)
     return Scene(
         prefix=prefix,
         view=view,
