@@ -128,7 +128,6 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     measure = scale(prefix, counts, beliefs.bytes_per_token(prompt.model))
     existing = marks_of(prefix, prompt.markers) if prompt.markers or facts.physics == "automatic" else ()
     ttls = prefix.lifetimes(view.ttl)
-    stays = survives(steps, last)
     followed, then = [followed_there(beliefs, turn + n, view.state.turns + n, tools=system > 0) for n in (0, 1)]
     tokens = _Remembered(measure).__getitem__
     loop, late = _loop(prefix, beliefs)
@@ -140,7 +139,7 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     usual = pauses(beliefs, ANY, people=people)
     here = after_request(view.state.turns)
     coming = pauses(beliefs, ANY, here, people) if is_known(beliefs, here) else usual
-    odds = followed, then, beliefs.generally(followed), stays, unkept, 1.0 - late
+    odds = followed, then, beliefs.generally(followed), survives(steps, last), unkept, 1.0 - late
     prospect = Prospect(*odds, coming, usual, view.keeps, view.alone, lasting)
     return Scene(
         prefix=prefix,
