@@ -279,6 +279,11 @@ class Beliefs:
         start = len("stable/")
         return [one[start:] for one in self.counts if one.startswith("stable/") and one not in _NO_PLACE]
 
+    @property
+    def leaves_out(self) -> bool:
+        """Whether calls of tools were ever left out once they had been answered: the place `loop` is told of then."""
+        return "stable/loop" in self.counts
+
     @cached_property
     def doubted_places(self) -> list[str]:
         """Those outside the history that change in most requests; a place in it is another one in each session."""

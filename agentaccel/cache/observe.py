@@ -22,7 +22,7 @@ from agentaccel.values import maker
 _MOST_HISTORY_PLACES = 8
 """Places in the messages that are watched at once: the last ones seen to change."""
 
-_STABLE_LOOP, _STABLE_ANY = f"stable/{LOOP}", "stable/any"
+_STABLE_ANY = "stable/any"
 
 _OF_CONTENT = f"{PARAMETERS}content."
 """How the name of a property begins that the content has, and no field of the request."""
@@ -71,11 +71,10 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
         return Observed((), state.variants, 0, in_time, pause=pause)
     shared = shared_length(head, prefix)
     doubted = believed.doubted_places if believed is not None else ()
-    moves = state.cut or _STABLE_LOOP in state.seen.counts
-    if shared == len(head.hashes) and not (state.variants or moves or doubted):
+    watched = state.variants or state.cut or doubted or state.seen.leaves_out
+    if shared == len(head.hashes) and not watched:
         return _observed(ONLY_GREW, state.variants, 0, in_time, (), pause)  # most do: what follows comes to the same
-    watched = _watched(state, doubted)
-    return _compared(state, head, prefix, now, shared, watched)._replace(in_time=in_time, pause=pause)
+    return _compared(state, head, prefix, now, shared, _watched(state, doubted))._replace(in_time=in_time, pause=pause)
 
 
 def _compared(state: State, head: Head, prefix: Prefixes, now: float, shared: int, names: list[str]) -> Observed:
@@ -101,7 +100,7 @@ def _compared(state: State, head: Head, prefix: Prefixes, now: float, shared: in
         cut = len(head.hashes) - shared
     if broken == TAIL or state.cut:
         seen += _moving_seen(state, TAIL, broken)
-    if broken == LOOP or (broken is None and _STABLE_LOOP in state.seen.counts):
+    if broken == LOOP or (broken is None and state.seen.leaves_out):
         seen += _moving_seen(state, LOOP, broken)
         if now - head.started >= lifetime:
             seen.append(Observation(f"stable/{LATE}", float(broken != LOOP)))

@@ -12,7 +12,7 @@ from agentaccel.cache.ledger import Entry, Mark, found
 from agentaccel.cache.longevity import Lending, Longevity, Prospect, longevities
 from agentaccel.cache.marks import loop_start, marks_of
 from agentaccel.cache.pauses import ANY, Pauses, after_request, is_known, pauses
-from agentaccel.cache.places import LATE, LOOP
+from agentaccel.cache.places import LATE
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.rhythm import followed_there
 from agentaccel.cache.scale import Scale, scale
@@ -172,7 +172,7 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
 def _loop(prefix: Prefixes, beliefs: Beliefs) -> tuple[int, float]:
     """As in `Scene`."""
     segments = prefix.prompt.segments
-    if f"stable/{LOOP}" not in beliefs.counts:
+    if not beliefs.leaves_out:
         return len(segments), 1.0
     return loop_start(segments, prefix.starts[2]), beliefs.stable(LATE)
 

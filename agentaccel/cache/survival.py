@@ -20,7 +20,7 @@ def survival(prefix: Prefixes, beliefs: Beliefs, cut: int) -> tuple[tuple[int, f
         place = find(prefix, name)
         if place is not None:
             steps.append((place.index, beliefs.stable(name)))
-    if "stable/loop" in beliefs.counts:
+    if beliefs.leaves_out:
         steps.append((loop_start(prefix.prompt.segments, prefix.starts[2]), beliefs.stable(LOOP)))
     if cut:
         steps.append((max(len(prefix.prompt.lasting) - cut, 0), beliefs.stable(TAIL)))
