@@ -171,12 +171,12 @@ def broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:
 
 
 def _is_left_out(head: Head, prefix: Prefixes, shared: int) -> bool:
-    """Whether all that had followed on the last words of a person is gone, and a person has written since."""
+    """Whether all that had followed on the last words of a person is gone, results of tools, and no answer that was
+    begun for the model; and a person has written since."""
     start = loop_start(head.segments, head.starts[2])
-    return (
-        head.starts[2] < start == shared < len(head.hashes)
-        and loop_start(prefix.prompt.segments, prefix.starts[2]) > shared
-    )
+    if not head.starts[2] < start == shared < len(head.segments) or head.segments[-1].role == "assistant":
+        return False
+    return loop_start(prefix.prompt.segments, prefix.starts[2]) > shared
 
 
 def _changed_parameters(head: Head, prefix: Prefixes) -> list[str]:

@@ -136,6 +136,22 @@ def test_it_is_counted_how_often_calls_come_back_once_they_were_left_out(tmp_pat
     assert not {f"stable/{LOOP}", f"stable/{LATE}"} & seen[1].keys()
 
 
+def test_what_else_is_replaced_behind_the_last_words_of_a_person_is_no_loop(tmp_path: Path) -> None:
+    """An answer that was begun for the model, a draft that is asked for anew, a question that is put otherwise."""
+    driver = Driver(tmp_path)
+    question, on = user("Say it. " + prose(900)), user("Go on.")
+    shapes = [
+        [[question, assistant("So")], [question, assistant("So it is."), on, assistant("And")]],
+        [[question, assistant("So."), user("Anew.")], [question, assistant("Well."), on]],
+        [[question, assistant("So."), user("And?")], [question, assistant("So."), user("Why?")]],
+    ]
+    for number, shape in enumerate(shapes):
+        with driver.accel.session(f"s{number}") as session:
+            for messages in shape:
+                driver.ask(body(*messages))
+            assert not session.conversation.state.seen.leaves_out, number
+
+
 @pytest.mark.parametrize(
     ("messages", "behind"),
     [
