@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Beliefs, Observation, is_history
 from agentaccel.cache.marks import awaited, loop_start
-from agentaccel.cache.pauses import pause_seen
+from agentaccel.cache.pauses import outlasted, pause_seen
 from agentaccel.cache.places import LATE, LOOP, PARAMETERS, TAIL, TOOLS, end_of, find, listed, static_levels
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import Head, State, shared_length
@@ -102,8 +102,7 @@ def _compared(state: State, head: Head, prefix: Prefixes, now: float, shared: in
         seen += _moving_seen(state, TAIL, broken)
     if broken == LOOP or (broken is None and state.seen.leaves_out):
         seen += _moving_seen(state, LOOP, broken)
-        if now - head.started >= lifetime:
-            seen.append(Observation(f"stable/{LATE}", float(broken != LOOP)))
+        seen += _late_seen(state, broken, lifetime, late=now - head.started >= lifetime)
     if broken is None:
         seen.append(Observation(_STABLE_ANY, 1.0))
     edited = _edited(head, prefix, shared) if broken is not None and is_history(broken) else -1
@@ -128,6 +127,16 @@ def _moving_seen(state: State, name: str, broken: str | None) -> Iterator[Observ
     if topic not in state.seen.counts:
         yield Observation(topic, *state.seen.counts.get(_STABLE_ANY, (0.0, 0.0)))
     yield Observation(topic, float(broken != name))
+
+
+def _late_seen(state: State, broken: str | None, lifetime: float, *, late: bool) -> Iterator[Observation]:
+    """Whether a loop came back after a pause; once one first did not, after how many it had."""
+    topic = f"stable/{LATE}"
+    if not state.seen.leaves_out:
+        longer = outlasted(state.seen, lifetime)
+        yield Observation(topic, longer, longer)
+    if late:
+        yield Observation(topic, float(broken != LOOP))
 
 
 def _edited(head: Head, prefix: Prefixes, shared: int) -> int:
@@ -172,9 +181,11 @@ def broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:
 
 def _is_left_out(head: Head, prefix: Prefixes, shared: int) -> bool:
     """Whether all that had followed on the last words of a person is gone, results of tools, and no answer that was
-    begun for the model; and a person has written since."""
+    begun for the model; and a person has written since. What we have edited ourselves tells nothing."""
     start = loop_start(head.segments, head.starts[2])
     if not head.starts[2] < start == shared < len(head.segments) or head.segments[-1].role == "assistant":
+        return False
+    if prefix.prompt.edited:
         return False
     return loop_start(prefix.prompt.segments, prefix.starts[2]) > shared
 
