@@ -7,13 +7,33 @@ import os
 import signal
 import threading
 import warnings
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import pytest
 
 from agentaccel.locks import Lock, when_free
 from tests.children import in_a_child
+
+
+@contextmanager
+def held_by_another_thread(lock: Lock) -> Iterator[None]:
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            inside.set()
+            leave.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    inside.wait()
+    try:
+        yield
+    finally:
+        leave.set()
+        thread.join()
 
 
 def test_what_must_not_run_inside_a_lock_waits_until_the_last_one_is_left() -> None:
@@ -44,23 +64,14 @@ def test_locks_that_are_left_out_of_order_hold_it_off_until_both_are() -> None:
 def test_another_threads_lock_holds_nothing_off() -> None:
     """Nor does its end do what this thread waits with."""
     lock, mine, done = Lock(), Lock(), list[int]()
-    inside, leave = threading.Event(), threading.Event()
-
-    def other() -> None:
-        with lock:
-            inside.set()
-            leave.wait()
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    inside.wait()
-    when_free(lambda: done.append(threading.get_ident()))
-    assert done == [threading.get_ident()]
-    with mine:
+    with ExitStack() as other:
+        other.enter_context(held_by_another_thread(lock))
         when_free(lambda: done.append(threading.get_ident()))
-        leave.set()
-        thread.join()
-        assert len(done) == 1
+        assert done == [threading.get_ident()]
+        with mine:
+            when_free(lambda: done.append(threading.get_ident()))
+            other.close()
+            assert len(done) == 1
     assert done == [threading.get_ident()] * 2
 
 
@@ -106,7 +117,6 @@ def test_much_work_that_takes_locks_itself_is_done_in_turn() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
 def test_work_that_forks_leaves_what_follows_to_the_parent() -> None:
     done: list[str] = []
-
     children: list[int] = []
     with warnings.catch_warnings(), Lock():
         warnings.simplefilter("ignore", DeprecationWarning)  # that this process has threads
@@ -122,12 +132,6 @@ def test_work_that_forks_leaves_what_follows_to_the_parent() -> None:
 def test_a_child_goes_on_inside_of_its_own_lock_and_is_not_kept_out_by_anothers() -> None:
     """And does not do what its parent waits with."""
     held, free, done = Lock(), Lock(), list[str]()
-    inside, leave = threading.Event(), threading.Event()
-
-    def other() -> None:
-        with held:
-            inside.set()
-            leave.wait()
 
     def in_child() -> None:
         signal.alarm(60)  # of a hang, which is what failing looks like
@@ -142,14 +146,9 @@ def test_a_child_goes_on_inside_of_its_own_lock_and_is_not_kept_out_by_anothers(
         entered.start()
         entered.join()
 
-    thread = threading.Thread(target=other)
-    thread.start()
-    inside.wait()
-    with ExitStack() as stack:
+    with held_by_another_thread(held), ExitStack() as stack:
         stack.enter_context(free)
         when_free(lambda: done.append("parent"))
         child = in_a_child(in_child)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        leave.set()
-        thread.join()
     assert done == ["parent"]

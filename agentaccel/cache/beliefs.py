@@ -92,7 +92,12 @@ class Observation(NamedTuple):
     n: float = 1.0
 
 
-_NO_PLACE = frozenset({"stable/any", "stable/tail", "stable/loop", "stable/loop after a pause"})
+TAIL, LOOP = "tail", "loop"
+"""The places that move along with a conversation; see `places`."""
+LATE = "loop after a pause"
+"""How often a loop came back is counted once more of requests that came too late for the default lifetime."""
+_LOOP = f"stable/{LOOP}"
+_NO_PLACE = frozenset({"stable/any", f"stable/{TAIL}", _LOOP, f"stable/{LATE}"})
 """What is counted of no place that stays where it is."""
 
 _DOUBTED = 0.5
@@ -282,7 +287,7 @@ class Beliefs:
     @property
     def leaves_out(self) -> bool:
         """Whether calls of tools were ever left out once they had been answered: the place `loop` is told of then."""
-        return "stable/loop" in self.counts
+        return _LOOP in self.counts
 
     @cached_property
     def doubted_places(self) -> list[str]:

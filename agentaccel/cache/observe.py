@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from agentaccel.cache.beliefs import Beliefs, Observation, is_history
+from agentaccel.cache.beliefs import LATE, LOOP, TAIL, Beliefs, Observation, is_history
 from agentaccel.cache.marks import awaited, loop_start
 from agentaccel.cache.pauses import outlasted, pause_seen
-from agentaccel.cache.places import LATE, LOOP, PARAMETERS, TAIL, TOOLS, end_of, find, listed, static_levels
+from agentaccel.cache.places import PARAMETERS, TOOLS, end_of, find, listed, static_levels
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import Head, State, shared_length
 from agentaccel.canonical import digest

@@ -17,10 +17,7 @@ from agentaccel.canonical import chain, digest
 from agentaccel.facts import LEVELS
 from agentaccel.types import Segment, digest_of
 
-TOOLS, TAIL, LOOP, PARAMETERS = "tools", "tail", "loop", "parameters."
-
-LATE = "loop after a pause"
-"""How often a loop came back is counted once more of requests that came too late for the default lifetime."""
+TOOLS, PARAMETERS = "tools", "parameters."
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,11 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from agentaccel.cache.beginnings import beginning_ends
-from agentaccel.cache.beliefs import Beliefs
+from agentaccel.cache.beliefs import LATE, Beliefs
 from agentaccel.cache.ledger import Entry, Mark, found
 from agentaccel.cache.longevity import Lending, Longevity, Prospect, longevities
 from agentaccel.cache.marks import loop_start, marks_of
 from agentaccel.cache.pauses import ANY, Pauses, after_request, is_known, pauses
-from agentaccel.cache.places import LATE
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.rhythm import followed_there
 from agentaccel.cache.scale import Scale, scale

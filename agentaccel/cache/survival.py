@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentaccel.cache.beliefs import Beliefs
+from agentaccel.cache.beliefs import LOOP, TAIL, Beliefs
 from agentaccel.cache.marks import loop_start
-from agentaccel.cache.places import LOOP, TAIL, find
+from agentaccel.cache.places import find
 from agentaccel.cache.prefix import Prefixes
 
 

@@ -1,11 +1,12 @@
 """What requests read as, remembered: a turn sends again what the turns before it sent.
 
-Most requests are one that was read before, with some messages more. So a request's messages are written down, once and
-as a whole, and where they begin with the bytes of a history that is remembered, markers included, only what follows is
-read. Whatever changed is seen: a block edited in place, the order of keys, a marker that moved. Where the last messages
-of a request were others in the next one, as with markers that move on and a clock at the end, so many are expected to
-be others again: they are no part of the history, and remembered one by one. A request that goes on from no history,
-because it is a first one or was edited, is read in stretches of eight messages, and only those that are not remembered.
+Most requests are one that was read before, with some messages more. So a request is written down, once and as a whole,
+and where it begins with the bytes of a history that is remembered, markers included, only what follows is read. The
+last histories are held against it first; older ones are looked up by what they begin with. Whatever changed is seen: a
+block edited in place, the order of keys, a marker that moved. Where the last messages of a request were others in the
+next one, as with markers that move on and a clock at the end, so many are expected to be others again: they are no part
+of the history, and remembered one by one. A request that goes on from no history, because it is a first one or was
+edited, is read in stretches of eight messages, and only those that are not remembered.
 
 The hash is XXH3 (Collet, 2019), seeded by the rules to read by and the place, in a way of this process's own: 128 bits
 that never leave it, in a tenth of the time that writing the bytes takes. Were two histories ever taken for one another,

@@ -10,8 +10,8 @@ import pytest
 
 from agentaccel import Usage
 from agentaccel.cache import observe
+from agentaccel.cache.beliefs import LATE, LOOP
 from agentaccel.cache.marks import loop_start
-from agentaccel.cache.places import LATE, LOOP
 from agentaccel.emulator import Emulator, HttpRequest
 from agentaccel.facts import cache_facts
 from agentaccel.providers.anthropic import decode, usage_of
