@@ -10,8 +10,8 @@ its premium per token written, setting it every n turns costs c·g/n + v·g·n/2
 pays where what it adds over n/2 turns, or over those that are expected to come, is more than its premium: the economic
 order quantity (Harris, 1913). Where a part of the prompt has changed by then, a marker behind it keeps nothing, and
 what stands before that part lives longer only if it is written so now: for its tokens, with those odds, all turns to
-come count. And where calls of tools are left out once a person writes again (`loop` in `places`), a marker behind them keeps
-nothing over the pause that a longer life is for: for what stands before them, and not for them, all turns to come
+come count. And where calls of tools are left out once a person writes again (`loop` in `places`), a marker behind them
+keeps nothing over the pause that a longer life is for: for what stands before them, and not for them, all turns to come
 count. Where each block lives as long as it was written for, what it adds counts for all turns that are expected to
 come, and only behind blocks that live as long.
 
