@@ -59,9 +59,9 @@ def measure(*, megabytes: int = 100, rounds: int = 31, quick: bool = False) -> R
                 rounds=rounds,
             )
             peak = peak_of(large)
-            speed = times["json.loads"] / times["report"]
+            speed = times.ratio("json.loads", to="report")
             volume = sum(path.stat().st_size for path in timed.iterdir())
-        rows.append((name, volume / count, volume / times["report"] / 1e6, speed, peak))
+        rows.append((name, volume / count, volume / times.median("report") / 1e6, speed, peak))
         if whole and speed < SPEED:
             broken.append(f"{name}: {speed:.2f} of the speed of json.loads, and {SPEED} is the bound")
         if peak > MEMORY:

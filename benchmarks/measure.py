@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,36 @@ class Action:
     """Makes what `run` is given, afresh each time and outside the time that is measured."""
 
 
-def alternated(actions: Mapping[str, Action], *, rounds: int = ROUNDS) -> dict[str, float]:
-    """The median process CPU time of each action in seconds, over `rounds` in which each is run once.
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """What the actions took, round by round."""
+
+    seconds: Mapping[str, Sequence[float]]
+    """Process CPU time of each action in each round that counts."""
+
+    def median(self, name: str) -> float:
+        """Seconds that the action took, the median."""
+        return statistics.median(self.seconds[name])
+
+    def ratio(self, name: str, to: str) -> float:
+        """How many times as long one action took as another, the median of the rounds.
+
+        Of each round by itself: where a machine is fast for a while and then slow, the two medians may be of different
+        whiles, and their ratio is then one of neither.
+
+        >>> rounds = Rounds({"ours": [2.0, 2.0, 8.0], "theirs": [1.0, 4.0, 4.0]})
+        >>> rounds.ratio("ours", to="theirs"), rounds.median("ours") / rounds.median("theirs")
+        (2.0, 0.5)
+        """
+        return statistics.median([one / other for one, other in zip(self.seconds[name], self.seconds[to], strict=True)])
+
+    def __add__(self, more: Rounds) -> Rounds:
+        """These and `more` of the same actions."""
+        return Rounds({name: [*seconds, *more.seconds[name]] for name, seconds in self.seconds.items()})
+
+
+def alternated(actions: Mapping[str, Action], *, rounds: int = ROUNDS) -> Rounds:
+    """What each action takes in `rounds` in which each is run once.
 
     The garbage collector runs between actions and not in them.
     """
@@ -41,4 +69,4 @@ def alternated(actions: Mapping[str, Action], *, rounds: int = ROUNDS) -> dict[s
             gc.enable()
             if number >= WARM_UP:
                 times[name].append(taken)
-    return {name: statistics.median(values) for name, values in times.items()}
+    return Rounds(times)

@@ -16,6 +16,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,13 +25,15 @@ import click
 
 from agentaccel import Accel, Policy, StorePolicy
 from benchmarks.conversation import Conversation, chat_of
-from benchmarks.measure import ROUNDS, Action, alternated
+from benchmarks.measure import ROUNDS, Action, Rounds, alternated
 from benchmarks.registry import Result, Table, benchmark
 
 BOUND = 0.25
 """At most this share of the bare SDK's time."""
 TITLE = "CPU time of one call"
 TURNS = 72
+CONVERSATIONS = 3
+"""So many are gone through, a round for each of their turns."""
 BLOCK_BYTES = 460
 """So that 230 blocks are 30,000 tokens."""
 
@@ -38,7 +42,7 @@ ROOT = Path(__file__).parent.parent
 
 
 @benchmark()
-@click.option("--rounds", default=ROUNDS, show_default=True)
+@click.option("--rounds", default=ROUNDS, show_default=True, help="Rounds of each of three conversations.")
 @click.option("--provider", type=click.Choice(["anthropic", "openai"]), default="anthropic", show_default=True)
 def overhead(rounds: int, provider: str) -> Result:
     return measure(rounds=rounds, provider=provider)
@@ -59,8 +63,8 @@ def measure(*, rounds: int = ROUNDS, quick: bool = False, provider: str = "anthr
     broken = [] if added <= BOUND else [f"wrap adds {added:.0%} to the bare SDK's time, and {BOUND:.0%} is the bound"]
     return Result(
         figure=f"wrap adds {added:.0%} to the {alone:.1f} ms that the {provider} SDK takes by itself.",
-        inputs={"rounds": rounds, "tokens": tokens, "blocks": blocks, "client": sdk.name},
-        n=rounds,
+        inputs={"rounds": rounds * CONVERSATIONS, "tokens": tokens, "blocks": blocks, "client": sdk.name},
+        n=rounds * CONVERSATIONS,
         tables=(
             Table(
                 title=TITLE if provider == "anthropic" else f"{TITLE}, {provider}",
@@ -75,9 +79,13 @@ def measure(*, rounds: int = ROUNDS, quick: bool = False, provider: str = "anthr
 
 def _beside(bare: Any, client: Any, sdk: Sdk, rounds: int) -> tuple[float, float, float]:
     """Milliseconds of a call by `client` and by the bare one, in turns, and the share that the former adds."""
+    times = reduce(add, [_conversation(bare, client, sdk, rounds) for _ in range(CONVERSATIONS)])
+    return times.median("it") * 1e3, times.median("bare") * 1e3, times.ratio("it", to="bare") - 1.0
+
+
+def _conversation(bare: Any, client: Any, sdk: Sdk, rounds: int) -> Rounds:
     calls = {name: Action(run=sdk.call(one), prepare=_requests(sdk)) for name, one in (("bare", bare), ("it", client))}
-    times = alternated(calls, rounds=rounds)
-    return times["it"] * 1e3, times["bare"] * 1e3, times["it"] / times["bare"] - 1.0
+    return alternated(calls, rounds=rounds)
 
 
 class Sdk(NamedTuple):

@@ -18,6 +18,8 @@ import json
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ import click
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
 from agentaccel.turn import Turn
 from benchmarks.conversation import BLOCK_BYTES, BLOCKS_A_TURN, Conversation, answer, finish, run
-from benchmarks.measure import ROUNDS, WARM_UP, Action, alternated
+from benchmarks.measure import ROUNDS, WARM_UP, Action, Rounds, alternated
 from benchmarks.registry import Cell, Result, Table, benchmark
 
 COLD, WARM = 1.5, 0.6
@@ -37,6 +39,9 @@ WARM_WAYS = ("same", "fresh", "next", "marked")
 COLUMNS = ("cold", *WARM_WAYS, "anew", "session", "settle", "and record")
 SEEN = 24
 """Turns of a conversation that were planned and answered before any is measured, where it is that long."""
+SHORT, CONVERSATIONS = 100, 5
+"""Of a length of so many turns at most, where a round takes a millisecond or two, so many conversations are measured:
+some machines are faster in one minute than in the next."""
 LONG = 330
 """The turns of 1,000 blocks, where the bound on a cold turn holds; that on a warm one holds from 100 blocks on."""
 
@@ -71,7 +76,8 @@ def measure(*, rounds: int = ROUNDS, turns: Sequence[int] = TURNS, quick: bool =
     return Result(
         figure=figure or "Planning a turn, in times of json.dumps.",
         inputs={
-            "rounds": rounds,
+            "rounds of a conversation": rounds,
+            "conversations": f"{CONVERSATIONS} of each length up to {SHORT} turns, one of each above",
             "bytes a block": BLOCK_BYTES,
             "blocks a turn": BLOCKS_A_TURN,
             "time": "process CPU, median",
@@ -94,7 +100,17 @@ def measure(*, rounds: int = ROUNDS, turns: Sequence[int] = TURNS, quick: bool =
 
 
 def measured(turns: int, rounds: int) -> dict[str, float]:
-    """Each way's median CPU time as a multiple of `json.dumps`, and that one's in seconds."""
+    """Each way's CPU time as a multiple of `json.dumps`, and that one's in seconds; medians."""
+    conversations = CONVERSATIONS if turns <= SHORT else 1
+    found = zip(*[_measured(turns, rounds) for _ in range(conversations)], strict=True)
+    shares: dict[str, float] = {}
+    for times in (reduce(add, some) for some in found):
+        shares |= {name: times.ratio(name, to=BASE) for name in times.seconds} | {BASE: times.median(BASE)}
+    return shares
+
+
+def _measured(turns: int, rounds: int) -> tuple[Rounds, ...]:
+    """In one conversation: the ways in which it goes on, those of a request that was seen, and its first turn."""
     with tempfile.TemporaryDirectory() as folder:
         begin = max(turns - (WARM_UP + rounds) // 2, 1)
         begun = [Live(begin) for _ in range(5)]
@@ -103,9 +119,9 @@ def measured(turns: int, rounds: int) -> dict[str, float]:
         plain = Conversation(turns)
         try:
             same = {"same": Action(run=again.plan, prepare=again.planned), "session": Action(run=again.enter)}
-            planned = _times(lambda: again.request, rounds, same)
+            seen = _times(lambda: again.request, rounds, same)
             retried = {"fresh": Action(run=fresh.plan, prepare=lambda: fresh.planned() and fresh.again())}
-            planned |= _times(fresh.conversation.fresh, rounds, retried)
+            decoded = _times(fresh.conversation.fresh, rounds, retried)
             grown = _times(
                 coming.conversation.fresh,
                 rounds,
@@ -118,16 +134,15 @@ def measured(turns: int, rounds: int) -> dict[str, float]:
                 },
             )
             first = {"cold": Action(run=lambda given: given[0].turn(given[1]), prepare=lambda: _cold(plain))}
-            return grown | planned | _times(plain.fresh, rounds, first)
+            return grown, seen, decoded, _times(plain.fresh, rounds, first)
         finally:
             for live in lives:
                 live.accel.close()
 
 
-def _times(request: Callable[[], Any], rounds: int, actions: dict[str, Action]) -> dict[str, float]:
-    """Each action's time as a multiple of `json.dumps`, which takes part in every round; that one in seconds."""
-    times = alternated({**actions, BASE: Action(run=json.dumps, prepare=request)}, rounds=rounds)
-    return {name: time if name == BASE else time / times[BASE] for name, time in times.items()}
+def _times(request: Callable[[], Any], rounds: int, actions: dict[str, Action]) -> Rounds:
+    """What each action takes, and `json.dumps`, which takes part in every round."""
+    return alternated({**actions, BASE: Action(run=json.dumps, prepare=request)}, rounds=rounds)
 
 
 def _cold(conversation: Conversation) -> tuple[Accel, Any]:

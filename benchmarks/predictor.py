@@ -61,9 +61,11 @@ def measure(*, rounds: int = ROUNDS, sessions: int = SESSIONS, quick: bool = Fal
         | apart,
         rounds=rounds,
     )
-    each = {name: time / (MOMENTS if name in apart else BLOCK) for name, time in times.items()}
-    at = {name: time / each[STATEMENT] for name, time in each.items()}
-    rows: list[tuple[Cell, ...]] = [(name, time * 1e6, at[name]) for name, time in each.items()]
+    many_at_once = {name: MOMENTS if name in apart else BLOCK for name in times.seconds}
+    at = {name: times.ratio(name, to=STATEMENT) * BLOCK / count for name, count in many_at_once.items()}
+    rows: list[tuple[Cell, ...]] = [
+        (name, times.median(name) / count * 1e6, at[name]) for name, count in many_at_once.items()
+    ]
     few, many = SYMBOLS
     held = {
         f"update, {few} symbols: at most {UPDATE:.0f} times the statement": at[f"update {few}"] <= UPDATE,

@@ -1,6 +1,6 @@
 """What a group's records say by when they were: sessions and their times, and tokens by minute.
 
-Unlike sums, these cannot be had from those of several groups: a session may have a part in each, and parts overlap.
+Unlike sums, these cannot be had from those of several groups, where a session may have a part in each: parts overlap.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Timeline:
 
     def turn(self, billed: Billed) -> None:
         """One request."""
-        turn, counted, total = billed.turn, billed.counted, billed.turn.usage.input
-        if counted is not None and total is not None and self._minutes is not None and turn.started:
-            self._minutes.add(turn.started, counted, total)
+        turn, total = billed.turn, billed.turn.usage.input
+        if self._minutes is not None:
+            self.tokens(billed)
         if turn.mode in OURS:
             return
         span = self._of(turn.session)
@@ -49,6 +49,12 @@ class Timeline:
             span.reported = True
         if turn.started and turn.finished is not None:
             span.active.add(turn.started, turn.finished)
+
+    def tokens(self, billed: Billed) -> None:
+        """The tokens of one request alone, and when they were used."""
+        turn, counted, total = billed.turn, billed.counted, billed.turn.usage.input
+        if counted is not None and total is not None and self._minutes is not None and turn.started:
+            self._minutes.add(turn.started, counted, total)
 
     def tool(self, tool: ToolRecord) -> None:
         """One execution of a tool that the agent has asked for."""
@@ -62,6 +68,10 @@ class Timeline:
         if span is None:
             span = self._spans[session] = Span()
         return span
+
+    def join(self, other: Timeline) -> None:
+        """The sessions of another group, which has no part in those that are here."""
+        self._spans |= other._spans
 
     @property
     def sessions(self) -> int:

@@ -93,10 +93,8 @@ def read_session(
     queue = reader.queue
     for line in lines:
         tally.lines += 1
-        entry = parse(line, tally)
-        if entry is None:
-            continue
-        reader.take(entry)
+        if (entry := parse(line, tally)) is not None:
+            reader.take(entry)
         while len(queue) > QUEUE:
             if (record := reader.release()) is not None:
                 yield record
@@ -193,14 +191,14 @@ class _Reader:
 
     def _assistant(self, thread: _Thread, entry: Mapping[str, object], at: float) -> None:
         message = mapping(entry, "message")
-        model = text(message, "model") or "unknown"
-        if model == _BY_THE_CLIENT:
-            if entry.get("isApiErrorMessage") is True:
-                self._failed(thread, at, text(entry, "error") or "api_error")
-            return
         key = (text(message, "id") or text(entry, "uuid") or str(at), text(entry, "requestId") or "")
         reply = self._replies.get(key)
         if reply is None:
+            model = text(message, "model") or "unknown"
+            if model == _BY_THE_CLIENT:
+                if entry.get("isApiErrorMessage") is True:
+                    self._failed(thread, at, text(entry, "error") or "api_error")
+                return
             reply = self._begin(thread, key, model, at)
         elif at > reply.finished:
             reply.finished = at

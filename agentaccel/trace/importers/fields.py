@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from agentaccel.types import Usage
+from agentaccel.values import maker
 
 _TTL_KEY = re.compile(r"(?:ephemeral|ttl)_(\w+?)(?:_input)?_tokens")
 """How the providers name the tokens written with one lifetime."""
@@ -18,6 +19,8 @@ _EARLIEST, _LATEST = 946_684_800.0, 4_102_444_800.0
 
 _MOST = 10**12
 """No request has as many tokens: a larger number was not a count."""
+
+_usage = maker(Usage)
 
 
 def text(holder: Mapping[str, object], key: str) -> str | None:
@@ -48,12 +51,14 @@ def seconds(value: object) -> float | None:
     """Seconds since the epoch, from such a number or from ISO 8601."""
     if isinstance(value, str):
         try:
-            value = datetime.fromisoformat(value).timestamp()
+            at = datetime.fromisoformat(value).timestamp()
         except (ValueError, OverflowError, OSError):
             return None
-    if type(value) is float or type(value) is int:
-        return float(value) if _EARLIEST <= value <= _LATEST else None
-    return None
+    elif type(value) is float or type(value) is int:
+        at = value
+    else:
+        return None
+    return float(at) if _EARLIEST <= at <= _LATEST else None
 
 
 def usage_of(reported: Mapping[str, object], default_ttl: str) -> Usage:
@@ -72,7 +77,7 @@ def _beside(reported: Mapping[str, object], default_ttl: str) -> Usage:
     split = _by_ttl(mapping(reported, "cache_creation"))
     write = _written(created, split, default_ttl)
     total = None if plain is None else plain + (read or 0) + (sum(write.values()) if write else 0)
-    return Usage(input=total, read=read, write=write, output=count(reported, "output_tokens"))
+    return _usage(input=total, read=read, write=write, output=count(reported, "output_tokens"))
 
 
 def _inside(reported: Mapping[str, object], default_ttl: str) -> Usage:
@@ -90,13 +95,11 @@ def _inside(reported: Mapping[str, object], default_ttl: str) -> Usage:
 
 
 def _by_ttl(details: Mapping[str, object]) -> dict[str, int]:
-    found = {}
-    for key, told in details.items():
-        label = _label(key) if told else None
-        tokens = count(details, key) if label is not None else None
-        if label is not None and tokens:
-            found[label] = tokens
-    return found
+    return {
+        label: told
+        for key, told in details.items()
+        if type(told) is int and 0 < told <= _MOST and (label := _label(key)) is not None
+    }
 
 
 @functools.lru_cache(maxsize=256)

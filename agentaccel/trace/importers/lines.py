@@ -10,6 +10,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
@@ -165,19 +166,17 @@ def _unpacked(raw: io.FileIO) -> IO[bytes]:
 
 
 def _bounded(stream: IO[bytes], raw: io.FileIO, tally: ImportTally, meter: Meter) -> Iterator[bytes]:
-    too_long, number, readline, told = False, 0, stream.readline, raw.seekable()  # a pipe does not tell where it is
-    while line := readline(MAX_LINE):
-        if len(line) >= MAX_LINE and not line.endswith(b"\n"):
-            too_long = True
-        elif too_long:
-            too_long = False
+    too_long, told = False, raw.seekable()  # a pipe does not tell where it is
+    for number, line in enumerate(iter(partial(stream.readline, MAX_LINE), b"")):
+        goes_on = len(line) >= MAX_LINE and not line.endswith(b"\n")
+        if not (goes_on or too_long):
+            yield line
+        elif not goes_on:
             tally.lines += 1
             tally.skipped += 1
-        else:
-            yield line
-        if told and number % 512 == 0:
+        too_long = goes_on
+        if number % 512 == 0 and told:
             meter.at(raw.tell())
-        number += 1
     if too_long:
         tally.lines += 1
         tally.skipped += 1
