@@ -110,27 +110,25 @@ def bill(prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool], t
     """
     valid = tuple(marks)
     hit = hit_of(prefix, valid, live, positions)
-    expected = charge(prefix.facts, last_of(valid), tokens, hit=hit, total=tokens(len(prefix.hashes) - 1))
+    expected = charge(prefix.facts, reach_of(valid, tokens), read=tokens(hit), total=tokens(len(prefix.hashes) - 1))
     return Bill(hit=hit, expected=expected, written=valid)
 
 
-def last_of(marks: Sequence[Mark]) -> dict[str, int]:
-    """Where the last of `marks` (ascending) of each lifetime stands."""
-    return {mark.ttl: mark.at for mark in marks}
+def reach_of(marks: Sequence[Mark], tokens: Tokens) -> dict[str, float]:
+    """Tokens up to the last of `marks` (ascending) of each lifetime."""
+    return {ttl: tokens(at) for ttl, at in {mark.ttl: mark.at for mark in marks}.items()}
 
 
-def charge(facts: CacheFacts, last: Mapping[str, int], tokens: Tokens, *, hit: int, total: float) -> Expected:
-    """The tokens that are read, written and neither, when marks of which these are the `last_of` each lifetime find the
-    prefix up to `hit`."""
-    read = done = counted(facts, tokens(hit))
+def charge(facts: CacheFacts, reach: Mapping[str, float], *, read: float, total: float) -> Expected:
+    """The tokens that are read, written and neither, of a request of `total` tokens, when a prefix of `read` tokens is
+    found, and marks of each lifetime reach as far as `reach` says (`reach_of`)."""
+    read = done = counted(facts, read)
     write: dict[str, float] = {}
     for ttl in reversed(facts.ttls):
-        if ttl.label not in last or ttl.write == 1:
-            continue  # where writing is free, nobody counts it
-        reach = tokens(last[ttl.label])
-        if reach > done:
-            write[ttl.label] = reach - done
-            done = reach
+        end = reach.get(ttl.label, 0.0)
+        if end > done and ttl.write != 1:  # where writing is free, nobody counts it
+            write[ttl.label] = end - done
+            done = end
     return _expected(read=read, write=write, uncached=total - done)
 
 

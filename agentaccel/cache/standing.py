@@ -17,6 +17,7 @@ stands: when to buy it is decided with each request.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -75,6 +76,10 @@ class Asked(NamedTuple):
 _asked, _plan = maker(Asked), maker(CachePlan)
 
 
+_stays = functools.lru_cache(maxsize=64)(made_marker)
+"""A marker on a segment that stays where it is: the same one with each request."""
+
+
 class Standing(NamedTuple):
     """A decision, and what it rests on."""
 
@@ -107,25 +112,23 @@ class Standing(NamedTuple):
             return None
         if not entries.keys().isdisjoint(hashes[previous + 1 :]):
             return None  # more is held than the request before the last reply has written
-        base = held.tokens if held.tokens is not None else before / self.bytes_per_token
-
-        def tokens(i: int) -> float:
-            return max(base + (sizes[i] - before) / self.bytes_per_token, 0.0)
-
+        bytes_per_token = self.bytes_per_token
+        read = held.tokens if held.tokens is not None else before / bytes_per_token
         markers: list[Marker] = []
-        last: dict[str, int] = {}
+        reach: dict[str, float] = {}  # of what is held, as far as it was read, the rest as its bytes tell
         segments = prefix.prompt.segments
-        moved = {_TAIL: tail, _PREVIOUS: previous}
         for i, ttl, reason in self.places:
-            last[ttl] = at = moved.get(i, i)
+            at = tail if i == _TAIL else previous if i == _PREVIOUS else i
+            reach[ttl] = read + (sizes[at] - before) / bytes_per_token
             if reason:
-                markers.append(made_marker(path=segments[at].path, ttl=ttl, reason=reason, ours=True))
+                marker = _stays if i >= 0 else made_marker
+                markers.append(marker(path=segments[at].path, ttl=ttl, reason=reason, ours=True))
         return _plan(
             wire=facts.wire,
             mark=facts.mark,
             markers=tuple(markers),
             reasons=self.reasons,
-            expected=charge(facts, last, tokens, hit=previous, total=tokens(-1)),
+            expected=charge(facts, reach, read=read, total=read + (size - before) / bytes_per_token),
             saving=self.saving * size / self.size,
         )
 

@@ -21,7 +21,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from operator import attrgetter
 
-from agentaccel.cache.ledger import Mark, charge, hit_of, last_of
+from agentaccel.cache.ledger import Mark, charge, hit_of, reach_of
 from agentaccel.cache.longevity import Longevity
 from agentaccel.cache.marks import reaching
 from agentaccel.cache.scene import Candidate, Scene
@@ -42,7 +42,12 @@ _at = attrgetter("at")
 def expected_bill(scene: Scene, chosen: Sequence[Candidate]) -> Expected:
     """What this request is expected to be billed for when the ledger is right."""
     marks = reaching(scene.tokens, _marks(scene, chosen), scene.facts.min_tokens)
-    return charge(scene.facts, last_of(marks), scene.tokens, hit=_hit(scene, marks), total=scene.tokens(scene.last))
+    return _charge(scene, marks, _hit(scene, marks))
+
+
+def _charge(scene: Scene, marks: Sequence[Mark], hit: int) -> Expected:
+    tokens = scene.tokens
+    return charge(scene.facts, reach_of(marks, tokens), read=tokens(hit), total=tokens(scene.last))
 
 
 def _hit(scene: Scene, marks: Sequence[Mark]) -> int:
@@ -83,7 +88,7 @@ def _prices(scene: Scene, marks: Sequence[Mark], read: float) -> tuple[float, fl
 
 def _price(scene: Scene, marks: Sequence[Mark], hit: int) -> float:
     """The price of this request when the prefix up to `hit` is read, by the arithmetic of `ledger.charge`."""
-    bill = charge(scene.facts, last_of(marks), scene.tokens, hit=hit, total=scene.tokens(scene.last))
+    bill = _charge(scene, marks, hit)
     cost = bill.read * scene.facts.read + bill.uncached
     for label, tokens in bill.write.items():
         ttl = scene.facts.ttl(label)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from agentaccel.cache.ledger import Mark, bill, charge, last_of
+from agentaccel.cache.ledger import Mark, bill, charge, reach_of
 from agentaccel.cache.marks import reaching
 from agentaccel.facts import CacheFacts
 from agentaccel.replay.runs import Step
@@ -72,7 +72,8 @@ class Provider:
         for i in range(hit + 1, marks[-1].at + 1):
             label = next(mark.ttl for mark in marks if mark.at >= i)
             self._write(prefix.hashes[i], label, step)
-        return _usage(charge(facts, last_of(marks), step.tokens_at, hit=hit, total=step.total), step.total)
+        reach = reach_of(marks, step.tokens_at)
+        return _usage(charge(facts, reach, read=step.tokens_at(hit), total=step.total), step.total)
 
     def _live(self, hash_: bytes, now: float) -> bool:
         held = self._entries.get(hash_)
