@@ -17,7 +17,8 @@ from agentaccel.effects.declare import ToolSpec
 from agentaccel.errors import ConfigError
 from agentaccel.facts import client_platform
 from agentaccel.listening import Listener, Listeners
-from agentaccel.policy import ENV_LOG, Policy, from_environment
+from agentaccel.logs import log_as_asked
+from agentaccel.policy import Policy, from_environment
 from agentaccel.providers import dialect
 from agentaccel.session import Composer, Session, bypassed, current
 from agentaccel.session.closing import close
@@ -61,9 +62,9 @@ class Accel:
         if policy is not None and not isinstance(policy, Policy):
             raise ConfigError(f"Accel takes a Policy, such as Accel(Policy(mode='observe')); got {policy!r}")
         self.policy = from_environment(policy or Policy(), environ)
-        _log_as_asked(os.environ if environ is None else environ)
-        self._clock = clock or SystemClock()
         off = self.policy.mode == "off"
+        log_as_asked(os.environ if environ is None else environ, strict=not off)
+        self._clock = clock or SystemClock()
         store = self.policy.store if not off else type(self.policy.store)(enabled=False)
         self._recorder = Recorder(store, strict=self.policy.strict)
         self._registry = Registry(self._recorder)
@@ -123,26 +124,30 @@ class Accel:
         of_class = found if found[1] != "api" else None
         return openai.wrap_client(client, self._composer, named=platform_named(platform), of_class=of_class)
 
-    def plan(self, request: Request, *, provider: str = "anthropic", platform: str | None = None) -> CachePlan:
+    def plan(self, request: Request, *, provider: str | None = None, platform: str | None = None) -> CachePlan:
         """What agentaccel would add to `request`, and why; nothing is sent and nothing is recorded.
 
-        `agentaccel.apply(request, plan)` gives the request to send.
+        `agentaccel.apply(request, plan)` gives the request to send. Without a `provider` ("anthropic", "openai",
+        "compatible") it is the one that `platform` or the model's name belongs to. Raises `ConfigError` for what is no
+        request body, and for a provider or platform that is not known.
         """
-        endpoint = endpoint_of(request, provider, platform)
+        endpoint = endpoint_of(request, provider, platform, self.policy.aliases)
         if self.policy.mode == "off":
             return CachePlan(reasons=("agentaccel is off",), wire=endpoint.wire)
         return self._composer.preview(request, endpoint)
 
-    def turn(self, request: Request, *, provider: str = "anthropic", platform: str | None = None) -> Turn:
+    def turn(self, request: Request, *, provider: str | None = None, platform: str | None = None) -> Turn:
         """A turn for people with their own HTTP: give it events, and send the request of its `Send` command.
 
-        turn = accel.turn(body)
-        [send] = turn.handle(Started(time.monotonic()))
-        reply = my_post(send.request)
-        turn.handle(Reported(usage=usage_of(reply["usage"])))
-        turn.handle(Finished(time.monotonic()))
+            turn = accel.turn(body)
+            [send] = turn.handle(Started(time.monotonic()))
+            reply = my_post(send.request)
+            turn.handle(Reported(usage=usage_of(reply["usage"])))
+            turn.handle(Finished(time.monotonic()))
+
+        `provider` and `platform` are as in `plan`, and so is what it raises.
         """
-        endpoint = endpoint_of(request, provider, platform)
+        endpoint = endpoint_of(request, provider, platform, self.policy.aliases)
         if self.policy.mode == "off":
             return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None, wire=endpoint.wire)
         return self._composer.begin(request, endpoint)
@@ -155,7 +160,7 @@ class Accel:
     def tools(self, tools: Sequence[F]) -> list[F]: ...
     def tools(self, tools: Mapping[str, F] | Sequence[F]) -> dict[str, F] | list[F]:
         """A tool table, by name or as a list of functions, with every call recorded. What a tool declares of itself, by
-        `tool` or as one of our executors, goes on to hold."""
+        `tool` or as one of our executors, goes on to hold. Raises `ConfigError` for what is no table of functions."""
         if isinstance(tools, Mapping):
             return {name: self._wrapped(tool, name, None) for name, tool in tools.items()}
         if not isinstance(tools, Iterable):
@@ -209,7 +214,8 @@ class Accel:
 
         `agent` is what statistics are learned for. `tenant` is whom the conversation belongs to: what two tenants call
         by one id are two conversations, and so are one with a tenant and one without. `parent` names the session of
-        that tenant that this one works for (default: the session that is open here, whosever it is).
+        that tenant that this one works for (default: the session that is open here, whosever it is). Raises
+        `ConfigError` for a name that is no text, or none.
         """
         for what, name in (("id", id), ("agent", agent), ("tenant", tenant), ("parent", parent)):
             check_session_name(what, name, required=what == "id")
@@ -257,7 +263,8 @@ class Accel:
             yield
 
     def listen(self, listener: Listener) -> None:
-        """Tell `listener` of every request and tool run that begins from now on, and of its end."""
+        """Tell `listener` of every request and tool run that begins from now on, and of its end. Raises `ConfigError`
+        for an object without the methods of `Listener`."""
         if not all(callable(getattr(listener, name, None)) for name in ("begins", "ended")):
             raise ConfigError(
                 f"a listener has the methods begins and ended (agentaccel.listening.Listener); got {listener!r}"
@@ -279,21 +286,13 @@ class Accel:
 
 
 def apply(request: Request, plan: CachePlan) -> Request:
-    """`request` with what `plan` adds, and with what it moves; the very same object where it does nothing."""
+    """`request` with what `plan` adds, and with what it moves; the very same object where it does nothing.
+
+    Raises `TypeError` where `plan` is none, and `ConfigError` where it was made for another request.
+    """
     if not isinstance(plan, CachePlan):
         raise TypeError(f"apply takes a request and then its plan, as Accel.plan made it; got {type(plan).__name__}")
-    return dialect(plan.wire).encode(request if plan.arranged is None else plan.arranged, plan)
-
-
-def _log_as_asked(environ: Mapping[str, str]) -> None:
-    """Follow `AGENTACCEL_LOG`, once: libraries leave logging to the application unless the user asks."""
-    wanted = environ.get(ENV_LOG, "").strip()
-    level = logging.getLevelNamesMapping().get(wanted.upper())
-    if wanted and level is None:
-        raise ConfigError(f"{ENV_LOG} is {wanted!r}; set it to debug, info or warning, or unset it")
-    if level is None or any(isinstance(handler, logging.StreamHandler) for handler in log.handlers):
-        return
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    log.addHandler(handler)
-    log.setLevel(level)
+    try:
+        return dialect(plan.wire).encode(request if plan.arranged is None else plan.arranged, plan)
+    except (LookupError, TypeError, AttributeError) as wrong:
+        raise ConfigError("this plan was made for another request: plan the one that you send") from wrong

@@ -1,7 +1,8 @@
 """`Policy`: every choice a user can make, frozen and checked where it is written.
 
-The defaults change nothing but cache markers. Whatever changes content or sends requests of our own is off until it is
-switched on here.
+By default requests gain markers and options of caches, and may wait for another that writes what they begin with; calls
+of tools that are declared to read may be run early or remembered. Whatever changes content or sends requests of our own
+is off until it is switched on here.
 """
 
 from __future__ import annotations
@@ -90,9 +91,9 @@ class CachePolicy:
 class HistoryPolicy:
     """Consents to send an older part of a conversation shorter, where that pays. All of it is off until you say so.
 
-    HistoryPolicy(clear_results=True)                           a note in place of old results of tools
-    HistoryPolicy(distil=agentaccel.filtered)                   a shorter form of long ones, made by your function
-    HistoryPolicy(summarise=my_summary)                         your summary in place of the oldest messages
+        HistoryPolicy(clear_results=True)                       # a note in place of old results of tools
+        HistoryPolicy(distil=agentaccel.filtered)               # a shorter form of long ones, made by your function
+        HistoryPolicy(summarise=my_summary)                     # your summary in place of the oldest messages
 
     A function that you pass is the consent to use it. It is called in a thread of our own, never while a request waits.
     """
@@ -135,9 +136,9 @@ class HistoryPolicy:
 class ToolPolicy:
     """Choices about running tools early: only what is proven to read, and declared safe to run beside anything, is.
 
-    ToolPolicy(speculate=False)                             nothing before the model asks for it
-    ToolPolicy(effects={"search": "read_remote"})           what a tool of yours does, by its name
-    ToolPolicy(egress=("search", "docs.example.com"))       remote reads that a guess may make
+    ToolPolicy(speculate=False)                             # nothing before the model asks for it
+    ToolPolicy(effects={"search": "read_remote"})           # what a tool of yours does, by its name
+    ToolPolicy(egress=("search", "docs.example.com"))       # remote reads that a guess may make
     """
 
     memo: bool = True
@@ -229,11 +230,11 @@ class StorePolicy:
 class Policy:
     """What agentaccel may do.
 
-    Policy()                                    markers where they pay
-    Policy(mode="observe")                      watch, predict, record; change nothing
-    Policy(holdout=0.05)                        leave 5 % of sessions as written, as a control group
-    Policy(cache=CachePolicy(ttl="1h"))         one lifetime for every marker of ours
-    Policy(aliases={"prod": "claude-opus-5"})   names that your gateway or deployment uses
+    Policy()                                    # markers where they pay
+    Policy(mode="observe")                      # watch, predict, record; change nothing
+    Policy(holdout=0.05)                        # leave 5 % of sessions as written, as a control group
+    Policy(cache=CachePolicy(ttl="1h"))         # one lifetime for every marker of ours
+    Policy(aliases={"prod": "claude-opus-5"})   # names that your gateway or deployment uses
     """
 
     mode: Mode = "on"

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 from agentaccel.facts import LEVELS, Level
 
+THINKING = frozenset({"thinking", "redacted_thinking"})
+"""Kinds of segments in which a model thinks; some drop them once a user speaks again."""
+
 Path = tuple[str | int, ...]
 """Where a value stands in a request: ("messages", 3, "content", 0)."""
 

@@ -157,6 +157,27 @@ def test_where_it_is_off_a_plan_adds_nothing() -> None:
     assert off.plan({"model": "gpt-6.1-sol", "input": "hi"}, provider="openai").wire == "responses"
 
 
+def test_who_serves_a_model_need_not_be_said() -> None:
+    """The model's name, an alias or the platform tells; and where one was named that does not, the plan says so."""
+    request = {"model": "gpt-6.1-sol", "input": "word " * 9000}
+    accel = Accel(Policy(store=StorePolicy(enabled=False), aliases={"prod": "gpt-6.1-sol"}))
+    named = accel.plan(request, provider="openai")
+    assert accel.plan(request) == named
+    assert accel.plan({**request, "model": "prod"}).wire == "responses"
+    assert accel.plan({"model": "qwen", "messages": []}, platform="vllm").wire == "chat"
+    wrong = accel.plan({"model": "gpt-6.1-sol", "messages": []}, provider="anthropic")
+    assert "'anthropic' does not serve model 'gpt-6.1-sol'" in wrong.reasons[0]
+
+
+def test_a_plan_of_another_request_is_refused_in_words() -> None:
+    """What it points at is not there."""
+    accel = Accel(Policy(store=StorePolicy(enabled=False)))
+    hello = [{"role": "user", "content": "hi"}]
+    plan = accel.plan({"model": "claude-sonnet-5", "max_tokens": 9, "system": "word " * 9000, "messages": hello})
+    with pytest.raises(ConfigError, match="made for another request: plan the one that you send"):
+        apply({"model": "claude-sonnet-5", "messages": hello}, plan)
+
+
 def test_the_environment_overrides_the_code() -> None:
     """Operators can switch without a deployment."""
     assert from_environment(Policy(), {"AGENTACCEL_MODE": "observe"}).mode == "observe"
@@ -176,6 +197,12 @@ def test_the_environment_that_is_given_says_what_is_logged() -> None:
         assert log.level == logging.DEBUG
     finally:
         log.handlers[:], log.level = before, level
+
+
+def test_where_it_is_off_nothing_that_the_environment_says_wrong_is_in_the_way() -> None:
+    """Who switches it off wants his program to run."""
+    accel = Accel(environ={"AGENTACCEL_LOG": "loud", "AGENTACCEL_MODE": "fast", "AGENTACCEL_DISABLE": "1"})
+    assert accel.policy.mode == "off"
 
 
 def test_a_level_of_the_log_that_there_is_none_of_is_refused() -> None:

@@ -134,7 +134,8 @@ def _uncontrolled(scene: Scene) -> str:
     if not scene.facts.assured:
         return f"left as it is: nothing is known of what is cached behind {scene.facts.platform}"
     if scene.facts.physics == "automatic":
-        return "the provider keeps every prefix by itself, at no charge: there is nothing to mark"
+        how = "what has the same key" if scene.facts.key == "opts_in" else "every prefix by itself"
+        return f"the provider keeps {how}, at no charge: there is nothing to mark"
     return f"left as it is: no cache field may be added on {scene.facts.platform}"
 
 
@@ -186,7 +187,7 @@ def _candidates(scene: Scene, wanted: Ttl) -> list[Candidate]:
     return list(found.values())[:_MOST_CANDIDATES]
 
 
-_BEFORE_QUESTION = "what stands before the first question: other sessions may ask another one"
+_BEFORE_QUESTION = "what stands before the last block: other sessions may go on from here with another one"
 _IN_SYSTEM = "inside the system prompt: what follows may be of this session alone"
 
 _MOST_CANDIDATES = 8

@@ -12,11 +12,11 @@ from typing import Protocol
 from agentaccel.cache.beliefs import MANY_TURNS, is_history
 from agentaccel.canonical import ROOT, chain, digest, link
 from agentaccel.facts import LEVELS, CacheFacts, Level, Ttl
+from agentaccel.segments import THINKING
 from agentaccel.types import Prompt, Segment, agreeing, digest_of, show_path
 from agentaccel.values import maker, quickly_made
 
 _RUNS = frozenset({"tool_use", "tool_result"})
-_THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
 @quickly_made
@@ -263,4 +263,4 @@ def _dropped(segments: tuple[Segment, ...]) -> frozenset[int]:
         (i for i, s in enumerate(segments) if s.level == "messages" and s.role == "user" and s.kind != "tool_result"),
         default=-1,
     )
-    return frozenset(i for i, s in enumerate(segments[: max(last, 0)]) if s.kind in _THINKING and s.level == "messages")
+    return frozenset(i for i, s in enumerate(segments[: max(last, 0)]) if s.kind in THINKING and s.level == "messages")

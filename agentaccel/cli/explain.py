@@ -20,7 +20,7 @@ from agentaccel.errors import TraceError
     "previous_file", metavar="[PREVIOUS.json]", required=False, type=click.Path(path_type=Path, dir_okay=False)
 )
 @click.option("--provider", help="anthropic, openai or compatible; by default what platform and model say.")
-@click.option("--platform", default="api", show_default=True, help="api, bedrock, vertex, azure, openrouter, vllm, …")
+@click.option("--platform", help="api, bedrock, vertex, azure, openrouter, vllm, …; by default the provider's own.")
 @click.option("--as", "as_model", metavar="MODEL", help="Read the request as one for this model.")
 @click.option("--gap", default=10.0, show_default=True, help="Seconds between the two requests.")
 @click.option("--json", "as_json", is_flag=True, help="Print the explanation as JSON.")
@@ -28,7 +28,7 @@ def explain_command(
     request_file: Path,
     previous_file: Path | None,
     provider: str | None,
-    platform: str,
+    platform: str | None,
     as_model: str | None,
     gap: float,
     as_json: bool,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from agentaccel.explain import Explanation
@@ -40,6 +41,8 @@ def _facts(it: Explanation, say: Say) -> None:
         f"writes at most {facts.max_markers} breakpoints",
         "automatic": f"keeps every prefix of {facts.min_tokens} tokens or more by itself",
     }
+    if facts.key == "opts_in":
+        how["automatic"] = f"keeps prefixes where the request has a {facts.key_field}"
     say(f"{how[facts.physics]}, reads at {facts.read:g} of the input price", 2)
     say(f"source: {facts.source.what}, {facts.source.date}", 2)
 
@@ -57,6 +60,13 @@ def _plan(it: Explanation, say: Say) -> None:
         say(_safe(marker.reason), 4)
     if not it.plan.markers:
         say("none added", 2)
+    if it.plan.options:
+        say("")
+        say("[bold]Fields[/bold]")
+    for name, value in it.plan.options.items():
+        say(f"[green]+[/green] {_safe(name)}  {_safe(json.dumps(value))}", 2)
+    say("")
+    say("[bold]Why[/bold]")
     for reason in it.plan.reasons:
         say(_safe(reason), 2)
 

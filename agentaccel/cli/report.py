@@ -20,10 +20,8 @@ from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report import By, Report, render_markdown, render_text, to_json
 from agentaccel.report import report as fold
 from agentaccel.report.wording import WHAT_TO_DO
+from agentaccel.trace.database import is_sqlite
 from agentaccel.trace.importers import ImportTally, Progress, read_logs, some_of
-
-SQLITE_MAGIC = b"SQLite format 3\x00"
-"""The first bytes of every trace store."""
 
 
 @click.command("report")
@@ -55,18 +53,10 @@ def report_command(
 
 def _are_logs(sources: tuple[Path, ...]) -> bool:
     """Whether the sources are logs; a trace store stands alone. Raises TraceError for a mixture."""
-    stores = [path for path in sources if _is_store(path)]
+    stores = [path for path in sources if is_sqlite(path)]
     if stores and len(sources) > 1:
         raise TraceError(f"report on one trace store at a time, and not together with logs: {stores[0]}")
     return bool(sources) and not stores
-
-
-def _is_store(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
-    except OSError:
-        return False  # a folder, or something that reading will complain about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +113,7 @@ def _for_others(sources: tuple[Path, ...]) -> list[str]:
     groups = groups_of(there, ImportTally())
     traces = [str(file) for group in groups if group.kind == "geometry" for file in group.files]
     inside = (file for path in there if path.is_dir() for file in sorted(path.rglob("*")))
-    stores = [str(file) for file in inside if file.is_file() and _is_store(file)]
+    stores = [str(file) for file in inside if file.is_file() and is_sqlite(file)]
     found = {
         f"for `agentaccel replay`, which reads prefix traces: {some_of(traces)}": traces,
         f"a trace store is read where it is named itself: {some_of(stores)}": stores,

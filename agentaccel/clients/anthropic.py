@@ -1,7 +1,7 @@
 """The seam of the `anthropic` SDK: its client middleware, which runs once per attempt, inside the retry loop.
 
-Verified with anthropic 2.11 and 2.12. Replies are watched where the HTTP library hands out their bytes, so that
-`create`, `stream`, raw and streaming responses all behave as they do without us.
+Replies are watched where the HTTP library hands out their bytes, so that `create`, `stream`, raw and streaming
+responses all behave as they do without us.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The seam of SDKs without middleware: an HTTP transport around the client's own, for httpx and httpx2 alike.
 
-Verified with openai 2.54 to 3.54 and anthropic 0.79, over both libraries. It runs once per attempt. Where nothing is
-planned the request goes on untouched, the very object; otherwise one with our body in its place.
+It runs once per attempt. Where nothing is planned the request goes on untouched, the very object; otherwise one with
+our body in its place.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
-from agentaccel.effects.tools import Declared
 from agentaccel.effects.verdict import Verdict
 from agentaccel.errors import ConfigError
+from agentaccel.types import EffectSaid
 
 Arguments = Mapping[str, Any]
 """The arguments of one call, by name."""
@@ -24,7 +24,7 @@ Kind = Literal["shell", "sql", "http", "mcp"]
 class ToolSpec:
     """What is declared of one tool. Silence never permits: a tool of which nothing is said is never run early."""
 
-    effect: Declared | None = None
+    effect: EffectSaid | None = None
     """What a run may do to the world, or a function that tells it from the arguments; None where nothing is said."""
     concurrent: bool = False
     """Safe to run beside anything, itself included, and in a copy of the context in which the model is called."""

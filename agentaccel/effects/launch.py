@@ -15,9 +15,9 @@ from agentaccel.effects.declare import ToolSpec
 from agentaccel.effects.http import judge_http
 from agentaccel.effects.mcp import judge_mcp, metadata_says
 from agentaccel.effects.places import Surroundings
-from agentaccel.effects.tools import Declared, judge_tool
+from agentaccel.effects.tools import judge_tool
 from agentaccel.effects.verdict import Evidence, Verdict
-from agentaccel.types import Effect, Launchable, ToolCall
+from agentaccel.types import Effect, EffectSaid, Launchable, ToolCall
 
 
 def _nobody(call: ToolCall) -> bool:
@@ -28,7 +28,7 @@ def _nobody(call: ToolCall) -> bool:
 class Allowance:
     """What the user allows and what is known of the past, as far as it decides about a launch."""
 
-    effects: Mapping[str, Declared] = field(default_factory=dict)
+    effects: Mapping[str, EffectSaid] = field(default_factory=dict)
     """The user's word by exact name of a tool; it decides in either direction."""
     egress: frozenset[str] = frozenset()
     """Tools, and hosts of addresses, of which a remote read may be run on a prediction."""

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agentaccel.effects.verdict import Evidence, Source, Verdict, weigh
-from agentaccel.types import Effect
-
-Declared = Effect | str | Callable[[Mapping[str, Any]], Effect | str]
-"""An effect, its value, or a function that tells it from the arguments of one call."""
+from agentaccel.types import Effect, EffectSaid
 
 
 def judge_tool(
     name: str,
     arguments: Mapping[str, Any],
     *,
-    policy: Mapping[str, Declared] | None = None,
-    declaration: Declared | None = None,
+    policy: Mapping[str, EffectSaid] | None = None,
+    declaration: EffectSaid | None = None,
     heard: Iterable[Evidence] = (),
     writes_seen: bool = False,
 ) -> Verdict:
@@ -40,7 +37,7 @@ def judge_tool(
     return weigh(evidence)
 
 
-def _said(source: Source, declared: Declared, arguments: Mapping[str, Any]) -> Evidence:
+def _said(source: Source, declared: EffectSaid, arguments: Mapping[str, Any]) -> Evidence:
     if not callable(declared):
         return _spoken(source, declared, "it is declared so")
     try:

@@ -2,7 +2,8 @@
 caches, refusals and faults.
 
 `Emulator` is the core without sockets; `serve` puts a real HTTP server around it, to which the vendors' own SDKs
-talk. It shares no code with the rest of agentaccel except the facts, so that the two cannot share a mistake.
+talk. Of the rest of agentaccel it shares the facts, clocks and errors and nothing else, so that a mistake in the
+planner's arithmetic is not repeated here.
 """
 
 from agentaccel.emulator.accounts import Counters, LogEntry, RateLimits, Totals

@@ -21,7 +21,9 @@ from agentaccel.replay.read_runs import read_runs
 from agentaccel.replay.read_store import runs_of_store
 from agentaccel.replay.runs import Run
 from agentaccel.replay.source import Rules, Source
+from agentaccel.trace.database import is_sqlite
 from agentaccel.trace.importers import ImportTally, Progress
+from agentaccel.trace.importers.claude_code import is_session_line
 from agentaccel.trace.importers.lines import Meter, parse, raw_lines, sizes
 from agentaccel.trace.store import open_reader
 
@@ -32,11 +34,6 @@ _SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
 
 _PEEK = 200
 """Lines looked at, at most, to tell a file's format."""
-
-_SQLITE_MAGIC = b"SQLite format 3\x00"
-
-_LOG_FIELDS = {"sessionId", "uuid", "leafUuid", "messageId", "snapshot", "message"}
-"""A line of a session log has a `type` and at least one of these."""
 
 _MOST_BYTES = 256 << 20
 """Unpacked size up to which a file that is one JSON value is read."""
@@ -104,12 +101,8 @@ def _stem(path: Path) -> str:
 
 def _kind(path: Path) -> Kind | None:
     """What a file is, by its content; None where that is not known."""
-    try:
-        with path.open("rb") as file:
-            if file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC:
-                return "store"
-    except OSError:
-        return None
+    if is_sqlite(path):
+        return "store"
     lines = raw_lines(path, ImportTally(), Meter(0, None))
     for _, line in zip(range(_PEEK), lines, strict=False):
         entry = parse(line, ImportTally())
@@ -117,7 +110,7 @@ def _kind(path: Path) -> Kind | None:
             continue
         if isinstance(entry.get("messages"), list) and not isinstance(entry.get("type"), str):
             return "runs"
-        if isinstance(entry.get("type"), str) and not _LOG_FIELDS.isdisjoint(entry):
+        if is_session_line(entry):
             return "logs"
     return "geometry" if path.name.endswith((".json", ".json.gz")) and is_geometry(_value(path)) else None
 

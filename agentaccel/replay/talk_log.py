@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentaccel.trace.importers.agents import Agents
-from agentaccel.trace.importers.claude_code import MAIN, SUB
+from agentaccel.trace.importers.claude_code import BY_THE_CLIENT, MAIN, SUB
 from agentaccel.trace.importers.fields import mapping, text
 from agentaccel.trace.importers.lines import ImportTally, parse
-
-_BY_THE_CLIENT = "<synthetic>"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,7 +58,7 @@ def _take(talk: Talk, entry: Mapping[str, object], seen: set[int], tally: Import
     if entry.get("type") == "user":
         talk.messages.append({"role": "user", "content": content})
         return
-    if message.get("model") == _BY_THE_CLIENT or not isinstance(content, list):
+    if message.get("model") == BY_THE_CLIENT or not isinstance(content, list):
         return
     key = f"{text(message, 'id') or text(entry, 'uuid')} {text(entry, 'requestId')}"
     reply = talk.replies.get(key)

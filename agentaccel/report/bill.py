@@ -50,7 +50,10 @@ def billed(turn: TurnRecord, card: PriceCard | None, facts: CacheFacts | None, n
     """`turn` with its bill."""
     usage = turn.usage
     total, read = usage.input, usage.read
-    perfect_read = min(total or 0, max(turn.reusable or 0, read or 0))
+    reusable = turn.reusable or 0
+    if facts is not None and reusable < facts.min_tokens:
+        reusable = 0  # a prefix as short as that is kept by nobody
+    perfect_read = min(total or 0, max(reusable, read or 0))
     counted = None
     if facts is not None and total is not None and read is not None:
         counted = total if facts.reads_count_to_rate_limit else total - read

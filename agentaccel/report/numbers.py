@@ -69,14 +69,14 @@ def share(value: float | None) -> str:
 
 
 def usd(value: float | None) -> str:
-    """An amount of USD, with more digits where it is small.
+    """An amount of USD, with as many digits below a hundred as the price of a request needs.
 
-    >>> usd(1234.5), usd(0.01234), usd(0), usd(None)
-    ('1,234.50', '0.0123', '0.00', 'n/a')
+    >>> usd(1234.5), usd(1.2), usd(0.01234), usd(0), usd(None)
+    ('1,234.50', '1.2000', '0.0123', '0.00', 'n/a')
     """
     if value is None:
         return NA
-    return f"{value:,.4f}" if 0 < abs(value) < 1 else f"{value:,.2f}"
+    return f"{value:,.4f}" if 0 < abs(value) < 100 else f"{value:,.2f}"
 
 
 def short(tokens: int | None) -> str:

@@ -22,6 +22,7 @@ from agentaccel.prompt.volatile import Terms
 from agentaccel.providers import dialect
 from agentaccel.providers.arranging import Listed, listed, texts_of, with_tools
 from agentaccel.providers.values import with_texts
+from agentaccel.segments import THINKING
 from agentaccel.types import CachePlan, Marker, Prompt, Request
 
 CONSENTED = {
@@ -31,7 +32,6 @@ CONSENTED = {
 """What is logged once of each consent that is used."""
 
 _NO_MEMORY = Memory({}, (), (0, b""))
-_THINKING = frozenset({"thinking", "redacted_thinking"})
 _LONGEST = 12.0
 """Requests for which a tool that was removed is expected to be kept, at most."""
 _NOTE_TOKENS = 30.0
@@ -89,7 +89,7 @@ def arrange(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, kno
     if prompt.held or prompt.illegal or not prompt.messages or not facts.operator_message:
         return untouched
     says = dialect(wire).with_note(request, "-", facts.operator_message) is not None
-    if facts.strips_thinking and any(segment.kind in _THINKING for segment in prompt.segments):
+    if facts.strips_thinking and any(segment.kind in THINKING for segment in prompt.segments):
         says = False  # text of the user would take earlier thinking out of the prompt
     memory = knowing.memory or _NO_MEMORY
     listing = _frozen(request, prompt, facts, wire, knowing, says)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from agentaccel.facts import CacheFacts, host_platform, known_place, usage_asked
+from agentaccel.facts import CacheFacts, host_platform, known_model, known_place, usage_asked
 from agentaccel.session.conversation import Conversation
 from agentaccel.types import CachePlan, Prompt, Request
 
@@ -41,6 +41,9 @@ def unplanned(prompt: Prompt) -> tuple[str, str, str]:
     """Why there are no facts for a request: what it is that is not known, what to say of it once, and the reason."""
     if known_place(prompt.provider, prompt.platform):
         model = f"model {prompt.model!r}"
+        if known_model(prompt.model):
+            reason = f"{prompt.provider!r} does not serve {model}; name the provider that does"
+            return model, reason, reason
         return (
             model,
             f"no cache facts for {model}; map it with Policy(aliases=…)",

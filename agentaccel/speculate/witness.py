@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from agentaccel.errors import ConfigError
+
 Witness = Callable[[Mapping[str, Any]], Hashable]
 
 
@@ -66,9 +68,13 @@ def files(*names: str) -> Witness:
         @accel.tool(effect="read_local", concurrent=True, in_thread=True, witness=agentaccel.files("path"))
         def read_file(path: str) -> str: ...
 
+    Raises `ConfigError` where none is named: a change would never show.
+
     >>> files("path")({"path": "/nowhere/at/all"})
     (None,)
     """
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"files takes the names of the arguments that hold paths, such as files('path'); got {names}")
     return lambda arguments: tuple(file_state(arguments[name]) for name in names)
 
 

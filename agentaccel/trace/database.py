@@ -54,6 +54,15 @@ def check_place(path: Path) -> None:
         raise ConfigError(f"the trace store cannot be at {path}, which is no SQLite database: give another path")
 
 
+def is_sqlite(path: Path) -> bool:
+    """Whether an SQLite database stands at `path`; not where that cannot be told."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
 def load_key(path: Path, wanted: bytes | None = None) -> bytes:
     """The key under which hashes of this store are made: random, in a file beside it that only its owner may read.
 

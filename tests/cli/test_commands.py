@@ -13,7 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from agentaccel import Policy
+from agentaccel import Accel, Policy, StorePolicy
 from agentaccel.cli import main
 from tests.driver import MODEL, Driver, assistant, body, loop, prose, tool, user
 
@@ -105,7 +105,32 @@ def test_explain_reads_a_request_as_one_for_the_model_that_is_named(named: dict[
 def test_explain_says_that_a_provider_without_the_usual_platform_needs_another() -> None:
     """What was not given cannot be wrong."""
     done = run("explain", "-", "--provider", "compatible", stdin=json.dumps(body(user("hi"), model="qwen")))
-    assert "'compatible' has no platform 'api'; name one with --platform: server, openrouter," in str(done.exception)
+    assert "of platform 'server': name one with --platform: openrouter," in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("platform", "model", "field"),
+    [
+        ("openrouter", "openai/gpt-5.5", "session_id"),
+        ("mistral", "mistral-large-latest", "prompt_cache_key"),
+        ("vllm", "qwen", "stream_options"),
+    ],
+)
+def test_explain_shows_every_field_that_a_run_adds(platform: str, model: str, field: str) -> None:
+    """And not markers alone: it is the plan that a run sends by."""
+    request = {"model": model, "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+    arguments = ("explain", "-", "--platform", platform)
+    assert f"Fields + {field} " in " ".join(run(*arguments, stdin=json.dumps(request)).stdout.split())
+    explained = json.loads(run(*arguments, "--json", stdin=json.dumps(request)).stdout)
+    run_adds = Accel(Policy(store=StorePolicy(enabled=False))).plan(request, platform=platform)
+    assert explained["options"].keys() == run_adds.options.keys()
+    assert field in run_adds.options
+
+
+def test_explain_says_that_a_request_names_no_model() -> None:
+    """There is nothing that an alias could be for."""
+    done = run("explain", "-", stdin=json.dumps({"messages": [user("hi")]}))
+    assert str(done.exception).startswith("the request names no model: add one")
 
 
 def test_explain_says_what_is_missing_where_there_are_only_instructions() -> None:

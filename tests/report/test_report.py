@@ -47,13 +47,20 @@ def test_the_hit_rate_is_read_over_all_input() -> None:
 
 def test_the_four_costs_are_over_the_same_requests() -> None:
     """Paid, as written, without cache, and with a perfect cache that has no premium for writing."""
-    records = [turn(0, 0, 0, 1000), turn(1, 0, 500, 600, reusable=1000)]
+    records = [turn(0, 0, 0, 2000), turn(1, 0, 1000, 1200, reusable=2000)]
     costs = report(records, prices=PRICES).total.costs
-    assert costs.paid == pytest.approx((1600 * 12.5 + 500 * 1) / 1e6)
+    assert costs.paid == pytest.approx((3200 * 12.5 + 1000 * 1) / 1e6)
     assert costs.as_written == pytest.approx(costs.paid)
-    assert costs.without == pytest.approx(2100 * 10 / 1e6)
-    assert costs.perfect == pytest.approx((1100 * 10 + 1000 * 1) / 1e6)
+    assert costs.without == pytest.approx(4200 * 10 / 1e6)
+    assert costs.perfect == pytest.approx((2200 * 10 + 2000 * 1) / 1e6)
     assert costs.saved is None
+
+
+def test_what_is_shorter_than_the_minimum_not_even_a_perfect_cache_reads() -> None:
+    """Nobody could have been promised it."""
+    total = report([turn(0, 900), turn(1, 950, reusable=900)], prices=PRICES).total
+    assert total.tokens.perfect_rate == 0
+    assert total.costs.perfect == total.costs.paid == total.costs.without
 
 
 def test_a_saving_is_stated_against_the_request_as_written_and_may_be_a_loss() -> None:

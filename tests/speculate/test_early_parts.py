@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentaccel.errors import ConfigError
 from agentaccel.speculate.buffer import Buffer, Entry, State
 from agentaccel.speculate.keys import Key, Principal, arguments_key
 from agentaccel.speculate.ledger import Ledger
@@ -189,6 +190,12 @@ def test_reads_begin_in_order_and_never_before_a_write_that_stands_before_them(c
             begun += [int(it.call.id or 0) for it in order.done(one.call.name, b"")]
             nxt = next((j for j in range(i + 1, len(placed)) if not placed[j].reads), len(placed))
             assert begun == [j for j in range(nxt) if placed[j].reads]
+
+
+def test_a_witness_of_files_names_the_arguments_that_hold_paths() -> None:
+    """One that looks at nothing would let any change pass."""
+    with pytest.raises(ConfigError, match=r"such as files\('path'\)"):
+        files()
 
 
 def test_a_witness_of_files_shows_every_change(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from agentaccel.facts import Level
 from agentaccel.providers.anthropic.edit import DEFAULT_TTL, MARK
 from agentaccel.providers.gathering import Gathering
 from agentaccel.providers.values import is_object, items, kind_of, name_of, word
+from agentaccel.segments import THINKING
 from agentaccel.types import Path, Segment, made_marker
 from agentaccel.values import maker
 
@@ -37,8 +38,6 @@ _PLAIN = b"\x00"
 
 _dumps = orjson.dumps
 _segment = maker(Segment)
-
-THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
 @dataclass(slots=True)

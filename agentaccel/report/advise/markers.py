@@ -55,7 +55,7 @@ def other_lifetime(talks: Talks) -> Iterator[Mended]:
             continue
         yield Mended(
             kind="wrong TTL",
-            where=f"{' and '.join(used)} in place of {label}",
+            where=f"markers that live for {' and '.join(used)}",
             todo=f"Give the markers the lifetime {label}.",
             talks=tuple(_living(talk, label) for talk in talks),
         )

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from agentaccel.records import ToolRecord, TurnRecord
-from agentaccel.trace.importers.claude_code import read_session
+from agentaccel.trace.importers.claude_code import is_session_line, read_session
 from agentaccel.trace.importers.lines import (
     ImportTally,
     Meter,
@@ -31,9 +31,6 @@ __all__ = ["ImportTally", "Progress", "read_logs", "some_of"]
 
 PEEK = 200
 """Lines looked at, at most, to tell a file's format; the first one mostly tells."""
-
-_SESSION_FIELDS = {"sessionId", "uuid", "leafUuid", "messageId", "snapshot", "message"}
-"""A line of a session log has a `type` and at least one of these."""
 
 
 def read_logs(
@@ -90,7 +87,7 @@ def _recognise(lines: Iterator[bytes]) -> tuple[list[bytes], str | None]:
             return head, "spans"
         if isinstance(entry.get("messages"), list) and not isinstance(entry.get("type"), str):
             return head, "runs"
-        if isinstance(entry.get("type"), str) and not _SESSION_FIELDS.isdisjoint(entry):
+        if is_session_line(entry):
             return head, "session"
     return head, None
 

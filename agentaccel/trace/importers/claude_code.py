@@ -28,13 +28,20 @@ that runs in the background while the agent goes on is the reason for so many.""
 MAIN, SUB = "claude-code", "claude-code sub-agent"
 """The names of the agents, for grouping."""
 
-_BY_THE_CLIENT = "<synthetic>"
+BY_THE_CLIENT = "<synthetic>"
 """The model of messages that the client made up: interruptions, and errors of the API."""
 
 _PLATFORMS = {"msg_bdrk_": "bedrock", "msg_vrtx_": "vertex"}
 """Where a reply came from, by the beginning of its id, which is `_START` characters long."""
 
 _START = 9
+
+_FIELDS = {"sessionId", "uuid", "leafUuid", "messageId", "snapshot", "message"}
+
+
+def is_session_line(entry: Mapping[str, object]) -> bool:
+    """Whether `entry` is a line of a session log, which has a `type` and at least one of some other fields."""
+    return isinstance(entry.get("type"), str) and not _FIELDS.isdisjoint(entry)
 
 
 @dataclass(slots=True)
@@ -195,7 +202,7 @@ class _Reader:
         reply = self._replies.get(key)
         if reply is None:
             model = text(message, "model") or "unknown"
-            if model == _BY_THE_CLIENT:
+            if model == BY_THE_CLIENT:
                 if entry.get("isApiErrorMessage") is True:
                     self._failed(thread, at, text(entry, "error") or "api_error")
                 return
