@@ -13,7 +13,7 @@ def main() -> None:
     try:
         cli(prog_name="agentaccel")
     except (AgentAccelError, OSError) as error:  # the latter for a path that cannot be
-        sys.stderr.write(f"agentaccel: {error}\n")
+        sys.stderr.write(f"{' '.join(('agentaccel', *sys.argv[1:2]))}: {error}\n")
         sys.exit(2)
 
 

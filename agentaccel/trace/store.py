@@ -261,6 +261,8 @@ class Store:
 def open_reader(path: Path | None = None) -> Iterator[Store]:
     """The store at `path` for reading only; the default one where none is named. Raises `TraceError`."""
     chosen = store_path(path)
+    if chosen.is_dir():
+        raise TraceError(f"the trace store cannot be at {chosen}, which is a folder: give the path of a file")
     try:
         store = Store(chosen, read_only=True)
     except sqlite3.Error as error:

@@ -218,7 +218,7 @@ def test_a_path_that_cannot_be_is_one_sentence(arguments: tuple[str, ...], tmp_p
     (tmp_path / "a-file").touch()
     done = typed(*arguments, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith("agentaccel: ")
+    assert done.stderr.startswith(f"agentaccel {arguments[0]}: ")
 
 
 @pytest.mark.parametrize("gap", ["-1", "nan", "inf"])
