@@ -235,7 +235,7 @@ class Accel:
     def _announce(self, session: Session, create: Callable[..., object], request: dict[str, Any]) -> None:
         """What `Session.prewarm` was given; nothing of ours is raised there."""
         prewarmer = self._prewarmer
-        if prewarmer is None:
+        if prewarmer is None or self._background.closed:
             return
         try:
             from agentaccel.clients.announcing import call_of

@@ -78,9 +78,17 @@ class Background:
         self._sooner.set()
         return later
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is begun any more."""
+        return self._closed
+
     def submit(self, owner: str, work: Callable[[], T]) -> Future[T]:
-        """Do `work` in a thread of its own."""
+        """Do `work` in a thread of its own; what is returned is cancelled where nothing is begun any more."""
         future: Future[T] = Future()
+        if self._closed:
+            future.cancel()
+            return future
 
         def run() -> None:
             if not future.set_running_or_notify_cancel():
@@ -110,10 +118,13 @@ class Background:
     ) -> Future[T | None]:
         """Await `work` in a task on `loop`, from whichever thread; what is returned is done when the task has ended.
 
-        Its result is None where the task was cancelled.
+        Its result is None where the task was cancelled, or where nothing is begun any more.
         """
         over: Future[T | None] = Future()
         over.set_running_or_notify_cancel()
+        if self._closed:
+            over.set_result(None)
+            return over
         tasks: list[asyncio.Task[T]] = []
 
         async def run() -> T:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from agentaccel.clients.attempt import ANNOUNCED
 from agentaccel.clients.transport import is_wrapped
 from agentaccel.session import Composer
 
@@ -30,4 +31,5 @@ def call_of(
     ours = any(getattr(one, "agentaccel_composer", None) is composer for one in middleware)
     if not ours and is_wrapped(getattr(client, "_client", None)) is not composer:
         return None
-    return partial(create, **{**rest, **request}), kind.startswith("Async")
+    headers = {**(request.get("extra_headers") or {}), ANNOUNCED: "1"}
+    return partial(create, **{**rest, **request, "extra_headers": headers}), kind.startswith("Async")

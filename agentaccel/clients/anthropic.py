@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from agentaccel.clients import bodies
-from agentaccel.clients.account import CREDENTIALS, account_of
-from agentaccel.clients.attempt import Attempt
+from agentaccel.clients.account import account_behind
+from agentaccel.clients.attempt import ANNOUNCED, Attempt
 from agentaccel.clients.deriving import derived
 from agentaccel.clients.transport import server_of, with_transport
 from agentaccel.errors import ConfigError, MissingExtra
@@ -55,6 +55,9 @@ def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
 
 def _middleware(base: Any, composer: Composer, endpoint: Endpoint, client: Any, *, plain: bool) -> Any:
     """Our middleware; its class is made here because the SDK is imported only where it is used."""
+    import anthropic
+
+    whole, awaited = anthropic.APIResponse, anthropic.AsyncAPIResponse
     writer, attempted = bodies.Writer(), partial(_attempt, composer, endpoint, client)
 
     def sent(request: Any, body: Any, call_next: Any) -> Any:
@@ -69,19 +72,20 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint, client: Any, 
         def handle(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
             attempt = attempted(request, call_next)
             if attempt is None:
-                return call_next(request)
+                return _parsable(call_next(request), whole, request, call_next)
             if attempt.keeps:
                 attempt.can_resend(lambda body: _answer(call_next(_warming(request, body))))
             with attempt:
                 attempt.wait()
                 response = call_next(sent(request, attempt.body, call_next))
+            response = _parsable(response, whole, request, call_next)
             attempt.watch(getattr(response, "http_response", None))
             return response
 
         async def handle_async(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
             attempt = attempted(request, call_next)
             if attempt is None:
-                return await call_next(request)
+                return _parsable(await call_next(request), awaited, request, call_next)
             if attempt.keeps:
 
                 async def resend(body: Any) -> Answer:
@@ -91,6 +95,7 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint, client: Any, 
             with attempt:
                 await attempt.wait_async()
                 response = await call_next(sent(request, attempt.body, call_next))
+            response = _parsable(response, awaited, request, call_next)
             attempt.watch(getattr(response, "http_response", None))
             return response
 
@@ -146,19 +151,18 @@ def _sender(call_next: Any) -> Any:
     return cells["self"].cell_contents if "self" in cells else None
 
 
-def _account(client: Any, request: Any, key: bytes) -> str:
-    """Whose request it is: by the client's credentials, which some platforms' do not have, and those of the call."""
-    own = [getattr(client, name, None) for name in ("api_key", "auth_token")]
-    given = [value for name, value in request.headers.items() if name.lower() in CREDENTIALS]
-    return account_of([one if isinstance(one, str) else None for one in (*own, *given)], key)
-
-
 def _warming(request: Any, body: Any) -> Any:
-    """The same for a request of our own, which is another one and not streamed."""
-    made = copy.copy(request)
-    made.options = request.options.model_copy(update={"json_data": body, "idempotency_key": None})
+    """The same for a request of our own, which is another one, and read whole whatever the caller does with his."""
+    made, own = copy.copy(request), {"json_data": body, "idempotency_key": None}
+    if isinstance(headers := request.options.headers, Mapping):
+        own["headers"] = {name: value for name, value in headers.items() if name.lower() not in _OF_ONE_REQUEST}
+    made.options = request.options.model_copy(update=own)
     made.stream, made.stream_cls, made.cast_to = False, None, object
     return made
+
+
+_OF_ONE_REQUEST = ("idempotency-key", "x-stainless-raw-response")
+"""Headers that are about a request as it was sent once, or about how its reply is read."""
 
 
 def _answer(response: Any) -> Answer:
@@ -166,12 +170,38 @@ def _answer(response: Any) -> Answer:
     return Answer(http.status_code, http.content)
 
 
+def _parsable(response: Any, kind: Any, request: Any, call_next: Any) -> Any:
+    """What the SDK's last hop gives, as the SDK's own retries know it.
+
+    Behind any middleware, they take a bare response of the HTTP library, which it gives where that is what the caller
+    wants to have, for an answer that the middleware has made up, and neither retry nor raise.
+    """
+    if hasattr(response, "http_response") or not hasattr(response, "status_code"):
+        return response
+    return kind(
+        raw=response,
+        client=_sender(call_next),
+        cast_to=type(response),
+        stream=False,
+        stream_cls=None,
+        options=request.options,
+        retries_taken=request.retries_taken,
+    )
+
+
 def _attempt(composer: Composer, endpoint: Endpoint, client: Any, request: Any, call_next: Any) -> Attempt | None:
     """The attempt that `request` makes; None for one that is no model call."""
     if request.method.lower() != "post" or not _is_messages(str(request.url)) or not isinstance(request.json, Mapping):
         return None
-    account = _account(_sender(call_next) or client, request, composer.recorder.key)
-    return Attempt.of(composer, request.json, endpoint._replace(account=account), retries=request.retries_taken)
+    headers = request.headers
+    account = account_behind(_sender(call_next) or client, headers, composer.recorder.key)
+    return Attempt.of(
+        composer,
+        request.json,
+        endpoint._replace(account=account),
+        retries=request.retries_taken,
+        announced=any(name.lower() == ANNOUNCED for name in headers),
+    )
 
 
 def _is_messages(url: str) -> bool:

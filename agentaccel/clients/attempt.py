@@ -24,6 +24,10 @@ from agentaccel.types import CachePlan, Endpoint, Request
 log = logging.getLogger("agentaccel")
 
 
+ANNOUNCED = "x-agentaccel-announced"
+"""A header that tells a request that is announced, and never sent, from others that are made on the way to it."""
+
+
 class Attempt:
     """One HTTP attempt: its turn, and the body to be sent for it. Entered around the sending."""
 
@@ -33,14 +37,24 @@ class Attempt:
         self.body: Request = turn.request
 
     @classmethod
-    def of(cls, composer: Composer, body: Request, endpoint: Endpoint, *, model: str = "", retries: int = 0) -> Attempt:
+    def of(
+        cls,
+        composer: Composer,
+        body: Request,
+        endpoint: Endpoint,
+        *,
+        model: str = "",
+        retries: int = 0,
+        announced: bool = False,
+    ) -> Attempt:
         """The attempt to send `body`.
 
-        `model` stands in for the body's own field where the path names it; `retries` counts the attempts before.
+        `model` stands in for the body's own field where the path names it; `retries` counts the attempts before;
+        `announced` says that it has the header of that name.
         """
         scope = current.get()
         if scope.announces:
-            return _Announcement(composer, body, endpoint, model, signed=scope.bypass)
+            return _Announcement(composer, body, endpoint, model, ahead=announced and not scope.bypass)
         return cls(composer, composer.begin(body, endpoint, model=model, attempt=retries))
 
     @property
@@ -147,11 +161,15 @@ class Attempt:
 
 
 class _Announcement(Attempt):
-    """One that is not sent: as soon as it is known how it would be, whoever announces it is told."""
+    """One that is not sent: as soon as it is known how it would be, whoever announces it is told.
 
-    def __init__(self, composer: Composer, body: Request, endpoint: Endpoint, model: str, *, signed: bool) -> None:
+    `ahead` says whether it can be written ahead: not one that is signed, nor one that somebody's middleware makes on
+    the way to it, and on whose reply it may depend.
+    """
+
+    def __init__(self, composer: Composer, body: Request, endpoint: Endpoint, model: str, *, ahead: bool) -> None:
         super().__init__(composer, Turn(request=body, plan=CachePlan(), on_end=lambda ended: None))
-        self._endpoint, self._model, self._signed = endpoint, model, signed
+        self._endpoint, self._model, self._ahead = endpoint, model, ahead
 
     @property
     def keeps(self) -> bool:
@@ -164,7 +182,7 @@ class _Announcement(Attempt):
         self._stop(Resend(send, asyncio.get_running_loop()))  # an announcement is made on asyncio's
 
     def _stop(self, resend: Resend) -> None:
-        raise Announced(self.body, self._endpoint, self._model, None if self._signed else resend)
+        raise Announced(self.body, self._endpoint, self._model, resend if self._ahead else None)
 
 
 def wait(command: Wait) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ def derived(client: C, make: Callable[[], C], *, is_ours: Callable[[C], bool]) -
     name = f"{type(client).__module__}.{type(client).__qualname__}"
     try:
         made = make()
-    except TypeError as error:
+    except Exception as error:
         raise ConfigError(
             f"{name} cannot be copied ({error}), which is how it is wrapped: let its with_options() make a copy, by an "
             "override of copy() or by an __init__ that can do without arguments of its own"
@@ -36,7 +37,15 @@ def derived(client: C, make: Callable[[], C], *, is_ours: Callable[[C], bool]) -
     strict: Any = getattr(client, "_strict_response_validation", None)
     if strict is not None:
         made._strict_response_validation = strict  # type: ignore[attr-defined]  # the SDK's copies forget it
+    for name, value in vars(client).items():
+        if name not in vars(made) and not _is_made_anew(client, name) and name not in lost:
+            setattr(made, name, value)  # of a user's class: what it was given after it was made
     return made
+
+
+def _is_made_anew(client: object, name: str) -> bool:
+    """Whether an attribute is one that the class makes when it is asked for: a resource, which has its client."""
+    return isinstance(inspect.getattr_static(type(client), name, None), functools.cached_property)
 
 
 def _patches(thing: Any, path: str = "") -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from agentaccel.clients import bodies
 from agentaccel.clients.account import account_in
-from agentaccel.clients.attempt import Attempt
+from agentaccel.clients.attempt import ANNOUNCED, Attempt
 from agentaccel.clients.deriving import derived
 from agentaccel.errors import ConfigError
 from agentaccel.once import Once
@@ -50,8 +50,9 @@ def wrapped_http(client: Any, composer: Composer, route: Route) -> Any:
     """
     library = library_of(client)
     wrap = functools.partial(_transport_class(library, hasattr(client, "aclose")), composer, route, client)
-    derived = copy.copy(client)
-    derived.__class__ = _without_finalizer(type(client))
+    derived, kind = copy.copy(client), cast(Any, type(client))
+    derived.__class__ = _sharing(kind)
+    derived.agentaccel_owner = client
     derived._transport = wrap(client._transport)
     derived._mounts = {pattern: None if inner is None else wrap(inner) for pattern, inner in client._mounts.items()}
     return derived
@@ -69,14 +70,24 @@ def is_wrapped(client: Any) -> Composer | None:
     return composer if isinstance(composer, Composer) else None
 
 
-def _without_finalizer(kind: type) -> type:
-    """`kind`, but without closing, when it is dropped, the pool that another client still uses.
+@functools.lru_cache(maxsize=64)
+def _sharing(kind: Any) -> Any:
+    """`kind`, but open for as long as the one that it was copied from, whose pool it uses: closed with it, and closing
+    it; and not closing that pool when it is dropped.
 
     The SDKs' own HTTP clients have such a finalizer; a user's may have one too, and whatever else it overrides stays.
     """
-    if not hasattr(kind, "__del__"):
-        return kind
-    return type(kind)(kind.__name__, (kind,), {"__del__": lambda self: None, "__module__": kind.__module__})
+
+    def set_state(self: Any, state: Any) -> None:
+        self.agentaccel_owner._state = state
+
+    shared: dict[str, Any] = {
+        "_state": property(lambda self: self.agentaccel_owner._state, set_state),
+        "__module__": kind.__module__,
+    }
+    if hasattr(kind, "__del__"):
+        shared["__del__"] = lambda self: None
+    return type(kind)(kind.__name__, (kind,), shared)
 
 
 @functools.cache
@@ -123,6 +134,7 @@ class _Transport:
                 endpoint._replace(account=account_in(headers, self.agentaccel_composer.recorder.key)),
                 model="" if body.request.get("model") else model,
                 retries=int(retries) if retries.isdigit() else 0,
+                announced=ANNOUNCED in headers,
             )
         return attempt, request if attempt.body is body.request else self._with_body(request, attempt)
 
@@ -138,7 +150,12 @@ class _Transport:
         return True
 
     def _warming(self, request: Any, body: Any) -> Any:
-        """`request` with the body of one of our own: it is another one, so no key says that it was sent before."""
+        """`request` with the body of one of our own: it is another one, so no key says that it was sent before.
+
+        Raises `RuntimeError` where the client is closed: its pool would open connections that nobody closes.
+        """
+        if self._owner.is_closed:
+            raise RuntimeError("the client has been closed")
         headers = [(name, value) for name, value in request.headers.raw if name.lower() not in _OF_ONE_REQUEST]
         content = bodies.written(body)
         return self.library.Request(

@@ -90,7 +90,7 @@ class Announced(BaseException):
         super().__init__("announced")
         self.request, self.endpoint, self.model = request, endpoint, model
         self.resend = resend
-        """None where it cannot be changed, as one that was signed."""
+        """None where nothing is to be written ahead, as of one that was signed."""
 
 
 current: ContextVar[Scope] = ContextVar("agentaccel.scope", default=Scope())  # noqa: B039 - Scope is immutable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import anthropic
 import httpx2
 import pytest
+from anthropic.lib.credentials import AccessToken
 
 from agentaccel import Accel, CachePolicy, Policy, StorePolicy
 from agentaccel.emulator import Behaviour, Tokenizer, serve
@@ -50,7 +52,26 @@ def test_without_waiting_each_of_them_writes_it(stream: bool) -> None:
     assert branches.held == []
 
 
-@pytest.mark.parametrize("how", ["copies", "headers"])
+class Tokens:
+    """Gives one customer's tokens."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+    def __call__(self, **options: Any) -> AccessToken:
+        return AccessToken(token=self.key, expires_at=None)
+
+
+HOW: dict[str, Callable[[str], dict[str, Any]]] = {
+    "copies": lambda key: {"api_key": key},
+    "copies with a header": lambda key: {"default_headers": {"X-Api-Key": key}},
+    "copies with a token": lambda key: {"default_headers": {"Authorization": f"Bearer {key}"}},
+    "copies that ask for tokens": lambda key: {"credentials": Tokens(key)},
+    "headers": lambda key: {},
+}
+
+
+@pytest.mark.parametrize("how", HOW)
 def test_customers_with_keys_of_their_own_do_not_wait_for_one_another(how: str) -> None:
     """What is written for one key, another cannot read; whether a copy of the client has it, or the call."""
     branches = Branches()
@@ -60,8 +81,8 @@ def test_customers_with_keys_of_their_own_do_not_wait_for_one_another(how: str) 
         async with asyncio.TaskGroup() as group:
             for number in range(COUNT):
                 key = f"k{number}"
-                one = client.with_options(api_key=key) if how == "copies" else client
-                more = {} if how == "copies" else {"extra_headers": {"X-Api-Key": key}}
+                one = client.with_options(**HOW[how](key)) if how != "headers" else client
+                more = {} if how != "headers" else {"extra_headers": {"X-Api-Key": key}}
                 group.create_task(one.messages.create(**request(number), **more))
 
     branches.run(main)

@@ -1,0 +1,219 @@
+"""Clients that are closed, copied and called in unusual ways: what we send of our own, and what we leave behind."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import httpx2
+import openai
+import pytest
+
+from agentaccel import Accel, CachePolicy, ConfigError, Policy, StorePolicy
+from agentaccel.clients.account import account_behind
+from agentaccel.testing.virtual import run
+from tests.clients.test_keep_alive import STATIC, TEA, Desk, desk
+from tests.clients.test_prewarm import CONSENT, RULES, Room
+from tests.clients.wire import ASK, MESSAGE, Peer, an_accel, message, records
+from tests.driver import Json, assistant, prose, user
+from tests.speculate.test_closing import call, guessing, tally_of
+
+ASKED: Json = {"model": "claude-sonnet-5", "max_tokens": 200, **STATIC}
+
+
+def test_what_keeps_an_entry_alive_is_read_whole_whatever_the_caller_does_with_his_reply(tmp_path: Path) -> None:
+    """Else each would take a connection of the caller's for good, and nobody would know what it cost."""
+    with desk(tmp_path) as clerk, httpx2.Client(limits=httpx2.Limits(max_connections=2), timeout=2.0) as http:
+        client = clerk.accel.wrap(
+            anthropic.Anthropic(base_url=clerk.server.url, api_key="k", max_retries=0, http_client=http)
+        )
+        for day in range(6):
+            messages = [user(prose(50))]
+            with clerk.accel.session(f"day {day}", agent="clerk"):
+                for pause in (0.0, 5.0, TEA, 5.0):
+                    clerk.clock.advance(pause)
+                    with client.messages.with_streaming_response.create(messages=messages, **ASKED) as reply:
+                        reply.read()
+                    messages += [assistant(prose(40, len(messages))), user(prose(40, len(messages)))]
+        assert clerk.kept
+        assert {(one.outcome, one.status) for one in clerk.kept} == {("ok", 200)}
+        assert all(one.usage.read for one in clerk.kept)
+
+
+def test_what_keeps_an_entry_alive_has_no_key_of_the_users_request(tmp_path: Path) -> None:
+    """It is another request: a server that honours the key would answer it with the old reply."""
+    ours: list[httpx2.Headers] = []
+
+    def note(request: httpx2.Request) -> None:
+        if b'"max_tokens":0' in request.read().replace(b" ", b""):
+            ours.append(request.headers)
+
+    with desk(tmp_path) as clerk, httpx2.Client(event_hooks={"request": [note]}) as http:
+        client = clerk.accel.wrap(
+            anthropic.Anthropic(base_url=clerk.server.url, api_key="k", max_retries=0, http_client=http)
+        )
+        for day in range(4):
+            with clerk.accel.session(f"day {day}", agent="clerk"):
+                for pause in (0.0, 5.0, TEA, 5.0):
+                    clerk.clock.advance(pause)
+                    headers = {"Idempotency-Key": f"user-{day}-{pause}"}
+                    client.messages.create(messages=[user(prose(50))], extra_headers=headers, **ASKED)
+    assert ours
+    assert not any("idempotency-key" in headers for headers in ours)
+
+
+def gpt(clerk: Desk) -> Any:
+    bare = openai.OpenAI(base_url=f"{clerk.server.url}/v1", api_key="k", max_retries=0)
+    return clerk.accel.wrap(bare, platform="api")
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_nothing_is_sent_through_a_client_that_was_closed(tmp_path: Path, closed: bool) -> None:
+    """It would open connections that nobody closes; with the twin that is open, something is."""
+    history = [{"role": "developer", "content": prose(9_000)}, {"role": "user", "content": prose(50)}]
+    with desk(tmp_path, ttl="30m") as clerk:
+        for day in range(4):
+            with gpt(clerk) as client, clerk.accel.session(f"day {day}", agent="clerk"):
+                for pause in (0.0, 5.0, 6 * TEA, 5.0):
+                    clerk.clock.advance(pause)
+                    client.responses.create(model="gpt-6.1-sol", input=history)
+        before = len(clerk.server.log)
+        with gpt(clerk) as client, clerk.accel.session("friday", agent="clerk"):
+            client.responses.create(model="gpt-6.1-sol", input=history)
+            clerk.clock.advance(5.0)
+            client.responses.create(model="gpt-6.1-sol", input=history)
+            if closed:
+                client.close()
+            for _ in range(400):
+                clerk.clock.advance(10.0)
+            assert (len(clerk.server.log) == before + 2) == closed
+
+
+@pytest.mark.parametrize("kind", [openai.OpenAI, anthropic.Anthropic])
+def test_a_wrapped_client_is_open_as_long_as_the_one_given(tmp_path: Path, kind: Any) -> None:
+    """They share a pool, as the SDK's own copies do: closed is closed, whichever was."""
+    accel = an_accel(tmp_path)
+    for first in (True, False):
+        bare = kind(api_key="k", base_url="http://127.0.0.1:9")
+        wrapped = accel.wrap(bare)
+        assert not wrapped.is_closed()
+        (bare if first else wrapped).close()
+        assert (bare.is_closed(), wrapped.is_closed(), bare.with_options().is_closed()) == (True, True, True)
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/other"])
+@pytest.mark.parametrize("status", [200, 404, 529])
+def test_a_raw_response_is_retried_and_raised_as_without_us(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, status: int
+) -> None:
+    """The way to call what the SDK has no method for; behind any other middleware the SDK does neither."""
+    monkeypatch.setattr("anthropic._base_client.time.sleep", lambda seconds: None)
+    seen = []
+    for wrapped in (False, True):
+        attempts: list[str] = []
+
+        def answer(request: httpx2.Request, attempts: list[str] = attempts) -> httpx2.Response:
+            attempts.append(request.url.path)
+            return httpx2.Response(status, json=MESSAGE if status == 200 else {"error": {"type": "e", "message": "m"}})
+
+        http = httpx2.Client(transport=httpx2.MockTransport(answer))
+        client = anthropic.Anthropic(api_key="k", max_retries=2, http_client=http)
+        if wrapped:
+            client = an_accel(tmp_path).wrap(client)
+        try:
+            came: object = client.post(path, body=dict(ASK), cast_to=httpx2.Response).status_code
+        except anthropic.APIStatusError as error:
+            came = type(error)
+        seen.append((came, attempts))
+    assert seen[0] == seen[1]
+    if path == "/v1/messages":
+        assert {one.outcome for one in records(tmp_path)} == {"ok" if status == 200 else "failed"}
+        assert len(records(tmp_path)) == len(seen[1][1])
+
+
+AWS: Json = {"aws_region": "us-east-1", "aws_secret_key": "s"}
+CUSTOMERS: list[tuple[Any, Json, Json]] = [
+    (anthropic.AnthropicVertex, {"project_id": "a", "region": "r", "access_token": "t"}, {"project_id": "b"}),
+    (anthropic.AnthropicBedrock, {**AWS, "aws_access_key": "a"}, {"aws_access_key": "b"}),
+    (anthropic.AnthropicAWS, {**AWS, "aws_access_key": "a", "workspace_id": "w"}, {"workspace_id": "v"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "given", "other"), CUSTOMERS)
+def test_customers_of_a_platform_are_told_apart(kind: Any, given: Json, other: Json) -> None:
+    """By what their clients sign with, which no header says yet; a copy of a client is the same customer."""
+    one = kind(**given)
+    assert account_behind(one, {}, b"k") == account_behind(one.with_options(timeout=3), {}, b"k")
+    assert account_behind(one, {}, b"k") != account_behind(kind(**{**given, **other}), {}, b"k")
+
+
+def test_once_it_is_closed_nothing_of_its_own_is_begun(tmp_path: Path) -> None:
+    """Nobody would take it back, and no record would show what it cost."""
+    for closed in (False, True):
+        room = Room(tmp_path / str(closed))
+
+        async def main(room: Room, closed: bool = closed) -> None:
+            async with room.accel.session("s", agent="clerk") as session:
+                if closed:
+                    room.accel.close()
+                room.announce(session)
+                await asyncio.sleep(30)
+
+        room.run(main)
+        assert room.ahead == (0 if closed else 1)
+
+
+def test_once_it_is_closed_no_tool_is_run_early(tmp_path: Path) -> None:
+    for closed in (False, True):
+        agent = guessing(tmp_path / f"{closed}.db")
+        agent.reads()
+
+        async def main(agent: Any = agent, closed: bool = closed) -> None:
+            if closed:
+                agent.accel.close()
+            await agent.model(call("look", key="a"))
+
+        run(main, agent.clock)
+        assert (tally_of(agent).launched == 0) == closed
+
+
+def test_what_a_users_class_was_given_after_it_was_made_is_kept(tmp_path: Path) -> None:
+    """Its methods may read it with every request."""
+
+    class Ours(anthropic.Anthropic):
+        tenant = "public"
+
+    client = Ours(api_key="k")
+    client.tenant = "acme"
+    assert client.messages is not None
+    wrapped = an_accel(tmp_path).wrap(client)
+    assert wrapped.tenant == "acme"
+    assert wrapped.messages is not client.messages
+
+
+def test_a_copy_that_the_sdk_refuses_is_a_mistake_in_the_setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it raises."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ConfigError, match="cannot be copied"):
+        an_accel(tmp_path).wrap(openai.OpenAI(_enforce_credentials=False))
+
+
+def test_what_a_middleware_asks_a_model_on_the_way_is_not_taken_for_what_was_announced(tmp_path: Path) -> None:
+    """Nor sent: nobody has asked for that yet."""
+    peer, asked = Peer(message()), []
+    policy = Policy(strict=True, store=StorePolicy(path=tmp_path / "t.db"), cache=CachePolicy(**CONSENT))
+    with Accel(policy) as accel:
+        guard = accel.wrap(peer.client())
+
+        def guarded(request: Any, call_next: Any) -> Any:
+            asked.append(request)
+            guard.messages.create(max_tokens=50, messages=[user("Is this all right?")], **RULES)  # type: ignore[call-overload]
+            return call_next(request)
+
+        client = accel.wrap(peer.client(middleware=[guarded]))
+        with accel.session("s", agent="clerk") as session:
+            session.prewarm(client.messages.create, **RULES)  # leaving waits for it
+    assert len(asked) == 1
+    assert peer.sent == []
