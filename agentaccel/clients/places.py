@@ -24,12 +24,14 @@ def endpoint_of(
         raise ConfigError(f"a request is the JSON body as a dict; got {type(request).__name__}")
     if type(request.get("messages")) is not list or "input" in request:
         _check(request)
-    if platform is not None:
-        platform = name_of(platform)
-    if provider is None:
-        model = name_of(request.get("model", ""))
-        provider = _provider(aliases.get(model, model) if aliases else model, platform)
-    return _endpoint(name_of(provider), platform, "messages" in request)
+    model = request.get("model", "") if provider is None else ""
+    if aliases or type(model) is not str:
+        model = name_of(model)
+        model = (aliases or {}).get(model, model)
+    try:
+        return _endpoint(provider, platform, model, "messages" in request)
+    except TypeError:  # what nobody can be called
+        return _endpoint(name_of(provider), name_of(platform), model, "messages" in request)
 
 
 def _check(request: Request) -> None:
@@ -46,7 +48,6 @@ _LISTS = (
 )
 
 
-@functools.lru_cache(maxsize=256)
 def _provider(model: str, platform: str | None) -> str:
     at = [name for name in PROVIDERS if platform is None or platform in platforms(name)]
     if not at:
@@ -60,7 +61,9 @@ def _provider(model: str, platform: str | None) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _endpoint(provider: str, platform: str | None, has_messages: bool) -> Endpoint:
+def _endpoint(provider: str | None, platform: str | None, model: str, has_messages: bool) -> Endpoint:
+    if provider is None:
+        provider = _provider(model, platform)
     if provider not in PROVIDERS:
         raise ConfigError(f"provider is {provider!r}; known are {', '.join(map(repr, PROVIDERS))}")
     known = platforms(provider)
