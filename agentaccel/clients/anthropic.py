@@ -161,7 +161,7 @@ def _warming(request: Any, body: Any) -> Any:
     return made
 
 
-_OF_ONE_REQUEST = ("idempotency-key", "x-stainless-raw-response")
+_OF_ONE_REQUEST = ("idempotency-key", "x-stainless-raw-response", ANNOUNCED)
 """Headers that are about a request as it was sent once, or about how its reply is read."""
 
 

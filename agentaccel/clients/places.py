@@ -31,7 +31,8 @@ def endpoint_of(
     try:
         return _endpoint(provider, platform, model, "messages" in request)
     except TypeError:  # what nobody can be called
-        return _endpoint(name_of(provider), name_of(platform), model, "messages" in request)
+        provider, platform = (one if one is None else name_of(one) for one in (provider, platform))
+        return _endpoint(provider, platform, model, "messages" in request)
 
 
 def _check(request: Request) -> None:

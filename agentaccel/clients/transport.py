@@ -227,7 +227,7 @@ class _AsyncTransport(_Transport):
 
 
 _LENGTHS = (b"content-length", b"transfer-encoding")
-_OF_ONE_REQUEST = (*_LENGTHS, b"idempotency-key")
+_OF_ONE_REQUEST = (*_LENGTHS, b"idempotency-key", ANNOUNCED.encode())
 
 _DIGESTS = (
     "content-md5",

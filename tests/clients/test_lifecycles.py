@@ -217,3 +217,41 @@ def test_what_a_middleware_asks_a_model_on_the_way_is_not_taken_for_what_was_ann
             session.prewarm(client.messages.create, **RULES)  # leaving waits for it
     assert len(asked) == 1
     assert peer.sent == []
+
+
+@pytest.mark.parametrize("vendor", ["anthropic", "openai"])
+def test_what_is_written_ahead_has_the_headers_of_the_call_and_none_of_ours(tmp_path: Path, vendor: str) -> None:
+    """Those of the user's own among them; a provider may refuse what it does not know."""
+    room, seen = Room(tmp_path), list[Any]()
+    line: Any = room.bare._client._transport
+    answers = line.handle_async_request
+
+    async def noted(request: httpx2.Request) -> httpx2.Response:
+        seen.append(request.headers)
+        response: httpx2.Response = await answers(request)
+        return response
+
+    async def main(room: Room) -> None:
+        line.handle_async_request = noted
+        seam: Any = room.accel.wrap(
+            openai.AsyncOpenAI(base_url="http://api.openai.com/v1", api_key="k", http_client=room.bare._client)
+        )
+        own = {"extra_headers": {"x-team": "desk"}}
+        async with room.accel.session("s", agent="clerk") as session:
+            if vendor == "anthropic":
+                room.announce(session, **own)
+            else:
+                words = [{"role": "developer", "content": prose(30_200)}]
+                session.prewarm(seam.responses.create, model="gpt-6.1-sol", input=words, **own)
+            await asyncio.sleep(30)
+
+    room.run(main)
+    assert room.ahead == len(seen) == 1
+    assert seen[0]["x-team"] == "desk"
+    assert not [name for name in seen[0] if "agentaccel" in name]
+
+
+@pytest.mark.parametrize("named", [{"provider": ["x"]}, {"platform": ["x"]}, {"provider": "x"}, {"platform": "x"}])
+def test_a_provider_that_nobody_can_be_is_refused_in_words(named: Any) -> None:
+    with pytest.raises(ConfigError, match=r"is .*x.*; known are"):
+        Accel(Policy(store=StorePolicy(enabled=False))).plan(ASK, **named)
