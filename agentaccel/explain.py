@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from agentaccel.accel import Accel
+from agentaccel.cache.marks import awaited
+from agentaccel.cache.pauses import TOOL
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.checks import is_amount
 from agentaccel.clients.places import endpoint_of
@@ -16,8 +18,8 @@ from agentaccel.policy import Policy, StorePolicy
 from agentaccel.prompt.drift import compare
 from agentaccel.providers import dialect
 from agentaccel.providers.values import name_of
-from agentaccel.turn import Finished, FirstByte, Reported, Started
-from agentaccel.types import CachePlan, Drift, Endpoint, Request, Usage, show_path
+from agentaccel.turn import CallClosed, Finished, FirstByte, Reported, Started
+from agentaccel.types import CachePlan, Drift, Endpoint, Request, ToolCall, Usage, show_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,8 @@ def explain(
     if not is_amount(gap):
         raise ConfigError(f"the gap is {gap!r}; give the seconds between the two requests, 0 or more")
     endpoint = endpoint_of(request, provider, platform)
+    if previous is not None:
+        endpoint_of(previous, endpoint.provider, endpoint.platform)
     model = name_of(request.get("model") or "")
     provider, platform, wire = endpoint[:3]
     facts = cache_facts(model, provider=provider, platform=platform, wire=wire)
@@ -88,7 +92,7 @@ def explain(
     drift = None
     if previous is not None:
         drift = compare(previous, request, decode(previous, facts, place=(provider, platform)), prefix.prompt, facts)
-    made = _planned(request, previous, endpoint, gap)
+    made = _planned(request, previous, endpoint, gap, awaited(prefix.prompt))
     return Explanation(facts=facts, prefix=prefix, plan=made, drift=drift, compared=previous is not None)
 
 
@@ -106,8 +110,11 @@ def _unknown(model: str, endpoint: Endpoint) -> ConfigError:
     return UnknownModel(model, f"name a known one, for example --as claude-sonnet-5 here, and {alias} in a run")
 
 
-def _planned(request: Request, previous: Request | None, endpoint: Endpoint, gap: float) -> CachePlan:
-    """The plan for `request` in a session in which `previous` was planned, sent, and billed as expected."""
+def _planned(request: Request, previous: Request | None, endpoint: Endpoint, gap: float, awaits: str) -> CachePlan:
+    """The plan for `request` in a session in which `previous` was planned, sent, and billed as expected.
+
+    `awaits` is what the pause between them was for: a tool that the reply asked for, or a person.
+    """
     clock, place = ManualClock(), {"provider": endpoint.provider, "platform": endpoint.platform}
     policy = Policy(strict=True, store=StorePolicy(enabled=False))
     with Accel(policy, clock=clock, environ={}) as accel, accel.session("explained"):
@@ -118,7 +125,9 @@ def _planned(request: Request, previous: Request | None, endpoint: Endpoint, gap
             if expected is not None:
                 write = {label: round(tokens) for label, tokens in expected.write.items()}
                 usage = Usage(input=round(expected.total), read=0, write=write)
-            for event in (Started(now), FirstByte(now), Reported(usage=usage), Finished(now)):
+            call = CallClosed(ToolCall(name="", arguments={}), now)  # which one is not known, and nothing is of any
+            asked = (call,) if awaits == TOOL else ()
+            for event in (Started(now), FirstByte(now), *asked, Reported(usage=usage), Finished(now)):
                 turn.handle(event)
             clock.advance(gap)
         return accel.plan(request, **place)

@@ -42,8 +42,12 @@ def account_behind(client: Any, headers: Mapping[str, Any], key: bytes) -> str:
     """The same for a request with these `headers` that `client` adds its credentials to: its own, those that it was
     given as headers, or whatever it asks for tokens."""
     found = [getattr(client, name, None) for name in _SETTINGS]
-    given = {**(getattr(client, "_custom_headers", None) or {}), **headers}
-    found += [f"{name.lower()} {value}" for name, value in given.items() if name.lower() in CREDENTIALS]
+    given = {
+        name.lower(): value
+        for of in (getattr(client, "_custom_headers", None) or {}, headers)
+        for name, value in of.items()
+    }
+    found += [given.get(name) for name in CREDENTIALS]
     tokens = getattr(client, "_token_cache", None)
     if tokens is not None:
         found.append(f"tokens {_numbers.setdefault(tokens, next(_next))}")

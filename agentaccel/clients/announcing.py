@@ -31,5 +31,5 @@ def call_of(
     ours = any(getattr(one, "agentaccel_composer", None) is composer for one in middleware)
     if not ours and is_wrapped(getattr(client, "_client", None)) is not composer:
         return None
-    headers = {**(request.get("extra_headers") or {}), ANNOUNCED: "1"}
+    headers = {**dict(request.get("extra_headers") or {}), ANNOUNCED: "1"}
     return partial(create, **{**rest, **request, "extra_headers": headers}), kind.startswith("Async")

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from agentaccel.clients import bodies
 from agentaccel.clients.account import account_behind
-from agentaccel.clients.attempt import ANNOUNCED, Attempt
+from agentaccel.clients.attempt import ANNOUNCED, Attempt, stop_announced
 from agentaccel.clients.deriving import derived
 from agentaccel.clients.transport import server_of, with_transport
 from agentaccel.errors import ConfigError, MissingExtra
@@ -26,6 +26,11 @@ log = logging.getLogger("agentaccel")
 _sdk_log = logging.getLogger("anthropic._base_client")
 
 C = TypeVar("C")
+
+_BASE = "anthropic._base_client"
+"""Where the SDK's chain of middleware, and its last hop, come from."""
+_MOST_HOPS = 32
+"""Middleware behind ours that is looked through."""
 
 
 def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
@@ -72,20 +77,20 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint, client: Any, 
         def handle(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
             attempt = attempted(request, call_next)
             if attempt is None:
-                return _parsable(call_next(request), whole, request, call_next)
+                return _retried(call_next(request), whole, request, call_next)
             if attempt.keeps:
                 attempt.can_resend(lambda body: _answer(call_next(_warming(request, body))))
             with attempt:
                 attempt.wait()
                 response = call_next(sent(request, attempt.body, call_next))
-            response = _parsable(response, whole, request, call_next)
-            attempt.watch(getattr(response, "http_response", None))
+            attempt.watch(_http(response, request, call_next))
+            response = _retried(response, whole, request, call_next)
             return response
 
         async def handle_async(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
             attempt = attempted(request, call_next)
             if attempt is None:
-                return _parsable(await call_next(request), awaited, request, call_next)
+                return _retried(await call_next(request), awaited, request, call_next)
             if attempt.keeps:
 
                 async def resend(body: Any) -> Answer:
@@ -95,8 +100,8 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint, client: Any, 
             with attempt:
                 await attempt.wait_async()
                 response = await call_next(sent(request, attempt.body, call_next))
-            response = _parsable(response, awaited, request, call_next)
-            attempt.watch(getattr(response, "http_response", None))
+            attempt.watch(_http(response, request, call_next))
+            response = _retried(response, awaited, request, call_next)
             return response
 
     return AccelMiddleware()
@@ -137,18 +142,22 @@ def _is_formed(options: Any) -> bool:
 
 def _only_encodes(call_next: Any) -> bool:
     """Whether the SDK itself comes next, and no middleware that was added later and may look at the body."""
-    return bool(
-        getattr(call_next, "__module__", "") == "anthropic._base_client" and call_next.__name__ == "base_handler"
-    )
+    return bool(getattr(call_next, "__module__", "") == _BASE and call_next.__name__ == "base_handler")
 
 
 def _sender(call_next: Any) -> Any:
-    """The client that sends, which is a copy of the one that was wrapped where the user has made one; None behind a
-    middleware that was added later."""
-    if not _only_encodes(call_next):
-        return None
-    cells = dict(zip(call_next.__code__.co_freevars, call_next.__closure__ or (), strict=True))
-    return cells["self"].cell_contents if "self" in cells else None
+    """The client that sends, which is a copy of the one that was wrapped where the user has made one: what the SDK's
+    last hop holds, behind those of middleware that was added later. None where that is not to be seen."""
+    for _ in range(_MOST_HOPS):
+        code = getattr(call_next, "__code__", None)
+        if code is None or getattr(call_next, "__module__", "") != _BASE:
+            return None
+        cells = dict(zip(code.co_freevars, call_next.__closure__ or (), strict=True))
+        held = {name: cell.cell_contents for name, cell in cells.items()}
+        if _only_encodes(call_next):
+            return held.get("self")
+        call_next = next((value for value in held.values() if getattr(value, "__module__", "") == _BASE), None)
+    return None
 
 
 def _warming(request: Any, body: Any) -> Any:
@@ -170,18 +179,29 @@ def _answer(response: Any) -> Answer:
     return Answer(http.status_code, http.content)
 
 
-def _parsable(response: Any, kind: Any, request: Any, call_next: Any) -> Any:
-    """What the SDK's last hop gives, as the SDK's own retries know it.
+def _is_bare(response: Any, request: Any, call_next: Any) -> bool:
+    """Whether `response` is the HTTP library's own, which the SDK gives where that is what the caller wants to have."""
+    return _only_encodes(call_next) and isinstance(request.cast_to, type) and type(response) is request.cast_to
 
-    Behind any middleware, they take a bare response of the HTTP library, which it gives where that is what the caller
-    wants to have, for an answer that the middleware has made up, and neither retry nor raise.
+
+def _http(response: Any, request: Any, call_next: Any) -> Any:
+    """The HTTP library's response in what the SDK gives; None for an answer that somebody else made up."""
+    return response if _is_bare(response, request, call_next) else getattr(response, "http_response", None)
+
+
+def _retried(response: Any, kind: Any, request: Any, call_next: Any) -> Any:
+    """A bare response that says that something went wrong, as the SDK's own retries know it.
+
+    Behind any middleware they take one for an answer that the middleware has made up, and neither retry nor raise;
+    without, they do, so where ours is the only one they are to.
     """
-    if hasattr(response, "http_response") or not hasattr(response, "status_code"):
+    sender = _sender(call_next)
+    if not _is_bare(response, request, call_next) or len(sender.middleware) > 1 or response.is_success:
         return response
     return kind(
         raw=response,
-        client=_sender(call_next),
-        cast_to=type(response),
+        client=sender,
+        cast_to=request.cast_to,
         stream=False,
         stream_cls=None,
         options=request.options,
@@ -191,16 +211,19 @@ def _parsable(response: Any, kind: Any, request: Any, call_next: Any) -> Any:
 
 def _attempt(composer: Composer, endpoint: Endpoint, client: Any, request: Any, call_next: Any) -> Attempt | None:
     """The attempt that `request` makes; None for one that is no model call."""
-    if request.method.lower() != "post" or not _is_messages(str(request.url)) or not isinstance(request.json, Mapping):
-        return None
     headers = request.headers
+    announced = any(name.lower() == ANNOUNCED for name in headers)
+    if request.method.lower() != "post" or not _is_messages(str(request.url)) or not isinstance(request.json, Mapping):
+        if announced:
+            stop_announced(endpoint)
+        return None
     account = account_behind(_sender(call_next) or client, headers, composer.recorder.key)
     return Attempt.of(
         composer,
         request.json,
         endpoint._replace(account=account),
         retries=request.retries_taken,
-        announced=any(name.lower() == ANNOUNCED for name in headers),
+        announced=announced,
     )
 
 

@@ -53,8 +53,9 @@ class Attempt:
         `announced` says that it has the header of that name.
         """
         scope = current.get()
-        if scope.announces:
-            return _Announcement(composer, body, endpoint, model, ahead=announced and not scope.bypass)
+        if scope.announces or announced:
+            ahead = scope.announces and announced and not scope.bypass
+            return _Announcement(composer, body, endpoint, model, ahead=ahead)
         return cls(composer, composer.begin(body, endpoint, model=model, attempt=retries))
 
     @property
@@ -163,8 +164,8 @@ class Attempt:
 class _Announcement(Attempt):
     """One that is not sent: as soon as it is known how it would be, whoever announces it is told.
 
-    `ahead` says whether it can be written ahead: not one that is signed, nor one that somebody's middleware makes on
-    the way to it, and on whose reply it may depend.
+    `ahead` says whether it can be written ahead: not one that is signed, or that a middleware has taken to another
+    context; nor one that somebody's middleware makes on the way to it, and on whose reply it may depend.
     """
 
     def __init__(self, composer: Composer, body: Request, endpoint: Endpoint, model: str, *, ahead: bool) -> None:
@@ -183,6 +184,14 @@ class _Announcement(Attempt):
 
     def _stop(self, resend: Resend) -> None:
         raise Announced(self.body, self._endpoint, self._model, resend if self._ahead else None)
+
+
+def stop_announced(endpoint: Endpoint) -> None:
+    """What was announced has come to where it would be sent as something that is planned for nobody: it is not sent.
+
+    Raises `Announced`.
+    """
+    raise Announced({}, endpoint, "", None)
 
 
 def wait(command: Wait) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import logging
 from collections.abc import Callable, Iterator
@@ -38,14 +37,9 @@ def derived(client: C, make: Callable[[], C], *, is_ours: Callable[[C], bool]) -
     if strict is not None:
         made._strict_response_validation = strict  # type: ignore[attr-defined]  # the SDK's copies forget it
     for name, value in vars(client).items():
-        if name not in vars(made) and not _is_made_anew(client, name) and name not in lost:
-            setattr(made, name, value)  # of a user's class: what it was given after it was made
+        if type(value) in _PLAIN and name not in vars(made):
+            vars(made)[name] = value  # of a user's class: what it was given after it was made
     return made
-
-
-def _is_made_anew(client: object, name: str) -> bool:
-    """Whether an attribute is one that the class makes when it is asked for: a resource, which has its client."""
-    return isinstance(inspect.getattr_static(type(client), name, None), functools.cached_property)
 
 
 def _patches(thing: Any, path: str = "") -> Iterator[str]:
@@ -56,5 +50,8 @@ def _patches(thing: Any, path: str = "") -> Iterator[str]:
         elif type(value).__module__.startswith(_RESOURCES) and not name.startswith("_"):
             yield from _patches(value, f"{path}{name}.")
 
+
+_PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
+"""Types of what can be handed on: nothing in it belongs to the client that it was given to."""
 
 _RESOURCES = ("openai.resources.", "anthropic.resources.")

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from agentaccel.clients import bodies
 from agentaccel.clients.account import account_in
-from agentaccel.clients.attempt import ANNOUNCED, Attempt
+from agentaccel.clients.attempt import ANNOUNCED, Attempt, stop_announced
 from agentaccel.clients.deriving import derived
 from agentaccel.errors import ConfigError
 from agentaccel.once import Once
@@ -50,9 +50,8 @@ def wrapped_http(client: Any, composer: Composer, route: Route) -> Any:
     """
     library = library_of(client)
     wrap = functools.partial(_transport_class(library, hasattr(client, "aclose")), composer, route, client)
-    derived, kind = copy.copy(client), cast(Any, type(client))
-    derived.__class__ = _sharing(kind)
-    derived.agentaccel_owner = client
+    derived = copy.copy(client)
+    derived.__class__ = _without_finalizer(type(client))
     derived._transport = wrap(client._transport)
     derived._mounts = {pattern: None if inner is None else wrap(inner) for pattern, inner in client._mounts.items()}
     return derived
@@ -70,24 +69,14 @@ def is_wrapped(client: Any) -> Composer | None:
     return composer if isinstance(composer, Composer) else None
 
 
-@functools.lru_cache(maxsize=64)
-def _sharing(kind: Any) -> Any:
-    """`kind`, but open for as long as the one that it was copied from, whose pool it uses: closed with it, and closing
-    it; and not closing that pool when it is dropped.
+def _without_finalizer(kind: type) -> type:
+    """`kind`, but without closing, when it is dropped, the pool that another client still uses.
 
     The SDKs' own HTTP clients have such a finalizer; a user's may have one too, and whatever else it overrides stays.
     """
-
-    def set_state(self: Any, state: Any) -> None:
-        self.agentaccel_owner._state = state
-
-    shared: dict[str, Any] = {
-        "_state": property(lambda self: self.agentaccel_owner._state, set_state),
-        "__module__": kind.__module__,
-    }
-    if hasattr(kind, "__del__"):
-        shared["__del__"] = lambda self: None
-    return type(kind)(kind.__name__, (kind,), shared)
+    if not hasattr(kind, "__del__"):
+        return kind
+    return type(kind)(kind.__name__, (kind,), {"__del__": lambda self: None, "__module__": kind.__module__})
 
 
 @functools.cache
@@ -104,6 +93,7 @@ class _Transport:
         self._route = route
         self._owner = owner
         self._inner = inner
+        self._closed = False
         self._once = Once()
 
     def __getattr__(self, name: str) -> Any:
@@ -111,6 +101,11 @@ class _Transport:
         if name in ("_inner", "agentaccel_composer"):
             raise AttributeError(name)
         return getattr(self._inner, name)
+
+    def _must_be_open(self) -> None:
+        """Raises what the HTTP library's client does, where it, or the one that it was copied from, was closed."""
+        if self._closed or self._owner.is_closed:
+            raise RuntimeError("Cannot send a request, as the client has been closed.")
 
     def _target(self, request: Any) -> tuple[Endpoint, str] | None:
         """Where `request` goes, if it may be a model call; told before its body is looked at."""
@@ -154,13 +149,17 @@ class _Transport:
 
         Raises `RuntimeError` where the client is closed: its pool would open connections that nobody closes.
         """
-        if self._owner.is_closed:
-            raise RuntimeError("the client has been closed")
+        self._must_be_open()
         headers = [(name, value) for name, value in request.headers.raw if name.lower() not in _OF_ONE_REQUEST]
         content = bodies.written(body)
         return self.library.Request(
             request.method, request.url, headers=headers, content=content, extensions=request.extensions
         )
+
+    def _stop_announced(self, request: Any) -> None:
+        """Nothing is planned for `request`; where it was only announced, it is not sent either."""
+        if ANNOUNCED in request.headers:
+            stop_announced(Endpoint())
 
     def _with_body(self, request: Any, attempt: Attempt) -> Any:
         headers = [(name, value) for name, value in request.headers.raw if name.lower() not in _LENGTHS]
@@ -178,9 +177,11 @@ class _Transport:
 
 class _SyncTransport(_Transport):
     def handle_request(self, request: Any) -> Any:
+        self._must_be_open()
         target = self._target(request)
         made = self._attempt(request, target, request.read()) if target is not None else None
         if made is None:
+            self._stop_announced(request)
             return self._inner.handle_request(request)
         attempt, sent = made
         if attempt.keeps:
@@ -198,14 +199,17 @@ class _SyncTransport(_Transport):
             response.close()
 
     def close(self) -> None:
+        self._closed = True
         self._inner.close()
 
 
 class _AsyncTransport(_Transport):
     async def handle_async_request(self, request: Any) -> Any:
+        self._must_be_open()
         target = self._target(request)
         made = self._attempt(request, target, await request.aread()) if target is not None else None
         if made is None:
+            self._stop_announced(request)
             return await self._inner.handle_async_request(request)
         attempt, sent = made
         if attempt.keeps:
@@ -223,6 +227,7 @@ class _AsyncTransport(_Transport):
             await response.aclose()
 
     async def aclose(self) -> None:
+        self._closed = True
         await self._inner.aclose()
 
 

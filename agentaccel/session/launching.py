@@ -85,6 +85,8 @@ class Launcher:
         key = self.key(conversation, tool, call)
         if key is None or self.runner.free < 1 or world.closed(spec.domain) or conversation.left:
             return None
+        if self.runner.background.closed:
+            return None
         entry = Entry(
             key=key,
             call=call,

@@ -127,6 +127,21 @@ def test_explain_shows_every_field_that_a_run_adds(platform: str, model: str, fi
     assert field in run_adds.options
 
 
+def test_explain_takes_a_pause_for_a_tool_as_one(tmp_path: Path) -> None:
+    """Where the request brings a result, the reply before it had asked for that: as in a run, nobody thinks it over."""
+    call = {"type": "tool_use", "id": "t", "name": "look", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "seen"}
+    first = body(user(prose(300)), system=prose(3000), tools=[tool("look", 600)])
+    loop_ = {**first, "messages": [*first["messages"], assistant([call]), user([result])]}
+    lifetimes = []
+    for request in (loop_, {**first, "messages": [*first["messages"], assistant("ok"), user("more")]}):
+        (tmp_path / "old.json").write_text(json.dumps(first))
+        (tmp_path / "new.json").write_text(json.dumps(request))
+        out = run("explain", "new.json", "old.json", "--gap", "2000", "--json", cwd=tmp_path).stdout
+        lifetimes.append({marker["ttl"] for marker in json.loads(out)["markers"]})
+    assert lifetimes == [{"5m"}, {"1h"}]
+
+
 def test_explain_says_that_a_request_names_no_model() -> None:
     """There is nothing that an alias could be for."""
     done = run("explain", "-", stdin=json.dumps({"messages": [user("hi")]}))

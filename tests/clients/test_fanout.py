@@ -68,7 +68,12 @@ HOW: dict[str, Callable[[str], dict[str, Any]]] = {
     "copies with a token": lambda key: {"default_headers": {"Authorization": f"Bearer {key}"}},
     "copies that ask for tokens": lambda key: {"credentials": Tokens(key)},
     "headers": lambda key: {},
+    "copies behind a middleware": lambda key: {"api_key": key},
 }
+
+
+async def handed_on(request: Any, call_next: Any) -> Any:
+    return await call_next(request)
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -78,6 +83,8 @@ def test_customers_with_keys_of_their_own_do_not_wait_for_one_another(how: str) 
 
     async def main(scene: Branches) -> None:
         client = scene.client()
+        if how == "copies behind a middleware":
+            client = client.with_middleware(handed_on)
         async with asyncio.TaskGroup() as group:
             for number in range(COUNT):
                 key = f"k{number}"

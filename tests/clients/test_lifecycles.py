@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anthropic
@@ -16,7 +18,7 @@ from agentaccel.clients.account import account_behind
 from agentaccel.testing.virtual import run
 from tests.clients.test_keep_alive import STATIC, TEA, Desk, desk
 from tests.clients.test_prewarm import CONSENT, RULES, Room
-from tests.clients.wire import ASK, MESSAGE, Peer, an_accel, message, records
+from tests.clients.wire import ASK, MESSAGE, PIECES, Peer, an_accel, message, records
 from tests.driver import Json, assistant, prose, user
 from tests.speculate.test_closing import call, guessing, tally_of
 
@@ -93,14 +95,18 @@ def test_nothing_is_sent_through_a_client_that_was_closed(tmp_path: Path, closed
 
 @pytest.mark.parametrize("kind", [openai.OpenAI, anthropic.Anthropic])
 def test_a_wrapped_client_is_open_as_long_as_the_one_given(tmp_path: Path, kind: Any) -> None:
-    """They share a pool, as the SDK's own copies do: closed is closed, whichever was."""
-    accel = an_accel(tmp_path)
-    for first in (True, False):
-        bare = kind(api_key="k", base_url="http://127.0.0.1:9")
-        wrapped = accel.wrap(bare)
-        assert not wrapped.is_closed()
-        (bare if first else wrapped).close()
-        assert (bare.is_closed(), wrapped.is_closed(), bare.with_options().is_closed()) == (True, True, True)
+    """They share a pool, which would open connections that nobody closes; the SDK's own copies refuse as well."""
+    answers = httpx2.MockTransport(lambda request: httpx2.Response(200, json={"data": [], "has_more": False}))
+    bare = kind(api_key="k", max_retries=0, http_client=httpx2.Client(transport=answers))
+    wrapped = an_accel(tmp_path).wrap(bare)
+    assert wrapped.models.list().data == []
+    bare.close()
+    seen = []
+    for client in (bare.with_options(), wrapped):
+        with pytest.raises(Exception) as refused:  # noqa: PT011 - the SDK's own, whichever it is
+            client.models.list()
+        seen.append((refused.type, str(refused.value)))
+    assert seen[0] == seen[1]
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/other"])
@@ -131,6 +137,37 @@ def test_a_raw_response_is_retried_and_raised_as_without_us(
     if path == "/v1/messages":
         assert {one.outcome for one in records(tmp_path)} == {"ok" if status == 200 else "failed"}
         assert len(records(tmp_path)) == len(seen[1][1])
+
+
+def test_a_raw_response_is_streamed_as_without_us(tmp_path: Path) -> None:
+    """Nothing is read of it before its reader does."""
+    read: list[bytes] = []
+
+    class Pieces(httpx2.SyncByteStream):
+        def __iter__(self) -> Any:
+            for piece in PIECES:
+                read.append(piece)
+                yield piece
+
+    headers = {"content-type": "text/event-stream"}
+    answers = httpx2.MockTransport(lambda request: httpx2.Response(200, headers=headers, stream=Pieces()))
+    client = an_accel(tmp_path).wrap(
+        anthropic.Anthropic(api_key="k", max_retries=0, http_client=httpx2.Client(transport=answers))
+    )
+    body = {**ASK, "stream": True}
+    response = client.post("/v1/messages", body=body, cast_to=httpx2.Response, stream=True, stream_cls=anthropic.Stream)
+    assert read == []
+    assert b"".join(response.iter_raw()) == b"".join(PIECES)  # type: ignore[attr-defined]
+    assert [one.outcome for one in records(tmp_path)] == ["ok"]
+
+
+def test_an_answer_that_a_middleware_has_made_up_is_handed_on_as_it_is(tmp_path: Path) -> None:
+    """Whatever it is: it is the caller's affair."""
+    made = [SimpleNamespace(status_code=7), httpx2.Response(404)]
+    for answer in made:
+        wrapped = an_accel(tmp_path).wrap(anthropic.Anthropic(api_key="k", max_retries=0))
+        client = wrapped.with_middleware(lambda request, call_next, answer=answer: answer)
+        assert client.post("/v1/messages", body=dict(ASK), cast_to=httpx2.Response) is answer
 
 
 AWS: Json = {"aws_region": "us-east-1", "aws_secret_key": "s"}
@@ -185,12 +222,20 @@ def test_what_a_users_class_was_given_after_it_was_made_is_kept(tmp_path: Path) 
     class Ours(anthropic.Anthropic):
         tenant = "public"
 
+        @property
+        def desk(self) -> Any:
+            if not hasattr(self, "_desk"):
+                self._desk = SimpleNamespace(client=self)
+            return self._desk
+
     client = Ours(api_key="k")
     client.tenant = "acme"
     assert client.messages is not None
+    assert client.desk.client is client
     wrapped = an_accel(tmp_path).wrap(client)
     assert wrapped.tenant == "acme"
     assert wrapped.messages is not client.messages
+    assert wrapped.desk.client is wrapped, "what belongs to the client that was given stays its own"
 
 
 def test_a_copy_that_the_sdk_refuses_is_a_mistake_in_the_setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,6 +261,33 @@ def test_what_a_middleware_asks_a_model_on_the_way_is_not_taken_for_what_was_ann
         with accel.session("s", agent="clerk") as session:
             session.prewarm(client.messages.create, **RULES)  # leaving waits for it
     assert len(asked) == 1
+    assert peer.sent == []
+
+
+def elsewhere(request: Any, call_next: Any) -> Any:
+    """A middleware that takes the request to another context."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(call_next, request).result()
+
+
+@pytest.mark.parametrize("how", ["another thread", "a body that is not looked at"])
+def test_what_was_only_announced_is_never_sent(tmp_path: Path, how: str) -> None:
+    """Where nothing can be written ahead, nothing is, and the call that was announced is not made either."""
+    peer, asked = Peer(message()), []
+    policy = Policy(strict=True, store=StorePolicy(path=tmp_path / "t.db"), cache=CachePolicy(**CONSENT))
+    with Accel(policy) as accel, accel.session("s", agent="clerk") as session:
+        if how == "another thread":
+            session.prewarm(accel.wrap(peer.client(middleware=[elsewhere])).messages.create, **RULES)
+        else:
+            answers = httpx2.MockTransport(lambda request: asked.append(request) or httpx2.Response(500))
+            bare = openai.OpenAI(
+                api_key="k",
+                max_retries=0,
+                default_headers={"content-encoding": "identity"},
+                http_client=httpx2.Client(transport=answers),
+            )
+            session.prewarm(accel.wrap(bare).responses.create, model="gpt-6.1-sol", input=prose(30_200))
+    assert asked == []
     assert peer.sent == []
 
 
