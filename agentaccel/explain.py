@@ -125,7 +125,7 @@ def _planned(request: Request, previous: Request | None, endpoint: Endpoint, gap
             if expected is not None:
                 write = {label: round(tokens) for label, tokens in expected.write.items()}
                 usage = Usage(input=round(expected.total), read=0, write=write)
-            call = CallClosed(ToolCall(name="", arguments={}), now)  # which one is not known, and nothing is of any
+            call = CallClosed(ToolCall(name="", arguments={}), now)  # of which tool is not known, nor needed
             asked = (call,) if awaits == TOOL else ()
             for event in (Started(now), FirstByte(now), *asked, Reported(usage=usage), Finished(now)):
                 turn.handle(event)

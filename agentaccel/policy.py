@@ -135,10 +135,11 @@ class HistoryPolicy:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPolicy:
     """Choices about running tools early: only what is proven to read, and declared safe to run beside anything, is.
+    Raises `ConfigError` for what cannot be meant.
 
-    ToolPolicy(speculate=False)                             # nothing before the model asks for it
-    ToolPolicy(effects={"search": "read_remote"})           # what a tool of yours does, by its name
-    ToolPolicy(egress=("search", "docs.example.com"))       # remote reads that a guess may make
+        ToolPolicy(speculate=False)                             # nothing before the model asks for it
+        ToolPolicy(effects={"search": "read_remote"})           # what a tool of yours does, by its name
+        ToolPolicy(egress=("search", "docs.example.com"))       # remote reads that a guess may make
     """
 
     memo: bool = True
@@ -228,13 +229,14 @@ class StorePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What agentaccel may do.
+    """What agentaccel may do. Raises `ConfigError` for what cannot be meant, and `UnknownModel` for an alias of a model
+    that is not known.
 
-    Policy()                                    # markers where they pay
-    Policy(mode="observe")                      # watch, predict, record; change nothing
-    Policy(holdout=0.05)                        # leave 5 % of sessions as written, as a control group
-    Policy(cache=CachePolicy(ttl="1h"))         # one lifetime for every marker of ours
-    Policy(aliases={"prod": "claude-opus-5"})   # names that your gateway or deployment uses
+        Policy()                                    # markers where they pay
+        Policy(mode="observe")                      # watch, predict, record; change nothing
+        Policy(holdout=0.05)                        # leave 5 % of sessions as written, as a control group
+        Policy(cache=CachePolicy(ttl="1h"))         # one lifetime for every marker of ours
+        Policy(aliases={"prod": "claude-opus-5"})   # names that your gateway or deployment uses
     """
 
     mode: Mode = "on"
@@ -279,10 +281,7 @@ def _is_place(name: object) -> bool:
 
 
 def from_environment(policy: Policy, environ: Mapping[str, str] | None = None) -> Policy:
-    """`policy` with what the environment says in its place.
-
-    Raises `ConfigError` where a variable holds what cannot be meant.
-    """
+    """`policy` with what the environment says in its place. Raises `ConfigError` for what cannot be meant."""
     environ = os.environ if environ is None else environ
     disable = environ.get(ENV_DISABLE, "").strip().lower()
     if disable in {"1", "true", "yes", "on"}:

@@ -42,7 +42,7 @@ ROOT = Path(__file__).parent.parent
 
 
 @benchmark()
-@click.option("--rounds", default=ROUNDS, show_default=True, help="Rounds of each of three conversations.")
+@click.option("--rounds", default=ROUNDS, show_default=True, help=f"Rounds of each of {CONVERSATIONS} conversations.")
 @click.option("--provider", type=click.Choice(["anthropic", "openai"]), default="anthropic", show_default=True)
 def overhead(rounds: int, provider: str) -> Result:
     return measure(rounds=rounds, provider=provider)

@@ -84,8 +84,7 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint, client: Any, 
                 attempt.wait()
                 response = call_next(sent(request, attempt.body, call_next))
             attempt.watch(_http(response, request, call_next))
-            response = _retried(response, whole, request, call_next)
-            return response
+            return _retried(response, whole, request, call_next)
 
         async def handle_async(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
             attempt = attempted(request, call_next)
@@ -101,8 +100,7 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint, client: Any, 
                 await attempt.wait_async()
                 response = await call_next(sent(request, attempt.body, call_next))
             attempt.watch(_http(response, request, call_next))
-            response = _retried(response, awaited, request, call_next)
-            return response
+            return _retried(response, awaited, request, call_next)
 
     return AccelMiddleware()
 
@@ -195,8 +193,10 @@ def _retried(response: Any, kind: Any, request: Any, call_next: Any) -> Any:
     Behind any middleware they take one for an answer that the middleware has made up, and neither retry nor raise;
     without, they do, so where ours is the only one they are to.
     """
+    if not _is_bare(response, request, call_next) or response.is_success:
+        return response
     sender = _sender(call_next)
-    if not _is_bare(response, request, call_next) or len(sender.middleware) > 1 or response.is_success:
+    if sender is None or len(sender.middleware) > 1:
         return response
     return kind(
         raw=response,
@@ -215,7 +215,7 @@ def _attempt(composer: Composer, endpoint: Endpoint, client: Any, request: Any, 
     announced = any(name.lower() == ANNOUNCED for name in headers)
     if request.method.lower() != "post" or not _is_messages(str(request.url)) or not isinstance(request.json, Mapping):
         if announced:
-            stop_announced(endpoint)
+            stop_announced()
         return None
     account = account_behind(_sender(call_next) or client, headers, composer.recorder.key)
     return Attempt.of(

@@ -186,12 +186,12 @@ class _Announcement(Attempt):
         raise Announced(self.body, self._endpoint, self._model, resend if self._ahead else None)
 
 
-def stop_announced(endpoint: Endpoint) -> None:
+def stop_announced() -> None:
     """What was announced has come to where it would be sent as something that is planned for nobody: it is not sent.
 
     Raises `Announced`.
     """
-    raise Announced({}, endpoint, "", None)
+    raise Announced({}, Endpoint(), "", None)
 
 
 def wait(command: Wait) -> None:

@@ -159,7 +159,7 @@ class _Transport:
     def _stop_announced(self, request: Any) -> None:
         """Nothing is planned for `request`; where it was only announced, it is not sent either."""
         if ANNOUNCED in request.headers:
-            stop_announced(Endpoint())
+            stop_announced()
 
     def _with_body(self, request: Any, attempt: Attempt) -> Any:
         headers = [(name, value) for name, value in request.headers.raw if name.lower() not in _LENGTHS]

@@ -36,8 +36,7 @@ class Timeline:
     def turn(self, billed: Billed) -> None:
         """One request."""
         turn, total = billed.turn, billed.turn.usage.input
-        if self._minutes is not None:
-            self.tokens(billed)
+        self.tokens(billed)
         if turn.mode in OURS:
             return
         span = self._of(turn.session)
