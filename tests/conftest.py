@@ -94,9 +94,12 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, _homes: Iterator[Path], _n
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of tests marked `many(n)` one in n is fast, always the same ones; the others are soak.
 
-    What the fast tests draw at random is never new, so the soak draws for them, too.
+    What the fast tests draw at random is never new, so the soak draws for them, too. Tests of real traces are skipped
+    where there are none.
     """
     for item in items:
+        if item.get_closest_marker("traces") and not os.environ.get("AGENTACCEL_TRACES"):
+            item.add_marker(pytest.mark.skip(reason="needs AGENTACCEL_TRACES"))
         mark = item.get_closest_marker("many")
         if mark is not None and zlib.crc32(item.nodeid.encode()) % mark.args[0]:
             item.add_marker(pytest.mark.soak)

@@ -91,8 +91,8 @@ def run_demo(
 ) -> list[FormResult]:
     """Run every form in every column; turns in the column of agentaccel are recorded in a fresh store at `store`.
 
-    `cache` is the policy of that column. Raises MissingExtra where the SDK of `provider` is not installed, and
-    ConfigError where something else than the store of a demo is at `store`.
+    `cache` is the policy of that column. Raises MissingExtra where the SDK of `provider` is not installed, ConfigError
+    where something else than the store of a demo is at `store`, and TraceError or OSError where there can be none.
     """
     vendor = VENDORS[provider]
     if store.exists() and (not store.is_file() or store.stat().st_size):
@@ -100,12 +100,13 @@ def run_demo(
             raise ConfigError(f"{store} is not what a demo has left: choose another path with --store")
         for suffix in ("", "-wal", "-shm", ".key"):
             store.with_name(store.name + suffix).unlink(missing_ok=True)
+    policy = Policy(strict=True, cache=cache, store=StorePolicy(path=store))
+    Accel(policy, environ={}).close()  # a path that cannot be is told before anything is run
     results = []
     for form in FORMS:
         runs = {}
         for column in COLUMNS:
             progress(f"{form.name}, {column}")
-            policy = Policy(strict=True, cache=cache, store=StorePolicy(path=store))
             days = [_run(vendor, form, column, policy, day) for day in range(form.earlier + 1)]
             runs[column] = replace(days[-1], earlier=tuple(run.usage for run in days[:-1]))
         results.append(FormResult(form=form, vendor=vendor, runs=runs))

@@ -12,7 +12,6 @@ from benchmarks.__main__ import main
 
 
 @pytest.mark.traces
-@pytest.mark.skipif("AGENTACCEL_TRACES" not in os.environ, reason="needs AGENTACCEL_TRACES")
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", ["geometry", "cache"])
 def test_the_bars_of_recorded_sessions_hold(name: str) -> None:

@@ -173,7 +173,6 @@ traces, 4.2, of 2026-11-20."""
 
 
 @pytest.mark.traces
-@pytest.mark.skipif("AGENTACCEL_TRACES" not in os.environ, reason="needs AGENTACCEL_TRACES")
 @pytest.mark.timeout(600)
 def test_the_baseline_is_as_good_as_the_published_one() -> None:
     """At most two points below on its own split, in every figure."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ from benchmarks.situations.grid import cell
 TALK = Situation(
     name="talk", sessions=7, turns=9, turn=Turns(calls=0, text=300, user=80), prompts=Prompts(shared=False)
 )
+PEOPLE = next(one for one in grid() if one.name == "human pauses")
 LUNCH, NIGHT = 5_000.0, 40_000.0
 
 
@@ -67,10 +69,9 @@ def test_a_pause_beyond_every_lifetime_is_kept_over_by_few_requests() -> None:
 
 def test_the_longer_lived_beginning_is_what_makes_it_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: where only the whole prompt may be kept, a long pause behind a short-lived tail loses all of it."""
-    people = next(one for one in grid() if one.name == "human pauses")
-    cost, held = cell(people, 8, "api", 7).after, warm._held
+    cost, held = cell(PEOPLE, 8, "api", 7).after, warm._held
     monkeypatch.setattr(warm, "_held", lambda *given, **how: held(*given, **how)[:1])
-    assert cell(people, 8, "api", 7).after > 1.1 * cost
+    assert cell(PEOPLE, 8, "api", 7).after > 1.1 * cost
 
 
 @pytest.mark.parametrize(
@@ -83,15 +84,20 @@ def test_the_longer_lived_beginning_is_what_makes_it_cheap(monkeypatch: pytest.M
 )
 def test_a_person_is_waited_for_once_one_has_been_away_for_minutes(less: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a first session the first pause of more than an hour is bridged; it costs its entry where this is believed."""
-    people = next(one for one in grid() if one.name == "human pauses")
-    cost, keeping, ended = cell(people, 8, "api", 6).first, warm.keeping, warm.has_ended_after
+    cost, keeping, ended = unpatched(8, seed=6), warm.keeping, warm.has_ended_after
     if less == "a person is no other than a tool":
         monkeypatch.setattr(warm, "USER", "nobody")
     elif less == "all is written again for the shortest lifetime":
         monkeypatch.setattr(warm, "keeping", lambda *given, gain, **how: keeping(*given, gain=min(gain, 1.15), **how))
     else:
         monkeypatch.setattr(warm, "has_ended_after", lambda beliefs, _: ended(beliefs, 3600))
-    assert cell(people, 8, "api", 6).first > 1.15 * cost
+    assert cell(PEOPLE, 8, "api", 6).first > 1.15 * cost
+
+
+@functools.cache
+def unpatched(turns: int, *, seed: int) -> float:
+    """What a first session of people costs, as we are."""
+    return cell(PEOPLE, turns, "api", seed).first
 
 
 @pytest.mark.parametrize("seen", ["nothing long", "all that must be"])
@@ -110,8 +116,7 @@ def test_nobody_is_waited_for_before_any_pause_has_outlasted_an_entry(
 
 def test_a_prompt_that_grows_slowly_is_insured_from_its_second_request_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a twentieth of it, in a first session with people; the twin counts what is unlikely to be paid as well."""
-    people = next(one for one in grid() if one.name == "human pauses")
-    (run,) = runs(replace(people, turns=3.0, sessions=1))
+    (run,) = runs(replace(PEOPLE, turns=3.0, sessions=1))
     (usages,) = accelerate([timed(run, [20.0, 20.0])]).usages
     assert [list(one.write or {}) for one in usages] == [["5m"], ["1h"], ["5m"]]
     monkeypatch.setattr(longevity, "_UNSEEN", 0.05 - (1.0 / Beliefs().alive() - 1.0) * 0.75)
@@ -123,10 +128,9 @@ def test_two_long_pauses_are_enough_to_buy_a_long_life_beside_requests_of_our_ow
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In a first session, be the odds what they may; the twin waits for the odds."""
-    people = next(one for one in grid() if one.name == "human pauses")
-    cost = cell(people, 30, "api", 9).first
+    cost = cell(PEOPLE, 30, "api", 9).first
     monkeypatch.setattr(longevity, "_TWO", 99.0)
-    assert cell(people, 30, "api", 9).first > 1.1 * cost
+    assert cell(PEOPLE, 30, "api", 9).first > 1.1 * cost
 
 
 def test_a_lifetime_that_would_not_have_helped_is_not_bought(monkeypatch: pytest.MonkeyPatch) -> None:

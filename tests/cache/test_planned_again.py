@@ -68,7 +68,7 @@ class Talk:
 
 
 @given(steps=st.lists(STEP, max_size=14))
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 def test_what_is_given_again_is_what_would_be_decided(steps: list[str | float], tmp_path_factory: Any) -> None:
     talk = Talk(tmp_path_factory.mktemp("talk"))
     talk.walk(*steps)

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from agentaccel.cli import main
 from agentaccel.demo import run
+from agentaccel.errors import TraceError
 from agentaccel.report.advise.choose import advise
 from agentaccel.report.advise.reading import talks_of_store
 from agentaccel.trace.store import open_reader
@@ -68,7 +69,8 @@ def test_a_key_of_somebody_elses_is_left_alone(tmp_path: Path, monkeypatch: pyte
     """Where there is no store, what lies beside its path is none of a demo's."""
     (tmp_path / "server.key").write_text("secret")
     monkeypatch.setattr(run, "FORMS", [])
-    run.run_demo(tmp_path / "server")
+    with pytest.raises(TraceError, match="is not a key of agentaccel"):
+        run.run_demo(tmp_path / "server")
     assert (tmp_path / "server.key").read_text() == "secret"
 
 

@@ -54,7 +54,7 @@ def shared_beginning(client: Any, server: RunningServer) -> None:
 
 def summed_up(client: Any, server: RunningServer, session: Callable[[str], Any] = nullcontext) -> None:
     """Long conversations, hours apart, whose history is replaced by a summary whenever it has grown."""
-    for number in range(4):
+    for number in range(2):
         history = [rules(2500), user(f"task {number}")]
         with session(f"s{number}"):
             for turn in range(60):

@@ -295,8 +295,6 @@ def test_what_cannot_be_replayed_is_one_sentence_and_exit_code_2(
 
 # --- real traces ------------------------------------------------------------------------------------------------------
 
-TRACES = pytest.mark.skipif("AGENTACCEL_TRACES" not in os.environ, reason="needs AGENTACCEL_TRACES")
-
 
 def raw_usage(paths: list[Path]) -> tuple[int, int, int]:
     """Uncached, read and written tokens, sub-agents included, by the shortest code that can be right."""
@@ -313,7 +311,6 @@ def raw_usage(paths: list[Path]) -> tuple[int, int, int]:
 
 
 @pytest.mark.traces
-@TRACES
 def test_the_recorded_bill_of_real_logs_reconciles_to_the_token() -> None:
     """Against an independent count of the raw files."""
     folder = Path(os.environ["AGENTACCEL_TRACES"]) / "claude_code"
@@ -325,7 +322,6 @@ def test_the_recorded_bill_of_real_logs_reconciles_to_the_token() -> None:
 
 
 @pytest.mark.traces
-@TRACES
 def test_prefixes_rebuilt_from_usage_are_billed_as_they_were(tmp_path: Path) -> None:
     """Sessions that wrote entries of one hour, under the policy nearest to their client's: to a tenth."""
     found = source(Path(os.environ["AGENTACCEL_TRACES"]) / "entire_cli_claude.jsonl.gz")
@@ -342,7 +338,6 @@ def test_prefixes_rebuilt_from_usage_are_billed_as_they_were(tmp_path: Path) -> 
 
 @pytest.mark.traces
 @pytest.mark.timeout(600)  # the best plans of eight sources, on whatever machine this is
-@TRACES
 def test_every_real_trace_is_replayed() -> None:
     """Nothing is left out but the recorded exchanges, which are no conversations; and no bound is passed."""
     done = replay(os.environ["AGENTACCEL_TRACES"], "--format", "json")

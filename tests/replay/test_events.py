@@ -193,7 +193,6 @@ def test_a_path_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.traces
-@pytest.mark.skipif("AGENTACCEL_TRACES" not in os.environ, reason="needs AGENTACCEL_TRACES")
 def test_the_recorded_sources_have_the_calls_that_their_page_counts() -> None:
     """Of the sources, as their own page has them."""
     traces = Path(os.environ["AGENTACCEL_TRACES"])
