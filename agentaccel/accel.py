@@ -14,11 +14,11 @@ from agentaccel.checks import check_session_name, is_of_sdk
 from agentaccel.clients.places import endpoint_of, platform_named
 from agentaccel.clock import Clock, SystemClock
 from agentaccel.effects.declare import ToolSpec
+from agentaccel.environment import from_environment, log_as_asked
 from agentaccel.errors import ConfigError
 from agentaccel.facts import client_platform
 from agentaccel.listening import Listener, Listeners
-from agentaccel.logs import log_as_asked
-from agentaccel.policy import Policy, from_environment
+from agentaccel.policy import Policy
 from agentaccel.providers import dialect
 from agentaccel.session import Composer, Session, bypassed, current
 from agentaccel.session.closing import close
@@ -61,9 +61,10 @@ class Accel:
     ) -> None:
         if policy is not None and not isinstance(policy, Policy):
             raise ConfigError(f"Accel takes a Policy, such as Accel(Policy(mode='observe')); got {policy!r}")
+        environ = os.environ if environ is None else environ
         self.policy = from_environment(policy or Policy(), environ)
         off = self.policy.mode == "off"
-        log_as_asked(os.environ if environ is None else environ, strict=not off)
+        log_as_asked(environ, strict=not off)
         self._clock = clock or SystemClock()
         store = self.policy.store if not off else type(self.policy.store)(enabled=False)
         self._recorder = Recorder(store, strict=self.policy.strict)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -22,15 +22,6 @@ from agentaccel.types import Effect, EffectSaid
 
 Mode = Literal["on", "observe", "off"]
 Retention = Literal["24h", "in_memory"]
-
-ENV_DISABLE = "AGENTACCEL_DISABLE"
-"""Set to 1 to remove agentaccel: `Accel` then hands back clients and tools as they were given."""
-ENV_MODE = "AGENTACCEL_MODE"
-"""Overrides `Policy.mode`."""
-ENV_LOG = "AGENTACCEL_LOG"
-"""Set to debug, info or warning to see agentaccel's log lines on standard error."""
-ENV_STORE = "AGENTACCEL_STORE"
-"""Overrides the path of the trace store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,22 +269,3 @@ _PARTS = {"cache": CachePolicy, "history": HistoryPolicy, "tools": ToolPolicy, "
 
 def _is_place(name: object) -> bool:
     return isinstance(name, str) and re.fullmatch(r"(tools|system)(\[\d+\])?", name) is not None
-
-
-def from_environment(policy: Policy, environ: Mapping[str, str] | None = None) -> Policy:
-    """`policy` with what the environment says in its place. Raises `ConfigError` for what cannot be meant."""
-    environ = os.environ if environ is None else environ
-    disable = environ.get(ENV_DISABLE, "").strip().lower()
-    if disable in {"1", "true", "yes", "on"}:
-        return replace(policy, mode="off")
-    if disable not in {"", "0", "false", "no", "off"}:
-        raise ConfigError(f"{ENV_DISABLE} is {disable!r}; set it to 1 to remove agentaccel, or to 0, or unset it")
-    mode = environ.get(ENV_MODE, "").strip().lower()
-    if mode:
-        if mode not in get_args(Mode):
-            raise ConfigError(f"{ENV_MODE} is {mode!r}; set it to one of {', '.join(get_args(Mode))}, or unset it")
-        policy = replace(policy, mode=mode)  # type: ignore[arg-type]  # checked on the line above
-    path = environ.get(ENV_STORE, "").strip()
-    if path:
-        policy = replace(policy, store=replace(policy.store, path=path))
-    return policy

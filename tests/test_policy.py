@@ -21,7 +21,7 @@ from agentaccel import (
     ToolPolicy,
     apply,
 )
-from agentaccel.policy import from_environment
+from agentaccel.environment import from_environment
 from agentaccel.session.handle import current
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+from agentaccel.environment import ENV_STORE
 from agentaccel.errors import ConfigError, TraceError
 from agentaccel.locks import Lock
-from agentaccel.policy import ENV_STORE
 from agentaccel.trace.schema import format_of, migrate
 
 KEY_BYTES = 32
