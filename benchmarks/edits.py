@@ -15,6 +15,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from agentaccel.policy import HistoryPolicy
 from agentaccel.providers.anthropic import usage_of
 from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
 from agentaccel.types import Usage
+from benchmarks.parallel import spread
 from benchmarks.registry import Result, Table, benchmark
 
 MODELS = ("claude-sonnet-5", "claude-fable-5-2")
@@ -183,15 +185,11 @@ def edits(turns: tuple[int, ...], results: tuple[int, ...], models: tuple[str, .
     return measure(turns=turns, results=results, models=models)
 
 
-def _loops(
-    model: str, turns: Sequence[int], results: Sequence[int]
-) -> Iterator[tuple[int, int, dict[str, tuple[int, float]]]]:
-    """Requests, tokens of a result, and what was measured, of every loop."""
-    for count in turns:
-        with tempfile.TemporaryDirectory() as learned:
-            learn(Loop(model=model, turns=count, result=0), Path(learned))
-            for size in results:
-                yield count, size, measured(Loop(model=model, turns=count, result=size), Path(learned))
+def _measured(loops: Sequence[Loop]) -> list[dict[str, tuple[int, float]]]:
+    """Tokens and cost, by form, of loops of one length, whose workload learns from sessions of that length."""
+    with tempfile.TemporaryDirectory() as learned:
+        learn(loops[0], Path(learned))
+        return [measured(loop, Path(learned)) for loop in loops]
 
 
 def measure(
@@ -199,20 +197,21 @@ def measure(
 ) -> Result:
     """The benchmark."""
     rows, broken, worst = [], list[str](), 0.0
-    for model in models:
-        facts = cache_facts(model)
+    jobs = [[Loop(model=model, turns=count, result=size) for size in results] for model in models for count in turns]
+    for loop, found in zip(chain(*jobs), chain(*spread(_measured, jobs)), strict=True):
+        facts = cache_facts(loop.model)
         assert facts is not None
-        for count, size, found in _loops(model, turns, results):
-            better = min(found[form][1] for form in FORMS[:2])
-            for form, (tokens, price) in found.items():
-                rows.append((f"{model}, {facts.read:g}", count, size, form, tokens, round(price), price / better))
-                if form in FORMS[2:]:
-                    worst = max(worst, price / better)
-                    if price > BOUND * better:
-                        broken.append(
-                            f"{form}, {model}, {count} requests, results of {size:,}: {price / better:.3f} times "
-                            "the better of never clearing and of clearing every turn"
-                        )
+        better = min(found[form][1] for form in FORMS[:2])
+        for form, (tokens, price) in found.items():
+            row = (f"{loop.model}, {facts.read:g}", loop.turns, loop.result, form, tokens, round(price), price / better)
+            rows.append(row)
+            if form in FORMS[2:]:
+                worst = max(worst, price / better)
+                if price > BOUND * better:
+                    broken.append(
+                        f"{form}, {loop.model}, {loop.turns} requests, results of {loop.result:,}: "
+                        f"{price / better:.3f} times the better of never clearing and of clearing every turn"
+                    )
     return Result(
         figure=f"Priced edits cost at most {worst:.3f} times the better of never clearing and of clearing every turn, "
         f"in {len(turns) * len(results) * len(models)} loops, first sessions included.",

@@ -6,9 +6,12 @@ algorithm, every legal set of markers and lifetimes of every request.
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
-from agentaccel.replay.oracle import best
+from agentaccel.replay.oracle import Best, best
+from benchmarks.parallel import spread
 from benchmarks.registry import Result, Table, benchmark
 from tests.replay.small import brute_force, instance, steps_of
 
@@ -20,9 +23,8 @@ from tests.replay.small import brute_force, instance, steps_of
 def run(cases: int, seed: int, most: int) -> Result:
     equal = met = 0
     broken: list[str] = []
-    for number in range(seed, seed + cases):
-        asks, rules = instance(number, most=most)
-        least, found = brute_force(asks, rules), best(steps_of(asks, rules))
+    seeds = range(seed, seed + cases)
+    for number, (least, found) in zip(seeds, spread(partial(_both, most), seeds, at_once=20), strict=True):
         same = abs(found.cost - least) < 1e-6
         equal += same
         met += found.exact
@@ -37,3 +39,9 @@ def run(cases: int, seed: int, most: int) -> Result:
         ),
         broken=tuple(broken),
     )
+
+
+def _both(most: int, seed: int) -> tuple[float, Best]:
+    """The least that any plan costs, and what the oracle finds."""
+    asks, rules = instance(seed, most=most)
+    return brute_force(asks, rules), best(steps_of(asks, rules))

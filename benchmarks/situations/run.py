@@ -10,15 +10,14 @@ and the ratio is too high rather than too low. Situations without chance are run
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from benchmarks.parallel import spread
 from benchmarks.registry import Cell as Shown
 from benchmarks.registry import Result, Table, benchmark
 from benchmarks.situations.bars import BARS, SHARE, Allowance, allowance, draws, kind_of, missed
@@ -148,8 +147,7 @@ def measured(chosen: Sequence[Situation], seeds: int, wanted: Callable[[int], bo
         for one, length, platform in keys
         for seed in range(seeds if draws(one) else 1)
     ]
-    with ProcessPoolExecutor(max_workers=min(os.cpu_count() or 1, len(jobs) or 1)) as pool:
-        found = dict(zip(jobs_keys(jobs), pool.map(_work, jobs, chunksize=4), strict=True))
+    found = dict(zip(jobs_keys(jobs), spread(_work, jobs, at_once=4), strict=True))
     return [
         Row(situation=one, length=length, platform=platform, cells=[
             found[one.name, length, platform, seed] for seed in range(seeds if draws(one) else 1)
