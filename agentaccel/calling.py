@@ -134,7 +134,6 @@ class Watch:
 
     def _runs(self) -> None:
         known, self._ran = self._known, True
-        known.ran = True
         known.begins()
         self._mark = self._box.serving.writes.begins(known, self._call)
 

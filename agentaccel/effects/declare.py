@@ -57,6 +57,9 @@ class ToolSpec:
     """What its arguments are written in; proves nothing by itself where the executor is not ours."""
     judge: Callable[[Arguments], Verdict] | None = None
     """The analyser of its own executor: only executors that we provide have one (`agentaccel.tools`)."""
+    own: bool = False
+    """Whether it is one of these, which are known to change nothing where they may be run early: what changes beside
+    them, something else has changed."""
     server: Mapping[str, Any] | None = None
     """The MCP server it comes from: `name`, and `trusted` where the user trusts its hints."""
     listing: Mapping[str, Any] | None = None

@@ -32,8 +32,9 @@ class EarlySum:
     def call(self, tool: ToolRecord) -> None:
         """A call, which may have been answered early."""
         self.remembered += tool.served_from == "memo"
-        self.served += tool.served_from in ("predicted", "asked")
-        self.hidden += tool.hidden or 0.0
+        if tool.served_from in ("predicted", "asked"):
+            self.served += 1
+            self.hidden += tool.hidden or 0.0
 
     def early(self) -> Early:
         """The figures so far."""

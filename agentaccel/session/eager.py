@@ -14,7 +14,6 @@ from agentaccel.session.conversation import Conversation
 from agentaccel.session.launching import Launcher, Step
 from agentaccel.session.tools import Tool
 from agentaccel.speculate.buffer import Entry, State
-from agentaccel.speculate.keys import arguments_key
 from agentaccel.speculate.order import Order, Placed
 from agentaccel.types import ToolCall
 
@@ -30,10 +29,9 @@ class Eager:
         order, tools = step.following.order, self.launcher.serving.tools
         if not self.launcher.policy.eager or order is None or step.following.step != step.number:
             return
-        tool = tools.named(call.name, step.conversation.id)
-        reads = tool is not None and tools.reads(tool, call)
-        defaults = tool.defaults if tool is not None else {}
-        for one in order.closed(Placed(call, arguments_key(call.arguments, defaults), reads)):
+        tool = tools.of(call.name, step.conversation.id)
+        reads = tool.function is not None and tools.reads(tool, call)
+        for one in order.closed(Placed(call, tool.identity(call.arguments), reads)):
             self._launch(step, order, one)
 
     def wrote(self, call: ToolCall, tool: Tool, conversation: Conversation) -> None:
@@ -43,7 +41,7 @@ class Eager:
         if order is None:
             return
         step = Step(conversation, following, True, following.step)
-        for one in order.done(call.name, arguments_key(call.arguments, tool.defaults)):
+        for one in order.done(call.name, tool.identity(call.arguments)):
             self._launch(step, order, one)
 
     def _launch(self, step: Step, order: Order, placed: Placed) -> None:

@@ -53,7 +53,7 @@ class Scope:
         return replace(self, stays=(*[one for one in self.stays if not one.over], stay))
 
     def of(self, owner: int) -> Within:
-        """The same as one `Accel` sees it: without sessions of another's; and without an early run that was served, of
+        """The same as one `Accel` sees it: without sessions of another's; and without an early run that is past, of
         which this is what it has left behind."""
         session, bypass, early = None, False, self.early
         for one in self.stays:
@@ -63,7 +63,7 @@ class Scope:
                 bypass = True
             elif one.session.owner == owner:
                 session = one.session
-        return _within(session, bypass, None if early is not None and early.served else early)
+        return _within(session, bypass, None if early is not None and early.past else early)
 
 
 class Within(NamedTuple):

@@ -14,7 +14,7 @@ from agentaccel.session.conversation import Conversation
 from agentaccel.session.following import Following
 from agentaccel.session.running import Runner
 from agentaccel.session.serving import Serving
-from agentaccel.session.tools import Tool
+from agentaccel.session.tools import Tool, copied
 from agentaccel.speculate.buffer import Entry, Tier
 from agentaccel.speculate.keys import Key, Principal
 from agentaccel.speculate.witness import witnessed
@@ -82,14 +82,15 @@ class Launcher:
         if not step.acts:
             conversation.ledger.withheld += 1
             return None
-        key = self.key(conversation, tool, call)
-        if key is None or self.runner.free < 1 or world.closed(spec.domain) or conversation.left:
+        if self.runner.background.closed or self.runner.free < 1 or world.closed(spec.domain) or conversation.left:
             return None
-        if self.runner.background.closed:
+        own = copied(call)  # as it is now: the loop may go on to change what it was given
+        key = self.key(conversation, tool, own) if own is not None else None
+        if own is None or key is None:
             return None
         entry = Entry(
             key=key,
-            call=call,
+            call=own,
             tier=tier,
             domain=spec.domain,
             version=world.version(spec.domain),
@@ -97,7 +98,7 @@ class Launcher:
             fresh_for=self.policy.fresh_for if spec.fresh_for is None else spec.fresh_for,
             ledger=conversation.ledger,
             witness=spec.witness,
-            seen=witnessed(spec.witness, call.arguments),
+            seen=witnessed(spec.witness, own.arguments),
         )
         self.serving.rates.ran(tool.name, entry.born)
         self.runner.start(tool, entry, conversation, then=then, told=told)

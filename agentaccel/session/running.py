@@ -135,6 +135,8 @@ class Runner:
         """
         context = contextvars.copy_context()
         context.run(current.set, replace(current.get(), early=entry))
+        calls = tool.calls
+        entry.repeated = lambda: tool.calls > calls
         entry.handle = run = Run()
         made = self.buffer.put(entry)
         if made is not None and made.handle is not None:
@@ -159,7 +161,7 @@ class Runner:
         assert tool.function is not None
         try:
             limit = None if entry.handle.patient else self.policy.timeout  # a caller may have come before it began
-            with running_early(is_over=lambda: entry.served):
+            with running_early(is_over=lambda: entry.past):
                 async with asyncio.timeout(limit) as entry.handle.guard:
                     result = await tool.function(**copy.deepcopy(dict(entry.call.arguments)))
         except (asyncio.CancelledError, KeyboardInterrupt) as end:
@@ -178,7 +180,7 @@ class Runner:
         entry = told.begins()
         assert tool.function is not None
         try:
-            with running_early(is_over=lambda: entry.served):
+            with running_early(is_over=lambda: entry.past):
                 result = tool.function(**copy.deepcopy(dict(entry.call.arguments)))
         except BaseException as failure:  # noqa: BLE001 - the thread is ours, and ends here
             self._raised(told, failure)
@@ -193,9 +195,9 @@ class Runner:
         if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
             self._failed(told, "failed", "NotAResult")  # it is still to run
             return
-        undisturbed = self.buffer.world.holds(entry.version, entry.domain)
+        undisturbed = not tool.spec.own and self.buffer.world.holds(entry.version, entry.domain)
         if entry.state is State.RUNNING and undisturbed and not entry.unchanged():
-            self.tools.wrote(tool.name)  # nothing that may write ran but this
+            self.tools.wrote(tool.name)  # of what is seen here, nothing that may write ran but this
         if size_of(result) > self.policy.output_cap:
             self._failed(told, "failed", "ResultTooLarge")
             return

@@ -57,7 +57,10 @@ class Tool:
     is_async: bool = True
     signature: inspect.Signature | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Of arguments that a call need not name, where they are plain JSON."""
+    """Of arguments that a call need not name, where they are plain JSON; the function's own, not those of one that it
+    wraps, before which it may put others."""
+    ordered: bool = False
+    """Whether the function sees in which order arguments are named."""
     others: str | None = None
     """The parameter that takes arguments of any other name."""
     nameless: bool = False
@@ -68,11 +71,12 @@ class Tool:
     """Real calls under way."""
     needed: float = 1.0
     """Real calls that were under way at once, of late."""
-    ran: bool = False
-    """Whether a call of it was run here."""
+    calls: int = 0
+    """Real calls that were run here."""
 
     def begins(self) -> None:
         """A real call begins."""
+        self.calls += 1
         self.running += 1
         self.needed = still_needed(self.needed, self.running)
 
@@ -87,6 +91,10 @@ class Tool:
                 more = given.pop(self.others, {}) if self.others is not None else {}
                 return {**given, **more}
         return {**{str(i): value for i, value in enumerate(args)}, **kwargs} if args else kwargs
+
+    def identity(self, arguments: Mapping[str, Any]) -> bytes | None:
+        """What makes a call with `arguments` the same as another; None where they are not plain JSON."""
+        return arguments_key(arguments, self.defaults, ordered=self.ordered)
 
     def takes(self, arguments: Mapping[str, Any]) -> bool:
         """Whether the function can be called with `arguments`, and with nothing but them."""
@@ -103,26 +111,29 @@ class Tool:
 
 def made(name: str, function: Callable[..., Any] | None, spec: ToolSpec, policy: ToolPolicy) -> Tool:
     """The tool that runs `function`; what its effect is, where one look is enough, is told here."""
-    signature = _signature(function)
+    signature, own = _signature(function), _signature(function, own=True)
     parameters = signature.parameters.values() if signature is not None else ()
+    its_own = own.parameters.values() if own is not None else ()
     return Tool(
         name=name,
         function=function,
         spec=spec,
         is_async=inspect.iscoroutinefunction(function),
         signature=signature,
-        defaults={
-            one.name: one.default for one in parameters if one.default is not one.empty and is_plain(one.default)
-        },
+        defaults={one.name: one.default for one in its_own if one.default is not one.empty and is_plain(one.default)},
+        ordered=own is None or any(one.kind is one.VAR_KEYWORD for one in its_own),
         others=next((one.name for one in parameters if one.kind is one.VAR_KEYWORD), None),
         nameless=any(one.kind is one.POSITIONAL_ONLY for one in parameters),
         effect=_steady(name, spec, policy),
     )
 
 
-def _signature(function: Callable[..., Any] | None) -> inspect.Signature | None:
+def _signature(function: Callable[..., Any] | None, *, own: bool = False) -> inspect.Signature | None:
+    """What a function takes, or says that it does, as where it wraps another one; its `own` is what its code takes."""
     try:
-        return None if function is None else inspect.signature(function)
+        if function is None or (own and getattr(function, "__signature__", None) is not None):
+            return None
+        return inspect.signature(function, follow_wrapped=not own)
     except (TypeError, ValueError):  # some builtins have none
         return None
 
@@ -204,7 +215,7 @@ class Tools:
     def sees(self, name: str, session: str) -> bool:
         """Whether a run of the tool that `session` calls `name` goes by here, by what is known."""
         one = self._unnamed.get(name)
-        return (session, name) in self._known or ("", name) in self._known or (one is not None and one.ran)
+        return (session, name) in self._known or ("", name) in self._known or (one is not None and one.calls > 0)
 
     def of(self, name: str, session: str) -> Tool:
         """What is known of a tool that may be run by the loop alone."""
@@ -218,7 +229,7 @@ class Tools:
 
     def key(self, tool: Tool, arguments: Mapping[str, Any], principal: Principal) -> Key | None:
         """The identity of a call; None for one that no early result can be served to."""
-        data = None if tool.nameless else arguments_key(arguments, tool.defaults)
+        data = None if tool.nameless else tool.identity(arguments)
         return None if data is None else Key(tool.name, data, principal, self.epoch)
 
     def reads(self, tool: Tool, call: ToolCall) -> bool:

@@ -43,6 +43,10 @@ class State(StrEnum):
 WAITING = (State.RUNNING, State.FINISHED)
 
 
+def _never() -> bool:
+    return False
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Entry:
     """One early run. Mutable; the buffer's lock guards its state."""
@@ -78,6 +82,8 @@ class Entry:
     result: Any = None
     handle: Any = None
     """Whatever runs it, for those who do I/O."""
+    repeated: Callable[[], bool] = _never
+    """Whether its tool was really run since."""
     on_end: Callable[[Entry], None] | None = None
     """Told once, when the run is over and it is known what came of it."""
     process: int = field(default_factory=forks)
@@ -93,9 +99,10 @@ class Entry:
         return max(self.seconds - self.waited, 0.0)
 
     @property
-    def served(self) -> bool:
-        """Whether it has ended as the run of a call that the model made: what goes on from it is that call's."""
-        return self.over and self.state is State.SERVED
+    def past(self) -> bool:
+        """Whether what goes on from it is a call's that was really made: it has ended as the run of one, or its tool
+        was called since and went on from what it had left behind, such as a pool or a task that waits for work."""
+        return self.over and (self.state is State.SERVED or self.repeated())
 
     def unchanged(self) -> bool:
         """Whether what it reads is as it was before it ran, by its witness."""

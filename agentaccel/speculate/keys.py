@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from agentaccel.canonical import identity_bytes, to_keep
+from agentaccel.canonical import to_keep, wire_bytes
 
 
 class Principal(NamedTuple):
@@ -27,7 +27,7 @@ class Key(NamedTuple):
 
     tool: str
     arguments: bytes
-    """Canonical, with defaults filled in."""
+    """As `arguments_key` writes them."""
     principal: Principal
     epoch: int
     """Of what the tools may do: a result of a run that would not be allowed any more is not served either."""
@@ -91,13 +91,20 @@ def plain_bytes(value: Any, most: int) -> bytes | None:
 _LEAVES = frozenset({str, int, bool, type(None)})
 
 
-def arguments_key(arguments: Mapping[str, Any], defaults: Mapping[str, Any]) -> bytes | None:
-    """Canonical bytes of `arguments`, with `defaults` where they name nothing; None where they are not plain JSON.
+def arguments_key(arguments: Mapping[str, Any], defaults: Mapping[str, Any], *, ordered: bool = False) -> bytes | None:
+    """The bytes of `arguments`, with `defaults` where they name nothing; None where they are not plain JSON.
+
+    In which order they are named counts where the function sees it, as one does that takes any (`ordered`); in which
+    order a value's own fields stand, every function sees.
 
     >>> arguments_key({"b": 2}, {"a": 1}) == arguments_key({"a": 1, "b": 2}, {})
     True
     >>> arguments_key({"a": 1}, {}) == arguments_key({"a": 1.0}, {})
     False
+    >>> arguments_key({"sort": {"a": 1, "b": 1}}, {}) == arguments_key({"sort": {"b": 1, "a": 1}}, {})
+    False
     """
     whole = {**defaults, **arguments}
-    return to_keep(identity_bytes(whole)) if is_plain(whole) else None
+    if not is_plain(whole):
+        return None
+    return to_keep(wire_bytes(whole if ordered else dict(sorted(whole.items()))))

@@ -81,6 +81,7 @@ class Folder:
                 fresh_for=fresh_for,
                 prefetch_key="path",
                 prefetch=self._warm,
+                own=True,
             )
 
         return {

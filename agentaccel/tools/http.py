@@ -78,7 +78,7 @@ class Http:
     @property
     def specs(self) -> Mapping[str, ToolSpec]:
         """Of `request`: each call by its method, address and headers; safe beside anything, for it keeps no state."""
-        spec = ToolSpec(kind="http", concurrent=True, fresh_for=self.fresh_for, judge=self._judge_call)
+        spec = ToolSpec(kind="http", concurrent=True, fresh_for=self.fresh_for, judge=self._judge_call, own=True)
         return {"request": spec}
 
     def _judge_call(self, arguments: Arguments) -> Verdict:

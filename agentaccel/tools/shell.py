@@ -106,7 +106,8 @@ class Shell:
     @property
     def specs(self) -> Mapping[str, ToolSpec]:
         """Of `run`: each call by its command line; safe beside anything, for every run has processes of its own."""
-        return {"run": ToolSpec(kind="shell", concurrent=True, fresh_for=self.fresh_for, judge=self._judge_call)}
+        spec = ToolSpec(kind="shell", concurrent=True, fresh_for=self.fresh_for, judge=self._judge_call, own=True)
+        return {"run": spec}
 
     def _judge_call(self, arguments: Arguments) -> Verdict:
         command = arguments.get("command")

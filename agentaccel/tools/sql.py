@@ -89,7 +89,7 @@ class Sql:
     @property
     def specs(self) -> Mapping[str, ToolSpec]:
         """Of `query`: each call by its statement; safe beside anything, for every run has its own connection."""
-        spec = ToolSpec(kind="sql", concurrent=True, witness=self.witness, judge=self._judge_call)
+        spec = ToolSpec(kind="sql", concurrent=True, witness=self.witness, judge=self._judge_call, own=True)
         return {"query": spec}
 
     def _judge_call(self, arguments: Arguments) -> Verdict:

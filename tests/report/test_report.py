@@ -305,3 +305,13 @@ def test_a_perfect_cache_never_costs_more_than_what_was_paid(records: list[TurnR
     if costs.paid is not None and costs.perfect is not None and costs.without is not None:
         assert costs.perfect <= costs.paid + 1e-9
         assert costs.perfect <= costs.without + 1e-9
+
+
+def test_a_remembered_result_hides_no_run() -> None:
+    """Its one run was waited for, or is counted already, by the call that it answered."""
+    calls = [
+        replace(tool(NOON, NOON + 1), served_from="asked", hidden=0.5),
+        *[replace(tool(NOON + at, NOON + at), served_from="memo", hidden=1.0) for at in (2, 3)],
+    ]
+    early = report(calls).total.early
+    assert (early.hidden, early.served, early.remembered) == (0.5, 1, 2)

@@ -150,6 +150,82 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             ),
         ),
     ),
+    "exactly": (
+        (
+            "test_a_default_of_the_function_inside_is_not_one_of_the_decorator_around_it",
+            Mutant(
+                guard="defaults of a function that is wrapped",
+                file="session/tools.py",
+                old="_signature(function), _signature(function, own=True)",
+                new="_signature(function), _signature(function)",
+            ),
+        ),
+        (
+            "test_a_signature_that_a_function_only_shows_has_no_defaults",
+            Mutant(
+                guard="defaults that a function only shows",
+                file="session/tools.py",
+                old='if function is None or (own and getattr(function, "__signature__", None) is not None):',
+                new="if function is None:",
+            ),
+        ),
+        (
+            "test_the_order_of_fields_in_a_value_tells_two_calls_apart",
+            Mutant(
+                guard="the order of fields in a value",
+                file="speculate/keys.py",
+                old="wire_bytes(whole if ordered else dict(sorted(whole.items())))",
+                new="orjson.dumps(whole, option=orjson.OPT_SORT_KEYS)",
+            ),
+        ),
+        (
+            "test_the_order_of_arguments_tells_two_calls_apart_where_a_function_takes_any",
+            Mutant(
+                guard="the order of arguments where any are taken",
+                file="session/tools.py",
+                old="ordered=own is None or any(one.kind is one.VAR_KEYWORD for one in its_own)",
+                new="ordered=False",
+            ),
+        ),
+        (
+            "test_arguments_that_a_loop_goes_on_to_change_are_those_that_it_gave",
+            Mutant(
+                guard="arguments as they were when it was begun",
+                file="session/launching.py",
+                old="own = copied(call)  # as",
+                new="own = call  # as",
+            ),
+        ),
+    ),
+    "aftermath": (
+        (
+            "test_a_worker_that_an_unused_run_left_behind_writes_once_its_tool_was_really_called",
+            Mutant(
+                guard="what a tool goes on from that was called since",
+                file="speculate/buffer.py",
+                old="(self.state is State.SERVED or self.repeated())",
+                new="self.state is State.SERVED",
+            ),
+        ),
+        (
+            "test_before_that_it_writes_nothing_that_nobody_has_asked_for",
+            Mutant(
+                guard="what an unused run has left behind",
+                file="speculate/buffer.py",
+                old="(self.state is State.SERVED or self.repeated())",
+                new="True",
+            ),
+        ),
+        (
+            "test_what_another_program_writes_is_not_put_down_to_an_executor_of_ours",
+            Mutant(
+                guard="executors of ours, which write nothing",
+                file="session/running.py",
+                old="not tool.spec.own and ",
+                new="",
+            ),
+        ),
+    ),
 }
 
 
