@@ -15,7 +15,6 @@ from agentaccel.cache.observe import ONLY_GREW, Observed, observe
 from agentaccel.cache.plan import Decided
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import expected_cost
-from agentaccel.cache.rhythm import snapshot
 from agentaccel.clock import Clock
 from agentaccel.facts import Wire, cache_facts
 from agentaccel.listening import Began, Listeners, Told
@@ -27,7 +26,7 @@ from agentaccel.policy import Policy
 from agentaccel.providers import PartMemory, dialect
 from agentaccel.providers.values import name_of
 from agentaccel.session.asides import Runs
-from agentaccel.session.conversation import Conversation, refresh, workload_of
+from agentaccel.session.conversation import Conversation, refresh
 from agentaccel.session.fanning import Fanning
 from agentaccel.session.fields import asking_usage, unplanned, with_diagnosis
 from agentaccel.session.foresight import Foresight
@@ -37,6 +36,7 @@ from agentaccel.session.hinting import NO_HINTS, Seen, hints
 from agentaccel.session.keeping import Keeper
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.modes import mode_of
+from agentaccel.session.opening import open_with
 from agentaccel.session.prewarming import came
 from agentaccel.session.pricing import card_of
 from agentaccel.session.registry import Registry
@@ -207,7 +207,7 @@ class Composer:
         if self.recorder.store is not None:
             self.recorder.read(lambda it: refresh(conversation, it, facts, prompt.provider), None)
         if conversation.created is None:
-            self._open(conversation, prompt, now)
+            open_with(self.registry, conversation, prompt, facts, now, named=within.session is not None)
         shaped = AS_WRITTEN
         if mode == "on" and (self._shaping.consents or "context_management" in request):
             request, prompt, shaped = self._shaped(conversation, asked, now)
@@ -258,12 +258,6 @@ class Composer:
         for consent in shaped.consents:
             self._once.say(CONSENTED[consent], level=logging.INFO)
         return made
-
-    def _open(self, conversation: Conversation, prompt: Prompt, now: float) -> None:
-        """The first request of a conversation: what is believed of its workload is fixed here."""
-        conversation.workload = workload = workload_of(prompt, conversation.agent)
-        conversation.created = now
-        conversation.snapshot = snapshot(self.recorder.beliefs(workload, now, tools=prompt.starts[1] > 0))
 
     def _choose(
         self,

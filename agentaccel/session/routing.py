@@ -28,6 +28,7 @@ Asked = tuple[Request, Prompt, CacheFacts | None]
 _FULL = 0.8
 """Share of a machine's rate that conversations are put on: the rate is given as "approximately"."""
 _MINUTE = 60.0
+_RETENTION = "prompt_cache_retention"
 _OTHERS = 500
 """Most of the latest requests of all processes that are looked at."""
 
@@ -89,7 +90,7 @@ class Routing:
             return
         yield from self._sticky(request, facts, conversation, tenant)
         if facts.controls and facts.physics == "automatic" and self.policy.retention in facts.retentions:
-            yield Field("prompt_cache_retention", str(self.policy.retention), "as CachePolicy.retention says")
+            yield Field(_RETENTION, str(self.policy.retention), "as CachePolicy.retention says")
 
     def _sticky(self, request: Request, facts: CacheFacts, conversation: Conversation, tenant: str) -> Iterator[Field]:
         """Names the conversation to who routes by it, and gives a key where a provider caches by key alone."""
@@ -156,6 +157,13 @@ def apart(plan: CachePlan, facts: CacheFacts) -> str:
     """What of the plan keeps the request's prefixes apart from those of other sessions; empty where nothing does."""
     names = (facts.salt_field, facts.key_field if facts.key in ("routes", "partitions") else "")
     return " ".join(str(plan.options[name]) for name in names if name in plan.options)
+
+
+def is_elsewhere(plan: CachePlan, facts: CacheFacts) -> bool:
+    """Whether a field of ours sends the request to another machine or cache than it would have gone to, or has entries
+    kept for longer: what it would have cost without is then not told by what it found."""
+    names = (facts.salt_field, facts.key_field, facts.session_field, _RETENTION)
+    return any(name in plan.options for name in names if name)
 
 
 def _expected(beliefs: Beliefs, *, tools: bool) -> float:

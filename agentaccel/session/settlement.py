@@ -26,6 +26,7 @@ from agentaccel.session.going import Going
 from agentaccel.session.lending import with_lent, without_unread
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
+from agentaccel.session.routing import is_elsewhere
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.store import TurnWrite
 from agentaccel.turn import Ended
@@ -135,7 +136,7 @@ class Settlement:
             reasons=going.plan.reasons,
             consents=going.plan.consents,
             expected=_whole(settled.expected) if settled is not None else None,
-            as_written=settled.as_written if settled is not None else _untouched(going, ended),
+            as_written=_as_written(going, ended, settled),
             reusable=settled.reusable if settled is not None else None,
             misses=settled.misses if settled is not None else (),
             drift=moved,
@@ -228,8 +229,12 @@ _MOST = {TOPIC: 64, f"pause/{TOOL}:": 640}
 """The most topics of a kind that are known of a workload: pieces of text, and ten steps of a pause for each tool."""
 
 
-def _untouched(going: Going, ended: Ended) -> Usage | None:
-    """The bill of the request as the user wrote it, where nothing that is billed was added to it."""
+def _as_written(going: Going, ended: Ended, settled: Settled | None) -> Usage | None:
+    """The bill of the request as the user wrote it; None where that cannot be told."""
+    if going.mode == "on" and going.facts is not None and is_elsewhere(going.plan, going.facts):
+        return None
+    if settled is not None:
+        return settled.as_written
     changed = going.mode == "on" and (going.plan.markers or going.plan.without or going.written is not None)
     return None if changed or ended.usage.input is None else ended.usage
 

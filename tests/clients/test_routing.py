@@ -21,6 +21,7 @@ import pytest
 from agentaccel import Accel, CachePolicy, ConfigError, ManualClock, Policy, StorePolicy
 from agentaccel.emulator import Emulator, HttpRequest
 from agentaccel.emulator.script import say
+from agentaccel.trace.store import open_reader
 from agentaccel.turn import Send, Started
 from tests.driver import Json, assistant, prose, user
 
@@ -252,6 +253,11 @@ def test_tenants_share_with_themselves_and_with_nobody_else(tmp_path: Path, plat
         assert sent[0] == sent[1] == sent[4] != sent[2] == sent[3]
         assert sent[5:] == [None, None]
         assert "tenant" not in json.dumps(sent)
+    with open_reader(tmp_path / "trace.db") as store:
+        written = [turn.as_written for turn in store.turns()]
+    assert [one is None for one in written] == [True] * 5 + [False] * 2, (
+        "what others' entries would have held is not told"
+    )
 
 
 @pytest.mark.parametrize("platform", APART)
