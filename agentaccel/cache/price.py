@@ -14,9 +14,10 @@ True
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from agentaccel.checks import check_prices
@@ -26,7 +27,7 @@ from agentaccel.facts import (
     cache_facts,
     lifetimes,
     plain_name,
-    price_provider,
+    price_providers,
     table,
     wires,
 )
@@ -44,6 +45,9 @@ MTOK = 1_000_000
 
 _WRITE_KEYS = {"5m": "cache_write_mtok", "1h": "cache_write_1h_mtok", "30m": "cache_write_mtok"}
 """Where genai-prices keeps the price of writing, by the label of the lifetime."""
+
+_QUARTER = 900
+"""Seconds for which a price is looked up once: tariffs by the time of day change at halves of an hour."""
 
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 """Stands for "the last price known": every dated price has begun by then."""
@@ -83,7 +87,7 @@ def price_card(
     for name in (model, known):
         if override and name in override:
             return _own_card((provider, platform), name, known, override[name])
-    tiers = _tiers(provider, platform, known, None if at is None else int(at // 3600))
+    tiers = _tiers(provider, platform, known, None if at is None else int(at // _QUARTER))
     chosen = None
     for start, card in tiers:
         if start < 0 or input_tokens > start:
@@ -121,12 +125,12 @@ def _cost(card: PriceCard | None, read: float, write: Mapping[str, float], uncac
 
 
 @functools.lru_cache(maxsize=4096)
-def _tiers(provider: str, platform: str, model: str, hour: int | None) -> tuple[tuple[int, PriceCard], ...]:
-    """The cards of a model at an hour since the epoch, each with the input size above which it holds."""
-    known = hour is not None and 0 <= hour < _LATEST.timestamp() // 3600
-    when = datetime.fromtimestamp(hour * 3600, UTC) if hour is not None and known else _LATEST
+def _tiers(provider: str, platform: str, model: str, quarter: int | None) -> tuple[tuple[int, PriceCard], ...]:
+    """The cards of a model at a quarter of an hour since the epoch, each with the input size above which it holds."""
+    known = quarter is not None and 0 <= quarter < _LATEST.timestamp() // _QUARTER
+    when = datetime.fromtimestamp(quarter * _QUARTER, UTC) if quarter is not None and known else _LATEST
     facts = _facts(provider, platform, model)
-    price = _listed(price_provider(provider, platform), model, when)
+    price = _listed(price_providers(provider, platform), model, when)
     if price is None:
         card = _gap_card(provider, model, facts)
         return () if card is None else ((-1, card),)
@@ -145,11 +149,11 @@ def _facts(provider: str, platform: str, model: str) -> CacheFacts | None:
     return max((one for one in found if one is not None), key=lambda one: len(one.ttls), default=None)
 
 
-def _listed(seller: str, model: str, when: datetime) -> ModelPrice | None:
-    """The entry of genai-prices for a model, under the name given or its plain form."""
+def _listed(sellers: Sequence[str], model: str, when: datetime) -> ModelPrice | None:
+    """The entry of genai-prices for a model, under the name given or its plain form, of the first that has one."""
     from genai_prices.data_snapshot import get_snapshot  # takes 0.2 s: only where a price is asked for
 
-    for name in dict.fromkeys((model, plain_name(model))) if seller else ():
+    for seller, name in product(sellers, dict.fromkeys((model, plain_name(model)))):
         try:
             _, found = get_snapshot().find_provider_model(name, None, seller, None)
         except LookupError:

@@ -85,13 +85,18 @@ def lifetimes(*providers: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ttl["label"] for place in chosen for ttl in place["ttls"]))
 
 
-def price_provider(provider: str, platform: str) -> str:
-    """Under which name the price tables list what is sold there; a provider that is not ours has its own name."""
+def price_providers(provider: str, platform: str) -> tuple[str, ...]:
+    """Under which names the price tables list what is sold there, the platform's own first; a provider that is not ours
+    has its own name.
+
+    >>> price_providers("anthropic", "bedrock"), price_providers("anthropic", "api")
+    (('aws', 'anthropic'), ('anthropic',))
+    """
     if provider not in PROVIDERS:
-        return provider
+        return (provider,)
     data = table(provider)
-    place = data["platforms"].get(platform, {})
-    return str(place.get("price_provider") or data["provider"].get("price_provider", ""))
+    names = (data["platforms"].get(platform, {}).get("price_provider"), data["provider"].get("price_provider"))
+    return tuple(dict.fromkeys(str(name) for name in names if name))
 
 
 def usage_asked(provider: str, platform: str) -> bool:

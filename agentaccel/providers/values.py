@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from enum import Enum
 from sys import intern
 from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar
 
 import orjson
 
-from agentaccel.types import Path
+from agentaccel.types import Path, Usage
 
 
 def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
@@ -68,6 +69,25 @@ def count_of(raw: Mapping[str, Any], name: str) -> int | None:
 
 _MOST = 2**40
 """Tokens; a thousand times what a month of a large agent has. Sums of more could not be stored."""
+
+
+def possible(usage: Usage, whole: int | None = None) -> Usage:
+    """`usage`, whose input is said to be inclusive of what the cache did, as far as that can be.
+
+    Where the cache did more than that, its counters stand beside the input if the provider's own sum of all is the
+    `whole` with them; else nobody knows what they count.
+
+    >>> possible(Usage(input=100, read=5000, output=1), 5101)
+    Usage(input=5100, read=5000, write=None, output=1)
+    >>> possible(Usage(input=100, read=5000, output=1), 101)
+    Usage(input=100, read=None, write=None, output=1)
+    """
+    cached = (usage.read or 0) + (usage.written or 0)
+    if usage.input is None or cached <= usage.input:
+        return usage
+    if whole == usage.input + cached + (usage.output or 0):
+        return replace(usage, input=usage.input + cached)
+    return replace(usage, read=None, write=None)
 
 
 def text_or_none(value: Any) -> str | None:

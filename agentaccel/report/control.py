@@ -42,9 +42,12 @@ class _Rate:
 
 
 def control(on: Collection[Spent], holdout: Collection[Spent]) -> Control | None:
-    """The control group beside the rest; None where either is empty."""
-    groups = [[one for one in group if one.tokens] for group in (on, holdout)]
-    if not all(groups):
+    """The control group beside the rest; None where either has sent nothing.
+
+    A session that only paid, as for what was written ahead and never asked for, is one that agentaccel acted on.
+    """
+    groups = [[one for one in group if one.tokens or one.usd] for group in (on, holdout)]
+    if not all(sum(one.tokens for one in group) for group in groups):
         return None
     ours, theirs = map(_rate, groups)
     low = high = None

@@ -127,3 +127,29 @@ def test_of_the_users_own_prices_each_that_is_missing_follows_the_facts() -> Non
     )
     assert card is not None
     assert (card.write["1h"] * 1e6, card.write["5m"] * 1e6, (card.read or 0) * 1e6) == pytest.approx((9, 5, 0.4))
+
+
+@pytest.mark.parametrize(
+    ("name", "dollars"),
+    [
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", 3.3),
+        ("global.anthropic.claude-sonnet-4-5-20250929-v1:0", 3.0),
+        ("claude-sonnet-4-5", 6.0),
+    ],
+)
+def test_bedrock_has_its_own_prices_and_the_vendors_where_it_lists_none(name: str, dollars: float) -> None:
+    """Of a regional name, of a global one, which has no tiers there, and of one that is known by an alias."""
+    card = price_card("anthropic", name, input_tokens=291_915, platform="bedrock")
+    assert card is not None
+    assert card.input * 1e6 == pytest.approx(dollars)
+
+
+def test_a_tariff_by_the_time_of_day_holds_to_the_minute() -> None:
+    """It changes at half past."""
+    before, after = (
+        price_card("compatible", "deepseek-reasoner", input_tokens=10, platform="deepseek", at=epoch(2025, 9, 1) + at)
+        for at in (15 * 60, 45 * 60)
+    )
+    assert before is not None
+    assert after is not None
+    assert before.input != after.input

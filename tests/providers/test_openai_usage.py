@@ -58,11 +58,18 @@ def test_usage_of_any_shape_raises_nothing(value: Any) -> None:
           "prompt_tokens_details": {"audio_tokens": 5}}, Usage(input=14, output=1)),
         ({"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 15}, Usage(input=9, output=1)),
         ({"prompt_tokens": "9", "completion_tokens": True, "prompt_tokens_details": {"cached_tokens": -1}}, Usage()),
+        ({"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 5101,
+          "prompt_tokens_details": {"cached_tokens": 5000}}, Usage(input=5100, read=5000, output=1)),
+        ({"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 101,
+          "prompt_tokens_details": {"cached_tokens": 5000}}, Usage(input=100, output=1)),
         ({}, Usage()),
     ],
 )  # fmt: skip
 def test_usage_in_every_form(raw: Json, usage: Usage) -> None:
-    """Mandated by the providers, as recorded: what is absent, null or junk is not reported; what is 0 is 0."""
+    """Mandated by the providers, as recorded: what is absent, null or junk is not reported; what is 0 is 0.
+
+    Counters that cannot be inside the input stand beside it where the total says so, and else say nothing.
+    """
     assert usage_of(raw) == usage
 
 

@@ -125,3 +125,12 @@ def test_where_nothing_was_done_nothing_is_called_saved() -> None:
     text = render_text(report(records, prices=PRICES))
     assert "odelled" not in text
     assert "control group" not in text
+
+
+def test_a_session_that_only_paid_is_one_of_those_that_agentaccel_acted_on() -> None:
+    """As where something was written ahead and never asked for."""
+    asked, ahead, left = Spent(0.002, 1_000), Spent(0.003, 0), Spent(0.002, 1_000)
+    found = control([asked, ahead], [left])
+    assert found is not None
+    assert (found.others, found.usd_others, found.saved) == (2, pytest.approx(0.005), pytest.approx(-0.003))
+    assert control([ahead], [left]) is None, "nothing was sent that could be compared"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agentaccel.providers.values import count_of, is_object
+from agentaccel.providers.values import count_of, is_object, possible
 from agentaccel.types import Usage
 
 _READ = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache_read_input_tokens")
@@ -42,7 +42,8 @@ def usage_of(raw: Mapping[str, Any], ttl: str = "") -> Usage:
     if read is None:
         read = next((count for name in _READ if (count := count_of(raw, name)) is not None), None)
     input_, output = _with_rest(raw, count_of(raw, names[0]), count_of(raw, names[1]), details)
-    return Usage(input=input_, read=read, write=_written(raw, details, ttl), output=output)
+    usage = Usage(input=input_, read=read, write=_written(raw, details, ttl), output=output)
+    return possible(usage, count_of(raw, "total_tokens"))
 
 
 def _with_rest(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 
+from agentaccel.providers.values import possible
 from agentaccel.types import Usage
 from agentaccel.values import maker
 
@@ -91,7 +92,7 @@ def _inside(reported: Mapping[str, object], default_ttl: str) -> Usage:
     split = _by_ttl(mapping(details, "cache_write_tokens_details"))
     # Providers of this shape that do not mention writes do not charge for them.
     write = _written(count(details, "cache_write_tokens") or 0, split, default_ttl)
-    return Usage(input=total, read=read, write=write, output=output)
+    return possible(Usage(input=total, read=read, write=write, output=output), count(reported, "total_tokens"))
 
 
 def _by_ttl(details: Mapping[str, object]) -> dict[str, int]:

@@ -63,6 +63,16 @@ def records(*paths: Path) -> tuple[list[TurnRecord], list[ToolRecord]]:
             },
             Usage(input=9, read=3, write={"30m": 4}),
         ),
+        (
+            {
+                "prompt_tokens": 5,
+                "completion_tokens": 1,
+                "prompt_tokens_details": {"cached_tokens": 9},
+                "total_tokens": 15,
+            },
+            Usage(input=14, read=9, write={}, output=1),
+        ),
+        ({"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 9}}, Usage(input=5)),
         ({"input_tokens": 5, "cache_read_input_tokens": None}, Usage(input=5)),
         ({"input_tokens": "many", "output_tokens": -1}, Usage()),
     ],
