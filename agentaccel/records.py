@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -67,6 +68,8 @@ class TurnRecord:
     or one of `OURS`."""
     streamed: bool = False
     usage: Usage = field(default_factory=Usage)
+    terms: Mapping[str, str] = field(default_factory=dict)
+    """What its tokens are priced by, as the reply says: `service_tier`, `speed`, where they are not the usual ones."""
     stop: str | None = None
     """The provider's reason for ending the reply."""
     calls: tuple[str, ...] = ()

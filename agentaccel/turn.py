@@ -9,7 +9,7 @@ tested without an event loop, and one machine serves event loops, threads and sy
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -40,11 +40,10 @@ class Waited:
 
 @dataclass(frozen=True, slots=True)
 class Responded:
-    """The headers of a reply are there, whatever it says; its body may still be to come."""
+    """The headers of a reply are there, with any HTTP status; its body may still be to come."""
 
     at: float
     status: int
-    """HTTP status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class CallClosed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """What the reply says of itself, so far; a later report replaces an earlier one."""
+    """What the reply says of itself, so far (`terms`: as in `TurnRecord`); a later report replaces an earlier one."""
 
     usage: Usage
     stop: str | None = None
@@ -73,6 +72,7 @@ class Reported:
     """The provider's own reason for a missed prefix, where it was asked."""
     model: str | None = None
     """The model that answers, as the reply names it."""
+    terms: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +172,7 @@ class Ended:
     status: int | None
     error: str | None
     model: str | None = None
+    terms: Mapping[str, str] = field(default_factory=dict)
     asked: float = 0.0
     """When it was about to be sent, before it waited."""
     waited: float | None = None
@@ -290,6 +291,7 @@ class Turn:
             status=status,
             error=error,
             model=self._report.model,
+            terms=self._report.terms,
             asked=self._asked,
             waited=None if not self._held else (at if sent is None else sent) - self._asked,
             request=self.request,

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import product
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from agentaccel.checks import check_prices
@@ -45,6 +46,8 @@ MTOK = 1_000_000
 
 _WRITE_KEYS = {"5m": "cache_write_mtok", "1h": "cache_write_1h_mtok", "30m": "cache_write_mtok"}
 """Where genai-prices keeps the price of writing, by the label of the lifetime."""
+
+_NO_TERMS: Mapping[str, str] = MappingProxyType({})
 
 _QUARTER = 900
 """Seconds for which a price is looked up once: tariffs by the time of day change at halves of an hour."""
@@ -76,18 +79,21 @@ def price_card(
     at: float | None = None,
     aliases: Mapping[str, str] | None = None,
     override: Override | None = None,
+    terms: Mapping[str, str] = _NO_TERMS,
 ) -> PriceCard | None:
     """The prices of a request with `input_tokens` tokens in all, sent at `at`; None where they are not known.
 
     `input_tokens` chooses the tier and is inclusive of cache reads and writes. `at` is in seconds since the
-    epoch, None for the latest prices known. `aliases` maps the user's own names to known models. Raises
+    epoch, None for the latest prices known. `terms` are what the reply says that it is priced by (`TurnRecord`); where
+    no other price is listed for them, the usual one holds. `aliases` maps the user's own names to known models. Raises
     ConfigError for an override that cannot be a price.
     """
     known = (aliases or {}).get(model, model)
     for name in (model, known):
         if override and name in override:
             return _own_card((provider, platform), name, known, override[name])
-    tiers = _tiers(provider, platform, known, None if at is None else int(at // _QUARTER))
+    when = None if at is None else int(at // _QUARTER)
+    tiers = _tiers(provider, platform, known, when, tuple(sorted(terms.items())))
     chosen = None
     for start, card in tiers:
         if start < 0 or input_tokens > start:
@@ -125,12 +131,14 @@ def _cost(card: PriceCard | None, read: float, write: Mapping[str, float], uncac
 
 
 @functools.lru_cache(maxsize=4096)
-def _tiers(provider: str, platform: str, model: str, quarter: int | None) -> tuple[tuple[int, PriceCard], ...]:
+def _tiers(
+    provider: str, platform: str, model: str, quarter: int | None, terms: tuple[tuple[str, str], ...]
+) -> tuple[tuple[int, PriceCard], ...]:
     """The cards of a model at a quarter of an hour since the epoch, each with the input size above which it holds."""
     known = quarter is not None and 0 <= quarter < _LATEST.timestamp() // _QUARTER
     when = datetime.fromtimestamp(quarter * _QUARTER, UTC) if quarter is not None and known else _LATEST
     facts = _facts(provider, platform, model)
-    price = _listed(price_providers(provider, platform), model, when)
+    price = _listed(price_providers(provider, platform), model, when, dict(terms))
     if price is None:
         card = _gap_card(provider, model, facts)
         return () if card is None else ((-1, card),)
@@ -149,7 +157,7 @@ def _facts(provider: str, platform: str, model: str) -> CacheFacts | None:
     return max((one for one in found if one is not None), key=lambda one: len(one.ttls), default=None)
 
 
-def _listed(sellers: Sequence[str], model: str, when: datetime) -> ModelPrice | None:
+def _listed(sellers: Sequence[str], model: str, when: datetime, terms: Mapping[str, str]) -> ModelPrice | None:
     """The entry of genai-prices for a model, under the name given or its plain form, of the first that has one."""
     from genai_prices.data_snapshot import get_snapshot  # takes 0.2 s: only where a price is asked for
 
@@ -158,7 +166,7 @@ def _listed(sellers: Sequence[str], model: str, when: datetime) -> ModelPrice | 
             _, found = get_snapshot().find_provider_model(name, None, seller, None)
         except LookupError:
             continue
-        return found.get_prices(when)
+        return found.get_prices(when, terms)
     return None
 
 

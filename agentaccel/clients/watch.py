@@ -85,6 +85,7 @@ class ReplyWatch:
                 message_id=tap.message_id,
                 diagnostics=tap.diagnosis,
                 model=tap.model,
+                terms=tap.terms,
             )
         )
         if how == "read" and (tap.complete or self._blind):

@@ -36,6 +36,7 @@ class Prices:
             at=turn.started or None,
             aliases=self._aliases,
             override=self._prices,
+            terms=turn.terms,
         )
         paid = input_cost(card, turn.usage)
         if paid is None or turn.mode != "on" or turn.as_written is None:

@@ -48,6 +48,11 @@ class ReplyTap(Protocol):
         ...
 
     @property
+    def terms(self) -> Mapping[str, str]:
+        """As in `TurnRecord`."""
+        ...
+
+    @property
     def diagnosis(self) -> str | None:
         """The provider's own word on a missed prefix, where it was asked for one."""
         ...

@@ -90,6 +90,20 @@ def possible(usage: Usage, whole: int | None = None) -> Usage:
     return replace(usage, read=None, write=None)
 
 
+def terms_of(raw: Mapping[str, Any]) -> dict[str, str]:
+    """What a reply says that its tokens are priced by: its tier and its speed, where they are not the usual ones.
+
+    >>> terms_of({"service_tier": "flex", "speed": "standard"}), terms_of({"service_tier": None})
+    ({'service_tier': 'flex'}, {})
+    """
+    return {name: raw[name] for name in _TERMS if isinstance(raw.get(name), str) and raw[name] not in _USUAL}
+
+
+_TERMS = ("service_tier", "speed")
+"""As the providers and the price list name them."""
+_USUAL = frozenset({"standard", "default", "auto", "on_demand"})
+
+
 def text_or_none(value: Any) -> str | None:
     """`value` where it is a string."""
     return value if isinstance(value, str) else None

@@ -169,6 +169,7 @@ class _Fold:
             at=turn.started or None,
             aliases=aliases,
             override=self._prices,
+            terms=turn.terms,
         )
         if card is None:
             self._unpriced.add(turn.model)

@@ -199,7 +199,7 @@ class Prewarmer:
             turn.handle(Failed(at=now, status=answer.status))
             return
         tap = said_in(answer.body, turn.wire, turn.ttl)
-        turn.handle(Reported(usage=tap.usage, stop=tap.stop, message_id=tap.message_id))
+        turn.handle(Reported(usage=tap.usage, stop=tap.stop, message_id=tap.message_id, terms=tap.terms))
         turn.handle(Finished(now))
 
     def _ended(self, ahead: _Ahead, flight: Flight | None, ended: Ended) -> None:

@@ -130,6 +130,7 @@ class Settlement:
             mode=going.mode,
             streamed=prompt.stream,
             usage=ended.usage,
+            terms=ended.terms,
             stop=ended.stop,
             calls=tuple(call.name for call in ended.calls),
             markers=going.markers_sent,

@@ -14,7 +14,7 @@ from typing import Any
 
 from agentaccel.providers.anthropic.edit import DEFAULT_TTL
 from agentaccel.providers.sse import SseParser
-from agentaccel.providers.values import count_of, exactly, is_object, loaded, name_of, name_or_none
+from agentaccel.providers.values import count_of, exactly, is_object, loaded, name_of, name_or_none, terms_of
 from agentaccel.types import ToolCall, Usage
 
 _SPLIT_PREFIX, _SPLIT_SUFFIX = "ephemeral_", "_input_tokens"
@@ -83,6 +83,11 @@ class ReplyTap:
     def usage(self) -> Usage:
         """What has been reported so far."""
         return usage_of(self._usage)
+
+    @property
+    def terms(self) -> Mapping[str, str]:
+        """What it is priced by."""
+        return terms_of(self._usage)
 
     def feed(self, chunk: bytes) -> Iterator[ToolCall]:
         """Take the next bytes; yields each tool call once, when its arguments have closed."""

@@ -9,7 +9,7 @@ from typing import Any
 from agentaccel.providers.openai.calls import OpenCalls
 from agentaccel.providers.openai.usage import usage_of
 from agentaccel.providers.sse import SseParser
-from agentaccel.providers.values import is_object, loaded, name_of, name_or_none
+from agentaccel.providers.values import is_object, loaded, name_of, name_or_none, terms_of
 from agentaccel.types import ToolCall, Usage
 
 
@@ -36,6 +36,8 @@ class Tap:
     calls: OpenCalls = field(default_factory=OpenCalls)
     reported: Mapping[str, Any] = field(default_factory=dict)
     """The usage object that counts."""
+    terms: Mapping[str, str] = field(default_factory=dict)
+    """What it is priced by, as it was said last."""
     _body: list[bytes] = field(default_factory=list)
     _events: SseParser = field(default_factory=SseParser)
 
@@ -92,9 +94,11 @@ class Tap:
             self.error = "error"
 
     def take_name(self, message: Mapping[str, Any]) -> None:
-        """The reply's id and model, as far as it says them."""
+        """The reply's id, model and terms, as far as it says them."""
         self.message_id = name_or_none(message.get("id")) or self.message_id
         self.model = name_or_none(message.get("model")) or self.model
+        if message.get("service_tier"):
+            self.terms = terms_of(message)
 
     def take_usage(self, usage: Any) -> None:
         """The last usage that is there counts."""

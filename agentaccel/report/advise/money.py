@@ -58,6 +58,7 @@ def card_of(request: Request, override: Override | None) -> PriceCard | None:
         at=turn.started or None,
         aliases={turn.model: turn.known_as} if own and turn.known_as else None,
         override=override,
+        terms=turn.terms,
     )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from agentaccel.canonical import digest, identity_bytes
 from agentaccel.facts import cache_facts
+from agentaccel.providers.values import terms_of
 from agentaccel.records import Outcome, ToolRecord, TurnRecord
 from agentaccel.trace.importers.agents import Agents
 from agentaccel.trace.importers.fields import blocks, count, mapping, seconds, text, usage_of
@@ -277,6 +278,7 @@ def _turn_record(reply: _Reply) -> TurnRecord:
         error=reply.error,
         mode="log",
         usage=usage,
+        terms=terms_of(reply.usage) if reply.usage else {},
         stop=reply.stop,
         reusable=reusable,
         misses=misses,

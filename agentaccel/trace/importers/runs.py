@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from agentaccel.canonical import digest, identity_bytes
 from agentaccel.facts import CacheFacts, cache_facts
+from agentaccel.providers.values import terms_of
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.importers.fields import mapping, seconds, text, usage_of
 from agentaccel.trace.importers.infer import Arrival, Conversation, settle
@@ -60,6 +61,7 @@ def _run(session: str, run: Mapping[str, object], messages: Messages) -> Iterato
                 agent=agent,
                 mode="log",
                 usage=usage,
+                terms=terms_of(reported),
                 reusable=reusable,
                 misses=misses,
             )

@@ -1,0 +1,132 @@
+"""What a reply says that it is priced by, its tier and its speed, is what the report prices it by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import httpx2
+import openai
+import pytest
+from genai_prices.data_snapshot import get_snapshot
+
+from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel.emulator import serve
+from agentaccel.records import TurnRecord
+from agentaccel.report.aggregate import report
+from agentaccel.trace.importers import read_logs
+from agentaccel.trace.store import open_reader
+
+BEGIN = datetime(2026, 11, 20, 12, tzinfo=UTC)
+CLAUDE, GPT = "claude-opus-5-5", "gpt-6-sol"
+NOTHING = {"cached_tokens": 0, "cache_write_tokens": 0}
+
+
+def listed(seller: str, model: str, **terms: str) -> Any:
+    """The prices that genai-prices has for it."""
+    return get_snapshot().find_provider_model(model, None, seller, None)[1].get_prices(BEGIN, terms)
+
+
+def paid(turns: Iterable[TurnRecord]) -> float:
+    found = report(turns).total.costs.paid
+    assert found is not None
+    return found
+
+
+def policy(folder: Path) -> Policy:
+    return Policy(strict=True, store=StorePolicy(path=folder / "trace.db"))
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("speed", ["fast", "standard"])
+def test_fast_mode_is_priced_as_fast_mode(speed: str, streamed: bool, tmp_path: Path) -> None:
+    clock = ManualClock(now=BEGIN.timestamp())
+    with (
+        serve(clock=clock) as server,
+        Accel(policy(tmp_path), clock=clock, environ={}) as accel,
+        accel.wrap(anthropic.Anthropic(base_url=server.url, api_key="k")) as client,
+    ):
+        request: Any = {"model": CLAUDE, "max_tokens": 20, "messages": [{"role": "user", "content": "Hi. " * 900}]}
+        made = client.beta.messages.create(**request, speed=speed, betas=["fast-mode-2026-02-01"], stream=streamed)
+        if streamed:
+            list(made)
+        (used,) = [entry.usage for entry in server.log if entry.usage is not None]
+    with open_reader(tmp_path / "trace.db") as store:
+        turns = list(store.turns())
+    assert [dict(turn.terms) for turn in turns] == [{"speed": "fast"} if speed == "fast" else {}]
+    price = listed("anthropic", CLAUDE, speed=speed)
+    assert paid(turns) * 1e6 == pytest.approx(
+        used.uncached * float(price.input_mtok) + used.write_5m * float(price.cache_write_mtok)
+    )
+
+
+def answer(api: str, tier: str | None, streamed: bool) -> bytes:
+    """A reply of `api` that says its tier as OpenAI does: a response that has begun does not know it yet."""
+    if api == "chat":
+        usage = {"prompt_tokens": 1000, "completion_tokens": 1, "prompt_tokens_details": NOTHING}
+        whole = {"id": "c", "model": GPT, "object": "chat.completion", "created": 1, "service_tier": tier}
+        message = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "ok"}}
+        if not streamed:
+            return json.dumps({**whole, "choices": [message], "usage": usage}).encode()
+        delta = {"index": 0, "finish_reason": "stop", "delta": {"content": "ok"}}
+        chunks: list[Any] = [{**whole, "choices": [delta]}, {**whole, "choices": [], "usage": usage}]
+        return b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in chunks) + b"data: [DONE]\n\n"
+    usage = {"input_tokens": 1000, "output_tokens": 1, "total_tokens": 1001}
+    told = {**usage, "input_tokens_details": NOTHING, "output_tokens_details": {"reasoning_tokens": 0}}
+    begun = {"id": "r", "object": "response", "model": GPT, "output": [], "service_tier": "auto"}
+    ended = {**begun, "service_tier": tier, "status": "completed", "usage": told}
+    if not streamed:
+        return json.dumps(ended).encode()
+    events: list[Any] = [
+        {"type": "response.created", "response": begun, "sequence_number": 0},
+        {"type": "response.completed", "response": ended, "sequence_number": 1},
+    ]
+    return b"".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n".encode() for one in events)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("tier", ["flex", "priority", "default", None])
+def test_a_tier_is_priced_as_that_tier(api: str, tier: str | None, streamed: bool, tmp_path: Path) -> None:
+    body = answer(api, tier, streamed)
+    kind = "text/event-stream" if streamed else "application/json"
+    http = httpx2.Client(
+        transport=httpx2.MockTransport(lambda _: httpx2.Response(200, headers={"content-type": kind}, content=body))
+    )
+    with (
+        Accel(policy(tmp_path), clock=ManualClock(now=BEGIN.timestamp()), environ={}) as accel,
+        accel.wrap(openai.OpenAI(api_key="k", http_client=http), platform="api") as client,
+    ):
+        if api == "chat":
+            made: Any = client.chat.completions.create(
+                model=GPT, messages=[{"role": "user", "content": "Hi."}], stream=streamed
+            )
+        else:
+            made = client.responses.create(model=GPT, input="Hi.", stream=streamed)
+        if streamed:
+            list(made)
+    with open_reader(tmp_path / "trace.db") as store:
+        turns = list(store.turns())
+    price = listed("openai", GPT, **({"service_tier": tier} if tier else {}))
+    assert paid(turns) * 1e6 == pytest.approx(1000 * float(price.input_mtok))
+
+
+def test_a_log_of_claude_code_says_it_as_well(tmp_path: Path) -> None:
+    usage = {
+        "input_tokens": 1000, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0,
+        "output_tokens": 1, "service_tier": "standard", "speed": "fast",
+    }  # fmt: skip
+    message = {"id": "m", "role": "assistant", "model": CLAUDE, "content": [], "usage": usage}
+    entry = {
+        "type": "assistant", "uuid": "1", "parentUuid": None, "sessionId": "s", "requestId": "r",
+        "timestamp": BEGIN.isoformat(), "message": message,
+    }  # fmt: skip
+    log = tmp_path / "s.jsonl"
+    log.write_text(json.dumps(entry) + "\n")
+    (turn,) = [one for one in read_logs([log]) if isinstance(one, TurnRecord)]
+    assert turn.terms == {"speed": "fast"}
+    assert paid([turn]) * 1e6 == pytest.approx(1000 * float(listed("anthropic", CLAUDE, speed="fast").input_mtok))
