@@ -88,7 +88,7 @@ def _bill(turn: TurnRecord, card: PriceCard, perfect_read: int) -> Bill | None:
         as_written = None if turn.as_written is None else input_cost(card, turn.as_written)
     read = card.input if card.read is None else card.read
     # The output of imported replies is often that of an unfinished one.
-    told = None if turn.mode == "log" else usage.output
+    told = None if turn.mode == "log" or turn.outcome != "ok" else usage.output
     return Bill(
         paid,
         as_written,
@@ -107,6 +107,7 @@ class Money:
     modelled: int = 0
     unmodelled: int = 0
     with_output: int = 0
+    unended: int = 0
     paid: float = 0.0
     as_written: float = 0.0
     without: float = 0.0
@@ -126,6 +127,7 @@ class Money:
             self.modelled += billed.turn.mode == "on"
             self.as_written += bill.as_written
         self.priced += 1
+        self.unended += billed.turn.outcome != "ok" and billed.turn.mode != "log"
         self.paid += bill.paid
         self.without += bill.without
         self.perfect += bill.perfect
@@ -146,4 +148,5 @@ class Money:
             without=self.without if known else None,
             perfect=self.perfect if known else None,
             output=self.output if self.with_output else None,
+            unended=self.unended,
         )

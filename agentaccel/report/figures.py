@@ -76,8 +76,10 @@ class Costs:
     """What they would have cost with a perfect cache: every token of an earlier prompt of the session read, nothing
     expired, no premium for writing."""
     output: float | None
-    """USD of output tokens of requests that we saw ourselves; None where there are none. Logs often record the output
-    of an unfinished reply, so it is not taken from there."""
+    """USD of output tokens of replies that we saw to their end; None where there are none. What has been counted in the
+    middle of one is less than was made, and logs often record that: it is not taken from them."""
+    unended: int
+    """Replies that were not read to their end, whose output is in no sum."""
 
     @property
     def saved(self) -> float | None:

@@ -88,8 +88,9 @@ def _cost(group: Group) -> Block:
         if ours.requests:
             what = f"{plural(ours.requests, 'request')} of our own, in what was paid and in no other figure"
             rows.insert(1, (name, usd(ours.usd), what))
-    if costs.output is not None:
-        rows.append(("output, apart", usd(costs.output), ""))
+    if costs.output is not None or costs.unended:
+        left = f"without that of {costs.unended:,} not read to the end" if costs.unended else ""
+        rows.append(("output, apart", usd(costs.output), left))
     return Block(title="Cost of input (USD)", rows=tuple(rows), after=_how_known(group))
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentaccel.records import KEEP_ALIVE, PREWARM, Outcome, ToolRecord, TurnRecord
-from agentaccel.report import By, report, to_json
+from agentaccel.report import By, render_text, report, to_json
 from agentaccel.types import Cause, Miss, Usage
 
 NOON = 1_770_000_000.0
@@ -315,3 +315,14 @@ def test_a_remembered_result_hides_no_run() -> None:
     ]
     early = report(calls).total.early
     assert (early.hidden, early.served, early.remembered) == (0.5, 1, 2)
+
+
+def test_of_a_reply_that_was_broken_off_the_output_is_not_known() -> None:
+    """What a stream has counted by then is its beginning: no figure is made of it, and the row says so."""
+    whole, cut = (turn(0, 500, mode="on", as_written=None, outcome=outcome) for outcome in ("ok", "abandoned"))
+    costs = report([whole, cut, cut], prices=PRICES).total.costs
+    assert costs.output == report([whole], prices=PRICES).total.costs.output
+    assert costs.unended == 2
+    assert "without that of 2 not read to the end" in render_text(report([whole, cut, cut], prices=PRICES))
+    nothing = report([cut], prices=PRICES).total.costs
+    assert (nothing.output, nothing.unended) == (None, 1)
