@@ -82,7 +82,7 @@ class Meters:
 
     def tool(self, tool: ToolRecord, attributes: Attributes, context: Context) -> None:
         """One run of a tool."""
-        wanted = (semconv.TOOL_NAME, semconv.TOOL_TYPE, semconv.ERROR_TYPE)
+        wanted = (semconv.TOOL_NAME, semconv.TOOL_TYPE, semconv.ERROR_TYPE, semconv.SPECULATIVE)
         if tool.finished is not None:
             kept = {name: attributes[name] for name in wanted if name in attributes}
             self._tools.record(tool.finished - tool.started, kept, context)

@@ -134,12 +134,25 @@ def _marker(raw: Mapping[str, Any]) -> Marker:
 
 
 def _miss(raw: Mapping[str, Any]) -> Miss:
+    _check_counts(raw["tokens"])
     return Miss(**{**raw, "cause": Cause(raw["cause"])})
 
 
+def _usage(raw: Mapping[str, Any]) -> Usage:
+    usage = Usage(**raw)
+    _check_counts(usage.input, usage.read, usage.output, *(usage.write or {}).values())
+    return usage
+
+
+def _check_counts(*values: object) -> None:
+    """Raises `TypeError` for what no sum can be made of."""
+    if not all(value is None or isinstance(value, int | float) for value in values):
+        raise TypeError("a count that is no number")
+
+
 _NESTED: dict[str, Any] = {
-    "usage": lambda raw: Usage(**raw),
-    "as_written": lambda raw: Usage(**raw),
+    "usage": _usage,
+    "as_written": _usage,
     "expected": lambda raw: Expected(**raw),
     "drift": lambda raw: Drift(**raw),
     "markers": lambda raw: tuple(_marker(one) for one in raw),

@@ -7,12 +7,14 @@ there is one log line, and sessions go on in memory.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import logging
 import os
 import sqlite3
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -64,6 +66,8 @@ class Recorder:
         self._closed = False
         """Whether it was closed while it still recorded."""
         self._reopened = 0
+        self._stays = False
+        """Whether what waits is written when the program ends."""
         self._max_bytes = policy.max_bytes
         self._path: Path | None = None
         """Where the store is, or will be once it can be opened; None where nothing is recorded any more."""
@@ -115,6 +119,9 @@ class Recorder:
             self._own_process()
             self._pending.append(record)
             self._guarded("write", self._flush, None)
+            if self._pending and not self._stays:
+                self._stays = True  # until the program ends, which may be before another record comes
+                atexit.register(self._flush_at_exit)
 
     def change(self, work: Callable[[Store], T], otherwise: T) -> T:
         """What `work` gives, which writes to the store; `otherwise` where there is none or it fails.
@@ -137,8 +144,16 @@ class Recorder:
                 if self.store is not None:
                     self._guarded("close", self.store.close, None)
             finally:
+                atexit.unregister(self._flush_at_exit)
                 self._closed = self._closed or self._path is not None
                 self._give_up()
+
+    def _flush_at_exit(self) -> None:
+        """The program ends without having closed us."""
+        with suppress(Exception), self._lock:  # nobody is left to be told
+            self._own_process()
+            if self._pending:
+                self._guarded(_LAST, self._flush_at_last, None)
 
     def _own_process(self) -> None:
         """What waited when this process was forked, the parent writes."""

@@ -12,7 +12,13 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from agentaccel import ToolCall
 from agentaccel.emulator import call, serve
+from agentaccel.otel import export
+from agentaccel.policy import ToolPolicy
+from agentaccel.report import report
+from agentaccel.trace.importers import read_logs
 from tests.otel.scene import ASK, MODEL, Telemetry, claude, watched
+from tests.speculate.scripted import Agent
+from tests.speculate.scripted import call as made
 
 SECRET = "the customer's address"
 
@@ -138,3 +144,30 @@ def test_nothing_of_an_agents_run_is_content(tmp_path: Path, telemetry: Telemetr
     data = telemetry.reader.get_metrics_data()
     assert data is not None
     assert "ZX4711" not in "".join(span.to_json() for span in telemetry.spans) + data.to_json()
+
+
+def test_an_early_run_is_no_call_also_where_its_span_is_read_back(tmp_path: Path, telemetry: Telemetry) -> None:
+    """The report on exported spans counts calls, early runs and what they hid as that of the store does."""
+    agent = Agent(ToolPolicy(speculate=False))
+    export(agent.accel, tracer_provider=telemetry.tracers, meter_provider=telemetry.meters)
+    look = agent.reads(seconds=2.0)
+
+    async def main() -> None:
+        await agent.model(made("look", key="a"), made("look", key="b"), gap=1.5)
+        await look("a")
+
+    agent.run(main)
+    path = tmp_path / "spans.jsonl"
+    path.write_text("".join(one.to_json(indent=None) + "\n" for one in telemetry.spans), encoding="utf-8")
+    told = report(read_logs([path])).total
+    ledger = agent.ledger.asked
+    assert (
+        (told.tools.calls, told.early.launched, told.early.served) == (1, ledger.launched, ledger.served) == (1, 2, 1)
+    )
+    assert told.early.hidden == pytest.approx(ledger.hidden)
+    assert [mode.mode for mode in told.modes] == ["on"]
+    points = telemetry.points("gen_ai.execute_tool.duration")
+    assert {point.attributes.get("agentaccel.tool.speculative", False): point.count for point in points} == {
+        True: 2,
+        False: 1,
+    }

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -22,6 +22,7 @@ import pytest
 from agentaccel import Policy, StorePolicy
 from agentaccel.locks import Lock, when_free
 from agentaccel.records import ToolRecord, TurnRecord
+from agentaccel.report import report
 from agentaccel.trace.database import KEY_BYTES, load_key
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.room import used_bytes
@@ -344,6 +345,28 @@ def test_the_last_records_are_tried_more_than_once(tmp_path: Path) -> None:
         connection.set_trace_callback(traced)
     recorder.close()
     assert tools_in(tmp_path / "trace.db") == ["t"]
+
+
+LOCKED_TO_THE_LAST = """
+import sqlite3, sys
+from agentaccel.policy import StorePolicy
+from agentaccel.records import ToolRecord
+from agentaccel.trace.recorder import Recorder
+
+recorder = Recorder(StorePolicy(path=sys.argv[1]), strict=False)
+other = sqlite3.connect(sys.argv[1], isolation_level=None)
+other.execute("BEGIN IMMEDIATE")
+recorder.write(ToolRecord(session="s", name="t", key="", started=1.0, finished=2.0, outcome="ok"))
+other.rollback()
+"""
+"""A program that ends without closing anything, when another one has just let go of the store."""
+
+
+def test_what_waits_when_a_program_just_ends_is_written(tmp_path: Path) -> None:
+    """As in a script that does not close its Accel."""
+    path = tmp_path / "trace.db"
+    subprocess.run([sys.executable, "-c", LOCKED_TO_THE_LAST, str(path)], check=True, timeout=60)
+    assert tools_in(path) == ["t"]
 
 
 def test_an_older_row_never_takes_the_place_of_what_is_known(tmp_path: Path) -> None:
@@ -682,3 +705,19 @@ def test_an_interruption_in_a_lock_does_not_put_off_the_ends_of_later_turns() ->
             when_free(lambda at=at: done.append(at))  # type: ignore[misc]
             assert done[-1] == at
     assert len(done) >= 4
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("$.usage", '{"input":"x","read":1}'), ("$.misses", '[{"cause":"first request","tokens":"x"}]')],
+)
+def test_a_row_whose_counts_are_none_is_left_out_and_counted(field: str, value: str, tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    for _ in range(2):
+        driver.ask(body(user(prose(1500))))
+    driver.accel.close()
+    with closing(sqlite3.connect(tmp_path / "trace.db")) as connection, connection:
+        connection.execute("UPDATE turns SET record = json_set(record, ?, json(?)) WHERE id = 2", (field, value))
+    with open_reader(tmp_path / "trace.db") as store:
+        assert report(store.turns()).total.requests == 1
+        assert store.skipped == 1

@@ -13,7 +13,7 @@ from typing import NamedTuple, get_args
 
 from agentaccel import semconv
 from agentaccel.facts import cache_facts, platforms
-from agentaccel.records import Outcome, ToolRecord, TurnRecord
+from agentaccel.records import Outcome, ServedFrom, ToolRecord, TurnRecord
 from agentaccel.trace.importers.fields import count, text, usage_of
 from agentaccel.trace.importers.infer import Arrival, Conversation, settle
 from agentaccel.trace.importers.lines import ImportTally, parse
@@ -196,7 +196,7 @@ def _turn_record(span: Span, place: _Place, pasts: dict[str, Conversation]) -> T
         outcome=outcome,
         status=count(said, semconv.HTTP_STATUS) if outcome == "failed" else None,
         error=text(said, semconv.ERROR_TYPE),
-        mode="log",
+        mode=mode if (mode := said.get(semconv.MODE)) in _MODES else "log",
         streamed=said.get(semconv.REQUEST_STREAM) is True,
         usage=usage,
         stop=_first(said.get(semconv.FINISH_REASONS)),
@@ -205,7 +205,12 @@ def _turn_record(span: Span, place: _Place, pasts: dict[str, Conversation]) -> T
     )
 
 
+_MODES = ("on", "observe", "holdout", "bypass")
+"""What agentaccel's own spans say of how the request was sent."""
+
+
 def _tool_record(span: Span, place: _Place) -> ToolRecord:
+    served, hidden = span.said.get(semconv.SERVED_FROM), span.said.get(semconv.HIDDEN)
     return ToolRecord(
         session=place.session,
         name=text(span.said, semconv.TOOL_NAME) or "unknown",
@@ -215,6 +220,9 @@ def _tool_record(span: Span, place: _Place) -> ToolRecord:
         outcome=_outcome(span),
         error=text(span.said, semconv.ERROR_TYPE),
         agent=place.agent,
+        speculative=span.said.get(semconv.SPECULATIVE) is True,
+        served_from=next((one for one in get_args(ServedFrom) if one == served), None),
+        hidden=hidden if isinstance(hidden, float) and hidden >= 0 else None,
     )
 
 
