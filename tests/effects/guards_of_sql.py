@@ -182,19 +182,19 @@ GUARDS = (
     Mutant(
         guard="following what it had",
         file="effects/sql_ends.py",
-        old="        _whose(one, own, aliases) is not True and one.name.lower() != other",
-        new="        one.name.lower() != other",
+        old="all(whose(one, own, aliases) is not True and one.name",
+        new="all(one.name",
     ),
     Mutant(
         guard="finding its own row again",
         file="effects/sql_ends.py",
-        old=" and one.name.lower() != other and",
-        new=" and",
+        old=" and one.name.lower() != other for one in columns)",
+        new=" for one in columns)",
     ),
     Mutant(
         guard="an equation with itself",
         file="effects/sql_ends.py",
-        old="            if _whose(mine, own, aliases) is True and _whose(other, own, aliases) is False:\n",
+        old="            if whose(mine, own, aliases) is True and whose(other, own, aliases) is False:\n",
         new="            if True:\n",
     ),
     Mutant(
