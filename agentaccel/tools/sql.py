@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -50,7 +50,8 @@ class Sql:
     dialect: str
     """As the analyser names it: "postgres", "mysql", "sqlite", "duckdb", …"""
     read_only: Callable[[], Connection] | None = None
-    """Opens a connection in a role that may only read; without one, no query is run early."""
+    """Opens a connection in a role that may only read; without one, no query is run early. A query that the model has
+    asked for and that fails on it is run on an ordinary one."""
     timeout: float = 60.0
     """Seconds that a statement may take; then `TimeoutError`."""
     most_rows: int = 1_000
@@ -71,7 +72,8 @@ class Sql:
         """The tool for one SQLite file. Raises `ConfigError` where there is none, which a connection would make, and
         for a database in memory, which each connection has anew.
 
-        Queries run with `mode=ro`, `query_only`, untrusted views and an authorizer that takes nothing but reading.
+        Queries run with `mode=ro`, `query_only`, untrusted views and an authorizer that takes nothing but reading;
+        one that fails so, and was asked for, is run again on an ordinary connection.
         """
         if str(path).startswith(":memory:") or not str(path):
             raise ConfigError("every call opens a connection of its own, so the database must be a file")
@@ -115,7 +117,10 @@ class Sql:
         proven = self.judge(sql).launchable != "never"
         if is_early() and not proven:
             raise NotProven("the statement is not proven to be a read")
-        running = _Running(self.read_only if proven and self.read_only is not None else self.connect)
+        ways = [self.connect]
+        if proven and self.read_only is not None:
+            ways = [self.read_only] if is_early() else [self.read_only, self.connect]
+        running = _Running(ways)
         try:
             async with asyncio.timeout(self.timeout):
                 return await asyncio.to_thread(running.run, sql, self.most_rows, self.output_cap)
@@ -127,14 +132,23 @@ class Sql:
 class _Running:
     """One statement on a connection of its own, in a thread; another thread may stop it."""
 
-    def __init__(self, opened: Callable[[], Connection]) -> None:
-        self._open = opened
+    def __init__(self, ways: Sequence[Callable[[], Connection]]) -> None:
+        self._ways = ways
         self._lock = Lock()
         self._connection: Connection | None = None
         self._stopped = False
 
     def run(self, sql: str, most_rows: int, cap: int) -> str:
-        connection = self._open()
+        """By the first way that has a result. What fails behind a guard may be the guard's doing: only how it fails on
+        the last, ordinary connection is what the caller would see without us."""
+        *guarded, last = self._ways
+        for way in guarded:
+            with suppress(Exception):
+                return self._once(way, sql, most_rows, cap)
+        return self._once(last, sql, most_rows, cap)
+
+    def _once(self, opened: Callable[[], Connection], sql: str, most_rows: int, cap: int) -> str:
+        connection = opened()
         try:
             with self._lock:
                 self._connection = connection
@@ -202,19 +216,63 @@ def _plain(value: object) -> object:
 # --- SQLite ---------------------------------------------------------------------------------------------------------
 
 _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+_CHANGING = {sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE}
+_SHADOWS = ("_node", "_rowid", "_parent")
+"""Tables behind an R-Tree, whose changes it prepares, and does not make, when it is opened (SQLite, R-Tree, 3.1)."""
+_WALLS = {"query_only", "writable_schema", "trusted_schema", "temp_store"}
+_MOST_MEMORY = 256_000_000
+"""Bytes that the process may grow by in an early run."""
+_STEPS = 10_000
+"""Instructions of SQLite's machine between two looks at an early run: less than a millisecond."""
 
 
 def _only_reads(action: int, first: str | None, second: str | None, database: str | None, by: str | None) -> int:
-    """The authorizer: names of pragmas were looked at by the analyser, and `query_only` stands."""
-    if action in _READING or (action == sqlite3.SQLITE_PRAGMA and (first or "").lower() != "query_only"):
+    """The authorizer: names of pragmas were looked at by the analyser, and `query_only` stands.
+
+    To declare a virtual table (FTS5, `json_each`) SQLite asks for a change of the schema that it does not make.
+    """
+    name = (first or "").lower()
+    declares = action == sqlite3.SQLITE_UPDATE and name == "sqlite_master"
+    prepares = action in _CHANGING and name.endswith(_SHADOWS)
+    if action in _READING or declares or prepares or (action == sqlite3.SQLITE_PRAGMA and name not in _WALLS):
         return sqlite3.SQLITE_OK
     return sqlite3.SQLITE_DENY
 
 
+class _Guarded(sqlite3.Connection):
+    """It ends an early run that makes the process grow, and one that was interrupted before its statement began."""
+
+    _interrupted = False
+
+    def bound(self) -> None:
+        """Everything in memory, and that bounded: a file below /tmp would be a trace.
+
+        SQLITE_LIMIT_LENGTH is left alone: beyond it printf() gives NULL, which no run on time would.
+        """
+        self.execute("PRAGMA temp_store = MEMORY")
+        before = _resident()
+        self.set_progress_handler(lambda: self._interrupted or _resident() - before > _MOST_MEMORY, _STEPS)
+
+    def interrupt(self) -> None:
+        self._interrupted = True
+        super().interrupt()
+
+
+def _resident() -> int:
+    """Bytes that this process holds; 0 where the system does not tell, and time alone is the bound."""
+    try:
+        with open("/proc/self/statm", "rb") as told:
+            return int(told.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def _sqlite_read_only(file: Path) -> Connection:
-    connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
+    connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, factory=_Guarded)
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA query_only = ON")
+    if is_early():
+        connection.bound()
     connection.set_authorizer(_only_reads)
     return connection
 

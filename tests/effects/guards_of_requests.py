@@ -114,18 +114,6 @@ GUARDS = (
         new='    for source in ("policy", "declaration", "observed"):\n',
     ),
     Mutant(
-        guard="rows made out of nothing",
-        file="effects/sql_size.py",
-        old="    if rows * text > MOST_MADE:\n",
-        new="        if False:\n",
-    ),
-    Mutant(
-        guard="a query that calls itself",
-        file="effects/sql_size.py",
-        old="        if own in tables and not any(ends):\n",
-        new="        if False:\n",
-    ),
-    Mutant(
         guard="operators of the schema",
         file="effects/sql.py",
         old='        if plain and plain not in table("sql")["words"]["operators"]:\n',
@@ -160,24 +148,6 @@ GUARDS = (
         file="effects/verdict.py",
         old="    worst = max(deciding, key",
         new="    worst = min(deciding, key",
-    ),
-    Mutant(
-        guard="rows that are worked out",
-        file="effects/sql_size.py",
-        old="    if node.find(exp.Mul, exp.Pow, exp.BitwiseXor):\n",
-        new="    if False:\n",
-    ),
-    Mutant(
-        guard="steps that are too fine",
-        file="effects/sql_size.py",
-        old="    if any(re.search(rf",
-        new="    if False and any(re.search(rf",
-    ),
-    Mutant(
-        guard="a width in a format of SQL",
-        file="effects/sql_size.py",
-        old="        _format(node, exp)\n",
-        new="",
     ),
     Mutant(
         guard="tables without an end",
@@ -249,12 +219,6 @@ GUARDS = (
         guard="a word behind an identifier",
         file="effects/http.py",
         old='    if not plural and word.lower() not in table("http")["things"]:\n',
-        new="    if False:\n",
-    ),
-    Mutant(
-        guard="rows of tables that multiply",
-        file="effects/sql_size.py",
-        old="    if len(tables) - tied >= 2:\n",
         new="    if False:\n",
     ),
     Mutant(

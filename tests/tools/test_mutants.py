@@ -144,14 +144,50 @@ GUARDS = (
     Mutant(
         guard="proven queries on the ordinary connection",
         file="tools/sql.py",
-        old="        running = _Running(self.read_only if proven and self.read_only is not None else self.connect)\n",
-        new="        running = _Running(self.connect)\n",
+        old="        if proven and self.read_only is not None:\n",
+        new="        if False:\n",
     ),
     Mutant(
         guard="a read-only connection that takes anything",
         file="tools/sql.py",
         old="    connection.set_authorizer(_only_reads)\n",
         new="",
+    ),
+    Mutant(
+        guard="an early query on the ordinary connection where the guard fails",
+        file="tools/sql.py",
+        old="            ways = [self.read_only] if is_early() else [self.read_only, self.connect]\n",
+        new="            ways = [self.read_only, self.connect]\n",
+    ),
+    Mutant(
+        guard="calls that fail by the guard alone",
+        file="tools/sql.py",
+        old="            with suppress(Exception):\n                return self._once(way",
+        new="            with suppress():\n                return self._once(way",
+    ),
+    Mutant(
+        guard="files below /tmp of early queries",
+        file="tools/sql.py",
+        old='        self.execute("PRAGMA temp_store = MEMORY")\n',
+        new="",
+    ),
+    Mutant(
+        guard="early queries that fill the memory",
+        file="tools/sql.py",
+        old=" or _resident() - before > _MOST_MEMORY, _STEPS",
+        new=", _STEPS",
+    ),
+    Mutant(
+        guard="early queries that were stopped before they began",
+        file="tools/sql.py",
+        old="lambda: self._interrupted or ",
+        new="lambda: ",
+    ),
+    Mutant(
+        guard="pragmas that undo the guard",
+        file="tools/sql.py",
+        old="and name not in _WALLS)",
+        new="and name != 'query_only')",
     ),
     Mutant(
         guard="files that a reader of a log leaves behind",

@@ -16,7 +16,7 @@ from agentaccel.effects.declare import NotProven, running_early, spec_of
 from agentaccel.effects.launch import Allowance, permission
 from agentaccel.errors import ConfigError
 from agentaccel.tools import Sql
-from agentaccel.tools.sql import Connection, _sqlite_read_only
+from agentaccel.tools.sql import Connection, _resident, _sqlite_read_only
 from agentaccel.types import ToolCall
 
 
@@ -25,6 +25,7 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "app?#.db"
     connection = sqlite3.connect(path)
     connection.executescript("create table t(id integer, name text); insert into t values (1, 'é'), (2, null);")
+    connection.execute("create table o_node(id integer)")  # named as one of an R-Tree
     connection.close()
     return path
 
@@ -133,7 +134,12 @@ def test_the_tool_declares_itself_and_each_call_is_judged_by_its_statement(file:
         "attach 'other.db' as other",
         "pragma query_only = off",
         "pragma user_version = 5",
+        "pragma writable_schema = on",
+        "pragma temp_store = file",
         "vacuum",
+        "delete from sqlite_master",
+        "insert into o_node values (1)",
+        "update sqlite_master set sql = 'x'",
     ],
 )
 def test_the_read_only_connection_itself_takes_nothing_that_writes(file: Path, sql: str) -> None:
@@ -184,8 +190,101 @@ async def test_a_failed_statement_changes_nothing_and_reaches_the_caller(file: P
         await tool.query("select * from missing")
     with pytest.raises(sqlite3.OperationalError):
         await tool.query("insert into t select 1, abs(-9223372036854775808) from missing")
-    assert counted.closed == 2
+    assert counted.opened == ["read only", "ordinary", "ordinary"], "the first may have failed by its guard"
+    assert counted.closed == 3
     assert (await rows(tool, "select count(*) from t"))["rows"] == [[2]]
+
+
+VIRTUAL = """
+create virtual table words using fts5(body); insert into words values ('hello world');
+create virtual table old using fts4(body); insert into old values ('hello');
+create virtual table boxes using rtree(id, low, high); insert into boxes values (7, 0, 1);
+"""
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select body from words where words match 'hello'",
+        "select body from old where body match 'hello'",
+        "select id from boxes where low < 1",
+        "select value from json_each('[1, 2]')",
+        "select key, value from json_tree('[1, 2]')",
+    ],
+)
+async def test_virtual_tables_are_read_early_and_on_time(file: Path, sql: str) -> None:
+    """To open one SQLite asks for changes that it does not make."""
+    plain = sqlite3.connect(file)
+    plain.executescript(VIRTUAL)
+    expected = [list(row) for row in plain.execute(sql)]
+    plain.close()
+    tool = Sql.sqlite(file)
+    with running_early():
+        sooner = await tool.query(sql)
+    assert await tool.query(sql) == sooner
+    assert json.loads(sooner)["rows"] == expected
+    assert expected
+
+
+async def test_a_guard_that_fails_is_a_miss_early_and_nothing_on_time(file: Path) -> None:
+    """Whatever the guarded connection cannot do, and where it cannot even be opened."""
+
+    def guarded() -> Connection:
+        connection = sqlite3.connect(file)
+        connection.set_authorizer(lambda *asked: sqlite3.SQLITE_DENY)
+        return connection
+
+    def closed() -> Connection:
+        raise sqlite3.OperationalError("no more connections")
+
+    for read_only in (guarded, closed):
+        tool = Sql(connect=Sql.sqlite(file).connect, dialect="sqlite", read_only=read_only)
+        with running_early(), pytest.raises(sqlite3.DatabaseError):
+            await tool.query("select id from t")
+        assert (await rows(tool, "select id from t"))["rows"] == [[1], [2]]
+
+
+def _setting(connection: Any, name: str) -> Any:
+    connection.set_authorizer(None)
+    return connection.execute(f"pragma {name}").fetchone()[0]
+
+
+def test_an_early_run_keeps_all_it_sorts_in_memory(file: Path) -> None:
+    """A file below /tmp would be a trace; 2 is memory, and a run on time goes by the system's own settings."""
+    with running_early():
+        early = _sqlite_read_only(file)
+    late = _sqlite_read_only(file)
+    assert (_setting(early, "temp_store"), _setting(late, "temp_store")) == (2, 0)
+    early.close()
+    late.close()
+
+
+LONG = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 3000000) select count(*) from n"
+
+
+def test_an_early_run_that_makes_the_process_grow_is_ended(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = iter([0, 10**8])
+    monkeypatch.setattr("agentaccel.tools.sql._resident", lambda: next(held, 10**9))
+    with running_early():
+        connection = _sqlite_read_only(file)
+    with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+        connection.cursor().execute(LONG)
+    assert next(held, None) is None, "it was let go on as long as it was small"
+    connection.close()
+
+
+def test_what_the_process_holds_is_known_where_the_system_tells() -> None:
+    assert (_resident() > 1_000_000) == Path("/proc/self/statm").exists()
+
+
+def test_an_early_run_that_is_stopped_before_its_statement_begins_is_ended(file: Path) -> None:
+    """SQLite forgets an interruption that meets no statement: without the guard this counts on."""
+    with running_early():
+        connection: Any = _sqlite_read_only(file)
+    connection.interrupt()
+    with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+        connection.cursor().execute(LONG)
+    connection.close()
 
 
 async def test_a_result_is_bounded_and_says_so(file: Path) -> None:

@@ -1,0 +1,248 @@
+"""Guards of how much a statement of SQL makes."""
+
+from __future__ import annotations
+
+from tests.mutants import Mutant
+
+GUARDS = (
+    Mutant(
+        guard="rows and text made out of nothing",
+        file="effects/sql_size.py",
+        old="    if max(size.rows, size.work, size.text) > MOST_MADE or size.rows * size.text > MOST_TEXT:\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="many rows of long text",
+        file="effects/sql_size.py",
+        old=" or size.rows * size.text > MOST_TEXT:",
+        new=":",
+    ),
+    Mutant(
+        guard="rows of tables that multiply",
+        file="effects/sql_size.py",
+        old="    if size.tables > 2:",
+        new="    if False:",
+    ),
+    Mutant(
+        guard="rows that are worked out",
+        file="effects/sql_size.py",
+        old="    if node.find(exp.Mul, exp.Pow, exp.BitwiseXor):\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="rows as many as another query says",
+        file="effects/sql_size.py",
+        old="        if any(not sources[id(one)].tables for one in others):\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="steps that are too fine",
+        file="effects/sql_size.py",
+        old='    if step < units["day"]:\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="steps that are not known",
+        file="effects/sql_size.py",
+        old='    if any(one.removesuffix("s") not in units for one in words):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="crumbs of numbers",
+        file="effects/sql_size.py",
+        old=" / min([1.0, *(one for one in numbers if one)])",
+        new="",
+    ),
+    Mutant(
+        guard="a width in a format of SQL",
+        file="effects/sql_size.py",
+        old="        _format(node, exp)\n",
+        new="        pass\n",
+    ),
+    Mutant(
+        guard="values that stand there as rows",
+        file="effects/sql_size.py",
+        old="    rows *= len(select.expressions) if isinstance(select, exp.Values) else 1\n",
+        new="",
+    ),
+    Mutant(
+        guard="queries within a query that multiply",
+        file="effects/sql_size.py",
+        old="    rows *= max(1.0, sum(one.work for one in inner.values() if one.work > 1))\n",
+        new="",
+    ),
+    Mutant(
+        guard="text of all rows in one value",
+        file="effects/sql_size.py",
+        old="        text *= rows\n",
+        new="        pass\n",
+    ),
+    Mutant(
+        guard="text that is replaced by longer text",
+        file="effects/sql_size.py",
+        old='    if _is(node, "replaces", exp):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="text that is escaped",
+        file="effects/sql_size.py",
+        old="        return 2 * sum(parts)\n",
+        new="        return sum(parts)\n",
+    ),
+    Mutant(
+        guard="text that is joined",
+        file="effects/sql_size.py",
+        old="        return sum(parts)\n    return max",
+        new="        return max(parts, default=1.0)\n    return max",
+    ),
+    Mutant(
+        guard="rounds that multiply their rows",
+        file="effects/sql_size.py",
+        old="    if seen.limit is None and any(one.rows > first.rows for one in parts):\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="rounds that double their text",
+        file="effects/sql_size.py",
+        old="    if any(uses.count(one) > 1 for one in grows):\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="rounds that replace their text",
+        file="effects/sql_size.py",
+        old='for kind in ("makes_text", "replaces", "doubles")):',
+        new="for kind in ()):",
+    ),
+    Mutant(
+        guard="text that grows for many rounds",
+        file="effects/sql_size.py",
+        old="(most * step if grown else 0.0)",
+        new="0.0",
+    ),
+    Mutant(
+        guard="a query that calls itself",
+        file="effects/sql_ends.py",
+        old="    if not all(ends) or (len(calling) > 1 and not all(follows)):\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="a query that calls itself twice",
+        file="effects/sql_ends.py",
+        old=" or (len(calling) > 1 and not all(follows)):",
+        new=":",
+    ),
+    Mutant(
+        guard="rounds beside another table",
+        file="effects/sql_counts.py",
+        old=" or len(sources_of(part)) != 1 or",
+        new=" or",
+    ),
+    Mutant(
+        guard="counting away from the end",
+        file="effects/sql_counts.py",
+        old="step[0] * sign <= 0",
+        new="step[0] == 0",
+    ),
+    Mutant(
+        guard="counting by nothing",
+        file="effects/sql_counts.py",
+        old="step[0] * sign <= 0",
+        new="step[0] * sign < 0",
+    ),
+    Mutant(
+        guard="counting another column",
+        file="effects/sql_counts.py",
+        old="        if not isinstance(column, exp.Column) or column.name.lower() != name:\n",
+        new="        if not isinstance(column, exp.Column):\n",
+    ),
+    Mutant(
+        guard="dates that stand still",
+        file="effects/sql_counts.py",
+        old="(casts and (step[1] is None or step[1] < _DAY))",
+        new="False",
+    ),
+    Mutant(
+        guard="hours that date() drops",
+        file="effects/sql_counts.py",
+        old=' or (call == "date" and seconds < _DAY)',
+        new="",
+    ),
+    Mutant(
+        guard="dates without an end",
+        file="effects/sql_counts.py",
+        old="    return 1.0 if said and unit",
+        new="    return 1.0 if unit",
+    ),
+    Mutant(
+        guard="rows of its own making that it follows",
+        file="effects/sql_ends.py",
+        old="    if not others or any(others.values()) or",
+        new="    if not others or",
+    ),
+    Mutant(
+        guard="following what it had",
+        file="effects/sql_ends.py",
+        old="all(whose(one, own, aliases) is not True and one.name",
+        new="all(one.name",
+    ),
+    Mutant(
+        guard="finding its own row again",
+        file="effects/sql_ends.py",
+        old=" and one.name.lower() != other for one in columns)",
+        new=" for one in columns)",
+    ),
+    Mutant(
+        guard="an equation with itself",
+        file="effects/sql_ends.py",
+        old="            if whose(mine, own, aliases) is True and whose(other, own, aliases) is False:\n",
+        new="            if True:\n",
+    ),
+    Mutant(
+        guard="rows that a limit passes over",
+        file="effects/sql_parts.py",
+        old="    return None if most is None or passed is None or min(most, passed) < 0 else most + passed\n",
+        new="    return most\n",
+    ),
+    Mutant(
+        guard="one of several conditions",
+        file="effects/sql_parts.py",
+        old="        return max(found) if len(found) == 2 else None\n",
+        new="        return max(found, default=None)\n",
+    ),
+    Mutant(
+        guard="text above every number",
+        file="effects/sql_counts.py",
+        old="    if any(one not in exp.DataType.TEMPORAL_TYPES for one in casts):\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="fractions that are rounded off",
+        file="effects/sql_counts.py",
+        old="(number, None) if number.is_integer() else None",
+        new="(number, None)",
+    ),
+    Mutant(
+        guard="hours of a day that is kept without",
+        file="effects/sql_counts.py",
+        old='    if unit < _DAY and not any(":"',
+        new='    if False and not any(":"',
+    ),
+    Mutant(
+        guard="an end that lies ahead",
+        file="effects/sql_counts.py",
+        old=" + abs(ahead or 0.0), name",
+        new=", name",
+    ),
+    Mutant(
+        guard="a width that is worked out",
+        file="effects/sql_size.py",
+        old="        if width.find(exp.Column, exp.Query):\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="rows beside an aggregate",
+        file="effects/sql_size.py",
+        old='    if any(_is(node, "makes_rows", exp) for one in select.expressions for node in one.walk()):\n',
+        new="    if False:\n",
+    ),
+)
