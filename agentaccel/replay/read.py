@@ -141,10 +141,10 @@ def _source(group: Group, rules: Rules, tally: ImportTally, meter: Meter) -> Sou
         source = read_logs(group.files, group.name, rules, tally, told)
         meter.finish(sizes(group.files))
         return source
-    before, others = rules.replaced.copy(), rules.others.copy()
+    before, passed = rules.replaced.copy(), rules.passed.copy()
     runs = _from_store(group.files[0], rules) if group.kind == "store" else _geometry(group.files, rules, tally)
     meter.finish(sizes(group.files))
-    models, notes = tuple(rules.replaced - before), rules.left_out(others)
+    models, notes = tuple(rules.replaced - before), rules.left_out(passed)
     return Source(name=group.name, runs=runs, models=models, notes=notes)
 
 

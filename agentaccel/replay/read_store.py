@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentaccel.cache.marks import marks_of
+from agentaccel.records import OURS
 from agentaccel.replay.counting import counted, grown
 from agentaccel.replay.pace import first_byte_of
 from agentaccel.replay.runs import Run, Step
@@ -17,6 +18,12 @@ from agentaccel.replay.source import PROVIDER, Rules
 from agentaccel.trace.prompts import Kept, kept_turns
 from agentaccel.trace.store import Store
 from agentaccel.types import Usage
+
+_OUR_OWN = (
+    "requests of our own, which wrote or kept entries",
+    "a replay decides on these itself; what was recorded cost more by them",
+)
+_HELD = ("requests whose history the provider held", "their prompts are not known")
 
 
 def runs_of_store(store: Store, rules: Rules | None = None) -> Iterator[Run]:
@@ -40,10 +47,16 @@ def step_of(kept: Kept, last: Step | None, rules: Rules) -> Step | None:
     """The request as a step, after the one before it in its session; None for one that is to be left out."""
     record = kept.record
     answered = record.outcome == "ok" or record.usage.input is not None
-    if not answered or record.held or not kept.segments:
+    if not answered:
+        return None
+    if record.mode in OURS:
+        rules.passed[_OUR_OWN] += 1
+        return None
+    if record.held or not kept.segments:
+        rules.passed[_HELD] += 1
         return None
     if record.provider != PROVIDER:
-        rules.others[record.provider] += 1
+        rules.passed[f"requests to {record.provider}", "only Claude's cache is modelled"] += 1
         return None
     model, facts = rules.of(record.known_as or record.model, record.platform)
     prompt = kept.prompt(model, facts)

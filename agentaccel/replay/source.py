@@ -31,9 +31,8 @@ class Rules:
     """What a lifetime belongs to, as in `CacheFacts`; None for what the facts say."""
     replaced: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often it was asked, by recorded model and the one that stands in for it, where they differ."""
-    others: Counter[str] = field(default_factory=Counter)
-    """Requests that were left out because another provider answered them, by provider: only Claude's cache is
-    modelled."""
+    passed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How many requests were left out, by what they are and why."""
     _known: dict[tuple[str, str], tuple[str, CacheFacts]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -43,11 +42,10 @@ class Rules:
             if name is not None and cache_facts(name, platform=self.platform or OWN) is None:
                 raise _not_modelled(name)
 
-    def left_out(self, before: Counter[str] | None = None) -> tuple[str, ...]:
+    def left_out(self, before: Counter[tuple[str, str]] | None = None) -> tuple[str, ...]:
         """What was left out, beyond what had been `before`; sentences."""
-        counts = self.others - (before or Counter())
-        why = "left out, because only Claude's cache is modelled"
-        return tuple(f"requests to {name}: {count:,} {why}" for name, count in sorted(counts.items()))
+        counts = self.passed - (before or Counter())
+        return tuple(f"{what}: {count:,} left out, because {why}" for (what, why), count in sorted(counts.items()))
 
     def of(self, recorded: str, platform: str = OWN) -> tuple[str, CacheFacts]:
         """The model whose rules hold for a request recorded with `recorded` on `platform`, and these rules."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from agentaccel.facts import CacheFacts
-from agentaccel.records import OURS, TurnRecord
+from agentaccel.records import TurnRecord
 from agentaccel.trace.record import load_turn
 from agentaccel.trace.store import Store
 from agentaccel.types import Marker, Path, Prompt, Segment
@@ -56,7 +56,7 @@ class Kept:
 
 def kept_turns(store: Store) -> Iterator[Kept]:
     """Every turn of an agent in `store`, oldest first; rows that cannot be read are left out and counted in
-    `store.skipped`. Requests of our own, which only kept entries alive, are no turns of anybody's.
+    `store.skipped`. Among them are requests of our own, which are no turns of anybody's (`OURS`).
 
     Raises TraceError where the file cannot be read.
     """
@@ -69,8 +69,6 @@ def kept_turns(store: Store) -> Iterator[Kept]:
                     turn = load_turn(record)
                 except (ValueError, TypeError, KeyError, AttributeError):
                     store.skipped += 1
-                    continue
-                if turn.mode in OURS:
                     continue
                 segments = _placed([one for end in ends if end for one in store.chain_to(end)])
                 sent = _markers(turn.markers, segments)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ from agentaccel.trace.importers import ImportTally
 from agentaccel.trace.store import open_reader
 from agentaccel.turn import Failed, Finished, Reported, Started
 from tests.anything import CHARACTERS
-from tests.driver import Driver
+from tests.driver import Driver, body, prose, user
 from tests.replay.live import SCRIPTS, live, runs_of
 
 NOON = 1_770_000_000.0
@@ -368,3 +370,21 @@ def test_requests_to_other_providers_are_left_out_and_counted(tmp_path: Path) ->
     (source,) = read([tmp_path / "trace.db"], Rules(), ImportTally())
     assert [len(run.steps) for run in source.runs] == [1]
     assert source.notes == ("requests to openai: 1 left out, because only Claude's cache is modelled",)
+
+
+def test_requests_of_our_own_are_left_out_and_counted(tmp_path: Path) -> None:
+    """What was recorded cost more by them than the row says, so it is said beside it."""
+    driver = Driver(tmp_path)
+    driver.ask(body(user(prose(1500))))
+    driver.accel.close()
+    with closing(sqlite3.connect(tmp_path / "trace.db")) as connection, connection:
+        connection.execute(
+            "INSERT INTO turns SELECT 99, session, started + 60, tools, system, messages,"
+            " json_set(record, '$.mode', 'keep-alive') FROM turns"
+        )
+    rules = Rules()
+    with open_reader(tmp_path / "trace.db") as store:
+        (run,) = runs_of_store(store, rules)
+    assert len(run.steps) == 1
+    (note,) = rules.left_out()
+    assert note.startswith("requests of our own, which wrote or kept entries: 1 left out, because")
