@@ -144,6 +144,18 @@ GUARDS = (
         new="",
     ),
     Mutant(
+        guard="an address within the path",
+        file="effects/http.py",
+        old="    _within(unquote(parts.path))\n",
+        new="",
+    ),
+    Mutant(
+        guard="what is taken from a queue",
+        file="effects/http.py",
+        old='    if len(before) == 2 and before[1] in known["taken"] and set(',
+        new="    if False and set(",
+    ),
+    Mutant(
         guard="a parameter without an end",
         file="effects/http.py",
         old="    if _endless(plain, value):\n",
@@ -224,7 +236,7 @@ GUARDS = (
     Mutant(
         guard="a recipient and a message",
         file="effects/http.py",
-        old='    if names & set(known["recipients"]) and names & set(known["messages"]):\n',
+        old='    if names & set(known["recipients"]) and tells:\n',
         new="    if False:\n",
     ),
     Mutant(

@@ -6,13 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.effects import guards_of_programs, guards_of_requests, guards_of_words
+from tests.effects import guards_of_places, guards_of_programs, guards_of_requests, guards_of_words
 from tests.mutants import Mutant, running, survives
 
-GUARDS = (*guards_of_words.GUARDS, *guards_of_programs.GUARDS, *guards_of_requests.GUARDS)
+GUARDS = (
+    *guards_of_words.GUARDS,
+    *guards_of_places.GUARDS,
+    *guards_of_programs.GUARDS,
+    *guards_of_requests.GUARDS,
+)
 
 FAST = [
-    f"tests/effects/test_{name}.py" for name in ("corpora", "blocks", "clients", "repository", "verdicts", "sandbox")
+    f"tests/effects/test_{name}.py"
+    for name in ("corpora", "blocks", "clients", "places", "repository", "verdicts", "sandbox")
 ]
 COMMAND = [*running(*FAST), "-m", "not traces"]
 
