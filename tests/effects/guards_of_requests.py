@@ -272,20 +272,20 @@ GUARDS = (
     Mutant(
         guard="statements of other languages",
         file="effects/mcp.py",
-        old='    if any(re.search(one, value, re.IGNORECASE) for one in known["writing_programs"]):\n',
-        new="    if False:\n",
+        old="    elif parsed(value) is None and (why := writes(value)) is not None:",
+        new="    elif False:",
     ),
     Mutant(
         guard="operators that write",
         file="effects/mcp.py",
-        old='        if set(value) & set(table("mcp")["writing_keys"]):\n',
-        new="        if False:\n",
+        old='    if set(value) & set(known["writing_keys"]):\n',
+        new="    if False:\n",
     ),
     Mutant(
         guard="addresses in arguments",
         file="effects/mcp.py",
-        old='    if re.match("https?://", value, re.IGNORECASE) and plain.endswith(("url", "uri", "link")):\n',
-        new="    if False:\n",
+        old="    yield from _addressed(name, value.strip())\n",
+        new="",
     ),
     Mutant(
         guard="what is told beside the annotations",

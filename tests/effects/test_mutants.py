@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.effects import guards_of_places, guards_of_programs, guards_of_requests, guards_of_words
+from tests.effects import guards_of_places, guards_of_programs, guards_of_requests, guards_of_texts, guards_of_words
 from tests.mutants import Mutant, running, survives
 
 GUARDS = (
@@ -14,6 +14,7 @@ GUARDS = (
     *guards_of_places.GUARDS,
     *guards_of_programs.GUARDS,
     *guards_of_requests.GUARDS,
+    *guards_of_texts.GUARDS,
 )
 
 FAST = [
