@@ -239,12 +239,18 @@ def _heard(name: str, value: str | bool, there: Surroundings) -> Iterator[Eviden
     yield from _addressed(name, value.strip())
     if set(name.split("_")) & set(known["deeds"]) and set(_SAID.findall(value.lower())) & set(known["writing"]):
         raise Refused(f"the argument {name!r} asks for a deed")
-    if name in known["commands"]:
+    if name in known["commands"] or (name in known["inputs"] and _first(value) in known["programs"]):
         yield from judge_shell(value, there).evidence
     elif name in known["statements"] or surely_sql(value):
         yield from judge_sql(value, None).evidence
     elif parsed(value) is None and (why := writes(value)) is not None:  # of JSON, each text in it is looked at
         raise Refused(f"the argument {name!r} may be a statement that writes: {why}")
+
+
+def _first(text: str) -> str:
+    """Its first word, as far as the name of a program goes."""
+    found = re.match(r"\s*([\w-]+)", text)
+    return found[1] if found else ""
 
 
 def _addressed(name: str, value: str) -> Iterator[Evidence]:

@@ -35,6 +35,9 @@ def writes(text: str) -> str | None:
         return "it is too long to be looked at"
     begins = _LEADING.sub("", _COMMENT.sub("\n", text))
     beginnings = [f"^(?:{one})" for one in known["beginnings"]]
+    capitals = re.findall(r"^[A-Z]+(?![\w'])", begins, re.MULTILINE)
+    if {word.lower() for word in capitals} & set(known["capitals"]):
+        return "it begins with a word of writing in capitals"
     if any(re.search(beginning, begins, re.IGNORECASE | re.MULTILINE) for beginning in beginnings):
         return "it begins as a statement does that writes"
     if found := re.search(rf"\$(?:{'|'.join(known['operators'])})\b", text):

@@ -18,6 +18,18 @@ GUARDS = (
         new="    if False:\n",
     ),
     Mutant(
+        guard="a first word in capitals",
+        file="effects/texts.py",
+        old='    if {word.lower() for word in capitals} & set(known["capitals"]):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="a program that an input names",
+        file="effects/mcp.py",
+        old=' or (name in known["inputs"] and _first(value) in known["programs"]):\n',
+        new=":\n",
+    ),
+    Mutant(
         guard="comments before a statement",
         file="effects/texts.py",
         old='_COMMENT.sub("\\n", text))\n',
