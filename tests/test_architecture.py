@@ -59,6 +59,7 @@ MAY_TOUCH_THE_WORLD = {
     "session/serving.py",
     "session/writes.py",
     "clients/attempt.py",
+    "effects/patterns.py",  # names of files, one after the other: a folder may hold millions
     "tools/processes.py",  # starts the programs of a shell tool
     "tools/line.py",  # their pipes, and where they are
     "tools/shell.py",  # the user's environment, time limits

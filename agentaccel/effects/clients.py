@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,7 @@ def _matches(word: Word, there: Surroundings) -> bool:
 def _call(name: str, words: Sequence[Word]) -> tuple[str, Verb, Options]:
     """The sub-command as written, its row and the options. Raises `Refused` where no row takes them."""
     before = _before(clients()[name]["anywhere"], words)
-    refusal = Refused(f"{name} with this sub-command is not known to be a read")
+    refusal: Refused | None = None
     for depth in range(_DEEPEST, -1, -1):
         path = words[before : before + depth]
         called = " ".join(word.text for word in path)
@@ -95,14 +95,16 @@ def _call(name: str, words: Sequence[Word]) -> tuple[str, Verb, Options]:
             if not re.fullmatch(verb.words, called):
                 continue
             try:
-                options = taken_apart(verb.form, [*words[:before], *words[before + depth :]])
+                form = replace(verb.form, name=f"{name} {called}".strip())
+                options = taken_apart(form, [*words[:before], *words[before + depth :]])
             except Refused as why:
-                refusal = why
+                if depth or verb.row.get("alone", False) or before == len(words):
+                    refusal = refusal or why  # the longest sub-command comes first, and its first row is the usual one
                 continue
             if not depth and options.operands and not verb.row.get("alone", False):
                 continue  # it is a sub-command that no row has
             return called, verb, options
-    raise refusal
+    raise refusal or Refused(f"{name} with this sub-command is not known to be a read")
 
 
 def _before(anywhere: Mapping[str, Any], words: Sequence[Word]) -> int:

@@ -83,10 +83,11 @@ def _address(url: object) -> None:
     if re.search(r"%25|%00|%0[ad]|%5c", url, re.IGNORECASE) or re.search(r"%(?![0-9a-f]{2})", url, re.IGNORECASE):
         raise Refused("the address hides characters")
     _path(parts)
+    _within(unquote(parts.path))
     parameters = list(_parameters(parts))
     for name, value in parameters:
         _parameter(name, value)
-    _message({name.lower() for name, _ in parameters})
+    _message({name.lower() for name, _ in parameters}, parts.path)
 
 
 def _path(parts: SplitResult) -> None:
@@ -102,6 +103,21 @@ def _path(parts: SplitResult) -> None:
         raise Refused(f"{last!r} is a stream, or counts who looks at it")
     if last in table("http")["last_words"]:
         raise Refused(f"{last!r} at the end of its path may ask for a deed")
+    before = unquote(parts.path).lower().rstrip("/").split("/")[-2:]
+    known = table("http")
+    if len(before) == 2 and before[1] in known["taken"] and set(_WORDS.findall(before[0])) & set(known["queues"]):
+        raise Refused(f"{before[1]!r} of {before[0]!r} may be taken from there")
+
+
+def _within(path: str) -> None:
+    """An address in the path is one that the server may open: `/fetch/http://127.0.0.1/`, `/proxy/localhost:8080/`."""
+    for match in re.finditer(r"\b((?:https?|file)(?=:/)|[a-z][a-z0-9+.-]*(?=://)):/+([^/?#]*)", path, re.IGNORECASE):
+        if match[1].lower() not in ("http", "https") or "@" in match[2]:
+            raise Refused("its path holds an address that is no plain one")
+        _host(urlsplit(f"http://{match[2]}/"))
+    for segment in path.split("/"):
+        if _near(segment) or re.match(r"localhost(?:$|:)", segment, re.IGNORECASE):
+            raise Refused("its path holds an address of a private network")
 
 
 def _of_one_thing(path: str) -> None:
@@ -179,9 +195,10 @@ def _parameter(name: str, value: str) -> None:
         raise Refused(f"the value of the parameter {name!r} is a statement that writes")
 
 
-def _message(names: set[str]) -> None:
+def _message(names: set[str], path: str) -> None:
     known = table("http")
-    if names & set(known["recipients"]) and names & set(known["messages"]):
+    tells = names & set(known["messages"]) or path.rstrip("/").rsplit("/", 1)[-1].lower() in known["told_to"]
+    if names & set(known["recipients"]) and tells:
         raise Refused("its parameters are a recipient and a message, which may be sent")
 
 

@@ -14,11 +14,13 @@ from agentaccel.effects.places import Surroundings
 from agentaccel.effects.shell import judge_shell
 from agentaccel.effects.sql import judge_sql, surely_sql
 from agentaccel.effects.tables import table
+from agentaccel.effects.texts import joined, parsed, spelled, writes
 from agentaccel.effects.verdict import Evidence, Refused, Verdict, analysed, weigh
 from agentaccel.types import Effect
 
 _NO = (False, None, "", "never", "none", "forbidden")
 """Values with which a field says nothing, or no."""
+_SAID = re.compile("[a-z]+")
 DEEPEST = 12
 """Levels of arguments that are looked at."""
 
@@ -203,35 +205,63 @@ def _leaves(value: object, depth: int, name: str = "") -> Iterator[tuple[str, st
     if depth > DEEPEST:
         raise Refused("its arguments are nested too deep")
     if isinstance(value, Mapping):
-        if set(value) & set(table("mcp")["writing_keys"]):
-            raise Refused("its arguments hold an operator that writes, or runs a program")
+        _no_command(value, depth)
         for key, one in value.items():
-            yield from _leaves(one, depth + 1, str(key).lower())
+            yield from _leaves(one, depth + 1, spelled(key))
     elif isinstance(value, list):
+        if (line := joined(value)) is not None and (why := writes(line)) is not None:
+            raise Refused(f"the argument {name!r} may be a command: {why}")
         for one in value:
             yield from _leaves(one, depth + 1, name)
     elif isinstance(value, str | bool):
         yield name, value
+        if isinstance(value, str) and (inner := parsed(value)) is not None:
+            yield from _leaves(inner, depth + 1, name)
+
+
+def _no_command(value: Mapping[str, Any], depth: int) -> None:
+    """Raises `Refused` for an object of MongoDB that writes, or runs a program."""
+    known = table("mcp")
+    if set(value) & set(known["writing_keys"]):
+        raise Refused("its arguments hold an operator that writes, or runs a program")
+    first, told = next(iter(value.items()), ("", None))
+    if depth and first in known["database_commands"] and isinstance(told, str):
+        raise Refused("its arguments hold a command of a database that writes")
 
 
 def _heard(name: str, value: str | bool, there: Surroundings) -> Iterator[Evidence]:
     """What the analysers say of one argument: they can only make a read worse."""
     known = table("mcp")
-    plain = name.replace("-", "_")
     if isinstance(value, bool):
-        if set(plain.split("_")) & set(known["switches"]) if value else plain in known["switches_off"]:
+        if set(name.split("_")) & set(known["switches"]) if value else name in known["switches_off"]:
             raise Refused(f"the argument {name!r} asks to write, or not to end")
         return
-    if any(re.search(one, value, re.IGNORECASE) for one in known["writing_programs"]):
-        raise Refused(f"the argument {name!r} holds a statement that writes")
-    if re.match("https?://", value, re.IGNORECASE) and plain.endswith(("url", "uri", "link")):
-        yield from judge_http({"method": "GET", "url": value}).evidence
-    if plain in known["commands"]:
-        yield from judge_shell(value, there).evidence
-    elif plain in known["statements"] or surely_sql(value):
-        yield from judge_sql(value, None).evidence
-    elif plain in known["deeds"] and set(re.findall(r"[a-z]+", value.lower())) & set(known["writing"]):
+    yield from _addressed(name, value.strip())
+    if set(name.split("_")) & set(known["deeds"]) and set(_SAID.findall(value.lower())) & set(known["writing"]):
         raise Refused(f"the argument {name!r} asks for a deed")
+    if name in known["commands"] or (name in known["inputs"] and _first(value) in known["programs"]):
+        yield from judge_shell(value, there).evidence
+    elif name in known["statements"] or surely_sql(value):
+        yield from judge_sql(value, None).evidence
+    elif parsed(value) is None and (why := writes(value)) is not None:  # of JSON, each text in it is looked at
+        raise Refused(f"the argument {name!r} may be a statement that writes: {why}")
+
+
+def _first(text: str) -> str:
+    """Its first word, as far as the name of a program goes."""
+    found = re.match(r"\s*([\w-]+)", text)
+    return found[1] if found else ""
+
+
+def _addressed(name: str, value: str) -> Iterator[Evidence]:
+    """What is said of an address; where the name does not say that it is one to open, only that it may do something."""
+    if name in table("mcp")["places"] and value.startswith("/"):
+        value = f"https://example.com{value}"
+    if not re.match("https?://", value, re.IGNORECASE) or re.search(r"\s", value):
+        return
+    verdict = judge_http({"method": "GET", "url": value})
+    if name.endswith(("url", "uri", "link")) or verdict.launchable == "never":
+        yield from verdict.evidence
 
 
 def _request(arguments: object) -> Iterator[Evidence]:

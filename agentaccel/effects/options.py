@@ -64,6 +64,8 @@ class Form:
     """Options with which it does not."""
     opens_nothing: bool = False
     """It tells of files what they are, and opens none: pipes and devices are no danger."""
+    completes: tuple[str, ...] = ()
+    """Endings with which it looks for a file that is not there by the name that it is given."""
     any_names: bool = False
     """No option of it writes, waits or runs anything, so files may be given that are named like one."""
     reads_worktree: bool = False
@@ -117,6 +119,7 @@ def form_of(row: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> 
         filters=any(each.get("filters", False) for each in rows),
         no_input=union("no_input"),
         opens_nothing=row.get("opens_nothing", False),
+        completes=tuple(row.get("completes", ())),
         any_names=row.get("any_names", False),
         reads_worktree=row.get("reads_worktree", False),
     )

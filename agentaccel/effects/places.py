@@ -10,6 +10,7 @@ import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agentaccel.effects.patterns import matching
 from agentaccel.effects.verdict import Refused
 from agentaccel.effects.words import Word
 
@@ -97,9 +98,9 @@ def only_plain(folder: Path, *, apart: bool) -> None:
 def expanded(word: Word, there: Surroundings) -> list[str]:
     """The words that a program gets for `word`: its home folder put in, and the names of files that match it, sorted.
 
-    A pattern that matches nothing stays as it is, as in a shell. Raises `Refused` for more than `MOST_MATCHES`, and for
-    a name that a program would take for an option. The verdict and the executor both ask here, so that what runs is
-    what was looked at.
+    A pattern that matches nothing stays as it is, as in a shell. Raises `Refused` for more than `MOST_MATCHES`, for
+    a pattern that goes over too much (`agentaccel.effects.patterns`), and for a name that a program would take for an
+    option. The verdict and the executor both ask here, so that what runs is what was looked at.
 
     >>> expanded(Word(text="~/notes", home=True), Surroundings(home=Path("/home/dev")))
     ['/home/dev/notes']
@@ -111,9 +112,8 @@ def expanded(word: Word, there: Surroundings) -> list[str]:
         return [text]
     fixed = f"{glob.escape(str(there.home))}{word.text[1:]}" if word.home and there.home is not None else word.text
     try:
-        matching = glob.iglob(fixed.replace("[^", "[!"), root_dir=there.cwd)
-        found = sorted(itertools.islice(matching, MOST_MATCHES + 1))
-    except (ValueError, OSError, re.error):
+        found = sorted(itertools.islice(matching(fixed, str(there.cwd or "")), MOST_MATCHES + 1))
+    except (ValueError, re.error):
         raise Refused(f"{word.text!r} is no pattern that can be looked at") from None
     if len(found) > MOST_MATCHES:
         raise Refused(f"{word.text!r} may match more than {MOST_MATCHES} files")

@@ -78,7 +78,8 @@ class Reader(Pieces):
             raise Refused("it holds a variable assignment")
         self._goes_on_at(node)
         word, seen = read_word(value[0], self._values)
-        if not _VARIABLE.fullmatch(name.text.decode()) or word.glob or word.home or TURN in word.text:
+        home = word.home or ":~" in value[0].text.decode()  # which in a value is one, too
+        if not _VARIABLE.fullmatch(name.text.decode()) or word.glob or home or TURN in word.text:
             raise Refused("it holds a variable assignment")
         self.tokens.append(f"{name.text.decode()}={seen}")
         self._values[name.text.decode()] = word.text

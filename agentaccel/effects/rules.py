@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from agentaccel.effects.awk import only_prints
+from agentaccel.effects.jq import jq
 from agentaccel.effects.options import Form, Options
 from agentaccel.effects.places import Surroundings, named
 from agentaccel.effects.tables import table
@@ -30,30 +32,32 @@ def find(words: Sequence[Word], *, plain_only: bool = False) -> tuple[Word, ...]
         folders.append(rest.pop(0))
     if any(word.glob for word in rest):
         raise Refused("find: one of its tests would become the names of files that match")
-    tests = [word.text for word in rest]
+    tests = list[str]()  # as find takes them: what stands behind an -exec are words for another program
     while rest:
         word = rest.pop(0)
         if word.text == "-exec":
             end = _end_of_exec(rest)
-            plain_files = plain_only or (
-                set(leading) <= {"-P"} and only_plain_files(tests[: len(tests) - len(rest) - 1])
-            )
+            plain_files = plain_only or (set(leading) <= {"-P"} and only_plain_files(tests))
             if not plain_files and not _row(rest[0].text).get("opens_nothing", False):
                 raise Refused("find -exec opens files only behind -type f, which nothing makes uncertain")
             rest = rest[end + 1 :]
-        elif word.text in known["values"]:
-            _value(word.text, rest)
+            continue
+        tests.append(word.text)
+        if word.text in known["values"]:
+            tests.append(_value(word.text, rest))
         elif word.text not in known["tests"]:
             raise Refused(f"find {word.text} is not on the list of tests that only read")
     return tuple(folders)
 
 
-def _value(test: str, rest: list[Word]) -> None:
+def _value(test: str, rest: list[Word]) -> str:
     bounds = table("shell")["find"]["bounded"]
     if not rest or rest[0].text in ("(", ")", "-exec"):
         raise Refused(f"find {test} has no value, or one that is read in two ways")
-    if not re.fullmatch(bounds.get(test, ".*"), rest.pop(0).text, re.DOTALL):
+    value = rest.pop(0).text
+    if not re.fullmatch(bounds.get(test, ".*"), value, re.DOTALL):
         raise Refused(f"find {test} has a value that makes more than is found, or finds all there is")
+    return value
 
 
 def only_plain_files(tests: Sequence[str]) -> bool:
@@ -91,10 +95,21 @@ def _end_of_exec(rest: Sequence[Word]) -> int:
 
 
 def echo(words: Sequence[Word]) -> tuple[Word, ...]:
-    """No files: every word is text."""
+    """No files: every word is text, for which the program and the builtin of a shell print the same."""
     if any(word.glob for word in words):
         raise Refused("echo would print the names of files that match")
+    texts = [word.text for word in words]
+    known = table("shell")["echo"]
+    escaped = any(re.fullmatch("-[nE]*e[neE]*", text) for text in texts)
+    if texts in known["alone"] or (escaped and re.search(known["escapes"], " ".join(texts))):
+        raise Refused("echo is a word of the shell that prints this otherwise than the program")
     return ()
+
+
+def where(options: Options, there: Surroundings) -> None:
+    """Raises `Refused` where `pwd` of a shell tells the links that `cd` went through, and the program does not."""
+    if there.cwd is not None and "-P" not in options.given and real(there.cwd) != Path(posixpath.normpath(there.cwd)):
+        raise Refused("pwd would tell where a link leads, and a shell tells the link")
 
 
 def printf(words: Sequence[Word]) -> tuple[Word, ...]:
@@ -170,18 +185,6 @@ def awk(words: Sequence[Word]) -> tuple[Word, ...]:
     return _files("awk", rest, many=True)
 
 
-def jq(words: Sequence[Word]) -> None:
-    """Raises `Refused` for a `jq` program that may never end, or may make more than it was given.
-
-    Its language writes nothing and starts nothing, so what remains to look at is how long it runs.
-    """
-    known = table("shell")["jq"]
-    for word in words:
-        for pattern in known["endless"]:
-            if re.search(pattern, word.text):
-                raise Refused("jq: the program may never end")
-
-
 def test(words: Sequence[Word]) -> tuple[Word, ...]:
     """The file of `test -f FILE`, or none where two texts are compared."""
     known = table("shell")["test"]
@@ -234,7 +237,7 @@ RULES: Mapping[str, Callable[[Sequence[Word]], tuple[Word, ...]]] = {
 """By program; each returns the operands that are files, or raises `Refused`."""
 
 PROGRAMS: Mapping[str, Callable[[Sequence[Word]], None]] = {"jq": jq}
-"""By program: what is looked at beside the options; each raises `Refused`."""
+"""By program: what its first operand, a program itself, may be; each raises `Refused`."""
 
 
 def paths(kind: str, options: Options) -> tuple[Word, ...]:
@@ -277,6 +280,11 @@ def whole_disk(name: str, files: Sequence[Word], there: Surroundings) -> None:
         for path in named(word, there):
             if path.is_absolute() and real(path) in (Path("/"), *map(Path, table("shell")["kernel"]["folders"])):
                 raise Refused(f"{name} would go over the whole disk, devices and files of the kernel included")
+
+
+def climbs(path: Path) -> bool:
+    """Whether some .. in it leads from where a link leads elsewhere than from the link."""
+    return real(path) != real(Path(posixpath.normpath(path)))
 
 
 def real(path: Path) -> Path:

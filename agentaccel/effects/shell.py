@@ -128,10 +128,13 @@ def _form_reads(command: Command, form: Form, needs_option: bool, there: Surroun
         rules.whole_disk(name, files, there)
     if not command.fed and rules.waits(form, options, files):
         raise Refused(f"{name} would wait for input that nobody gives")
+    if name == "pwd":
+        rules.where(options, there)
     if needs_option and not options.given:
         raise Refused(f"{name} without an option runs programs")
     for word in (*files, *options.files):
-        plain(word, there)
+        for ending in ("", *form.completes):
+            plain(replace(word, text=word.text + ending), there)
     for inner in rules.started(words) if name == "find" else ():
         rules.whole_disk(name, files, there)
         if inner[0].text not in _forms() or inner[0].text in table("shell")["alone"]:
@@ -150,7 +153,7 @@ def _parts(form: Form, words: Sequence[Word], there: Surroundings) -> tuple[Opti
         return Options(given=frozenset(word.text for word in words), operands=files), files
     options = taken_apart(form, words)
     if form.name in rules.PROGRAMS:
-        rules.PROGRAMS[form.name](words)
+        rules.PROGRAMS[form.name](options.operands[:1])
     return options, rules.paths(form.operands, options)
 
 
@@ -168,4 +171,7 @@ def _moved(command: Command, there: Surroundings) -> Surroundings:
     if folder.glob or not folder.text or folder.text.startswith("-") or folder.text == "~":
         raise Refused("cd is understood only with a fixed folder")
     plain(folder, there)
-    return there.inside(folder)
+    inside = there.inside(folder)
+    if inside.cwd is not None and rules.climbs(inside.cwd):
+        raise Refused("cd leaves a folder behind a link, where a shell goes back to the link")
+    return inside

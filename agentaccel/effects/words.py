@@ -15,6 +15,8 @@ _GLOB = re.compile(r"(?<!\\)[*?\[]")
 _MAGIC = re.compile(r"[*?\[]")
 _DOUBLE_ESCAPE = re.compile(r'\\(["\\])')
 _BRACES = re.compile(r"([A-Za-z0-9_./*=-]*)\{([A-Za-z0-9_.-]+(?:,[A-Za-z0-9_.-]+)+)\}([A-Za-z0-9_./*-]*)")
+_ASSIGNS_HOME = re.compile(r"[A-Za-z_][^=]*=(?:.*[=:])?~")
+"""bash takes it for an assignment, also where it is an argument: `echo a=~/b`, `echo a=b:~/c`."""
 _ONE_WORD = re.compile(r"[A-Za-z0-9_@%+:,./-]+")
 """A value that stays one word, and itself, where it is put in without quotes."""
 TURN = "\ue000"
@@ -61,6 +63,8 @@ def read_word(node: Any, values: Mapping[str, str]) -> tuple[Word, str]:
     first = pieces[0].text.decode() if pieces[0].type in ("word", "number") else ""
     if first.startswith("~") and not (first.startswith("~/") or (first == "~" and len(pieces) == 1)):
         raise Refused("it holds the home folder of another user")
+    if _ASSIGNS_HOME.match(bare):
+        raise Refused("it holds a home folder behind =, which shells put in each in its own way")
     glob = bool(_GLOB.search(bare))
     if glob and len(_MAGIC.findall(text)) != len(_GLOB.findall(bare)):
         raise Refused("a pattern for file names holds a wildcard that is quoted")

@@ -29,9 +29,9 @@ from agentaccel.records import Outcome, ToolRecord, outcome_of
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.handle import current
 from agentaccel.session.registry import identity_of
+from agentaccel.session.sizes import size_of
 from agentaccel.session.tools import Tool, Tools
 from agentaccel.speculate.buffer import Buffer, Entry, State
-from agentaccel.speculate.keys import is_plain
 from agentaccel.speculate.rates import Rates
 from agentaccel.trace.recorder import Recorder
 
@@ -270,15 +270,6 @@ class _Telling:
             tenant=conversation.tenant,
             speculative=True,
         )
-
-
-def size_of(result: Any) -> int:
-    """Bytes of a result; 0 for one that is no text and no JSON, which cannot be told."""
-    if isinstance(result, str):
-        return len(result) if result.isascii() else len(result.encode("utf-8", "replace"))
-    if isinstance(result, bytes | bytearray):
-        return len(result)
-    return len(wire_bytes(result)) if is_plain(result) else 0
 
 
 def shown(result: Any) -> str:

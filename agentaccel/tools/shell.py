@@ -197,7 +197,8 @@ class Shell:
         return await run_line(read_line(command), self._there, line)
 
     async def _in_shell(self, command: str, processes: Processes) -> int:
-        environment = self._surrounding()
+        # without it, bash would take over the name by which the user's own shell went there, and `cd ..` from that
+        environment = {**self._surrounding(), "PWD": str(self._folder)}
         program = next(filter(None, (shutil.which(one, path=environment.get("PATH")) for one in ("bash", "sh"))), None)
         if program is None:
             processes.err.feed(b"there is neither bash nor sh\n")

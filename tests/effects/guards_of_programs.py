@@ -31,9 +31,9 @@ GUARDS = (
     ),
     Mutant(
         guard="a jq program without an end",
-        file="effects/rules.py",
-        old="            if re.search(pattern, word.text):\n",
-        new="            if False:\n",
+        file="effects/jq.py",
+        old='        if any(re.search(pattern, word.text) for pattern in known["endless"]) or re',
+        new="        if re",
     ),
     Mutant(
         guard="the whole disk by another name",
@@ -74,8 +74,8 @@ GUARDS = (
     Mutant(
         guard="values of find that make more, or go everywhere",
         file="effects/rules.py",
-        old='    if not re.fullmatch(bounds.get(test, ".*"), rest.pop(0).text, re.DOTALL):\n',
-        new="    if rest.pop(0) is None:\n",
+        old='    if not re.fullmatch(bounds.get(test, ".*"), value, re.DOTALL):\n',
+        new="    if False:\n",
     ),
     Mutant(
         guard="links out of a folder",

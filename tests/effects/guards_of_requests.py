@@ -132,6 +132,18 @@ GUARDS = (
         new="",
     ),
     Mutant(
+        guard="an address within the path",
+        file="effects/http.py",
+        old="    _within(unquote(parts.path))\n",
+        new="",
+    ),
+    Mutant(
+        guard="what is taken from a queue",
+        file="effects/http.py",
+        old='    if len(before) == 2 and before[1] in known["taken"] and set(',
+        new="    if False and set(",
+    ),
+    Mutant(
         guard="a parameter without an end",
         file="effects/http.py",
         old="    if _endless(plain, value):\n",
@@ -194,7 +206,7 @@ GUARDS = (
     Mutant(
         guard="a recipient and a message",
         file="effects/http.py",
-        old='    if names & set(known["recipients"]) and names & set(known["messages"]):\n',
+        old='    if names & set(known["recipients"]) and tells:\n',
         new="    if False:\n",
     ),
     Mutant(
@@ -224,20 +236,20 @@ GUARDS = (
     Mutant(
         guard="statements of other languages",
         file="effects/mcp.py",
-        old='    if any(re.search(one, value, re.IGNORECASE) for one in known["writing_programs"]):\n',
-        new="    if False:\n",
+        old="    elif parsed(value) is None and (why := writes(value)) is not None:",
+        new="    elif False:",
     ),
     Mutant(
         guard="operators that write",
         file="effects/mcp.py",
-        old='        if set(value) & set(table("mcp")["writing_keys"]):\n',
-        new="        if False:\n",
+        old='    if set(value) & set(known["writing_keys"]):\n',
+        new="    if False:\n",
     ),
     Mutant(
         guard="addresses in arguments",
         file="effects/mcp.py",
-        old='    if re.match("https?://", value, re.IGNORECASE) and plain.endswith(("url", "uri", "link")):\n',
-        new="    if False:\n",
+        old="    yield from _addressed(name, value.strip())\n",
+        new="",
     ),
     Mutant(
         guard="what is told beside the annotations",

@@ -158,7 +158,7 @@ GUARDS = (
     Mutant(
         guard="a variable that is set to what is not fixed",
         file="effects/reader.py",
-        old="        if not _VARIABLE.fullmatch(name.text.decode()) or word.glob or word.home or TURN in word.text:\n",
+        old="        if not _VARIABLE.fullmatch(name.text.decode()) or word.glob or home or TURN in word.text:\n",
         new="        if False:\n",
     ),
     Mutant(

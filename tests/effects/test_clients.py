@@ -139,3 +139,16 @@ def test_every_client_that_asks_a_server_waits_until_the_model_has_asked(tmp_pat
     ):
         assert verdict(text, tmp_path) == "asked", text
         assert clients()[text.split()[0]]["remote"] is True
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("curl -s -A '@x' https://example.com", "curl -A has a value"),
+        ("docker ps --odd", "docker ps --odd is not on the list"),
+        ("docker rm x", "docker with this sub-command"),
+    ],
+)
+def test_a_refusal_names_what_of_the_call_is_not_known(text: str, reason: str, tmp_path: Path) -> None:
+    """And not what another form of the client lacks."""
+    assert reason in judge_shell(text, Surroundings(cwd=tmp_path, home=tmp_path)).evidence[0].why

@@ -6,14 +6,28 @@ from pathlib import Path
 
 import pytest
 
-from tests.effects import guards_of_programs, guards_of_requests, guards_of_sql, guards_of_words
+from tests.effects import (
+    guards_of_places,
+    guards_of_programs,
+    guards_of_requests,
+    guards_of_sql,
+    guards_of_texts,
+    guards_of_words,
+)
 from tests.mutants import Mutant, running, survives
 
-GUARDS = (*guards_of_words.GUARDS, *guards_of_programs.GUARDS, *guards_of_requests.GUARDS, *guards_of_sql.GUARDS)
+GUARDS = (
+    *guards_of_words.GUARDS,
+    *guards_of_places.GUARDS,
+    *guards_of_programs.GUARDS,
+    *guards_of_requests.GUARDS,
+    *guards_of_sql.GUARDS,
+    *guards_of_texts.GUARDS,
+)
 
 FAST = [
     f"tests/effects/test_{name}.py"
-    for name in ("corpora", "blocks", "clients", "repository", "verdicts", "sandbox", "sql_size")
+    for name in ("corpora", "blocks", "clients", "places", "repository", "verdicts", "sandbox", "sql_size")
 ]
 COMMAND = [*running(*FAST), "-m", "not traces"]
 

@@ -17,6 +17,7 @@ from agentaccel.effects.cases import judge
 from agentaccel.effects.declare import spec_of
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.sql import surely_sql
+from agentaccel.effects.texts import writes
 from agentaccel.effects.tools import judge_tool
 from agentaccel.effects.verdict import Evidence, Source, weigh
 from agentaccel.types import Effect
@@ -131,6 +132,17 @@ def test_long_text_is_told_quickly() -> None:
     assert not surely_sql("/**/" * 20_000 + "x")
     assert surely_sql("/**/" * 20_000 + "DELETE FROM t")
     assert not surely_sql("with " * 20_000)
+    for text in ("/*" * 40_000, "cp x\n" * 19_000, "create or " * 9_000, "(" * 90_000, "$" * 90_000, "a.b " * 20_000):
+        assert writes(text) is None
+    assert writes("x" * 100_001) is not None
+
+
+def test_a_text_that_is_built_as_a_statement_may_hold_no_word_of_writing() -> None:
+    """A sentence may; what it may not begin with stands in the data file."""
+    for text in ("delete the notes", "Who may delete a note, and when?", "C++: set & get", "notes (of mine)"):
+        assert writes(text) is None, text
+    for text in ("x { delete }", "notes (delete)", "a = b; drop", "x\nDELETE FROM t", "db . notes . insertOne ({})"):
+        assert writes(text) is not None, text
 
 
 VALUES = st.recursive(

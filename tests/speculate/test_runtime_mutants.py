@@ -113,6 +113,15 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         ),
     ),
     (
+        "tests/session/test_sizes.py",
+        Mutant(
+            guard="a large text in an object",
+            file="session/sizes.py",
+            old="if is_plain(result) else _within(result)",
+            new="if is_plain(result) else 0",
+        ),
+    ),
+    (
         f"{SERVED}::test_cancelling_a_caller_leaves_the_run_for_the_next_one",
         Mutant(
             guard="a caller that is cancelled and takes the run along",

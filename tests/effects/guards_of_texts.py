@@ -1,0 +1,86 @@
+"""Guards of the texts that tools of MCP are given."""
+
+from __future__ import annotations
+
+from tests.mutants import Mutant
+
+GUARDS = (
+    Mutant(
+        guard="words of writing in a statement",
+        file="effects/texts.py",
+        old='no plain sentence" if words else None\n',
+        new='no plain sentence" if False else None\n',
+    ),
+    Mutant(
+        guard="a statement that is spelled as a sentence",
+        file="effects/texts.py",
+        old="    if any(re.search(beginning, begins, re.IGNORECASE | re.MULTILINE) for beginning in beginnings):\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="a first word in capitals",
+        file="effects/texts.py",
+        old='    if {word.lower() for word in capitals} & set(known["capitals"]):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="a program that an input names",
+        file="effects/mcp.py",
+        old=' or (name in known["inputs"] and _first(value) in known["programs"]):\n',
+        new=":\n",
+    ),
+    Mutant(
+        guard="comments before a statement",
+        file="effects/texts.py",
+        old='_COMMENT.sub("\\n", text))\n',
+        new="text)\n",
+    ),
+    Mutant(
+        guard="what stands in comments",
+        file="effects/texts.py",
+        old='    if re.fullmatch(known["sentence"], text):\n',
+        new='    if re.fullmatch(known["sentence"], begins):\n',
+    ),
+    Mutant(
+        guard="methods that write",
+        file="effects/texts.py",
+        old='        if {word.lower() for word in _WORDS.findall(name)} & set(known["methods"]):\n',
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="operators in a text that is no JSON",
+        file="effects/texts.py",
+        old="    if found := re.search(rf",
+        new="    if found := None and re.search(rf",
+    ),
+    Mutant(
+        guard="a text that is JSON",
+        file="effects/mcp.py",
+        old="            yield from _leaves(inner, depth + 1, name)\n",
+        new="            pass\n",
+    ),
+    Mutant(
+        guard="a command that is a list of words",
+        file="effects/mcp.py",
+        old="        if (line := joined(value)) is not None and (why := writes(line)) is not None:\n",
+        new="        if (why := None) is not None:\n",
+    ),
+    Mutant(
+        guard="a command of a database that is an object",
+        file="effects/mcp.py",
+        old='    if depth and first in known["database_commands"] and isinstance(told, str):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="a deed that the name of an argument announces",
+        file="effects/mcp.py",
+        old='    if set(name.split("_")) & set(known["deeds"]) and',
+        new='    if name in known["deeds"] and',
+    ),
+    Mutant(
+        guard="an address whose name does not say that it is one",
+        file="effects/mcp.py",
+        old=' or verdict.launchable == "never":\n        yield',
+        new=":\n        yield",
+    ),
+)
