@@ -56,8 +56,8 @@ MUTANTS = (
         Mutant(
             guard="keys that hold what was written around them",
             file="speculate/keys.py",
-            old="return to_keep(identity_bytes(whole)) if",
-            new="return identity_bytes(whole) if",
+            old="return to_keep(wire_bytes(",
+            new="return (wire_bytes(",
         ),
     ),
     (
