@@ -273,9 +273,9 @@ class Accel:
         self._listeners.add(listener)
 
     def close(self) -> None:
-        """Close the trace store; what was waiting is written first, early runs that nobody asked for with it.
+        """Close the trace store; what was waiting is written first, with it streams and early runs that have not ended.
         Clients go on working, unrecorded."""
-        close(self._foresight, self._background)
+        close(self._composer.under_way, self._foresight, self._background)
         self._listeners.flush()
         self._recorder.close()
 

@@ -142,7 +142,7 @@ class _Fold:
 
     def _name(self, record: TurnRecord | ToolRecord, model: str) -> str:
         if self._by == "session":
-            return record.session
+            return record.session or NOT_KNOWN
         if self._by == "agent":
             return record.agent or NOT_KNOWN
         if self._by == "tenant":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
+from weakref import WeakSet
 
 from agentaccel.cache.decide import Latest, decide
 from agentaccel.cache.observe import ONLY_GREW, Observed, observe
@@ -26,6 +27,7 @@ from agentaccel.policy import Policy
 from agentaccel.providers import PartMemory, dialect
 from agentaccel.providers.values import name_of
 from agentaccel.session.asides import Runs
+from agentaccel.session.closing import Reply
 from agentaccel.session.conversation import Conversation, refresh
 from agentaccel.session.fanning import Fanning
 from agentaccel.session.fields import asking_usage, unplanned, with_diagnosis
@@ -71,6 +73,8 @@ class Composer:
     runs: Runs | None = None
     """Does in the background what the user's functions are asked for; without it they are not."""
     traffic: Traffic = field(default_factory=Traffic)
+    under_way: WeakSet[Reply] = field(default_factory=WeakSet)
+    """Replies that are being read, or that nobody reads any more and somebody holds."""
     _parts: PartMemory = field(default_factory=PartMemory)
     _once: Once = field(default_factory=Once)
     _nobody: Conversation = field(default_factory=partial(Conversation, id=""))

@@ -15,7 +15,9 @@ import pytest
 
 from agentaccel import Accel, CachePolicy, ConfigError, Policy, StorePolicy
 from agentaccel.clients.account import account_behind
+from agentaccel.emulator import serve
 from agentaccel.testing.virtual import run
+from agentaccel.trace.store import open_reader
 from tests.clients.test_keep_alive import STATIC, TEA, Desk, desk
 from tests.clients.test_prewarm import CONSENT, RULES, Room
 from tests.clients.wire import ASK, MESSAGE, PIECES, Peer, an_accel, message, records
@@ -200,6 +202,23 @@ def test_once_it_is_closed_nothing_of_its_own_is_begun(tmp_path: Path) -> None:
 
         room.run(main)
         assert room.ahead == (0 if closed else 1)
+
+
+def test_a_stream_that_is_held_and_not_read_is_told_once_it_is_closed(tmp_path: Path) -> None:
+    """Its reader has left it; what it had reported by then was billed."""
+    policy = Policy(strict=True, store=StorePolicy(path=tmp_path / "trace.db"))
+    with (
+        serve() as server,
+        Accel(policy, clock=server.clock, environ={}) as accel,
+        accel.wrap(anthropic.Anthropic(base_url=server.url, api_key="k")) as client,
+    ):
+        held: Any = client.messages.create(**ASKED, messages=[{"role": "user", "content": "Hi."}], stream=True)
+        next(iter(held))
+        accel.close()
+        assert [event.type for event in held], "and whoever comes back to it reads on"
+    with open_reader(tmp_path / "trace.db") as store:
+        (turn,) = store.turns()
+    assert (turn.outcome, turn.usage.input) == ("abandoned", server.counters.total.input)
 
 
 def test_once_it_is_closed_no_tool_is_run_early(tmp_path: Path) -> None:

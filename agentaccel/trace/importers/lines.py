@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any
 
 import orjson
 
@@ -161,8 +161,24 @@ def _unpacked(raw: io.FileIO) -> IO[bytes]:
     """The file's content; compression is known by its first bytes, not by the name."""
     plain = io.BufferedReader(raw, 1 << 18)
     if plain.peek(2).startswith(b"\x1f\x8b"):
-        return io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=plain)), GZIP_BUFFER)
+        return io.BufferedReader(_Gunzipped(plain), GZIP_BUFFER)
     return plain
+
+
+class _Gunzipped(io.RawIOBase):
+    """What a compressed file holds, as far as it goes: a reader that fills its buffer first has none of a file that is
+    cut before that is full."""
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        self._file = gzip.GzipFile(fileobj=packed)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._file.read1(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def _bounded(stream: IO[bytes], raw: io.FileIO, tally: ImportTally, meter: Meter) -> Iterator[bytes]:
