@@ -14,8 +14,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import click
 
@@ -29,6 +31,7 @@ from agentaccel.replay.runs import Run
 from agentaccel.replay.simulate import Allowed, accelerate, simulate
 from agentaccel.replay.source import Rules
 from agentaccel.trace.importers import ImportTally
+from benchmarks.parallel import spread
 from benchmarks.registry import Result, Table, benchmark
 
 _FIXED = ("tools+system+tail 5m", "tools+system+tail 1h")
@@ -68,27 +71,36 @@ class Outcome:
 def run(traces: Path, folds: int) -> Result:
     inside = traces / "geometry"
     path = inside if inside.is_dir() else traces
-    tables, broken, figures = [], list[str](), list[str]()
-    count = requests = 0
-    for title, ages in _READINGS:
-        runs = [run for source in read([path], Rules(ages=ages), ImportTally()) for run in source.runs]
-        if len(runs) < folds:
-            raise click.UsageError(f"{path} holds {len(runs)} sessions; give at least as many as folds ({folds})")
-        count, requests = len(runs), sum(len(run.steps) for run in runs)
-        table, wrong, figure = _reading(title, ages, runs, folds)
-        tables.append(table)
-        broken += wrong
-        figures.append(figure)
+    found = list(spread(partial(_reading, path, folds), _READINGS))
+    count = found[0].sessions
+    if count < folds:
+        raise click.UsageError(f"{path} holds {count} sessions; give at least as many as folds ({folds})")
+    asked = {"sessions": count, "requests": found[0].requests, "folds": folds}
     return Result(
-        figure=f"agentaccel costs {' and '.join(figures)}.",
-        inputs={"sessions": count, "requests": requests, "folds": folds, "keep-alive": "consented, its cost counted"},
+        figure=f"agentaccel costs {' and '.join(one.figure for one in found)}.",
+        inputs={**asked, "keep-alive": "consented, its cost counted"},
         n=count,
-        tables=tuple(tables),
-        broken=tuple(broken),
+        tables=tuple(one.table for one in found),
+        broken=tuple(chain(*(one.broken for one in found))),
     )
 
 
-def _reading(title: str, ages: str, runs: Sequence[Run], folds: int) -> tuple[Table, list[str], str]:
+class Measured(NamedTuple):
+    """What is found under one reading."""
+
+    sessions: int
+    requests: int
+    table: Table
+    broken: Sequence[str] = ()
+    figure: str = ""
+
+
+def _reading(path: Path, folds: int, reading: tuple[str, Literal["blocks", "entries"]]) -> Measured:
+    title, ages = reading
+    runs = [run for source in read([path], Rules(ages=ages), ImportTally()) for run in source.runs]
+    requests = sum(len(run.steps) for run in runs)
+    if len(runs) < folds:
+        return Measured(len(runs), requests, Table(title=title, columns=(), rows=()))
     bound = [least(pauses_kept(run.steps)) for run in runs]
     fixed = [_fixed(name, runs) for name in _FIXED]
     better = [min(costs) for costs in zip(*(one.costs for one in fixed), strict=True)]
@@ -113,11 +125,9 @@ def _reading(title: str, ages: str, runs: Sequence[Run], folds: int) -> tuple[Ta
         '"keeping alive" is the share of the cost that requests of our own are',
         f"the oracle's lower bound is {sum(bound):,.0f} uncached input tokens",
     )
-    return (
-        Table(title=title, columns=columns, rows=tuple(rows), notes=notes),
-        broken,
-        (f"{ours[0].total / sum(bound):.3f}x the oracle under {title[:3]}"),
-    )
+    table = Table(title=title, columns=columns, rows=tuple(rows), notes=notes)
+    figure = f"{ours[0].total / sum(bound):.3f}x the oracle under {title[:3]}"
+    return Measured(len(runs), requests, table, broken, figure)
 
 
 def _missed(name: str, figures: tuple[float, float, float], bars: tuple[float, float, float]) -> Iterator[str]:
