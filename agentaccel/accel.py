@@ -275,7 +275,7 @@ class Accel:
     def close(self) -> None:
         """Close the trace store; what was waiting is written first, with it streams and early runs that have not ended.
         Clients go on working, unrecorded."""
-        close(self._composer.under_way, self._foresight, self._background)
+        close(self._composer.replies, self._foresight, self._background)
         self._listeners.flush()
         self._recorder.close()
 

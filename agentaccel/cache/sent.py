@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from agentaccel.cache.ledger import Entry, Mark
@@ -36,6 +37,9 @@ class Sent(NamedTuple):
 
     standing: Standing | None = None
     """The decision that it was sent by, where that may stand."""
+
+    lent: Mapping[bytes, Entry] = MappingProxyType({})
+    """Of what the session holds, what is only known from others, by the hash of the prefix."""
 
     intact: int = 0
     """Bytes of it in front of all that was arranged."""

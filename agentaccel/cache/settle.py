@@ -12,7 +12,7 @@ from agentaccel.cache.ledger import Bill, Entry, Ledger, Mark, after, bill, coun
 from agentaccel.cache.marks import reaching
 from agentaccel.cache.misses import misses_of, reusable_of
 from agentaccel.cache.observe import Observed
-from agentaccel.cache.prefix import Prefixes
+from agentaccel.cache.prefix import Prefixes, turn_of
 from agentaccel.cache.scale import Scale, scale
 from agentaccel.cache.sent import Held, Sent
 from agentaccel.cache.state import Head, State, shared_length
@@ -51,9 +51,10 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
         known |= exact
         tokens = scale(prefix, known, ratio, usage.input)
     ours = state.ours or sent.ours
-    shadow, as_written = ledger, usage
+    shadow, as_written = ledger, _told(usage, usage)
     if ours:
-        shadow, as_written = _unaided(state, sent, actual.hit, tokens)
+        shadow, unaided = _unaided(state, sent, actual.hit, tokens)
+        as_written = None if _may_be_others(state, sent, actual.hit, unaided) else _told(unaided, usage)
     taught = teach(state, sent, observed, predicted, None if head is None else head.tokens)
     reusable = reusable_of(held, head, prefix, tokens)
     misses = tuple(misses_of(state, head, sent, predicted, reusable, tokens))
@@ -77,7 +78,7 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
             standing=None if misses else sent.standing,
         ),
         expected=predicted.expected,
-        as_written=as_written if usage.input is not None else None,
+        as_written=as_written,
         reusable=None if usage.input is None else reusable,
         misses=misses,
         learned=taught.lasting,
@@ -122,6 +123,23 @@ def _unaided(state: State, sent: Sent, hit: int, tokens: Scale) -> tuple[Ledger,
         done = _inside_a_segment(done, prefix, sent.intact)
     shadow = after(state.shadow, prefix, done, there, started=sent.started, visible=sent.visible, exact={})
     return shadow, _usage(done.expected, usage)
+
+
+def _told(bill_: Usage, usage: Usage) -> Usage | None:
+    return bill_ if usage.input is not None else None
+
+
+def _may_be_others(state: State, sent: Sent, hit: int, unaided: Usage) -> bool:
+    """Whether the request might have read more as it was written than is known here: what it read is known from another
+    session alone, which has sent that history too; where the user's markers stood there is not known."""
+    prefix = sent.prefix
+    if hit < 0 or not sent.written_marks or (unaided.read or 0) >= _LEAST * (sent.usage.read or 0):
+        return False
+    hash_ = prefix.hashes[hit]
+    own = state.ledger.entries.get(hash_)
+    if own is not None and own is not sent.lent.get(hash_) and own.live(sent.started):
+        return False
+    return turn_of(prefix.prompt) > 0  # a first question begins like others where these begin alike
 
 
 def _goes_on_in_time(state: State, sent: Sent) -> bool:

@@ -141,7 +141,7 @@ class Attempt:
             watch.chunk(http.content)
             watch.end("read")
         else:
-            self._composer.under_way.add(watch)
+            self._composer.replies.add(watch)
             http.stream = watched(http.stream, watch)
 
     def _watch_refusal(self, http: Any) -> None:

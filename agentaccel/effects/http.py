@@ -98,7 +98,7 @@ def _path(parts: SplitResult) -> None:
                 if len(_WORDS.findall(part)) > 1:  # one word beside a dot is the name of a file, or its ending
                     _deed(part, "path")
     _of_one_thing(parts.path)
-    last = unquote(parts.path.rsplit("/", 1)[-1]).lower()
+    last = unquote(parts.path.rstrip("/").rsplit("/", 1)[-1]).lower()
     if last in table("http")["endless"] or (parts.query and last.endswith(".gif")):
         raise Refused(f"{last!r} is a stream, or counts who looks at it")
     if last in table("http")["last_words"]:

@@ -126,12 +126,18 @@ def _modified(node: Any, name: str, exp: Any) -> tuple[float, float | None] | No
     return float(match[1]), float(seconds)
 
 
+_EXACT = 2.0**53
+"""From here on a step of 1 may change nothing (IEEE 754)."""
+
+
 def _span(start: Any, end: Any, step: tuple[float, float | None], exp: Any) -> float | None:
     """Rounds from `start` to `end`. Between dates that a table holds there are few enough days, but not hours."""
     amount, unit = step
     if unit is None:
         first, last = number_of(start, exp), number_of(end, exp)
-        return None if first is None or last is None else abs(last - first) / abs(amount) + 1
+        if first is None or last is None or max(abs(first), abs(last)) >= _EXACT:
+            return None
+        return abs(last - first) / abs(amount) + 1
     if end.find(exp.Column) is not None and end.find(exp.Query) is None:
         return None
     days = [_date_of(one, exp) for one in (start, end)]

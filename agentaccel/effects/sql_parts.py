@@ -48,7 +48,12 @@ def number_of(node: Any, exp: Any) -> float | None:
         if left is None or right is None:
             return None
         return left + right if isinstance(node, exp.Add) else left - right
-    return float(node.this) if isinstance(node, exp.Literal) and not node.is_string else None
+    if not isinstance(node, exp.Literal) or node.is_string:
+        return None
+    try:
+        return float(node.this)
+    except ValueError:  # the parser reads `1e0+2` as one
+        return None
 
 
 def _given(node: Any) -> list[str]:

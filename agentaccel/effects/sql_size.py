@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from agentaccel.effects.sql_counts import date_in
 from agentaccel.effects.sql_ends import Rounds, calls_itself, rounds
-from agentaccel.effects.sql_parts import aliases_of, limit_of, parts_of, sources_of, whose
+from agentaccel.effects.sql_parts import aliases_of, limit_of, number_of, parts_of, sources_of, whose
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused
 
@@ -172,7 +172,10 @@ def _largest(node: Any, exp: Any) -> float:
     """The largest number of a call that makes rows or text. Numbers that are worked out could be any."""
     if node.find(exp.Mul, exp.Pow, exp.BitwiseXor):
         raise Refused("how much it makes is worked out, and not seen")
-    numbers = [abs(float(one.this)) for one in node.find_all(exp.Literal) if not one.is_string]
+    told = [number_of(one, exp) for one in node.find_all(exp.Literal) if not one.is_string]
+    numbers: list[float] = [abs(one) for one in told if one is not None]
+    if len(numbers) < len(told):
+        raise Refused("how much it makes is no plain number")
     return max([1.0, *numbers]) / min([1.0, *(one for one in numbers if one)])
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
-from weakref import WeakSet
 
 from agentaccel.cache.decide import Latest, decide
 from agentaccel.cache.observe import ONLY_GREW, Observed, observe
@@ -27,7 +26,7 @@ from agentaccel.policy import Policy
 from agentaccel.providers import PartMemory, dialect
 from agentaccel.providers.values import name_of
 from agentaccel.session.asides import Runs
-from agentaccel.session.closing import Reply
+from agentaccel.session.closing import Replies
 from agentaccel.session.conversation import Conversation, refresh
 from agentaccel.session.fanning import Fanning
 from agentaccel.session.fields import asking_usage, unplanned, with_diagnosis
@@ -38,7 +37,7 @@ from agentaccel.session.hinting import NO_HINTS, Seen, hints
 from agentaccel.session.keeping import Keeper
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.modes import mode_of
-from agentaccel.session.opening import open_with
+from agentaccel.session.opening import followed, open_with
 from agentaccel.session.prewarming import came
 from agentaccel.session.pricing import card_of
 from agentaccel.session.registry import Registry
@@ -73,8 +72,7 @@ class Composer:
     runs: Runs | None = None
     """Does in the background what the user's functions are asked for; without it they are not."""
     traffic: Traffic = field(default_factory=Traffic)
-    under_way: WeakSet[Reply] = field(default_factory=WeakSet)
-    """Replies that are being read, or that nobody reads any more and somebody holds."""
+    replies: Replies = field(default_factory=Replies)
     _parts: PartMemory = field(default_factory=PartMemory)
     _once: Once = field(default_factory=Once)
     _nobody: Conversation = field(default_factory=partial(Conversation, id=""))
@@ -115,6 +113,7 @@ class Composer:
             self.keeper.went_on(conversation.id)
         with conversation.lock:
             going = self._plan(conversation, within, asked, attempt)
+            followed(conversation)
             if not conversation.state.turns:
                 going = self.settlement.begins(going)
             if going.edited is not None and self.runs is not None:

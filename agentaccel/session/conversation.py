@@ -67,9 +67,18 @@ class Conversation:
     """What running its tools early has come to in this process."""
     following: Following = field(default_factory=Following)
     """What running its tools early goes by; only in the process that saw it."""
+    origin: Conversation | None = None
+    """The one of the same workload that it goes on from under another name, until its first request is sent."""
+    inherited: int = 0
+    """Turns of its state that were another's."""
     stored_turns: int = 0
     """Turns that the store had when this process last looked."""
     lock: Lock = field(default_factory=Lock)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether none of its own requests was answered yet."""
+        return self.state.turns == self.inherited
 
 
 def own_id(name: str, tenant: str | None) -> str:

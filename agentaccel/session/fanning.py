@@ -33,14 +33,17 @@ class Fanning:
     clock: Clock
     fanout: Fanout
 
-    def lent(self, state: State, prefix: Prefixes, account: str, at: float) -> Lent:
-        """Of what `prefix` begins with, what others have kept longer than this session knows, at `at` (monotonic)."""
+    def lent(self, state: State, prefix: Prefixes, account: str, at: float, *, first: bool) -> Lent:
+        """Of what `prefix` begins with, what others have kept longer than this session knows, at `at` (monotonic).
+
+        Its `first` request may go on from what another has sent since that was asked.
+        """
         facts = prefix.facts
         if not _shares(facts):
             return _NONE
         # A session that has gone on holds what it has in common with others in its static part.
         _, tools, static = prefix.starts
-        places = range(max(tools - 1, 0), static) if state.turns else range(len(prefix.hashes))
+        places = range(len(prefix.hashes)) if first else range(max(tools - 1, 0), static)
         found = self.fanout.held(account, [prefix.hashes[i] for i in places], at)
         if not found:
             return _NONE
@@ -88,7 +91,9 @@ class Fanning:
         self.fanout.came_to(going.conversation.id, ended.waited or 0.0, nothing=ended.outcome == "failed")
         lent = _NONE
         if going.prefix is not None:
-            lent = self.lent(going.conversation.state, going.prefix, account + going.apart, ended.started)
+            conversation, place = going.conversation, account + going.apart
+            first = conversation.is_new
+            lent = self.lent(conversation.state, going.prefix, place, ended.started, first=first)
         if not lent and ended.waited is None:
             return going
         later = ended.started - ended.asked

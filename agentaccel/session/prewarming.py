@@ -166,7 +166,9 @@ class Prewarmer:
         with conversation.lock:
             beliefs = conversation.snapshot.joined(conversation.state.seen)
             account = endpoint.account + going.apart
-            lent = self.fanning.lent(conversation.state, prefix, account, self.clock.monotonic())
+            lent = self.fanning.lent(
+                conversation.state, prefix, account, self.clock.monotonic(), first=conversation.is_new
+            )
         there = max((prefix.sizes[entry.at] for entry in lent.values()), default=0) / prefix.size * expected.total
         expected = with_held(expected, there)
         kind, cold = kind_of(going, endpoint), expected.total - expected.read

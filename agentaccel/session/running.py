@@ -198,7 +198,7 @@ class Runner:
         undisturbed = not tool.spec.own and self.buffer.world.holds(entry.version, entry.domain)
         if entry.state is State.RUNNING and undisturbed and not entry.unchanged():
             self.tools.wrote(tool.name)  # of what is seen here, nothing that may write ran but this
-        if size_of(result) > self.policy.output_cap:
+        if size_of(result, self.policy.output_cap) > self.policy.output_cap:
             self._failed(told, "failed", "ResultTooLarge")
             return
         self.buffer.finished(entry, result, self.clock.monotonic())

@@ -86,6 +86,7 @@ class Settlement:
                 usage=ended.usage,
                 ours=on and bool(going.plan.markers or going.plan.without or written),
                 standing=going.standing,
+                lent=going.lent,
                 awaits=f"{TOOL}:{ended.calls[0].name}" if ended.calls else USER,
             ),
             going.observed,

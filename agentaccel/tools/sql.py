@@ -129,6 +129,9 @@ class Sql:
             raise
 
 
+_TAKEN = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
 class _Running:
     """One statement on a connection of its own, in a thread; another thread may stop it."""
 
@@ -143,8 +146,11 @@ class _Running:
         the last, ordinary connection is what the caller would see without us."""
         *guarded, last = self._ways
         for way in guarded:
-            with suppress(Exception):
+            try:
                 return self._once(way, sql, most_rows, cap)
+            except Exception as error:
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF in _TAKEN:
+                    raise  # by another program, which the caller has waited for
         return self._once(last, sql, most_rows, cap)
 
     def _once(self, opened: Callable[[], Connection], sql: str, most_rows: int, cap: int) -> str:

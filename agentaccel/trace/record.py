@@ -109,6 +109,7 @@ def load_turn(data: bytes | str) -> TurnRecord:
     for name, load in _NESTED.items():
         if name in raw:
             raw[name] = load(raw[name])
+    _check_counts(*map(raw.get, _NUMBERS))
     return _placed(TurnRecord(**raw))
 
 
@@ -144,6 +145,15 @@ def _usage(raw: Mapping[str, Any]) -> Usage:
     return usage
 
 
+def _terms(raw: Mapping[str, Any]) -> Mapping[str, str]:
+    if not all(isinstance(value, str) for value in raw.values()):
+        raise TypeError("terms that are no texts")
+    return raw
+
+
+_NUMBERS = ("first_byte", "finished", "reusable", "waited")
+
+
 def _check_counts(*values: object) -> None:
     """Raises `TypeError` for what no sum can be made of."""
     if not all(value is None or isinstance(value, int | float) for value in values):
@@ -157,6 +167,7 @@ _NESTED: dict[str, Any] = {
     "drift": lambda raw: Drift(**raw),
     "markers": lambda raw: tuple(_marker(one) for one in raw),
     "misses": lambda raw: tuple(_miss(one) for one in raw),
+    "terms": _terms,
     "reasons": tuple,
     "consents": tuple,
     "calls": tuple,

@@ -16,6 +16,8 @@ import pytest
 from agentaccel import Accel, CachePolicy, ConfigError, Policy, StorePolicy
 from agentaccel.clients.account import account_behind
 from agentaccel.emulator import serve
+from agentaccel.session import closing
+from agentaccel.session.closing import Replies
 from agentaccel.testing.virtual import run
 from agentaccel.trace.store import open_reader
 from tests.clients.test_keep_alive import STATIC, TEA, Desk, desk
@@ -346,3 +348,21 @@ def test_what_is_written_ahead_has_the_headers_of_the_call_and_none_of_ours(tmp_
 def test_a_provider_that_nobody_can_be_is_refused_in_words(named: Any) -> None:
     with pytest.raises(ConfigError, match=r"is .*x.*; known are"):
         Accel(Policy(store=StorePolicy(enabled=False))).plan(ASK, **named)
+
+
+def test_what_a_parent_reads_is_not_over_for_its_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the child that closes its copy tells of it, and the parent once more."""
+    ended: list[str] = []
+
+    class Held:
+        def end(self, how: str) -> None:
+            ended.append(how)
+
+    replies, held = Replies(), Held()
+    replies.add(held)
+    monkeypatch.setattr(closing, "forks", lambda: 7)
+    replies.end()
+    assert ended == []
+    replies.add(held)
+    replies.end()
+    assert ended == ["closed"]

@@ -108,7 +108,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         Mutant(
             guard="a result that is too large to keep",
             file="session/running.py",
-            old="if size_of(result) > self.policy.output_cap:",
+            old="if size_of(result, self.policy.output_cap) > self.policy.output_cap:",
             new="if False:",
         ),
     ),
@@ -117,7 +117,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         Mutant(
             guard="a large text in an object",
             file="session/sizes.py",
-            old="if is_plain(result) else _within(result)",
+            old="if is_plain(result) else _within(result, most)",
             new="if is_plain(result) else 0",
         ),
     ),

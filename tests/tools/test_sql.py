@@ -7,6 +7,7 @@ import json
 import os
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,11 @@ class Counted:
         self.opened.append("ordinary")
         return self._watched(sqlite3.connect(self.file, factory=_Watched))
 
-    def read_only(self) -> Connection:
+    def read_only(self, timeout: float = 5.0) -> Connection:
         self.opened.append("read only")
-        return self._watched(sqlite3.connect(f"{self.file.as_uri()}?mode=ro", uri=True, factory=_Watched))
+        return self._watched(
+            sqlite3.connect(f"{self.file.as_uri()}?mode=ro", uri=True, timeout=timeout, factory=_Watched)
+        )
 
     def _watched(self, connection: _Watched) -> _Watched:
         connection.tell = self._close
@@ -96,6 +99,17 @@ async def test_what_is_not_proven_is_never_run_early(file: Path, sql: str) -> No
     with running_early(), pytest.raises(NotProven):
         await tool.query(sql)
     assert not counted.opened
+
+
+async def test_what_another_program_has_locked_is_waited_for_once(file: Path) -> None:
+    """As it is without us: the ordinary connection would wait as long again."""
+    counted = Counted(file)
+    tool = Sql(connect=counted.connect, dialect="sqlite", read_only=lambda: counted.read_only(timeout=0.0))
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("begin exclusive")
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            await tool.query("select id from t")
+    assert counted.opened == ["read only"]
 
 
 async def test_without_a_read_only_connection_nothing_is_run_early(file: Path) -> None:

@@ -709,7 +709,14 @@ def test_an_interruption_in_a_lock_does_not_put_off_the_ends_of_later_turns() ->
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("$.usage", '{"input":"x","read":1}'), ("$.misses", '[{"cause":"first request","tokens":"x"}]')],
+    [
+        ("$.usage", '{"input":"x","read":1}'),
+        ("$.misses", '[{"cause":"first request","tokens":"x"}]'),
+        ("$.terms", '{"speed":["fast"]}'),
+        ("$.terms", '"fast"'),
+        ("$.reusable", '"many"'),
+        ("$.finished", '"late"'),
+    ],
 )
 def test_a_row_whose_counts_are_none_is_left_out_and_counted(field: str, value: str, tmp_path: Path) -> None:
     driver = Driver(tmp_path)
