@@ -51,10 +51,10 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
         known |= exact
         tokens = scale(prefix, known, ratio, usage.input)
     ours = state.ours or sent.ours
-    shadow, as_written = ledger, _told(usage, usage)
+    shadow, as_written = ledger, usage
     if ours:
-        shadow, unaided = _unaided(state, sent, actual.hit, tokens)
-        as_written = None if _may_be_others(state, sent, actual.hit, unaided) else _told(unaided, usage)
+        shadow, as_written = _unaided(state, sent, actual.hit, tokens)
+    told = usage.input is not None and not (ours and _may_be_others(state, sent, actual.hit, as_written))
     taught = teach(state, sent, observed, predicted, None if head is None else head.tokens)
     reusable = reusable_of(held, head, prefix, tokens)
     misses = tuple(misses_of(state, head, sent, predicted, reusable, tokens))
@@ -78,7 +78,7 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
             standing=None if misses else sent.standing,
         ),
         expected=predicted.expected,
-        as_written=as_written,
+        as_written=as_written if told else None,
         reusable=None if usage.input is None else reusable,
         misses=misses,
         learned=taught.lasting,
@@ -123,10 +123,6 @@ def _unaided(state: State, sent: Sent, hit: int, tokens: Scale) -> tuple[Ledger,
         done = _inside_a_segment(done, prefix, sent.intact)
     shadow = after(state.shadow, prefix, done, there, started=sent.started, visible=sent.visible, exact={})
     return shadow, _usage(done.expected, usage)
-
-
-def _told(bill_: Usage, usage: Usage) -> Usage | None:
-    return bill_ if usage.input is not None else None
 
 
 def _may_be_others(state: State, sent: Sent, hit: int, unaided: Usage) -> bool:

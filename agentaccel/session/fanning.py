@@ -91,9 +91,8 @@ class Fanning:
         self.fanout.came_to(going.conversation.id, ended.waited or 0.0, nothing=ended.outcome == "failed")
         lent = _NONE
         if going.prefix is not None:
-            conversation, place = going.conversation, account + going.apart
-            first = conversation.is_new
-            lent = self.lent(conversation.state, going.prefix, place, ended.started, first=first)
+            here, place = going.conversation, account + going.apart
+            lent = self.lent(here.state, going.prefix, place, ended.started, first=here.is_new)
         if not lent and ended.waited is None:
             return going
         later = ended.started - ended.asked

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -131,16 +132,21 @@ def test_what_it_left_in_the_prompt_before_is_told_from_there(tmp_path: Path) ->
     assert len({turn.session for turn in others}) == len(others)
 
 
-def told_once(session: Callable[[str], Any], ask: Ask) -> None:
+def told_all(session: Callable[[str], Any], ask: Ask, *, turns: int, parts: int, words: int) -> None:
     """Many sub-agents that are told all of a history, ask once and end."""
     history = [{"role": "user", "content": "Hello " * 300}]
     with session("main"):
-        for turn in range(4):
+        for turn in range(turns):
             ask(history)
             history = more(history, f"next {turn}")
-    for part in range(30):
+    for part in range(parts):
         with session(f"part {part}"):
-            ask(more(history, f"you do part {part}", 300))
+            ask(more(history, f"you do part {part}", words))
+
+
+told_once = partial(told_all, turns=4, parts=30, words=300)
+told_late = partial(told_all, turns=3, parts=25, words=50)
+"""For longer than an entry lives: they keep it warm themselves."""
 
 
 def told_the_plan(session: Callable[[str], Any], ask: Ask) -> None:
@@ -152,18 +158,6 @@ def told_the_plan(session: Callable[[str], Any], ask: Ask) -> None:
         for part in range(6):
             with session(f"part {part}"):
                 ask([*plan, {"role": "user", "content": f"you do part {part} " * 50}])
-
-
-def told_late(session: Callable[[str], Any], ask: Ask) -> None:
-    """Sub-agents that are told all of it for as long as they keep it warm themselves."""
-    history = [{"role": "user", "content": "Hello " * 300}]
-    with session("main"):
-        for turn in range(3):
-            ask(history)
-            history = more(history, f"next {turn}")
-    for part in range(25):
-        with session(f"part {part}"):
-            ask(more(history, f"you do part {part}", 50))
 
 
 def behind_examples(session: Callable[[str], Any], ask: Ask) -> None:
@@ -180,7 +174,9 @@ def behind_examples(session: Callable[[str], Any], ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("api", ["anthropic", "openai"])
-@pytest.mark.parametrize("loop", [told_once, told_the_plan, told_late, behind_examples])
+@pytest.mark.parametrize(
+    "loop", [told_once, told_the_plan, told_late, behind_examples], ids=["once", "the plan", "late", "examples"]
+)
 def test_no_saving_is_claimed_that_others_may_have_made_possible(
     loop: Callable[..., None], api: str, tmp_path: Path
 ) -> None:
