@@ -116,9 +116,8 @@ _TEXT = frozenset({"text", "output_text"})
 
 
 def markable_up_to(prompt: Prompt, end: int) -> int:
-    """The last segment up to `end`, inclusive, that may carry a marker; -1 where none may."""
-    segments = prompt.segments
-    at = min(end, len(segments) - 1)
+    """The last segment up to `end`, inclusive, that may carry a marker; -1 where none may, and of -1."""
+    segments, at = prompt.segments, end
     while at >= 0 and not segments[at].markable:
         at -= 1
     return at

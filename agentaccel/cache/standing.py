@@ -17,7 +17,6 @@ stands: when to buy it is decided with each request.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -41,8 +40,8 @@ _GROWS = 2
 _USUAL = 0.9
 """The share of other sessions that went on from here, and within a minute."""
 
-_TAIL, _PREVIOUS = -1, -2
-"""In the place of a segment: the end of this prompt, and the end of the one before it."""
+_PREVIOUS, _TAIL = -2, -1
+"""In the place of a segment: the end of the prompt before this one, and its own. Where they are in `ends_of`."""
 
 _FORM = 2
 """The form in which decisions are stored. The first had none, and our own markers alone."""
@@ -76,10 +75,6 @@ class Asked(NamedTuple):
 _asked, _plan = maker(Asked), maker(CachePlan)
 
 
-_stays = functools.lru_cache(maxsize=64)(made_marker)
-"""A marker on a segment that stays where it is: the same one with each request."""
-
-
 class Standing(NamedTuple):
     """A decision, and what it rests on."""
 
@@ -101,11 +96,11 @@ class Standing(NamedTuple):
     ) -> CachePlan | None:
         """The plan for a quiet request (`is_quiet`) of the same session; None where it has to be decided anew.
 
-        `ends` are where markers can stand at the end of this prompt and of the one before (`ends_of`).
+        `ends` are those of its prompt (`ends_of`).
         """
         if state.turns - self.answered > self.answered // _SHARE or asked != self.asked:
             return None
-        tail, previous = ends
+        previous = ends[_PREVIOUS]
         entries, hashes, sizes, facts = state.ledger.entries, prefix.hashes, prefix.sizes, prefix.facts
         held, before, size = entries.get(hashes[previous]), sizes[previous], sizes[-1]
         if held is None or not held.visible <= now < held.expires or size - before > _GROWS * self.grew:
@@ -117,12 +112,11 @@ class Standing(NamedTuple):
         markers: list[Marker] = []
         reach: dict[str, float] = {}  # of what is held, as far as it was read, the rest as its bytes tell
         segments = prefix.prompt.segments
-        for i, ttl, reason in self.places:
-            at = tail if i == _TAIL else previous if i == _PREVIOUS else i
+        for place, ttl, reason in self.places:
+            at = place if place >= 0 else ends[place]
             reach[ttl] = read + (sizes[at] - before) / bytes_per_token
             if reason:
-                marker = _stays if i >= 0 else made_marker
-                markers.append(marker(path=segments[at].path, ttl=ttl, reason=reason, ours=True))
+                markers.append(made_marker(path=segments[at].path, ttl=ttl, reason=reason, ours=True))
         return _plan(
             wire=facts.wire,
             mark=facts.mark,
@@ -220,13 +214,12 @@ def standing_of(
     ours = zip(chosen, plan.markers, strict=True)
     places = [Place(_named(one.at, ends), marker.ttl, marker.reason) for one, marker in ours]
     places += [Place(at, ttl, "") for at, ttl in asked.marks]
-    in_prompt = {_TAIL: ends[0], _PREVIOUS: ends[1]}
-    places.sort(key=lambda one: in_prompt.get(one.at, one.at))
+    places.sort(key=lambda one: one.at if one.at >= 0 else ends[one.at])
     return Standing(
         answered=state.turns,
         asked=asked,
         size=prefix.size,
-        grew=prefix.size - prefix.sizes[ends[1]],
+        grew=prefix.size - prefix.sizes[ends[_PREVIOUS]],
         bytes_per_token=scene.scale.bytes_per_token,
         places=tuple(places),
         reasons=(*plan.reasons, STANDS),
@@ -235,13 +228,13 @@ def standing_of(
 
 
 def ends_of(prefix: Prefixes) -> tuple[int, int] | None:
-    """Where markers can stand at the end of this prompt and of the one before; None where these are not two places in
-    the conversation."""
+    """Where markers can stand at the end of the prompt before and of this one, `_PREVIOUS` and `_TAIL`; None where
+    these are not two places in the conversation."""
     prompt = prefix.prompt
     tail, previous = both_ends(prompt)
     tail, previous = markable_up_to(prompt, tail), markable_up_to(prompt, previous)
-    return (tail, previous) if prefix.starts[2] <= previous < tail else None
+    return (previous, tail) if prefix.starts[2] <= previous < tail else None
 
 
 def _named(at: int, ends: tuple[int, int]) -> int:
-    return _TAIL if at == ends[0] else _PREVIOUS if at == ends[1] else at
+    return _TAIL if at == ends[_TAIL] else _PREVIOUS if at == ends[_PREVIOUS] else at

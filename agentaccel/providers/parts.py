@@ -98,9 +98,9 @@ class PartReader:
     def read(self, levels: _Levels) -> Part:
         """What a request reads as. `levels` are its tools, what stands before the conversation, and its messages, which
         stand from index `first` on."""
-        messages, last = levels[2], [one for one in self._memory.last if one.messages >= _PARTED]
+        messages, last = levels[2], self._memory.last
         data = _dumped(levels) if last and len(messages) >= _PARTED else None
-        if data is not None and (part := self._longer(levels, last, data)) is not None:
+        if data is not None and (part := self._longer(levels, last, data, least=_PARTED)) is not None:
             return part
         opening = self._opening(levels)
         known = self._memory.known(opening) if opening is not None else ()
@@ -116,17 +116,17 @@ class PartReader:
         behind = self._all(levels, known)
         return self._on_from(_EMPTY, behind, opening, (messages, memoryview(data), xxh3_128(b"", self._rules)))
 
-    def _longer(self, levels: _Levels, known: Sequence[History], data: bytes) -> Part | None:
-        """What a request that is written as `data` reads as, where it goes on from some that are `known`: from the
-        longest of these."""
-        view, messages = memoryview(data), levels[2]
-        found = hash_ = None
+    def _longer(self, levels: _Levels, known: Sequence[History], data: bytes, least: int = 0) -> Part | None:
+        """What a request that is written as `data` reads as, where it goes on from some that are `known`, of so many
+        messages at `least`: from the longest of these."""
+        view, messages, whole = memoryview(data), levels[2], len(data)
+        found, hash_, longest = None, None, 0
         for history in known:
             size = history.size
-            if size < len(data) and data[size] in _NEXT and (found is None or found.size < size):
+            if longest < size < whole and history.messages >= least and data[size] in _NEXT:
                 written = xxh3_128(view[:size], self._rules)
                 if written.intdigest() == history.digest:
-                    found, hash_ = history, written
+                    found, hash_, longest = history, written, size
         if found is None or hash_ is None:
             return None
         # What one of fewer messages is remembered by may be of others than there are now.

@@ -27,7 +27,7 @@ _NO_OBJECTS = frozenset({list, str, int, float, bool, type(None)})
 
 def items(value: Any) -> list[Any] | tuple[Any, ...]:
     """`value` where it is a list, else nothing."""
-    return value if isinstance(value, list | tuple) else ()
+    return value if type(value) is list or isinstance(value, list | tuple) else ()
 
 
 def name_of(value: Any) -> str:
@@ -202,10 +202,11 @@ def changed_all(value: Any, change: Callable[[Any, P], Any], ours: Iterable[P]) 
             made = change(made, one)
             continue
         at = made = _copied(value) if made is value else made
-        for head in path[:-1]:
+        *heads, last = path
+        for head in heads:
             below = at[head]
             at[head] = at = below.copy() if type(below) in _PLAIN else _copied(below)
-        at[path[-1]] = change(at[path[-1]], one)
+        at[last] = change(at[last], one)
     return made
 
 

@@ -113,7 +113,8 @@ class Composer:
             self.keeper.went_on(conversation.id)
         with conversation.lock:
             going = self._plan(conversation, within, asked, attempt)
-            followed(conversation)
+            if conversation.origin is not None:
+                followed(conversation)
             if not conversation.state.turns:
                 going = self.settlement.begins(going)
             if going.edited is not None and self.runs is not None:

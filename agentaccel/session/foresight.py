@@ -80,12 +80,12 @@ class Foresight:
     def begins(self, going: Going, request: Request, wire: Wire, within: Within) -> Hooks | None:
         """A request is about to be sent; None where nothing comes of it."""
         tools = self.policy.tools
+        if (self.launcher.serving.tools.empty and not tools.effects) or within.early is not None:
+            return None
         if (
             not (tools.memo or tools.eager or tools.speculate or tools.prewarm)
             or self.launcher.runner.background.closed
         ):
-            return None
-        if (self.launcher.serving.tools.empty and not tools.effects) or within.early is not None:
             return None
         following = going.conversation.following
         if following.unseen:

@@ -47,7 +47,7 @@ def decode(
     parameters = _parameters(request, key)
     top, thread = request.get(MARK), request.get("thread")
     held = after = ""
-    if is_object(thread):
+    if thread is not None and is_object(thread):
         held, after = "message thread", name_of(thread.get("previous_message_id") or "")
     own = Marker(path=(), ttl=ttl_label(top)) if top is not None else None
     markers = read.markers if own is None else (*read.markers, own)
@@ -74,13 +74,14 @@ def _parameters(request: Request, key: bytes) -> dict[str, bytes]:
     for name, value in request.items():
         if name in _LEVELS_AND_MARK:
             continue
-        if name in _SPLIT and isinstance(value, Mapping):
+        kind = type(value)
+        if kind in _WORDS and (kind is not str or len(value) <= _SHORT):
+            known, hash_ = _word(name, value, key)
+            parameters[known] = hash_
+        elif name in _SPLIT and isinstance(value, Mapping):
             parameters.update(
                 {name_of(f"{name}.{part}"): digest(wire_bytes(item), key) for part, item in value.items()}
             )
-        elif type(value) in _WORDS and (type(value) is not str or len(value) <= _SHORT):
-            known, hash_ = _word(name, value, key)
-            parameters[known] = hash_
         else:
             parameters[name_of(name)] = digest(wire_bytes(value), key)
     return parameters
