@@ -22,6 +22,8 @@ class Action:
     run: Callable[[Any], object]
     prepare: Callable[[], Any] = lambda: None
     """Makes what `run` is given, afresh each time and outside the time that is measured."""
+    after: Callable[[Any], object] = lambda result: None
+    """Is given what `run` came to, outside that time, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,11 @@ def alternated(actions: Mapping[str, Action], *, rounds: int = ROUNDS) -> Rounds
             gc.collect(0)
             gc.disable()
             began = time.process_time()
-            action.run(given)
+            result = action.run(given)
             taken = time.process_time() - began
             gc.enable()
+            action.after(result)
+            result = None
             if number >= WARM_UP:
                 times[name].append(taken)
     return Rounds(times)

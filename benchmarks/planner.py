@@ -26,6 +26,7 @@ from typing import Any
 import click
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel.session.handle import current
 from agentaccel.turn import Turn
 from benchmarks.conversation import BLOCK_BYTES, BLOCKS_A_TURN, Conversation, answer, finish, run
 from benchmarks.measure import ROUNDS, WARM_UP, Action, Rounds, alternated
@@ -102,7 +103,7 @@ def measure(*, rounds: int = ROUNDS, turns: Sequence[int] = TURNS, quick: bool =
 def measured(turns: int, rounds: int) -> dict[str, float]:
     """Each way's CPU time as a multiple of `json.dumps`, and that one's in seconds; medians."""
     conversations = CONVERSATIONS if turns <= SHORT else 1
-    found = zip(*[_measured(turns, rounds) for _ in range(conversations)], strict=True)
+    found = zip(*[contextvars.copy_context().run(_measured, turns, rounds) for _ in range(conversations)], strict=True)
     shares: dict[str, float] = {}
     for times in (reduce(add, some) for some in found):
         shares |= {name: times.ratio(name, to=BASE) for name in times.seconds} | {BASE: times.median(BASE)}
@@ -118,17 +119,17 @@ def _measured(turns: int, rounds: int) -> tuple[Rounds, ...]:
         again, fresh, coming, anew, settled, marked, recorded = lives
         plain = Conversation(turns)
         try:
-            same = {"same": Action(run=again.plan, prepare=again.planned), "session": Action(run=again.enter)}
+            same = {"same": again.action(again.planned), "session": Action(run=again.enter)}
             seen = _times(lambda: again.request, rounds, same)
-            retried = {"fresh": Action(run=fresh.plan, prepare=lambda: fresh.planned() and fresh.again())}
+            retried = {"fresh": fresh.action(lambda: fresh.planned() and fresh.again())}
             decoded = _times(fresh.conversation.fresh, rounds, retried)
             grown = _times(
                 coming.conversation.fresh,
                 rounds,
                 {
-                    "next": Action(run=coming.plan, prepare=coming.next),
-                    "marked": Action(run=marked.plan, prepare=marked.next),
-                    "anew": Action(run=anew.plan, prepare=anew.unsettled),
+                    "next": coming.action(coming.next),
+                    "marked": marked.action(marked.next),
+                    "anew": anew.action(anew.unsettled),
                     "settle": Action(run=settled.finish, prepare=settled.answered),
                     "and record": Action(run=recorded.finish, prepare=recorded.answered),
                 },
@@ -161,10 +162,15 @@ class Live:
         self.turn: Turn | None = None
         self.request: Any = None
         """The last one that `planned` gave."""
-        self._inside = contextvars.copy_context()  # several of these are under way at once
         self._session = self.accel.session("live")
-        self._inside.run(self._session.__enter__)
-        self._inside.run(run, self.accel, self.clock, self.conversation, seen)
+        inside = contextvars.copy_context()  # several of these are under way at once
+        inside.run(self._session.__enter__)
+        inside.run(run, self.accel, self.clock, self.conversation, seen)
+        self._scope = inside[current]
+
+    def action(self, prepare: Callable[[], Any]) -> Action:
+        """To plan the request that `prepare` makes."""
+        return Action(run=self.accel.turn, prepare=prepare, after=self._planned)
 
     def enter(self, _: object) -> None:
         with self.accel.session("another"):
@@ -181,7 +187,7 @@ class Live:
     def planned(self) -> Any:
         """The same, once it was planned and decided on: what comes is a retry."""
         self.request = self.unsettled()
-        self.plan(self.request)
+        self.turn = self.accel.turn(self.request)
         return self.request
 
     def unsettled(self) -> Any:
@@ -193,16 +199,16 @@ class Live:
     def again(self) -> Any:
         """The request of this turn once more, in objects of its own."""
         self.turn = None  # holds its request, which would else be freed, block by block, while the next one is planned
+        current.set(self._scope)
         return self.conversation.fresh()
 
-    def plan(self, body: Any) -> None:
-        self.turn = self._inside.run(self.accel.turn, body)
+    def _planned(self, turn: Turn) -> None:
+        self.turn = turn
 
     def answered(self) -> Turn:
         """The next turn, all but ended."""
-        self.plan(self.conversation.grow())
-        turn = self.turn
-        assert turn is not None
+        current.set(self._scope)
+        turn = self.accel.turn(self.conversation.grow())
         answer(turn, self.clock, self.conversation.tokens)
         return turn
 
