@@ -35,6 +35,9 @@ class Sent(NamedTuple):
     awaits: str = ""
     """As in `State`: what its reply asked for."""
 
+    first: bool = False
+    """Whether it is the first of its session that was answered, which may know what another one has come to."""
+
     standing: Standing | None = None
     """The decision that it was sent by, where that may stand."""
 

@@ -74,6 +74,7 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
             awaits=sent.awaits,
             born=state.born if state.turns else prefix.prompt.messages,
             cleared=state.cleared,
+            edited_of=state.edited_of,
             route=state.route,
             standing=None if misses else sent.standing,
         ),
@@ -129,6 +130,8 @@ def _may_be_others(state: State, sent: Sent, hit: int, unaided: Usage) -> bool:
     """Whether the request might have read more as it was written than is known here: what it read is known from another
     session alone, which has sent that history too; where the user's markers stood there is not known."""
     prefix = sent.prefix
+    if sent.written is not None and sent.written_marks and sent.first and not state.shadow.entries:
+        return turn_of(sent.written.prompt) > 0  # what was edited may have been held as it was written
     if hit < 0 or not sent.written_marks or (unaided.read or 0) >= _LEAST * (sent.usage.read or 0):
         return False
     hash_ = prefix.hashes[hit]

@@ -91,6 +91,9 @@ class State:
     """Messages in the session's first request."""
     cleared: tuple[bytes, ...] = ()
     """Results of tools in whose place a note is sent, with consent: hashes of them as written, oldest first."""
+    edited_of: tuple[int, bytes] | None = None
+    """Messages of the last request as its user wrote it, and the hash after them (`Lineage`), where its history was
+    sent edited with consent."""
     route: str = ""
     """Which of the machines that its beginning goes to is its own, for as long as it lives; empty while not chosen."""
     standing: Standing | None = None

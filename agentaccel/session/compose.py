@@ -210,7 +210,8 @@ class Composer:
         request, prompt, facts, endpoint, _ = asked
         if self.recorder.store is not None:
             self.recorder.read(lambda it: refresh(conversation, it, facts, prompt.provider), None)
-        if conversation.created is None:
+        conversation.account = endpoint.account
+        if not conversation.state.turns:
             open_with(self.registry, conversation, prompt, facts, now, named=within.session is not None)
         shaped = AS_WRITTEN
         if mode == "on" and (self._shaping.consents or "context_management" in request):

@@ -36,6 +36,8 @@ class Conversation:
     agent: str | None = None
     tenant: str | None = None
     parent: str | None = None
+    account: str = ""
+    """Whose cache its last request was planned for: as in `Endpoint`."""
     workload: str = ""
     """What statistics are learned for; known from the first request on."""
     created: float | None = None

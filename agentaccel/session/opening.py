@@ -1,61 +1,89 @@
-"""How a conversation begins: what is believed of its workload, and what it goes on from under another name."""
+"""How a conversation begins: what is believed of its workload, and what it goes on from under another name.
+
+One whose session the user has named may go on from all that another has sent: a fork, a sub-agent that is told
+everything, a name for every request of a web service. What that one has come to is where this one begins.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from agentaccel.cache.prefix import turn_of
+from agentaccel.cache.ledger import Ledger
+from agentaccel.cache.prefix import EDITED, turn_of
 from agentaccel.cache.rhythm import snapshot
 from agentaccel.facts import CacheFacts
 from agentaccel.session.conversation import Conversation, refresh, workload_of
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
-from agentaccel.types import Prompt, digest_of
+from agentaccel.types import Prompt, Segment, digest_of
 
 
 def open_with(
     registry: Registry, conversation: Conversation, prompt: Prompt, facts: CacheFacts | None, now: float, *, named: bool
 ) -> None:
-    """The first request of a conversation: what is believed of its workload is fixed here.
-
-    One whose session the user has `named` may go on from all that another has sent: a fork, a sub-agent that is told
-    everything, a name for every request of a web service. What that one has come to is where this one begins.
-    """
-    recorder = registry.recorder
-    conversation.workload = workload = workload_of(prompt, conversation.agent)
-    conversation.created = now
-    conversation.snapshot = snapshot(recorder.beliefs(workload, now, tools=prompt.starts[1] > 0))
+    """A request of a conversation none of whose own was answered: with the first, what is believed of its workload is
+    fixed. What it goes on from is looked for with each: the first may have been announced, without its history."""
+    if conversation.created is None:
+        conversation.workload = workload = workload_of(prompt, conversation.agent)
+        conversation.created = now
+        conversation.snapshot = snapshot(registry.recorder.beliefs(workload, now, tools=prompt.starts[1] > 0))
     if not named or prompt.held or not turn_of(prompt):
         return
     source = registry.by_lineage(prompt, Lineage(prompt, conversation.tenant))
     if source is None or source.id == conversation.id:
         return
-    with source.lock:  # it has begun, so it takes the lock of none that it would go on from
-        recorder.read(lambda store: refresh(source, store, facts, prompt.provider), None)
+    with source.lock:  # it was answered, so it takes the lock of none that it would go on from
+        registry.recorder.read(lambda store: refresh(source, store, facts, prompt.provider), None)
         if _goes_on(prompt, source):
             _inherit(conversation, source, prompt)
 
 
 def _goes_on(prompt: Prompt, source: Conversation) -> bool:
-    """Whether the messages of `prompt` begin with all those of the last prompt of `source`, which were sent as written:
-    what was moved or taken out there, it was for that session alone."""
-    head, state = source.head, source.state
-    if head is None or head.arranged or state.cleared or source.arranging is not None or source.edits is not None:
+    """Whether the messages of `prompt` begin with all those of the last request of `source`, which nothing was moved
+    in: that was for that session alone. What was edited there is edited here, too."""
+    head, edited_of = source.head, source.state.edited_of
+    if head is None or not all([name.startswith(EDITED) for name in head.arranged]):
         return False
+    if edited_of is not None:
+        count, end = edited_of
+        lineage = Lineage(prompt, source.tenant)
+        return count < len(lineage) and lineage[count - 1] == end
     sent, now = head.segments[head.starts[2] :], prompt.segments[prompt.starts[2] :]
-    return bool(sent) and list(map(digest_of, sent)) == list(map(digest_of, now[: len(sent)]))
+    return bool(sent) and not head.arranged and _digests(sent) == _digests(now[: len(sent)])
 
 
 def _inherit(conversation: Conversation, source: Conversation, prompt: Prompt) -> None:
     """Let `conversation` begin where `source` is. That this was followed is for its own workload to learn."""
-    state = source.state
+    state, ahead = source.state, conversation.state.ledger.entries
     if source.workload == conversation.workload:
         conversation.origin = source
     else:
         state = replace(state, last_started=None, awaits="")
+    if source.account != conversation.account and source.account and conversation.account:  # it reads another cache
+        state = replace(state, ledger=Ledger(), shadow=Ledger())
+    if ahead:  # what was announced
+        state = replace(state, ledger=Ledger({**state.ledger.entries, **ahead}), ours=True)
     conversation.state = replace(state, born=prompt.messages, standing=None)
-    conversation.head, conversation.print = source.head, source.print
+    conversation.edits = source.edits
+    if _begins_alike(conversation, source, prompt):
+        conversation.head, conversation.print = source.head, source.print
     conversation.inherited = conversation.stored_turns = state.turns
+
+
+def _begins_alike(conversation: Conversation, source: Conversation, prompt: Prompt) -> bool:
+    """Whether what stands before the messages is the same agent's, so that what is another there has changed.
+
+    A sub-agent that is told everything may have rules and tools of its own; a system prompt with a clock is the same.
+    """
+    head, level = source.head, 1 if source.workload == conversation.workload else 2
+    if head is None or head.model != prompt.model:
+        return False
+    return _digests(head.segments[: head.starts[level]]) == _digests(prompt.segments[: prompt.starts[level]])
+
+
+def _digests(segments: Sequence[Segment]) -> list[bytes]:
+    return list(map(digest_of, segments))
 
 
 def followed(conversation: Conversation) -> None:

@@ -22,6 +22,8 @@ from agentaccel.prompt.drift import drift, imprint
 from agentaccel.prompt.volatile import TOPIC
 from agentaccel.records import TurnRecord
 from agentaccel.session.conversation import dump_head, row_of
+from agentaccel.session.editing import Edited
+from agentaccel.session.forms import Edits
 from agentaccel.session.going import Going
 from agentaccel.session.lending import with_lent, without_unread
 from agentaccel.session.lineage import Lineage
@@ -88,6 +90,7 @@ class Settlement:
                 standing=going.standing,
                 lent=going.lent,
                 awaits=f"{TOOL}:{ended.calls[0].name}" if ended.calls else USER,
+                first=conversation.is_new,
             ),
             going.observed,
         )
@@ -99,8 +102,7 @@ class Settlement:
         if going.arranged is not None:
             conversation.arranging = going.arranged.memory
         if going.edited is not None:
-            conversation.state = replace(conversation.state, cleared=going.edited.cleared)
-            conversation.edits = going.edited.edits
+            _keep_edits(going, going.edited)
         return settled
 
     def record(self, going: Going, ended: Ended, settled: Settled | None) -> TurnRecord:
@@ -199,6 +201,15 @@ def _beginnings(going: Going, prefix: Prefixes, born: int) -> dict[str, bytes]:
         return beginnings
     there = digest(going.apart.encode())
     return {topic: link(hash_, there) for topic, hash_ in beginnings.items()}
+
+
+def _keep_edits(going: Going, edited: Edited) -> None:
+    """Keep in the conversation what stands in the place of parts of its history, and which history that was."""
+    conversation, lineage = going.conversation, Lineage(going.as_written, going.conversation.tenant)
+    is_edited = bool(edited.cleared) or edited.edits != Edits()
+    edited_of = (len(lineage), lineage[-1]) if is_edited and len(lineage) else None
+    conversation.state = replace(conversation.state, cleared=edited.cleared, edited_of=edited_of)
+    conversation.edits = edited.edits
 
 
 def _follow(going: Going) -> tuple[Observation, ...]:

@@ -194,6 +194,7 @@ def dump_state(state: State) -> str:
             "awaits": state.awaits,
             "born": state.born,
             **({"cleared": [one.hex() for one in state.cleared]} if state.cleared else {}),
+            **({"edited_of": (state.edited_of[0], state.edited_of[1].hex())} if state.edited_of is not None else {}),
             **({"route": state.route} if state.route else {}),
             **({"standing": dump_standing(state.standing)} if state.standing is not None else {}),
         }
@@ -222,6 +223,7 @@ def load_state(data: bytes | str) -> State:
         awaits=raw.get("awaits", ""),
         born=raw["born"],
         cleared=tuple(bytes.fromhex(one) for one in raw.get("cleared", ())),
+        edited_of=(raw["edited_of"][0], bytes.fromhex(raw["edited_of"][1])) if "edited_of" in raw else None,
         route=raw.get("route", ""),
         standing=load_standing(raw["standing"]) if "standing" in raw else None,
     )
