@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agentaccel.cache.ledger import Ledger
-from agentaccel.cache.prefix import EDITED, turn_of
+from agentaccel.cache.prefix import turn_of
 from agentaccel.cache.rhythm import snapshot
 from agentaccel.facts import CacheFacts
 from agentaccel.session.conversation import Conversation, refresh, workload_of
@@ -40,17 +40,16 @@ def open_with(
 
 
 def _goes_on(prompt: Prompt, source: Conversation) -> bool:
-    """Whether the messages of `prompt` begin with all those of the last request of `source`, which nothing was moved
-    in: that was for that session alone. What was edited there is edited here, too."""
+    """Whether the messages of `prompt` begin with all those of the last request of `source`, as its user wrote them."""
     head, edited_of = source.head, source.state.edited_of
-    if head is None or not all([name.startswith(EDITED) for name in head.arranged]):
-        return False
     if edited_of is not None:
         count, end = edited_of
         lineage = Lineage(prompt, source.tenant)
         return count < len(lineage) and lineage[count - 1] == end
+    if head is None:
+        return False
     sent, now = head.segments[head.starts[2] :], prompt.segments[prompt.starts[2] :]
-    return bool(sent) and not head.arranged and _digests(sent) == _digests(now[: len(sent)])
+    return bool(sent) and _digests(sent) == _digests(now[: len(sent)])
 
 
 def _inherit(conversation: Conversation, source: Conversation, prompt: Prompt) -> None:

@@ -99,7 +99,7 @@ class Shaping:
         knowing = arranging.Knowing(
             policy=cache,
             memory=conversation.arranging,
-            head=conversation.head if not (conversation.inherited and conversation.is_new) else None,
+            head=conversation.head,
             beliefs=conversation.snapshot.joined(conversation.state.seen),
             now=now,
             key=self.recorder.key,

@@ -252,25 +252,19 @@ GUARDS = (
     Mutant(
         guard="that a request was followed, which counts once",
         file="session/compose.py",
-        old="            followed(conversation)\n",
-        new="",
+        old="                followed(conversation)\n",
+        new="                pass\n",
     ),
     Mutant(
         guard="a session that has only its beginning in common",
         file="session/opening.py",
-        old="return bool(sent) and list(map(digest_of, sent)) == list(map(digest_of, now[: len(sent)]))",
+        old="return bool(sent) and _digests(sent) == _digests(now[: len(sent)])",
         new="return True",
-    ),
-    Mutant(
-        guard="what was moved or taken out for another session",
-        file="session/opening.py",
-        old=" or source.arranging is not None or source.edits is not None:",
-        new=":",
     ),
     Mutant(
         guard="what another process knows of it",
         file="session/opening.py",
-        old="        recorder.read(lambda store: refresh(source, store, facts, prompt.provider), None)\n",
+        old="        registry.recorder.read(lambda store: refresh(source, store, facts, prompt.provider), None)\n",
         new="",
     ),
 )
@@ -279,4 +273,5 @@ GUARDS = (
 @pytest.mark.soak
 @pytest.mark.parametrize("mutant", GUARDS, ids=lambda mutant: mutant.guard)
 def test_the_tests_fail_without_the_guard(mutant: Mutant, tmp_path: Path) -> None:
-    assert survives(mutant, tmp_path, running("tests/session/test_going_on.py")) is None
+    command = [*running("tests/session/test_going_on.py"), "-m", "not soak"]
+    assert survives(mutant, tmp_path, command) is None
