@@ -34,7 +34,7 @@ check: $(STAMP)  ## format, lint, types, tests, docs: what main always passes
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	$(BIN)/mkdocs build --strict -q -d $(VENV)/site
 
-soak: $(STAMP)  ## long fuzzing: legality, mutants, processes; SEED=0 draws what was drawn before, SHARE=4 runs a quarter
+soak: $(STAMP)  ## long fuzzing: legality, mutants, processes; SEED=0 draws what was drawn before, SHARE=8 runs an eighth
 	$(BIN)/python -m pytest -n auto -m soak -o timeout=600 $(SEED:%=--hypothesis-seed=%) $(SHARE:%=--soak-share=%)
 
 programs: $(STAMP)  ## how many of the allowed forms of commands can be seen here, and which programs are missing
