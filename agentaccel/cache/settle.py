@@ -74,7 +74,6 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
             awaits=sent.awaits,
             born=state.born if state.turns else prefix.prompt.messages,
             cleared=state.cleared,
-            edited_of=state.edited_of,
             route=state.route,
             standing=None if misses else sent.standing,
         ),

@@ -230,6 +230,27 @@ def test_no_saving_is_claimed_where_what_was_edited_may_have_been_held_whole(tmp
     assert all(turn.as_written is None for turn in edited)
 
 
+def test_what_was_edited_once_and_is_sent_whole_again_is_no_edited_history(tmp_path: Path) -> None:
+    """As by another process, which has no consent: what goes on from it goes on from all of it."""
+
+    def loop(talk: Talk) -> None:
+        history = [{"role": "user", "content": "Hello " * 300}]
+        for turn in range(30):
+            with talk.session("one") as session:
+                talk.ask(history)
+            history = worked(history, turn, 1200)
+        assert session.conversation.state.edited_of is not None
+        talk.policy = Policy(strict=True, store=talk.policy.store)
+        talk.processes = True
+        with talk.session("one") as session:
+            talk.ask(history)
+            state = session.conversation.state
+        assert state.turns == 31
+        assert state.edited_of is None
+
+    played(loop, "anthropic", tmp_path, "on", **CLEARS)
+
+
 OWN = {
     "rules": ("own", TOOLS, True),
     "rules and tools": ("own", ("look",), True),
