@@ -212,7 +212,8 @@ class Composer:
             self.recorder.read(lambda it: refresh(conversation, it, facts, prompt.provider), None)
         conversation.account = endpoint.account
         if not conversation.state.turns:
-            open_with(self.registry, conversation, prompt, facts, now, named=within.session is not None)
+            edits, named = mode == "on" and self.policy.history.consents, within.session is not None
+            open_with(self.registry, conversation, prompt, facts, now, named=named, edits=edits)
         shaped = AS_WRITTEN
         if mode == "on" and (self._shaping.consents or "context_management" in request):
             request, prompt, shaped = self._shaped(conversation, asked, now)

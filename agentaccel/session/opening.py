@@ -20,10 +20,20 @@ from agentaccel.types import Prompt, Segment, digest_of
 
 
 def open_with(
-    registry: Registry, conversation: Conversation, prompt: Prompt, facts: CacheFacts | None, now: float, *, named: bool
+    registry: Registry,
+    conversation: Conversation,
+    prompt: Prompt,
+    facts: CacheFacts | None,
+    now: float,
+    *,
+    named: bool,
+    edits: bool,
 ) -> None:
     """A request of a conversation none of whose own was answered: with the first, what is believed of its workload is
-    fixed. What it goes on from is looked for with each: the first may have been announced, without its history."""
+    fixed. What it goes on from is looked for with each: the first may have been announced, without its history.
+
+    From what was edited with consent goes on only what `edits` alike, and is not sent as it was written.
+    """
     if conversation.created is None:
         conversation.workload = workload = workload_of(prompt, conversation.agent)
         conversation.created = now
@@ -35,7 +45,7 @@ def open_with(
         return
     with source.lock:  # it was answered, so it takes the lock of none that it would go on from
         registry.recorder.read(lambda store: refresh(source, store, facts, prompt.provider), None)
-        if _goes_on(prompt, source):
+        if (edits or source.state.edited_of is None) and _goes_on(prompt, source):
             _inherit(conversation, source, prompt)
 
 

@@ -230,6 +230,24 @@ def test_no_saving_is_claimed_where_what_was_edited_may_have_been_held_whole(tmp
     assert all(turn.as_written is None for turn in edited)
 
 
+def test_what_is_sent_as_it_was_written_does_not_go_on_from_what_was_edited(tmp_path: Path) -> None:
+    """What it does not read has neither expired, nor would it have been read."""
+
+    def loop(talk: Talk) -> None:
+        history = [{"role": "user", "content": "Hello " * 300}]
+        for turn in range(30):
+            with talk.session("main"):
+                talk.ask(history)
+            history = worked(history, turn, 1200)
+        with talk.session("fork"), talk.accel.bypass():
+            talk.ask(history)
+
+    _, turns, _ = played(loop, "anthropic", tmp_path, "on", **CLEARS)
+    assert any(turn.consents for turn in turns)
+    assert turns[-1].mode == "bypass"
+    assert {miss.cause for miss in turns[-1].misses} == {Cause.FIRST}
+
+
 def test_what_was_edited_once_and_is_sent_whole_again_is_no_edited_history(tmp_path: Path) -> None:
     """As by another process, which has no consent: what goes on from it goes on from all of it."""
 
@@ -354,6 +372,12 @@ def test_what_another_key_reads_is_another_cache(api: str, tmp_path: Path) -> No
 
 GUARDS = (
     Mutant(
+        guard="what is sent as it was written",
+        file="session/opening.py",
+        old="        if (edits or source.state.edited_of is None) and _goes_on(prompt, source):",
+        new="        if _goes_on(prompt, source):",
+    ),
+    Mutant(
         guard="which history was edited",
         file="session/opening.py",
         old="    if edited_of is not None:",
@@ -380,8 +404,8 @@ GUARDS = (
     Mutant(
         guard="a first request that was announced",
         file="session/compose.py",
-        old="        if not conversation.state.turns:\n            open_with(",
-        new="        if conversation.created is None:\n            open_with(",
+        old="        if not conversation.state.turns:\n            edits, named",
+        new="        if conversation.created is None:\n            edits, named",
     ),
     Mutant(
         guard="what was written ahead",
