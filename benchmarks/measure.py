@@ -70,7 +70,7 @@ def alternated(actions: Mapping[str, Action], *, rounds: int = ROUNDS) -> Rounds
             taken = time.process_time() - began
             gc.enable()
             action.after(result)
-            result = None
+            result = None  # else it is freed while the next action is timed
             if number >= WARM_UP:
                 times[name].append(taken)
     return Rounds(times)

@@ -5,114 +5,43 @@ What it costs, and what is said that it would have cost, is what it costs under 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import anthropic
-import openai
 import pytest
 
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy
 from agentaccel.emulator import serve
-from agentaccel.records import TurnRecord
-from agentaccel.report.aggregate import report
-from agentaccel.report.figures import Costs
-from agentaccel.trace.store import open_reader
 from agentaccel.types import Cause
 from tests.driver import Driver, assistant, body, prose, user
 from tests.mutants import Mutant, running, survives
-
-Ask = Callable[[list[Any]], None]
-RULES = "Be kind. " * 1500
+from tests.session.talking import HELLO, RULES, Loop, Talk, costs, main_session, more, played, renamed
 
 
-@contextmanager
-def asking(api: str, mode: Any, path: Path, *, processes: bool) -> Iterator[tuple[Callable[[str], Any], Ask]]:
-    """Opens a session, and asks in it; with `processes`, each session is another process's."""
-    clock = ManualClock(now=1.76e9)
-    with serve(script=["ok " * 20] * 80, clock=clock) as server:
-        bare = (
-            anthropic.Anthropic(base_url=server.url, api_key="k", max_retries=0)
-            if api == "anthropic"
-            else openai.OpenAI(base_url=f"{server.url}/v1", api_key="k", max_retries=0)
-        )
-        policy = Policy(mode=mode, strict=True, store=StorePolicy(path=path))
-        held = [Accel(policy, clock=clock, environ={})]
-
-        def session(name: str) -> Any:
-            if processes:
-                held[-1].close()
-                held.append(Accel(policy, clock=clock, environ={}))
-            return held[-1].session(name, agent="desk")
-
-        def ask(messages: list[Any]) -> None:
-            client: Any = held[-1].wrap(bare, **({} if api == "anthropic" else {"platform": "api"}))
-            if api == "anthropic":
-                client.messages.create(
-                    model="claude-sonnet-5",
-                    max_tokens=20,
-                    system=RULES,
-                    messages=messages,
-                    cache_control={"type": "ephemeral"},
-                )
-            else:
-                rules = {"role": "system", "content": RULES}
-                client.chat.completions.create(model="gpt-6-sol", messages=[rules, *messages])
-            clock.advance(20)
-
-        with bare:
-            yield session, ask
-            held[-1].close()
-
-
-def more(messages: list[Any], words: str, size: int = 150) -> list[Any]:
-    return [*messages, {"role": "assistant", "content": "ok " * 60}, {"role": "user", "content": f"{words} " * size}]
-
-
-def forks(session: Callable[[str], Any], ask: Ask) -> None:
+def forks(talk: Talk) -> None:
     """A conversation, and sub-agents that are told all of it."""
-    history = [{"role": "user", "content": "Hello " * 300}]
-    with session("main"):
-        for turn in range(5):
-            ask(history)
-            history = more(history, f"next {turn}")
+    history = main_session(talk, 5)
     for branch in range(4):
-        with session(f"sub {branch}"):
+        with talk.session(f"sub {branch}"):
             own = more(history, f"branch {branch}", 50)
             for turn in range(3):
-                ask(own)
+                talk.ask(own)
                 own = more(own, f"next {branch} {turn}", 50)
-
-
-def renamed(session: Callable[[str], Any], ask: Ask) -> None:
-    """One conversation under another name in each request."""
-    history = [{"role": "user", "content": "Hello " * 300}]
-    for turn in range(12):
-        with session(f"request {turn}"):
-            ask(history)
-        history = more(history, f"next {turn}")
-
-
-def costs(loop: Callable[..., None], api: str, mode: str, folder: Path, *, processes: bool = False) -> Costs:
-    path = folder / f"{mode}.db"
-    with asking(api, mode, path, processes=processes) as (session, ask):
-        loop(session, ask)
-    with open_reader(path) as store:
-        return report(store.turns()).total.costs
 
 
 @pytest.mark.parametrize("processes", [False, True], ids=["one process", "a process each"])
 @pytest.mark.parametrize("api", ["anthropic", "openai"])
 @pytest.mark.parametrize("loop", [forks, renamed])
 def test_it_costs_no_more_than_as_written_and_that_is_what_a_run_as_written_costs(
-    loop: Callable[..., None], api: str, processes: bool, tmp_path: Path
+    loop: Loop, api: str, processes: bool, tmp_path: Path
 ) -> None:
     """Savings are stated against the request as it was written, which reads what sessions before it have left."""
-    ours, written = (costs(loop, api, mode, tmp_path, processes=processes) for mode in ("on", "observe"))
+    ours, written = (
+        costs(loop, api, tmp_path / f"{mode}.db", mode=mode, processes=processes) for mode in ("on", "observe")
+    )
     assert ours.paid is not None
     assert written.paid is not None
     assert ours.paid <= 1.002 * written.paid
@@ -122,26 +51,18 @@ def test_it_costs_no_more_than_as_written_and_that_is_what_a_run_as_written_cost
 
 def test_what_it_left_in_the_prompt_before_is_told_from_there(tmp_path: Path) -> None:
     """The first request of such a session is none: its prompt grew, and nothing of it was missed."""
-    path = tmp_path / "trace.db"
-    with asking("anthropic", "on", path, processes=False) as (session, ask):
-        renamed(session, ask)
-    with open_reader(path) as store:
-        first, *others = [turn for turn in store.turns() if isinstance(turn, TurnRecord)]
+    _, [first, *others], _ = played(renamed, "anthropic", tmp_path / "trace.db")
     assert first.misses
     assert not any(turn.misses for turn in others)
     assert len({turn.session for turn in others}) == len(others)
 
 
-def told_all(session: Callable[[str], Any], ask: Ask, *, turns: int, parts: int, words: int) -> None:
+def told_all(talk: Talk, *, turns: int, parts: int, words: int) -> None:
     """Many sub-agents that are told all of a history, ask once and end."""
-    history = [{"role": "user", "content": "Hello " * 300}]
-    with session("main"):
-        for turn in range(turns):
-            ask(history)
-            history = more(history, f"next {turn}")
+    history = main_session(talk, turns)
     for part in range(parts):
-        with session(f"part {part}"):
-            ask(more(history, f"you do part {part}", words))
+        with talk.session(f"part {part}"):
+            talk.ask(more(history, f"you do part {part}", words))
 
 
 told_once = partial(told_all, turns=4, parts=30, words=300)
@@ -149,27 +70,27 @@ told_late = partial(told_all, turns=3, parts=25, words=50)
 """For longer than an entry lives: they keep it warm themselves."""
 
 
-def told_the_plan(session: Callable[[str], Any], ask: Ask) -> None:
+def told_the_plan(talk: Talk) -> None:
     """An orchestrator goes on from its plan, and so do its sub-agents, from the plan alone."""
     plan = [{"role": "user", "content": "Task " * 300}, {"role": "assistant", "content": "ok " * 60}]
-    with session("main"):
-        ask(plan[:1])
-        ask([*plan, {"role": "user", "content": "go on " * 50}])
+    with talk.session("main"):
+        talk.ask(plan[:1])
+        talk.ask([*plan, {"role": "user", "content": "go on " * 50}])
         for part in range(6):
-            with session(f"part {part}"):
-                ask([*plan, {"role": "user", "content": f"you do part {part} " * 50}])
+            with talk.session(f"part {part}"):
+                talk.ask([*plan, {"role": "user", "content": f"you do part {part} " * 50}])
 
 
-def behind_examples(session: Callable[[str], Any], ask: Ask) -> None:
+def behind_examples(talk: Talk) -> None:
     """Sessions of their own, whose first messages are the same examples, of which some have one more."""
     examples: list[Any] = []
     for number in range(3):
         examples = [*examples, {"role": "user", "content": f"example {number} " * 80}]
         examples = [*examples, {"role": "assistant", "content": f"answer {number} " * 80}]
-        with session(f"session {number}"):
+        with talk.session(f"session {number}"):
             own = [*examples, {"role": "user", "content": f"question {number} " * 80}]
             for turn in range(3):
-                ask(own)
+                talk.ask(own)
                 own = more(own, f"next {number} {turn}", 50)
 
 
@@ -177,11 +98,9 @@ def behind_examples(session: Callable[[str], Any], ask: Ask) -> None:
 @pytest.mark.parametrize(
     "loop", [told_once, told_the_plan, told_late, behind_examples], ids=["once", "the plan", "late", "examples"]
 )
-def test_no_saving_is_claimed_that_others_may_have_made_possible(
-    loop: Callable[..., None], api: str, tmp_path: Path
-) -> None:
+def test_no_saving_is_claimed_that_others_may_have_made_possible(loop: Loop, api: str, tmp_path: Path) -> None:
     """Where it is not known what the user's own markers would have found in other sessions, it is not modelled."""
-    ours, written = (costs(loop, api, mode, tmp_path) for mode in ("on", "observe"))
+    ours, written = (costs(loop, api, tmp_path / f"{mode}.db", mode=mode) for mode in ("on", "observe"))
     assert ours.paid is not None
     assert ours.as_written is not None
     assert written.paid is not None
@@ -191,11 +110,7 @@ def test_no_saving_is_claimed_that_others_may_have_made_possible(
 
 def test_a_session_is_told_nothing_by_one_whose_beginning_alone_it_shares(tmp_path: Path) -> None:
     """Neither what has changed since, as nothing has, nor that its request was followed."""
-    path = tmp_path / "trace.db"
-    with asking("anthropic", "on", path, processes=False) as (session, ask):
-        behind_examples(session, ask)
-    with open_reader(path) as store:
-        turns = list(store.turns())
+    _, turns, _ = played(behind_examples, "anthropic", tmp_path / "trace.db")
     firsts = [turns[0], *(now for before, now in pairwise(turns) if now.session != before.session)]
     assert {miss.cause for turn in firsts for miss in turn.misses} == {Cause.FIRST}
 
@@ -210,7 +125,7 @@ def test_tools_that_another_session_has_are_none_of_its_own(tmp_path: Path) -> N
         Accel(policy, clock=clock, environ={}) as accel,
         accel.wrap(anthropic.Anthropic(base_url=server.url, api_key="k", max_retries=0)) as client,
     ):
-        history: list[Any] = [{"role": "user", "content": "Hello " * 300}]
+        history: list[Any] = [HELLO]
         for name, tools in (("main", named), ("main", named), ("reviewer", named[:1])):
             with accel.session(name, agent="desk"):
                 client.messages.create(

@@ -6,136 +6,34 @@ What it costs is measured against the same requests sent as they are, and what i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import anthropic
-import openai
 import pytest
 
-from agentaccel import Accel, CachePolicy, HistoryPolicy, ManualClock, Policy, StorePolicy
+from agentaccel import CachePolicy, HistoryPolicy, Policy, StorePolicy
 from agentaccel.cache.ledger import Entry, Ledger
-from agentaccel.emulator import serve
 from agentaccel.records import PREWARM, TurnRecord
-from agentaccel.report.aggregate import report
-from agentaccel.report.figures import Costs
 from agentaccel.trace.store import open_reader
 from agentaccel.types import Cause
 from tests.driver import Driver, assistant, body, prose, user
 from tests.mutants import Mutant, running, survives
+from tests.session import talking as talks
+from tests.session.talking import HELLO, RULES, Talk, main_session, more, renamed
 
-RULES = "Be kind. " * 1500
 TOOLS = ("look", "book")
+played, costs = partial(talks.played, tools=TOOLS), partial(talks.costs, tools=TOOLS)
 
 
-@dataclass
-class Talk:
-    """Sessions of one program, or with `processes` of one each, with one provider."""
-
-    api: str
-    policy: Policy
-    server: Any
-    clock: ManualClock
-    processes: bool = False
-    accel: Accel = field(init=False)
-    key: str = "k"
-    clients: ExitStack = field(default_factory=ExitStack)
-
-    def __post_init__(self) -> None:
-        self.accel = Accel(self.policy, clock=self.clock, environ={})
-
-    def session(self, name: str, agent: str = "desk") -> Any:
-        if self.processes:
-            self.accel.close()
-            self.__post_init__()
-        return self.accel.session(name, agent=agent)
-
-    def ask(self, messages: list[Any], rules: str = RULES, tools: tuple[str, ...] = TOOLS) -> None:
-        self.create(**self.request(messages, rules, tools))
-        self.clock.advance(20)
-
-    def request(self, messages: list[Any], rules: str = RULES, tools: tuple[str, ...] = TOOLS) -> dict[str, Any]:
-        """A request with a marker of the user's own, where the provider sets none by itself."""
-        schema = {"type": "object", "properties": {}}
-        if self.api == "anthropic":
-            listed = [{"name": name, "description": name * 200, "input_schema": schema} for name in tools]
-            own = {"cache_control": {"type": "ephemeral"}} if messages else {}
-            return {"model": "claude-sonnet-5", "system": rules, "tools": listed, "messages": messages, **own}
-        functions = [{"name": name, "description": name * 200, "parameters": schema} for name in tools]
-        listed = [{"type": "function", "function": one} for one in functions]
-        return {
-            "model": "gpt-6-sol",
-            "tools": listed,
-            "messages": [{"role": "system", "content": rules}, *messages],
-        }
-
-    @property
-    def method(self) -> Any:
-        bare = (
-            anthropic.Anthropic(base_url=self.server.url, api_key=self.key, max_retries=0)
-            if self.api == "anthropic"
-            else openai.OpenAI(base_url=f"{self.server.url}/v1", api_key=self.key, max_retries=0)
-        )
-        self.clients.enter_context(bare)
-        client: Any = self.accel.wrap(bare, **({} if self.api == "anthropic" else {"platform": "api"}))
-        return client.messages.create if self.api == "anthropic" else client.chat.completions.create
-
-    def create(self, **request: Any) -> None:
-        self.method(**request, **({"max_tokens": 20} if self.api == "anthropic" else {}))
-
-
-Loop = Callable[[Talk], None]
-
-
-@contextmanager
-def talking(api: str, policy: Policy, folder: Path, *, processes: bool = False) -> Iterator[Talk]:
-    clock = ManualClock(now=1.76e9)
-    with serve(script=["ok " * 20] * 99, clock=clock) as server:
-        talk = Talk(api, policy, server, clock, processes)
-        with talk.clients:
-            yield talk
-            talk.accel.close()
-
-
-def played(
-    loop: Loop, api: str, folder: Path, name: str, *, processes: bool = False, **policy: Any
-) -> tuple[Costs, list[TurnRecord], list[Mapping[str, Any]]]:
-    """What it costs, the turns, and the requests as they were sent."""
-    path = folder / f"{name}.db"
-    with talking(api, Policy(strict=True, store=StorePolicy(path=path), **policy), folder, processes=processes) as talk:
-        loop(talk)
-        sent = [entry.request for entry in talk.server.log]
-    with open_reader(path) as store:
-        turns = [turn for turn in store.turns() if isinstance(turn, TurnRecord)]
-    return report(turns).total.costs, turns, sent
-
-
-def costs(loop: Loop, api: str, folder: Path, name: str, **policy: Any) -> Costs:
-    return played(loop, api, folder, name, **policy)[0]
-
-
-def more(messages: list[Any], words: str, size: int = 150) -> list[Any]:
-    return [*messages, {"role": "assistant", "content": "ok " * 60}, {"role": "user", "content": f"{words} " * size}]
-
-
-def worked(messages: list[Any], number: int, size: int) -> list[Any]:
-    """The same with a call of a tool, and its result."""
+def worked(messages: list[Any], number: int) -> list[Any]:
+    """The same with a call of a tool, and its long result."""
     call = {"type": "tool_use", "id": f"call-{number}", "name": "look", "input": {"page": number}}
-    result = {"type": "tool_result", "tool_use_id": f"call-{number}", "content": f"line {number} " * size}
+    result = {"type": "tool_result", "tool_use_id": f"call-{number}", "content": f"line {number} " * 1200}
     return [*messages, {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
-
-
-def renamed(talk: Talk) -> None:
-    """One conversation under another name in each request."""
-    history = [{"role": "user", "content": "Hello " * 300}]
-    for turn in range(12):
-        with talk.session(f"request {turn}"):
-            talk.ask(history)
-        history = more(history, f"next {turn}")
 
 
 def short(given: object) -> str:
@@ -154,26 +52,23 @@ CONSENTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("api", ["anthropic", "openai"])
 @pytest.mark.parametrize("consent", CONSENTS)
 def test_a_consent_of_which_nothing_is_used_changes_nothing(consent: str, api: str, tmp_path: Path) -> None:
-    with_it = costs(renamed, api, tmp_path, "with", **CONSENTS[consent])
-    without = costs(renamed, api, tmp_path, "without")
+    with_it = costs(renamed, api, tmp_path / "with.db", **CONSENTS[consent])
+    without = costs(renamed, api, tmp_path / "without.db")
     assert with_it == without
 
 
-def renamed_work(names: Callable[[int], str]) -> Loop:
-    """A loop with long results of tools, the session of each request called by one of `names`."""
-
-    def loop(talk: Talk) -> None:
-        history = [{"role": "user", "content": "Hello " * 300}]
-        for turn in range(36):
-            with talk.session(names(turn)):
-                talk.ask(history)
-            history = worked(history, turn, 1200)
-
-    return loop
+def work(talk: Talk, names: Callable[[int], str], turns: int) -> list[Any]:
+    """A loop with long results of tools, the session of each request called by one of `names`; what the next request
+    would begin with."""
+    history: list[Any] = [HELLO]
+    for turn in range(turns):
+        with talk.session(names(turn)):
+            talk.ask(history)
+        history = worked(history, turn)
+    return history
 
 
-each, one = renamed_work(lambda turn: f"request {turn}"), renamed_work(lambda turn: "one")
-CLEARS: dict[str, Any] = {"history": HistoryPolicy(clear_results=True)}
+CLEARS = CONSENTS["clear_results"]
 
 
 def edits_of(sent: list[Mapping[str, Any]]) -> int:
@@ -195,9 +90,16 @@ def edits_of(sent: list[Mapping[str, Any]]) -> int:
 def test_what_was_cleared_stays_so_under_another_name(processes: bool, tmp_path: Path) -> None:
     """It is cleared as seldom as under one name, it costs less than to send it all, and no more is claimed than that
     this would have cost."""
-    ours, turns, sent = played(each, "anthropic", tmp_path, "each", processes=processes, **CLEARS)
-    same, _, sent_as_one = played(one, "anthropic", tmp_path, "one", **CLEARS)
-    written = costs(each, "anthropic", tmp_path, "written", mode="observe")
+
+    def each(talk: Talk) -> None:
+        work(talk, "request {}".format, 36)
+
+    def one(talk: Talk) -> None:
+        work(talk, "one".format, 36)
+
+    ours, turns, sent = played(each, "anthropic", tmp_path / "each.db", processes=processes, **CLEARS)
+    same, _, sent_as_one = played(one, "anthropic", tmp_path / "one.db", **CLEARS)
+    written = costs(each, "anthropic", tmp_path / "written.db", mode="observe")
     assert 1 <= edits_of(sent) <= edits_of(sent_as_one) + 1
     assert any("clear_results" in turn.consents for turn in turns)
     assert ours.paid is not None
@@ -212,15 +114,13 @@ def test_no_saving_is_claimed_where_what_was_edited_may_have_been_held_whole(tmp
     """By programs that nobody knows of here: each of these has a store of its own."""
 
     def loop(talk: Talk) -> None:
-        history = [{"role": "user", "content": "Hello " * 300}]
-        for turn in range(24):
-            store = StorePolicy(path=tmp_path / f"{turn}.db")
-            talk.policy = Policy(strict=True, store=store, **CLEARS)
-            with talk.session("one"):
-                talk.ask(history)
-            history = worked(history, turn, 1200)
+        def another(turn: int) -> str:
+            talk.policy = Policy(strict=True, store=StorePolicy(path=tmp_path / f"{turn}.db"), **CLEARS)
+            return "one"
 
-    played(loop, "anthropic", tmp_path, "first", processes=True)
+        work(talk, another, 24)
+
+    played(loop, "anthropic", tmp_path / "first.db", processes=True)
     turns: list[TurnRecord] = []
     for turn in range(24):
         with open_reader(tmp_path / f"{turn}.db") as store:
@@ -234,15 +134,11 @@ def test_what_is_sent_as_it_was_written_does_not_go_on_from_what_was_edited(tmp_
     """What it does not read has neither expired, nor would it have been read."""
 
     def loop(talk: Talk) -> None:
-        history = [{"role": "user", "content": "Hello " * 300}]
-        for turn in range(30):
-            with talk.session("main"):
-                talk.ask(history)
-            history = worked(history, turn, 1200)
+        history = work(talk, "main".format, 30)
         with talk.session("fork"), talk.accel.bypass():
             talk.ask(history)
 
-    _, turns, _ = played(loop, "anthropic", tmp_path, "on", **CLEARS)
+    _, turns, _ = played(loop, "anthropic", tmp_path / "on.db", **CLEARS)
     assert any(turn.consents for turn in turns)
     assert turns[-1].mode == "bypass"
     assert {miss.cause for miss in turns[-1].misses} == {Cause.FIRST}
@@ -252,12 +148,9 @@ def test_what_was_edited_once_and_is_sent_whole_again_is_no_edited_history(tmp_p
     """As by another process, which has no consent: what goes on from it goes on from all of it."""
 
     def loop(talk: Talk) -> None:
-        history = [{"role": "user", "content": "Hello " * 300}]
-        for turn in range(30):
-            with talk.session("one") as session:
-                talk.ask(history)
-            history = worked(history, turn, 1200)
-        assert session.conversation.state.edited_of is not None
+        history = work(talk, "one".format, 30)
+        with talk.session("one") as session:
+            assert session.conversation.state.edited_of is not None
         talk.policy = Policy(strict=True, store=talk.policy.store)
         talk.processes = True
         with talk.session("one") as session:
@@ -266,7 +159,7 @@ def test_what_was_edited_once_and_is_sent_whole_again_is_no_edited_history(tmp_p
         assert state.turns == 31
         assert state.edited_of is None
 
-    played(loop, "anthropic", tmp_path, "on", **CLEARS)
+    played(loop, "anthropic", tmp_path / "on.db", **CLEARS)
 
 
 OWN = {
@@ -286,11 +179,7 @@ def test_a_sub_agent_that_is_told_everything_may_have_rules_and_tools_of_its_own
     rules, tools, by_name = OWN[own]
 
     def loop(talk: Talk) -> None:
-        history = [{"role": "user", "content": "Hello " * 300}]
-        with talk.session("main"):
-            for turn in range(6):
-                talk.ask(history)
-                history = more(history, f"next {turn}", 300)
+        history = main_session(talk, 6, 300)
         for part in range(4):
             with talk.session(f"part {part}", f"reviewer {part}" if by_name else "desk"):
                 mine = more(history, f"you do part {part}", 50)
@@ -298,8 +187,8 @@ def test_a_sub_agent_that_is_told_everything_may_have_rules_and_tools_of_its_own
                     talk.ask(mine, f"{rules} {part} " * 900 if rules else RULES, tools)
                     mine = more(mine, f"next {part} {turn}", 50)
 
-    ours, turns, _ = played(loop, api, tmp_path, "on")
-    written = costs(loop, api, tmp_path, "observe", mode="observe")
+    ours, turns, _ = played(loop, api, tmp_path / "on.db")
+    written = costs(loop, api, tmp_path / "observe.db", mode="observe")
     assert ours.paid is not None
     assert ours.as_written is not None
     assert written.paid is not None
@@ -319,15 +208,15 @@ def test_what_was_announced_without_its_history_goes_on_all_the_same(tmp_path: P
     """It costs what it costs unannounced, where nothing is worth writing ahead."""
 
     def loop(talk: Talk) -> None:
-        history = [{"role": "user", "content": "Hello " * 300}]
+        history: list[Any] = [HELLO]
         for turn in range(12):
             with talk.session(f"request {turn}") as session:
                 announced(talk, session)
                 talk.ask(history)
             history = more(history, f"next {turn}", 300)
 
-    ours, turns, _ = played(loop, "anthropic", tmp_path, "on", cache=CachePolicy(prewarm=True, second_costs=0.0))
-    plain = costs(loop, "anthropic", tmp_path, "observe", mode="observe")
+    ours, turns, _ = played(loop, "anthropic", tmp_path / "on.db", cache=CachePolicy(prewarm=True, second_costs=0.0))
+    plain = costs(loop, "anthropic", tmp_path / "observe.db", mode="observe")
     assert PREWARM not in {turn.mode for turn in turns}
     assert ours.paid is not None
     assert plain.paid is not None
@@ -353,18 +242,14 @@ def test_what_another_key_reads_is_another_cache(api: str, tmp_path: Path) -> No
     """What it goes on from is known, and is not expected to be held there: nobody has evicted it."""
 
     def loop(talk: Talk) -> None:
-        history = [{"role": "user", "content": "Hello " * 300}]
-        with talk.session("main"):
-            for turn in range(6):
-                talk.ask(history)
-                history = more(history, f"next {turn}", 300)
+        history = main_session(talk, 6, 300)
         for part in range(2):
             talk.key = f"key {part}"
             with talk.session(f"part {part}"):
                 talk.ask(more(history, f"you do part {part}"))
 
-    ours, turns, _ = played(loop, api, tmp_path, "on")
-    written = costs(loop, api, tmp_path, "observe", mode="observe")
+    ours, turns, _ = played(loop, api, tmp_path / "on.db")
+    written = costs(loop, api, tmp_path / "observe.db", mode="observe")
     assert ours.as_written == pytest.approx(written.paid, rel=0.01)
     assert Cause.EVICTED not in {miss.cause for turn in turns for miss in turn.misses}
     assert [turn.expected.read for turn in turns[-2:] if turn.expected is not None] == [0, 0]
@@ -382,6 +267,12 @@ GUARDS = (
         file="session/opening.py",
         old="    if edited_of is not None:",
         new="    if False:",
+    ),
+    Mutant(
+        guard="a history that was sent whole again",
+        file="cache/settle.py",
+        old="            cleared=state.cleared,\n",
+        new="            cleared=state.cleared,\n            edited_of=state.edited_of,\n",
     ),
     Mutant(
         guard="which history another process has edited",
