@@ -31,7 +31,7 @@ check: $(STAMP)  ## format, lint, types, tests, docs: what main always passes
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not soak and not traces and not engine'
 	$(BIN)/mkdocs build --strict -q -d $(VENV)/site
 
 soak: $(STAMP)  ## long fuzzing: legality, mutants, processes; SEED=0 draws what was drawn before, SHARE=8 runs an eighth

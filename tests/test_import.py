@@ -22,6 +22,7 @@ def test_importing_loads_nothing_heavy() -> None:
     assert not {name.partition(".")[0] for name in loaded} & set(HEAVY)
 
 
+@pytest.mark.slow
 def test_using_the_public_names_loads_no_sdk_and_no_terminal_library() -> None:
     """An agent pays for what it uses: prices, SDKs and the report are loaded when they are needed."""
     code = "import sys, agentaccel; agentaccel.Accel; agentaccel.Policy(); print(*sorted(sys.modules))"

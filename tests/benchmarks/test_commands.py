@@ -72,6 +72,7 @@ def test_a_policy_below_the_bound_is_an_error(tmp_path: Path, monkeypatch: pytes
     assert "DOES NOT HOLD: agentaccel costs" in result.output
 
 
+@pytest.mark.slow
 def test_a_recorded_source_is_set_beside_the_simple_policies_over_all_its_paces(tmp_path: Path) -> None:
     """Each pace by the one that is cheapest there; where agentaccel does worse at a single one, that is shown."""
     found = _recorded(tmp_path)
@@ -144,6 +145,7 @@ def test_what_does_not_hold_ends_with_one() -> None:
     assert "DOES NOT HOLD: the claim" in result.output
 
 
+@pytest.mark.slow
 def test_the_fanout_benchmark_holds_what_it_says() -> None:
     """Few branches here; written once from tasks and from threads, whatever becomes of the first one."""
     result = CliRunner().invoke(main, ["fanout", "--agents", "5", "--tokens", "20000", "--json"])

@@ -11,6 +11,7 @@ from agentaccel.loop.edits import Weighed
 from benchmarks.edits import FORMS, MODELS, Loop, cost, learn, measure, measured
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("turns", "models"), [(12, MODELS[1:2]), pytest.param(60, MODELS, marks=pytest.mark.soak)])
 def test_edits_are_never_dearer_than_the_better_of_the_two_by_more_than_two_percent(
     turns: int, models: Sequence[str]

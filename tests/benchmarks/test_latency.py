@@ -282,6 +282,7 @@ def test_arguments_close_in_proportion_to_the_text() -> None:
     assert not turns[0][0].again
 
 
+@pytest.mark.slow
 def test_the_benchmark_runs_on_any_folder_in_the_format(tmp_path: Path) -> None:
     """Made-up runs whose calls follow from what was said: most of what the oracle saves is saved."""
     with gzip.open(tmp_path / "made_up.jsonl.gz", "wt") as file:

@@ -89,6 +89,7 @@ def test_both_models_learn_the_desk(make: Callable[[], Model]) -> None:
     assert foreseen == [True, True, True, False]
 
 
+@pytest.mark.slow
 def test_the_statements_fail_for_a_model_that_does_nothing() -> None:
     """And for none that knows everything."""
     assert any(sentence.startswith("exact top-1: surely worse") for sentence in broken([judged(Silent)]))
@@ -114,6 +115,7 @@ def test_online_expects_nothing_of_the_first_run() -> None:
         assert all(last.run.turns[i].keys[0] in {guess.key for guess in befores[i].guesses[:3]} for i in (0, 1, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("protocol", "tasks"),
     [("split", range(5, 11)), *(pytest.param(one, range(16), marks=pytest.mark.soak) for one in ("split", "folds"))],

@@ -67,6 +67,7 @@ def test_a_pause_beyond_every_lifetime_is_kept_over_by_few_requests() -> None:
     assert paid(run, done) < 0.75 * paid(run, last_day(Allowed())[1])
 
 
+@pytest.mark.slow
 def test_the_longer_lived_beginning_is_what_makes_it_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: where only the whole prompt may be kept, a long pause behind a short-lived tail loses all of it."""
     cost, held = cell(PEOPLE, 8, "api", 7).after, warm._held
@@ -74,6 +75,7 @@ def test_the_longer_lived_beginning_is_what_makes_it_cheap(monkeypatch: pytest.M
     assert cell(PEOPLE, 8, "api", 7).after > 1.1 * cost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "less",
     [
@@ -124,6 +126,7 @@ def test_a_prompt_that_grows_slowly_is_insured_from_its_second_request_on(monkey
     assert [list(one.write or {}) for one in usages] == [["5m"], ["5m"], ["5m"]]
 
 
+@pytest.mark.slow
 def test_two_long_pauses_are_enough_to_buy_a_long_life_beside_requests_of_our_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -209,6 +209,7 @@ def test_requests_side_by_side_are_no_sign_that_a_conversation_goes_on(driver: D
     assert costs[-1] == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", [240.0, 400.0])
 def test_bursts_of_requests_read_what_the_burst_before_them_wrote(
     gap: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

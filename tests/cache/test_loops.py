@@ -97,6 +97,7 @@ def written_for(usages: list[Usage], *, in_loop: bool) -> set[str]:
     return {ttl for at, one in enumerate(usages) if (at % 4 > 0) is in_loop for ttl in one.write or {}}
 
 
+@pytest.mark.slow
 def test_what_stands_before_calls_that_are_left_out_is_kept_over_peoples_pauses(tmp_path: Path) -> None:
     """From the second session on for a fifth less than by either lifetime everywhere."""
     sessions, _ = with_accel(tmp_path)
@@ -123,6 +124,7 @@ def test_where_it_is_the_tools_that_are_slow_the_calls_are_kept_over_their_pause
     assert sum(costs(sessions)[1:]) < 1.02 * sum(costs(without("1h", person=20.0, slow=PAUSE))[1:])
 
 
+@pytest.mark.slow
 def test_it_is_counted_how_often_calls_come_back_once_they_were_left_out(tmp_path: Path) -> None:
     """Calls that stay are no such loop."""
     seen = []

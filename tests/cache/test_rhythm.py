@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.rhythm import followed_there, snapshot
 from tests.driver import Driver, assistant, body, prose, user
@@ -40,6 +42,7 @@ def test_what_was_seen_at_a_place_counts_once() -> None:
     assert 0.01 < followed_there(beliefs, 3, 3, tools=True) < 0.1
 
 
+@pytest.mark.slow
 def test_the_last_request_of_a_workload_that_ends_there_writes_nothing(tmp_path: Path) -> None:
     """Promised: after five sessions of a workload its last write is left out, also of long ones."""
     driver = Driver(tmp_path)

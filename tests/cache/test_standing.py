@@ -108,6 +108,7 @@ def test_a_decision_stands_for_half_as_many_requests_as_there_had_been(tmp_path:
     assert {mark.ttl for one in loop.driver.records for mark in one.markers} == {"5m"}
 
 
+@pytest.mark.slow
 def test_a_loop_is_billed_as_if_each_request_were_decided_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And each expectation is the bill."""
     (tmp_path / "one").mkdir()
@@ -130,6 +131,7 @@ LATE = [8] * 50 + [400, 8, 8, 400, 8, 400, 400, 8, 8, 8, 400, 8, 400, 8, 8, 400,
 """Pauses of a session in seconds, none of which outlasts a lifetime until late."""
 
 
+@pytest.mark.slow
 def test_sessions_that_pause_late_are_billed_as_if_each_request_were_decided_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,6 +255,7 @@ def away(loop: Loop) -> None:
 SHOWN = (expired, paused, grown, edited, rewound, instructed, equipped, marked, marked_in_front, far, forgotten)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shown", SHOWN)
 def test_what_shows_something_is_decided_anew(shown: Callable[[Loop], None], tmp_path: Path) -> None:
     loop = before_the_last(Loop(tmp_path))
@@ -385,6 +388,7 @@ ACTS = st.lists(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("examples", [3, pytest.param(150, marks=pytest.mark.soak)])
 def test_whatever_a_loop_does_its_requests_are_legal_and_cost_no_more(
     examples: int, tmp_path_factory: pytest.TempPathFactory

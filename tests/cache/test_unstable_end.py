@@ -20,11 +20,13 @@ def over_the_oracle() -> float:
     return fmean(one.after / one.after_floor.cost for one in cells)
 
 
+@pytest.mark.slow
 def test_what_stands_before_an_unstable_end_is_bought_for_longer() -> None:
     """A marker at the end, set later, would keep nothing."""
     assert over_the_oracle() <= 1.15
 
 
+@pytest.mark.slow
 def test_where_all_turns_to_come_do_not_count_it_is_bought_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin."""
     turns = longevity._turns

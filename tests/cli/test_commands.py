@@ -33,6 +33,7 @@ def run(*arguments: str, cwd: Path = ROOT, stdin: str = "") -> Result:
         return CliRunner(env={"NO_COLOR": "1"}).invoke(main, arguments, input=stdin, prog_name="agentaccel")
 
 
+@pytest.mark.slow
 def test_explain_names_segment_byte_and_cause(tmp_path: Path) -> None:
     """Must show 6, as typed."""
     for name, second in (("old", "07"), ("new", "09")):
@@ -70,6 +71,7 @@ def test_explain_on_a_request_that_only_goes_on(tmp_path: Path) -> None:
     assert json.loads(out)["expected"]["read"] > 1500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -155,6 +157,7 @@ def test_explain_says_what_is_missing_where_there_are_only_instructions() -> Non
     assert "a message of the user is missing (system and developer messages are instructions)" in said
 
 
+@pytest.mark.slow
 def test_purge_as_typed(tmp_path: Path) -> None:
     """By age."""
     loop(Driver(tmp_path), 3)
@@ -219,6 +222,7 @@ def test_prices_that_no_request_uses_are_named_with_the_models_there_are(command
     assert f"no request uses the prices of sonnet: the models are {MODEL}" in json.loads(done.stdout)["notes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -100,6 +100,7 @@ def test_learn_reads_logs_of_a_coding_agent(tmp_path: Path) -> None:
     assert "Look(where=result Search.place, last)" in [one["words"] for one in shown["patterns"]]
 
 
+@pytest.mark.slow
 def test_export_clear_and_import_give_the_same_guesses(tmp_path: Path) -> None:
     """Also in a store with a key of its own."""
     recordings(tmp_path, cases(20))
@@ -142,6 +143,7 @@ def test_sensitive_arguments_are_kept_out_on_the_command_line_too(tmp_path: Path
         assert (b"plain" in bytes_of_store(folder)) is (options == ["--values"])
 
 
+@pytest.mark.slow
 def test_patterns_shows_what_follows_what_and_every_value(tmp_path: Path) -> None:
     """As people read it, 80 columns wide."""
     recordings(tmp_path, cases(20))

@@ -132,6 +132,7 @@ def test_methods_that_were_replaced_on_the_client_are_missed_aloud(
     assert "chat.completions.create, post" in line_
 
 
+@pytest.mark.slow
 def test_a_client_in_use_that_nobody_patched_is_wrapped_quietly(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

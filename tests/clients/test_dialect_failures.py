@@ -36,6 +36,7 @@ def line_to(dialect: Dialect, way: str) -> Line:
     return line
 
 
+@pytest.mark.slow
 @EACH
 @pytest.mark.parametrize("way", WAYS)
 def test_a_failure_at_any_moment_of_a_turn_stays_ours(name: str, way: str) -> None:

@@ -168,6 +168,7 @@ def _in_threads(client: anthropic.Anthropic, server: Any, arrive: int = 1) -> li
     return failed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "cold"), [("gpt-6.1-sol", 1), ("gpt-5.2", 4)], ids=["breakpoints", "automatic"])
 def test_branches_of_the_openai_sdk_wait_too(model: str, cold: int) -> None:
     """With breakpoints, and where the provider keeps every prefix by itself: a machine of its stands fifteen requests a
@@ -461,6 +462,7 @@ class Stripping(EmulatedTransport):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strips", [True, False])
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 def test_where_nothing_gets_written_it_is_waited_for_once(stream: bool, strips: bool) -> None:

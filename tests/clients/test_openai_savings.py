@@ -107,6 +107,7 @@ def user(text: str) -> Any:
     return {"role": "user", "content": text}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("calls", "at_most"),
     [(shared_beginning, 0.25), (one_shots, 0.9), (one_shot_responses, 0.9), (volatile_tail, 0.5), (plain_loop, 1.0)],
@@ -124,6 +125,7 @@ def test_either_reading_of_what_an_explicit_request_finds_is_cheaper(sees_implic
     assert cost(volatile_tail, tmp_path, sees_implicit=sees_implicit) <= 0.5 * bare
 
 
+@pytest.mark.slow
 def test_instructions_are_found_again_once_the_history_was_summed_up(tmp_path: Path) -> None:
     """The provider keeps the end of each request by itself; a history that is gone takes that with it."""
     assert cost(summed_up, tmp_path, named=True) < 0.5 * cost(summed_up, None)

@@ -49,6 +49,7 @@ def resumed_after_one_shots(client: Any, server: RunningServer) -> None:
         server.clock.advance(2400 if turn == 5 else 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("calls", "at_most"),
     [

@@ -119,6 +119,7 @@ def keys(provider: Provider) -> dict[str, set[str | None]]:
 # --- where a key routes -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turns", [5, pytest.param(8, marks=pytest.mark.soak)])
 def test_many_that_begin_alike_are_spread_and_each_stays_where_it_is(tmp_path: Path, turns: int) -> None:
     """Documented: beyond fifteen a minute some go to machines that have nothing. Each conversation has one key."""

@@ -61,6 +61,7 @@ def apart(pages: list[str]) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pages",
     [
@@ -91,6 +92,7 @@ def test_a_block_that_does_not_hold_fails(kind: str, text: str) -> None:
         use(Block(kind, "", text, 1), {}, "a page")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     [pytest.param(path, marks=[pytest.mark.soak] * (path.name == MANY_REQUESTS), id=path.name) for path in EXAMPLES],

@@ -95,6 +95,7 @@ def test_every_form_is_allowed(every: list[Form], root: Path, one_in: int) -> No
     assert not never
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("share", "of"), [(0, FAST), *(pytest.param(n, SHARES, marks=pytest.mark.soak) for n in range(SHARES))]
 )

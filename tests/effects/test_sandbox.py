@@ -39,6 +39,7 @@ def lines(place: tuple[Path, Path]) -> list[str]:
     return proven
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one_in", [12, pytest.param(1, marks=pytest.mark.soak)])
 async def test_allowed_commands_change_nothing_as_our_executor_runs_them(
     place: tuple[Path, Path], lines: list[str], one_in: int
@@ -54,6 +55,7 @@ async def test_allowed_commands_change_nothing_as_our_executor_runs_them(
         assert after == before, f"{text!r} changed {sorted(set(after.items()) ^ set(before.items()))[:4]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one_in", [12, pytest.param(1, marks=pytest.mark.soak)])
 async def test_a_proven_line_prints_what_a_shell_would_print(
     place: tuple[Path, Path], lines: list[str], one_in: int
@@ -92,6 +94,7 @@ def test_the_snapshot_notices_what_git_does_by_itself(place: tuple[Path, Path], 
     assert sandbox.snapshot(tmp_path) != before
 
 
+@pytest.mark.slow
 async def test_a_client_without_a_server_keeps_nothing(tmp_path: Path) -> None:
     """Those that are installed: they find nobody to ask, and change nothing for it."""
     work, home = sandbox.made(tmp_path)

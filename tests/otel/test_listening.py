@@ -95,12 +95,14 @@ def run(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 def test_opentelemetry_is_loaded_by_export_and_by_nothing_else() -> None:
     """An agent that exports nothing does not pay for it."""
     code = "import sys, agentaccel, agentaccel.otel; agentaccel.Accel; print('opentelemetry' in sys.modules)"
     assert run(code).strip() == "False"
 
 
+@pytest.mark.slow
 def test_without_the_package_the_error_is_the_line_to_install_it() -> None:
     """Raised where it was asked for."""
     code = (

@@ -457,6 +457,7 @@ def test_a_history_is_told_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None
     assert decode(body, FACTS, key=KEY, memory=memory) != decode(body, FACTS, key=KEY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alike", [2, 20, 40])
 def test_conversations_that_begin_with_the_same_words_do_not_push_each_other_out(alike: int) -> None:
     """However many there are, and however long others were that nobody goes on with: each turn reads what it adds."""

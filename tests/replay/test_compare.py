@@ -65,6 +65,7 @@ def tables(*arguments: object) -> list[Json]:
 # --- times ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_drawn_times_are_the_same_in_every_process(tmp_path: Path) -> None:
     """And different for another seed and another run."""
     found = source(desk(tmp_path))

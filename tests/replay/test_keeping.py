@@ -66,6 +66,7 @@ def at_once(runs: Sequence[Run]) -> list[Run]:
     return [replace(run, steps=tuple(replace(step, visible=step.started) for step in run.steps)) for run in runs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", [DAY, 1500.0])
 @pytest.mark.parametrize("pauses", WEEKS.values(), ids=WEEKS)
 def test_what_is_kept_and_what_is_counted_on_is_the_same_live(

@@ -160,6 +160,7 @@ MESSAGES = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(
     messages=st.lists(MESSAGES | ANYTHING, max_size=6),
     more=st.dictionaries(st.sampled_from(["tools", "system", "meta", "model", "id", "domain"]), ANYTHING),

@@ -90,6 +90,7 @@ def test_an_hour_is_bought_for_others_also_where_the_session_itself_never_pauses
     assert all(reads(done)[number] for number in in_time(gaps, 16))
 
 
+@pytest.mark.slow
 def test_a_busy_workload_reads_what_all_share_and_never_stops() -> None:
     """Odds that are next to certain are worth no less than those a little below them."""
     gaps = [*[4 * MINUTE] * 40, 3 * HOUR] * 3

@@ -55,6 +55,7 @@ def test_the_planted_fault_is_named_first_with_its_saving(workload: Workload, tm
     assert found(workload, tmp_path).wrong() == []
 
 
+@pytest.mark.slow
 @pytest.mark.many(16)
 @pytest.mark.parametrize("workload", FAULTY, ids=named)
 def test_without_its_remedy_a_fault_is_not_found(

@@ -326,6 +326,7 @@ def test_a_trace_store_is_read_in_the_order_of_time(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["total"]["tools"]["calls"] == 1
 
 
+@pytest.mark.slow
 def test_advice_stands_first_in_every_form(tmp_path: Path) -> None:
     """On a trace store; in JSON with its figures, and null where nobody asked."""
     from benchmarks.workloads import bundled, record, sessions

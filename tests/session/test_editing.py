@@ -79,6 +79,7 @@ def edits(one: Driver) -> list[int]:
 # --- what it saves ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "read", "words", "turns"),
     [

@@ -20,6 +20,8 @@ from tests.driver import Driver, assistant, body, prose, user
 from tests.mutants import Mutant, running, survives
 from tests.session.talking import HELLO, RULES, Loop, Talk, costs, main_session, more, played, renamed
 
+pytestmark = pytest.mark.slow
+
 
 def forks(talk: Talk) -> None:
     """A conversation, and sub-agents that are told all of it."""

@@ -25,6 +25,8 @@ from tests.mutants import Mutant, running, survives
 from tests.session import talking as talks
 from tests.session.talking import HELLO, RULES, Talk, main_session, more, renamed
 
+pytestmark = pytest.mark.slow
+
 TOOLS = ("look", "book")
 played, costs = partial(talks.played, tools=TOOLS), partial(talks.costs, tools=TOOLS)
 

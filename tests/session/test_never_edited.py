@@ -73,6 +73,7 @@ def test_a_result_like_one_that_was_cleared_is_another_one(tmp_path: Path) -> No
 # --- summaries --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_results_of_pinned_tools_are_not_summed_up(tmp_path: Path) -> None:
     """`pinned_tools` are never touched, by no consent; what stands before them may be."""
     for name, most in (("read", 50), ("search", 0)):

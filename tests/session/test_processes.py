@@ -76,6 +76,7 @@ for turn in range(1000):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL on Windows")
 def test_a_killed_process_loses_at_most_the_row_being_written(tmp_path: Path) -> None:
     """Must show 7: kill -9 in the middle of 1,000 turns."""

@@ -37,6 +37,7 @@ def in_memory(folder: Path) -> Driver:
     return driver
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", [60.0, 1_500.0, DAY])
 @pytest.mark.parametrize("turns", [[1] * 6, [4, 4, 4, 4], [3, 1, 6, 2, 1, 1]])
 def test_sessions_of_one_process_learn_as_they_do_with_a_store(tmp_path: Path, turns: list[int], gap: float) -> None:

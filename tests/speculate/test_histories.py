@@ -57,6 +57,7 @@ def search(shape: settings) -> tuple[int, int, int]:
     return counts["all"], counts["served"], counts["stale"]
 
 
+@pytest.mark.slow
 def test_random_histories_see_the_same_and_are_served_early() -> None:
     """Doing nothing fails as well: a third of the histories have a result that was served early."""
     every, served, stale = search(FEW)

@@ -40,6 +40,7 @@ def test_a_result_that_is_kept_takes_no_more_than_its_text() -> None:
     assert bytes_each(lambda number: plain_bytes({"key": f"k{number}"}, 1000)) < 100
 
 
+@pytest.mark.slow
 def test_a_call_that_is_remembered_as_made_takes_less_than_half_a_kilobyte_however_long_its_arguments() -> None:
     following, name = Following(reads=lambda call: True), "look"
 

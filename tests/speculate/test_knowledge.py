@@ -149,6 +149,7 @@ def test_patterns_are_told_in_words() -> None:
     assert all(one.soon >= one.right for one in best)
 
 
+@pytest.mark.slow
 def test_tables_stay_within_their_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(knowledge_module, "MOST_RULES", 50)
     predictor = Predictor()

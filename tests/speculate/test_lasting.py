@@ -38,6 +38,7 @@ def test_what_one_process_learned_serves_the_first_session_of_the_next_one(tmp_p
     assert seconds <= min(slower - 2.0, 5 * 3.0 + 2.0)
 
 
+@pytest.mark.slow
 def test_what_two_at_once_learned_serves_a_third(tmp_path: Path) -> None:
     """Each alone has seen too little, or the other's would be lost."""
     _, one = tickets(tmp_path / "t.db", 100, 6, close=False)
@@ -267,6 +268,7 @@ def test_what_a_parent_had_not_written_its_child_does_not_write(tmp_path: Path) 
     assert sum(track(tmp_path / "t.db")[0].experience.dump()["tools"]["look"].values()) == 2.0
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_without_closing_has_written_what_it_learned(tmp_path: Path) -> None:
     """Scripts seldom close anything."""
     script = (

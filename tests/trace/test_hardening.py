@@ -108,6 +108,7 @@ assert codes == [0] * 12, codes
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
 def test_a_child_forked_while_another_thread_writes_goes_on(tmp_path: Path) -> None:
     """Its locks are its own, and SQLite was at rest."""
@@ -149,6 +150,7 @@ os.waitpid(child, 0)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
 def test_what_waits_when_a_process_is_forked_is_written_once(tmp_path: Path) -> None:
     """By the parent; and the parent's end takes nothing away from the child."""
@@ -195,6 +197,7 @@ def turn(session: str, started: float, blocks: int, content: int = 0) -> TurnWri
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_room_is_made_without_taking_what_others_need(tmp_path: Path) -> None:
     """Two processes write by turns; whoever removes, every turn and head that stays has its whole chain."""
     path = tmp_path / "trace.db"
@@ -315,6 +318,7 @@ def test_what_waits_is_written_at_the_end(tmp_path: Path) -> None:
     assert tools_in(tmp_path / "trace.db") == [str(number) for number in range(200)]
 
 
+@pytest.mark.slow
 def test_what_is_lost_at_the_end_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Where another process has the store to the very end, closing does not wait for it for ever."""
     recorder = recorder_of(tmp_path / "trace.db", strict=False)

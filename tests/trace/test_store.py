@@ -275,6 +275,7 @@ def test_purge_removes_old_turns_and_what_only_they_needed(tmp_path: Path) -> No
     assert len(rows(tmp_path / "trace.db", "SELECT * FROM sessions")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("requests", [100, pytest.param(200, marks=pytest.mark.soak)])
 def test_the_store_stays_under_its_size(tmp_path: Path, requests: int) -> None:
     """The oldest turns go first."""

@@ -71,6 +71,7 @@ def changed(whole: Any, path: tuple[Any, ...], value: Any) -> Any:
     return whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [pytest.param(SESSION, id="session"), pytest.param([RUN, RUN], id="runs")])
 @given(data=st.data())
 def test_any_value_in_any_field_leaves_the_import_standing(
