@@ -1,5 +1,6 @@
 """Edits that are priced before they are made cost less than clearing every turn and than never clearing. Loops of 60
-and 300 requests whose results of tools have 0.5k, 2k and 8k tokens, read at 0.1 and at 0.025 of the price of input.
+and 300 requests whose results of tools have 0.5k, 2k and 8k tokens, read at 0.1 and at 0.025 of the price of input; and
+those of 60 once more with a reminder at the end of each request, which the next one does not have.
 
 Each loop is sent by the product in front of the emulator, in virtual time, and billed by the emulator: as it is, with
 all old results but the last three cleared by the agent in every request, and with `HistoryPolicy(clear_results=True)`,
@@ -57,6 +58,8 @@ class Loop:
     system: int = 2_000
     said: int = 60
     asked: int = 60
+    reminder: int = 0
+    """Tokens at the end of each request that the next one does not have."""
     seconds: float = 7.0
     """From one request to the next."""
 
@@ -71,7 +74,7 @@ class Loop:
                 "max_tokens": 1_024,
                 "system": _text("system", self.system),
                 "tools": tools,
-                "messages": list(_cleared(messages)) if clears else messages,
+                "messages": self._reminded(list(_cleared(messages)) if clears else messages, number),
             }
             call = {"id": f"toolu_{number}", "name": "search", "input": {"query": _text(f"asked {number}", self.asked)}}
             said = {"type": "text", "text": _text(f"said {number}", self.said)}
@@ -81,6 +84,14 @@ class Loop:
                 {"role": "assistant", "content": [said, {"type": "tool_use", **call}]},
                 {"role": "user", "content": [{"type": "tool_result", **found}]},
             ]
+
+    def _reminded(self, messages: list[Body], number: int) -> list[Body]:
+        if not self.reminder:
+            return messages
+        *before, last = messages
+        said = [{"type": "text", "text": last["content"]}] if isinstance(last["content"], str) else last["content"]
+        reminder = {"type": "text", "text": _text(f"reminder {number}", self.reminder)}
+        return [*before, {**last, "content": [*said, reminder]}]
 
 
 def _text(title: str, tokens: int) -> str:
@@ -181,8 +192,9 @@ def _accel(folder: Path, clock: ManualClock, *, edits: bool) -> Accel:
 @click.option("--turns", default=(60, 300), multiple=True, show_default=True, help="Requests of a loop.")
 @click.option("--results", default=(500, 2_000, 8_000), multiple=True, show_default=True, help="Tokens of a result.")
 @click.option("--models", default=MODELS, multiple=True, show_default=True, help="By their price of reading.")
-def edits(turns: tuple[int, ...], results: tuple[int, ...], models: tuple[str, ...]) -> Result:
-    return measure(turns=turns, results=results, models=models)
+@click.option("--reminder", default=80, show_default=True, help="Tokens of the reminder; 0 for no such loops.")
+def edits(turns: tuple[int, ...], results: tuple[int, ...], models: tuple[str, ...], reminder: int) -> Result:
+    return measure(turns=turns, results=results, models=models, reminder=reminder)
 
 
 def _measured(loops: Sequence[Loop]) -> list[dict[str, tuple[int, float]]]:
@@ -193,28 +205,39 @@ def _measured(loops: Sequence[Loop]) -> list[dict[str, tuple[int, float]]]:
 
 
 def measure(
-    *, turns: Sequence[int] = (60, 300), results: Sequence[int] = (500, 2_000, 8_000), models: Sequence[str] = MODELS
+    *,
+    turns: Sequence[int] = (60, 300),
+    results: Sequence[int] = (500, 2_000, 8_000),
+    models: Sequence[str] = MODELS,
+    reminder: int = 80,
 ) -> Result:
-    """The benchmark."""
+    """The benchmark; only the shortest loops are measured with a `reminder`, too."""
     rows, broken, worst = [], list[str](), 0.0
-    jobs = [[Loop(model=model, turns=count, result=size) for size in results] for model in models for count in turns]
-    for loop, found in zip(chain(*jobs), chain(*spread(_measured, jobs)), strict=True):
+    lengths = [(count, 0) for count in turns] + ([(min(turns), reminder)] if reminder else [])
+    jobs = [
+        [Loop(model=model, turns=count, result=size, reminder=reminded) for size in results]
+        for model in models
+        for count, reminded in lengths
+    ]
+    loops = list(chain(*jobs))
+    for loop, found in zip(loops, chain(*spread(_measured, jobs)), strict=True):
         facts = cache_facts(loop.model)
         assert facts is not None
         better = min(found[form][1] for form in FORMS[:2])
         for form, (tokens, price) in found.items():
-            row = (f"{loop.model}, {facts.read:g}", loop.turns, loop.result, form, tokens, round(price), price / better)
-            rows.append(row)
+            kind = (f"{loop.model}, {facts.read:g}", loop.turns, loop.result, loop.reminder)
+            rows.append((*kind, form, tokens, round(price), price / better))
             if form in FORMS[2:]:
                 worst = max(worst, price / better)
                 if price > BOUND * better:
                     broken.append(
-                        f"{form}, {loop.model}, {loop.turns} requests, results of {loop.result:,}: "
+                        f"{form}, {loop.model}, {loop.turns} requests, results of {loop.result:,}, "
+                        f"reminders of {loop.reminder}: "
                         f"{price / better:.3f} times the better of never clearing and of clearing every turn"
                     )
     return Result(
         figure=f"Priced edits cost at most {worst:.3f} times the better of never clearing and of clearing every turn, "
-        f"in {len(turns) * len(results) * len(models)} loops, first sessions included.",
+        f"in {len(loops)} loops, first sessions included.",
         inputs={
             "keep_results": KEEP,
             "emulator: bytes per token": BYTES_PER_TOKEN,
@@ -224,11 +247,21 @@ def measure(
         tables=(
             Table(
                 title="Input tokens and their cost in uncached tokens",
-                columns=("model, price of a read", "requests", "result", "form", "tokens", "cost", "of the better"),
+                columns=(
+                    "model, price of a read",
+                    "requests",
+                    "result",
+                    "reminder",
+                    "form",
+                    "tokens",
+                    "cost",
+                    "of the better",
+                ),
                 rows=tuple(rows),
                 notes=(
                     "tokens: all input, cached or not; cost: a write is 1.25 of an uncached token",
                     "never and every turn: by the agent itself; agentaccel places the markers in all forms",
+                    "reminder: tokens at the end of each request that the next one does not have",
                     "sixth session: after five of the same length, whose results were small",
                 ),
             ),

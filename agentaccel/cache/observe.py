@@ -67,8 +67,8 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
         # What a pause shows is counted under what it was for.
         in_time, pause = waited < state.last_lifetime, pause_seen(state.awaits or awaited(prefix.prompt), waited)
     if head is None or head.arranged != prefix.prompt.arranged:
-        # What we ourselves have put in another place says nothing of how often it changes.
-        return Observed((), state.variants, 0, in_time, pause=pause)
+        # What we ourselves have put in another place says nothing of how often it changes; the end is replaced as ever.
+        return Observed((), state.variants, state.cut, in_time, pause=pause)
     shared = shared_length(head, prefix)
     doubted = believed.doubted_places if believed is not None else ()
     watched = state.variants or state.cut or doubted or state.seen.leaves_out

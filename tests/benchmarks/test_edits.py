@@ -19,7 +19,7 @@ def test_edits_are_never_dearer_than_the_better_of_the_two_by_more_than_two_perc
     """Must show 6 for loops of 60 requests, and here also 12; the whole table is `python -m benchmarks edits`."""
     result = measure(turns=(turns,), results=(500,), models=models)
     assert result.broken == ()
-    assert len(result.tables[0].rows) == len(models) * len(FORMS)
+    assert len(result.tables[0].rows) == 2 * len(models) * len(FORMS), "with and without a reminder"
 
 
 @pytest.mark.soak
