@@ -75,8 +75,8 @@ def remembered(topic: str) -> float:
     return 1e7 if topic.startswith("bytes/") else 40.0
 
 
-END_OF = "end of "
-"""How the place is called at which a level, the tools or the system prompt, is added to."""
+END_OF, PARAMETERS = "end of ", "parameters."
+"""How the place is called at which a level, the tools or the system prompt, is added to; and that of a parameter."""
 
 
 def is_history(place: str) -> bool:
@@ -269,8 +269,8 @@ class Beliefs:
         """
         stated: Priors = priors()
         same, changed = stated.same, stated.changed
-        if is_history(place) or place.startswith(END_OF):
-            same, changed = stated.same_in_history, stated.changed_in_history
+        if is_history(place) or place.startswith((END_OF, PARAMETERS)):
+            same, changed = stated.same_once, stated.changed_once
         yes, n = self.counts.get(f"stable/{place}", (0.0, 0.0))
         return (same + yes) / (same + changed + n)
 

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agentaccel.cache.beliefs import TAIL, is_history
+from agentaccel.cache.beliefs import PARAMETERS, TAIL, is_history
 from agentaccel.cache.ledger import Bill, in_steps
 from agentaccel.cache.observe import broken_place
-from agentaccel.cache.places import PARAMETERS
 from agentaccel.cache.prefix import EDITED, Prefixes
 from agentaccel.cache.scale import Scale
 from agentaccel.cache.sent import Held, Sent

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from agentaccel.cache.beliefs import LATE, LOOP, TAIL, Beliefs, Observation, is_history
+from agentaccel.cache.beliefs import LATE, LOOP, PARAMETERS, TAIL, Beliefs, Observation, is_history
 from agentaccel.cache.marks import awaited, loop_start
 from agentaccel.cache.pauses import outlasted, pause_seen
-from agentaccel.cache.places import PARAMETERS, TOOLS, end_of, find, listed, static_levels
+from agentaccel.cache.places import TOOLS, end_of, find, listed, static_levels
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import Head, State, shared_length
 from agentaccel.canonical import digest
-from agentaccel.facts import LEVELS
+from agentaccel.facts import LEVELS, priors
 from agentaccel.values import maker
 
 _MOST_HISTORY_PLACES = 8
@@ -86,6 +86,7 @@ def _compared(state: State, head: Head, prefix: Prefixes, now: float, shared: in
     broken = LOOP if _is_left_out(head, prefix, shared) else broken_place(head, prefix, shared)
     if broken is not None and broken not in (TAIL, LOOP, *names) and not _happens_once(head, prefix, broken):
         names.append(broken)
+        seen += _before_it_changed(state, broken)
     for name in names:
         place = find(prefix, name)
         if place is None:
@@ -127,6 +128,18 @@ def _moving_seen(state: State, name: str, broken: str | None) -> Iterator[Observ
     if topic not in state.seen.counts:
         yield Observation(topic, *state.seen.counts.get(_STABLE_ANY, (0.0, 0.0)))
     yield Observation(topic, float(broken != name))
+
+
+def _before_it_changed(state: State, name: str) -> Iterator[Observation]:
+    """How often a place had come back, once it first did not: a clock changes from the start, a mode that is switched
+    stays as it was for a while, and then as it is."""
+    topic = f"stable/{name}"
+    if topic in state.seen.counts or is_history(name):
+        return
+    same, _ = state.seen.counts.get(_STABLE_ANY, (0.0, 0.0))
+    if same:
+        came = min(same, priors().same_before)
+        yield Observation(topic, came, came)
 
 
 def _late_seen(state: State, broken: str | None, lifetime: float, *, late: bool) -> Iterator[Observation]:

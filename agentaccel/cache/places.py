@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentaccel.cache.beliefs import END_OF
+from agentaccel.cache.beliefs import END_OF, PARAMETERS
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.canonical import chain, digest
 from agentaccel.facts import LEVELS
 from agentaccel.types import Segment, digest_of
 
-TOOLS, PARAMETERS = "tools", "parameters."
+TOOLS = "tools"
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,8 +169,9 @@ class Priors:
     entry_alive: float
     same: float
     changed: float
-    same_in_history: float
-    changed_in_history: float
+    same_once: float
+    changed_once: float
+    same_before: float
     prior_weight: float
     memory: float
     pace_memory: float

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from agentaccel.cache.beliefs import TAIL
+from agentaccel.cache.beliefs import PARAMETERS, TAIL
 from agentaccel.cache.observe import Observed
-from agentaccel.cache.places import PARAMETERS
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import priors
 from agentaccel.policy import CachePolicy

@@ -40,7 +40,7 @@ def open_with(
         conversation.snapshot = snapshot(registry.recorder.beliefs(workload, now, tools=prompt.starts[1] > 0))
     if not named or prompt.held or not turn_of(prompt):
         return
-    source = registry.by_lineage(prompt, Lineage(prompt, conversation.tenant))
+    source = registry.by_lineage(prompt, Lineage(prompt, conversation.tenant), conversation.agent)
     if source is None or source.id == conversation.id:
         return
     with source.lock:  # it was answered, so it takes the lock of none that it would go on from

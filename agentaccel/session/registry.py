@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from agentaccel.canonical import digest, identity_bytes
 from agentaccel.locks import Lock
-from agentaccel.session.conversation import Conversation
+from agentaccel.session.conversation import Conversation, workload_of
 from agentaccel.session.lineage import Lineage
 from agentaccel.trace.recorder import Recorder
 from agentaccel.types import Prompt, ToolCall
@@ -81,21 +81,25 @@ class Registry:
                 self._forget_open(gone)
             return conversation
 
-    def by_lineage(self, prompt: Prompt, lineage: Lineage) -> Conversation | None:
-        """The conversation that `prompt` goes on from; None where it begins one."""
+    def by_lineage(self, prompt: Prompt, lineage: Lineage, agent: str | None = None) -> Conversation | None:
+        """The conversation that `prompt`, of that `agent`, goes on from; None where it begins one.
+
+        Where several wait at one place, as those that begin with the same words do, one of its own workload.
+        """
         if not self._waiting and self.recorder.store is None:
             return None
         found, passed, longer = None, True, list[bytes]()
         with self._lock:
             for hash_ in lineage.sought():
-                found, passed = self._here(hash_, prompt.messages)
+                found, passed = self._here(hash_, prompt, agent)
                 if found is not None:
                     break
                 longer.append(hash_)
         if passed or len(longer) > 1:
             # One that waits before the last reply goes on from there; else another process may know of one that has
             # come farther.
-            found = self.recorder.read(lambda store: store.session_of(longer, prompt.messages), None) or found
+            at = longer, prompt.messages, workload_of(prompt, agent)
+            found = self.recorder.read(lambda store: store.session_of(*at), None) or found
         return None if found is None else self.named(found)
 
     def begin(self, lineage: Lineage, *, retried: bool) -> Conversation:
@@ -188,15 +192,17 @@ class Registry:
         if not sessions:
             self._waiting.pop(hash_, None)
 
-    def _here(self, hash_: bytes, messages: int) -> tuple[str | None, bool]:
+    def _here(self, hash_: bytes, prompt: Prompt, agent: str | None) -> tuple[str | None, bool]:
         """The session that a longer request goes on from at `hash_`, and whether it has gone past it already."""
-        last = None
-        for name, stop in self._waiting.get(hash_, {}).items():
-            if stop.messages < messages:
-                if not stop.passed:
-                    return name, False
-                last = name
-        return last, True
+        sessions = self._waiting.get(hash_, {})
+        there = [name for name, stop in sessions.items() if stop.messages < prompt.messages]
+        waiting = [name for name in there if not sessions[name].passed]
+        names = waiting or there[::-1]
+        if len(names) < 2:
+            return (names[0] if names else None), not waiting
+        workload = workload_of(prompt, agent)
+        alike = (name for name in names if (one := self._alive.get(name)) is not None and one.workload == workload)
+        return next(alike, names[0]), not waiting
 
 
 def identity_of(call: ToolCall, key: bytes = b"") -> bytes:

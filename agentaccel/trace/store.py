@@ -87,10 +87,11 @@ class Store:
             row = connection.execute("SELECT turns FROM sessions WHERE id = ?", (text(session_id),)).fetchone()
         return 0 if row is None else int(row[0])
 
-    def session_of(self, hashes: Sequence[bytes], messages: int) -> str | None:
+    def session_of(self, hashes: Sequence[bytes], messages: int, workload: str = "") -> str | None:
         """The session that a request of so many messages goes on from, by the first of `hashes` that any waits at.
 
-        Where several do, the one that has waited longest at that very point; else the last that came past it.
+        Where several do, the one that has waited longest at that very point; else the last that came past it. Those of
+        the request's own `workload` come before the others.
         """
         if not hashes:
             return None
@@ -98,8 +99,8 @@ class Store:
             rows = connection.execute(
                 "SELECT p.hash, p.session FROM places p JOIN sessions s ON s.id = p.session"
                 f" WHERE p.hash IN ({','.join('?' * len(hashes))}) AND {_MESSAGES_BY_THEN} < ?"
-                " ORDER BY p.turn < s.turn, CASE WHEN p.turn < s.turn THEN -p.turn ELSE p.turn END",
-                (*hashes, messages),
+                " ORDER BY p.turn < s.turn, s.workload <> ?, CASE WHEN p.turn < s.turn THEN -p.turn ELSE p.turn END",
+                (*hashes, messages, text(workload)),
             ).fetchall()
         found: dict[bytes, str] = {}
         for hash_, session in rows:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agentaccel import ManualClock, Policy
 from agentaccel.session.conversation import own_id
-from tests.driver import Driver, assistant, body, prose, tool, user
+from tests.driver import Driver, Json, assistant, body, prose, tool, user
 
 NAMES = st.text(alphabet="@/%4a ", min_size=1, max_size=4)
 
@@ -68,6 +68,20 @@ def test_two_sessions_with_the_same_first_words_go_on_apart(driver: Driver) -> N
     driver.ask(body(user("hello"), assistant("one"), user("1"), assistant("ok"), user("3")))
     driver.ask(body(user("hello"), assistant("two"), user("2"), assistant("ok"), user("4")))
     assert sessions(driver) == ["A", "B", "A", "B", "A", "B"]
+
+
+@pytest.mark.parametrize("processes", [False, True], ids=["one process", "a process each"])
+def test_agents_that_are_asked_the_same_go_on_each_in_its_own_session(processes: bool, tmp_path: Path) -> None:
+    """A title by a small model, and two agents with tools of their own: in whatever order they go on."""
+    agents: list[Json] = [{"model": "claude-haiku-4-5"}, {"tools": [tool("a")]}, {"tools": [tool("b")]}]
+    one = Driver(tmp_path)
+    said = [user("a"), assistant("b"), user("c"), assistant("d"), user("e")]
+    for agent, count in [(0, 1), (1, 1), (2, 1), (2, 3), (0, 3), (1, 3), (2, 5), (1, 5), (0, 5)]:
+        if processes:
+            one.accel.close()
+            one = Driver(tmp_path, clock=one.clock, emulator=one.emulator)
+        one.ask(body(*said[:count], **agents[agent]))
+    assert sessions(one) == [*"ABC", *"CAB", *"CBA"]
 
 
 def test_examples_that_every_session_begins_with_do_not_join_them(driver: Driver) -> None:

@@ -17,10 +17,10 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "trace.db")
 
 
-def comes(store: Store, session: str, messages: int, *places: bytes) -> None:
+def comes(store: Store, session: str, messages: int, *places: bytes, workload: str = "w") -> None:
     """The session is answered a request of so many messages, and waits at these places from now on."""
     row = SessionRow(
-        id=session, agent=None, tenant=None, parent=None, workload="w", created=0.0, turns=1, snapshot="{}",
+        id=session, agent=None, tenant=None, parent=None, workload=workload, created=0.0, turns=1, snapshot="{}",
         state="{}", head=None,
     )  # fmt: skip
     record = TurnRecord(session=session, provider="p", model="m", started=1.0)
@@ -47,6 +47,12 @@ def test_of_two_that_wait_it_is_the_one_that_has_waited_longer(store: Store) -> 
     assert store.session_of([SHARED], 5) == "one"
     comes(store, "one", 3, SHARED)
     assert store.session_of([SHARED], 5) == "two"
+
+
+def test_of_two_that_wait_it_is_the_one_of_the_same_workload(store: Store) -> None:
+    comes(store, "one", 3, SHARED, workload="other")
+    comes(store, "two", 3, SHARED)
+    assert [store.session_of([SHARED], 5, workload) for workload in ("w", "other", "third")] == ["two", "one", "one"]
 
 
 def test_of_two_that_went_on_it_is_the_one_that_was_there_last(store: Store) -> None:
