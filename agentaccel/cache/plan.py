@@ -215,16 +215,18 @@ def _choose(
 ) -> tuple[tuple[Candidate, ...], float]:
     """The set of at most `room` candidates with the least expected cost, and that cost; `bare` is that of none.
 
-    Ties go to more markers, which are free; where the provider looks at message endings by itself, to fewer.
+    Ties go to more markers, which are free; where the provider looks at message endings by itself, to fewer, but with
+    the one that wrote what is read now: that its entry is found by the provider's own breakpoint is not documented.
     """
     more = -1 if scene.facts.physics == "markers" else 1
-    best: tuple[float, int, tuple[Candidate, ...], float] = (round(bare, 6), 0, (), bare)
+    kept = scene.warm[-1] if more > 0 and scene.warm and scene.warm[-1] not in scene.unseen else -1
+    best: tuple[float, bool, int, tuple[Candidate, ...], float] = (round(bare, 6), True, 0, (), bare)
     for chosen in _sets(scene, candidates, room) if room > 0 else ():
         cost = expected_cost(scene, chosen)
-        rank = (round(cost, 6), more * len(chosen))
-        if rank < best[:2]:
+        rank = (round(cost, 6), all(one.at != kept for one in chosen), more * len(chosen))
+        if rank < best[:3]:
             best = (*rank, chosen, cost)
-    return tuple(sorted(best[2], key=lambda one: one.at)), best[3]
+    return tuple(sorted(best[3], key=lambda one: one.at)), best[4]
 
 
 def _sets(scene: Scene, candidates: Sequence[Candidate], room: int) -> Iterator[tuple[Candidate, ...]]:

@@ -59,6 +59,8 @@ class Behaviour:
     """Fields of a request that a strict server refuses; by default those that are unknown are ignored, as most do."""
     explicit_sees_implicit: bool = False
     """Whether OpenAI's explicit mode finds, at an explicit breakpoint, what an implicit one wrote at that place."""
+    implicit_sees_explicit: bool = True
+    """Whether its implicit mode finds, at the end of a message, what an explicit breakpoint wrote there."""
     zero_retention: bool = False
     """Whether the organization has zero data retention: OpenAI's older models then keep prefixes in memory only."""
 

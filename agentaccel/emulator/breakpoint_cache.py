@@ -47,6 +47,8 @@ class BreakpointRules:
     """Lifetime of each kind of entry, from the start of the request that wrote or read it; the first is the default."""
     sees_implicit: bool = False
     """Whether explicit mode finds, at an explicit breakpoint, what an implicit one wrote there."""
+    sees_explicit: bool = True
+    """Whether implicit mode finds, where no explicit breakpoint stands, what one wrote there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,8 @@ class BreakpointCache:
     """Entries by the hash of their prefix; expired ones are swept out now and then."""
     implicit: set[bytes] = field(default_factory=set)
     """Entries that no explicit breakpoint has written."""
+    explicit: set[bytes] = field(default_factory=set)
+    """Entries that only explicit ones have."""
     _lifetimes: Lifetimes = field(init=False)
     _kept: int = 0
 
@@ -79,7 +83,7 @@ class BreakpointCache:
 
     def settle(self, tape: Tape, rules: BreakpointRules, wanted: Wanted, now: float) -> Settlement:
         """Bill the prompt of a request that starts at `now`; what it looks up on the path that it read is re-armed."""
-        looked_up = [leaf for leaf in _looked_up(tape, rules, wanted) if self._sees(tape.hashes[leaf], rules, wanted)]
+        looked_up = [leaf for leaf in _looked_up(tape, rules, wanted) if self._sees(tape, leaf, rules, wanted)]
         live = [leaf for leaf in looked_up if self.entries[tape.hashes[leaf]].readable(now)]
         hit = live[-1] if live else None
         for leaf in live:
@@ -108,6 +112,7 @@ class BreakpointCache:
     ) -> None:
         """Write the entries of `settlement`; they can be read from `visible_at` on and live from `now` on."""
         explicit = {leaf for leaf, _ in tape.explicit}
+        own = tape.endings[-1] if wanted.implicit and tape.endings else None
         for leaf, ttl in settlement.entries:
             digest = tape.hashes[leaf]
             old = self.entries.get(digest)
@@ -118,16 +123,24 @@ class BreakpointCache:
                 self.implicit.add(digest)
             if leaf in explicit:
                 self.implicit.discard(digest)
+            if leaf == own:
+                self.explicit.discard(digest)
+            elif old is None or old.expires < now:
+                self.explicit.add(digest)
             self.entries[digest] = fresh
         self._kept += 1
         if self._kept % _SWEEP_EVERY == 0:
             self.entries = {digest: entry for digest, entry in self.entries.items() if entry.expires >= now}
             self.implicit &= self.entries.keys()
+            self.explicit &= self.entries.keys()
 
-    def _sees(self, digest: bytes, rules: BreakpointRules, wanted: Wanted) -> bool:
+    def _sees(self, tape: Tape, leaf: int, rules: BreakpointRules, wanted: Wanted) -> bool:
+        digest = tape.hashes[leaf]
         if digest not in self.entries:
             return False
-        return wanted.implicit or rules.sees_implicit or digest not in self.implicit
+        if wanted.implicit:
+            return rules.sees_explicit or digest not in self.explicit or leaf in {at for at, _ in tape.explicit}
+        return rules.sees_implicit or digest not in self.implicit
 
 
 def _looked_up(tape: Tape, rules: BreakpointRules, wanted: Wanted) -> list[int]:

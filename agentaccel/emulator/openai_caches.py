@@ -85,6 +85,7 @@ class PromptCaches:
             writes=facts.max_markers,
             seconds=seconds,
             sees_implicit=self._behaviour.explicit_sees_implicit,
+            sees_explicit=self._behaviour.implicit_sees_explicit,
         )
         tape = read_tape(asked.prompt, [asked.scope, asked.body.get("prompt_cache_key")], asked.tokenizer)
         settled = self.breakpoints.settle(tape, rules, wanted, asked.now)

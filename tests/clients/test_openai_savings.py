@@ -23,10 +23,17 @@ Calls = Callable[..., None]
 TOOLS = [{"type": "function", "function": {"name": "find", "description": "Find. " * 400, "parameters": {}}}]
 
 
-def cost(calls: Calls, folder: Path | None, *, sees_implicit: bool = False, named: bool = False) -> float:
+def cost(
+    calls: Calls,
+    folder: Path | None,
+    *,
+    sees_implicit: bool = False,
+    sees_explicit: bool = True,
+    named: bool = False,
+) -> float:
     """The input cost of `calls`, in uncached tokens; wrapped where there is a `folder` to record in. Where sessions are
     `named`, they are also given what begins one."""
-    behaviour = Behaviour(explicit_sees_implicit=sees_implicit)
+    behaviour = Behaviour(explicit_sees_implicit=sees_implicit, implicit_sees_explicit=sees_explicit)
     with (
         serve(script=["ok " * 20] * 60, clock=ManualClock(now=1e9), behaviour=behaviour) as server,
         openai.OpenAI(base_url=f"{server.url}/v1", api_key="k", max_retries=0) as bare,
@@ -90,6 +97,17 @@ def volatile_tail(client: Any, server: RunningServer) -> None:
             server.clock.advance(20)
 
 
+def now_and_then(client: Any, server: RunningServer) -> None:
+    """A few requests every half an hour or a bit later, behind the same long task."""
+    for session in range(8):
+        history = [rules(1500), user("task " * 800)]
+        for turn in range(3):
+            client.responses.create(model=MODEL, input=history)
+            history = [*history, {"role": "assistant", "content": "ok " * 20}, user(f"more {session} {turn} " * 60)]
+            server.clock.advance(20)
+        server.clock.advance((1_700, 1_900)[session % 2])
+
+
 def plain_loop(client: Any, server: RunningServer) -> None:
     """A conversation that only grows: the provider does right by itself."""
     history = [rules(800), user("task")]
@@ -126,6 +144,17 @@ def test_either_reading_of_what_an_explicit_request_finds_is_cheaper(sees_implic
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sees_explicit", [False, True])
+def test_what_explicit_breakpoints_wrote_is_read_whether_or_not_the_providers_own_finds_it(
+    sees_explicit: bool, tmp_path: Path
+) -> None:
+    """Nor is that."""
+    paid = cost(now_and_then, tmp_path, sees_explicit=sees_explicit)
+    assert paid <= 0.95 * cost(now_and_then, None)
+    assert paid <= 1.01 * cost(now_and_then, tmp_path / "again")
+
+
+@pytest.mark.slow
 def test_instructions_are_found_again_once_the_history_was_summed_up(tmp_path: Path) -> None:
     """The provider keeps the end of each request by itself; a history that is gone takes that with it."""
     assert cost(summed_up, tmp_path, named=True) < 0.5 * cost(summed_up, None)
@@ -138,6 +167,12 @@ GUARDS = (
         old="worth += max(lent, least) * (tokens - before)",
         new="worth += lent * (tokens - before)",
     ),
+    Mutant(
+        guard="leaving out the breakpoint that wrote what is read",
+        file="cache/plan.py",
+        old="all(one.at != kept for one in chosen), ",
+        new="True, ",
+    ),
 )
 
 
@@ -145,4 +180,11 @@ GUARDS = (
 @pytest.mark.parametrize("mutant", GUARDS, ids=lambda mutant: mutant.guard)
 def test_the_tests_fail_without_the_guard(mutant: Mutant, tmp_path: Path) -> None:
     """Chosen by us: a safety test that passes without what it tests is none."""
-    assert survives(mutant, tmp_path, running("tests/clients/test_openai_savings.py", only="summed_up")) is None
+    assert (
+        survives(
+            mutant,
+            tmp_path,
+            [*running("tests/clients/test_openai_savings.py", only="summed_up or providers_own"), "-m", "not soak"],
+        )
+        is None
+    )

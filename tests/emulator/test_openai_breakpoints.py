@@ -78,6 +78,16 @@ def test_explicit_mode_does_not_find_what_implicit_mode_wrote(shared, read):
     assert ask(provider, switched, 10).read == read
 
 
+@pytest.mark.parametrize(("shared", "read"), [(False, 0), (True, 2000)])
+def test_implicit_mode_may_not_find_where_no_breakpoint_stands_what_one_wrote(shared, read):
+    """Nobody says that it does."""
+    provider = emulator(implicit_sees_explicit=shared)
+    plain, explicit = chat(message("user", part(2000, "a"))), {"prompt_cache_options": {"mode": "explicit"}}
+    ask(provider, chat(message("user", marked(part(2000, "a")))) | explicit)
+    assert ask(provider, plain, 10).read == read
+    assert ask(provider, plain, 20).read == 2000, "what it has written itself it finds"
+
+
 def test_implicit_mode_finds_what_explicit_mode_wrote():
     """Explicit breakpoints are looked up in both modes."""
     provider = emulator()
