@@ -65,23 +65,33 @@ def shape_of(prompt: Prompt, knowing: Knowing) -> Shape:
     tokens = scale(prefix, counts, knowing.beliefs.bytes_per_token(prompt.model))
     anywhere = facts.physics == "automatic" or facts.ages == "blocks"
     looked_up = set(endings(prompt, facts.lookback + 1)) if facts.physics == "breakpoints" else set[int]()
-    held = [
-        tokens(i)
-        for i in sorted(entries)
-        if entries[i].live(knowing.now) and (anywhere or prompt.segments[i].markable or i in looked_up)
-    ]
+    live = [i for i in sorted(entries) if entries[i].live(knowing.now)]
+    held = [tokens(i) for i in live if anywhere or prompt.segments[i].markable or i in looked_up]
     requests = max(state.turns, replies_before(prompt)[-1]) + 1
-    ttl = facts.ttl(knowing.ttl) or facts.ttls[0]
     terms = Terms(
         total=tokens(len(prefix.hashes) - 1),
         held=held,
         read=facts.read,
-        write=ttl.write,
+        write=write_price([(tokens(i), entries[i].ttl) for i in live], knowing),
         coming=coming(knowing.beliefs, requests),
         margin=priors().edit_margin,
         anywhere=anywhere,
     )
     return Shape(prefix, tokens, terms)
+
+
+def write_price(held: Sequence[tuple[float, str]], knowing: Knowing) -> float:
+    """What a token costs that is made anew: what it cost to write those that are `held`, ascending (tokens, lifetime),
+    because what stands in their place is kept for as long."""
+    facts = knowing.facts
+    chosen = facts.ttl(knowing.ttl)
+    if chosen is not None or not held:
+        return (chosen or facts.ttls[0]).write
+    prices, before, paid = {ttl.label: ttl.write for ttl in facts.ttls}, 0.0, 0.0
+    for tokens, ttl in held:
+        paid += (tokens - before) * prices.get(ttl, facts.ttls[0].write)
+        before = tokens
+    return paid / before if before > 0.0 else facts.ttls[0].write
 
 
 def of_age(results: Sequence[Result], turns: int, keep: int) -> Iterator[tuple[Result, int]]:
