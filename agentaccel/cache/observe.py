@@ -133,13 +133,10 @@ def _moving_seen(state: State, name: str, broken: str | None) -> Iterator[Observ
 def _before_it_changed(state: State, name: str) -> Iterator[Observation]:
     """How often a place had come back, once it first did not: a clock changes from the start, a mode that is switched
     stays as it was for a while, and then as it is."""
-    topic = f"stable/{name}"
-    if topic in state.seen.counts or is_history(name):
-        return
     same, _ = state.seen.counts.get(_STABLE_ANY, (0.0, 0.0))
-    if same:
+    if same and not is_history(name):
         came = min(same, priors().same_before)
-        yield Observation(topic, came, came)
+        yield Observation(f"stable/{name}", came, came)
 
 
 def _late_seen(state: State, broken: str | None, lifetime: float, *, late: bool) -> Iterator[Observation]:

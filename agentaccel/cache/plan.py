@@ -220,13 +220,13 @@ def _choose(
     """
     more = -1 if scene.facts.physics == "markers" else 1
     kept = scene.warm[-1] if more > 0 and scene.warm and scene.warm[-1] not in scene.unseen else -1
-    best: tuple[float, bool, int, tuple[Candidate, ...], float] = (round(bare, 6), True, 0, (), bare)
+    least, best, paid = (round(bare, 6), True, 0), tuple[Candidate, ...](), bare
     for chosen in _sets(scene, candidates, room) if room > 0 else ():
         cost = expected_cost(scene, chosen)
         rank = (round(cost, 6), all(one.at != kept for one in chosen), more * len(chosen))
-        if rank < best[:3]:
-            best = (*rank, chosen, cost)
-    return tuple(sorted(best[3], key=lambda one: one.at)), best[4]
+        if rank < least:
+            least, best, paid = rank, chosen, cost
+    return tuple(sorted(best, key=lambda one: one.at)), paid
 
 
 def _sets(scene: Scene, candidates: Sequence[Candidate], room: int) -> Iterator[tuple[Candidate, ...]]:
