@@ -22,7 +22,7 @@ from agentaccel.session.asides import Asides
 from agentaccel.session.following import Following
 from agentaccel.session.forms import Edits
 from agentaccel.speculate.ledger import Ledger
-from agentaccel.trace.record import SessionRow, dump_json, dump_state, load_beliefs, load_state
+from agentaccel.trace.record import SessionRow, dump_json, dump_state, load_state
 from agentaccel.trace.store import Store
 from agentaccel.types import Prompt, Segment
 
@@ -116,7 +116,7 @@ def row_of(conversation: Conversation) -> SessionRow:
         workload=conversation.workload,
         created=conversation.created or 0.0,
         turns=conversation.state.turns,
-        snapshot=orjson.dumps(conversation.snapshot.counts).decode(),
+        snapshot=conversation.snapshot,
         state=dump_state(conversation.state),
         head=None,
     )
@@ -150,7 +150,7 @@ def refresh(conversation: Conversation, store: Store, facts: CacheFacts | None, 
     row = store.session(conversation.id)
     if row is None:
         return
-    snapshot, state = load_beliefs(orjson.loads(row.snapshot)), load_state(row.state)
+    state = load_state(row.state)
     head = known = None
     if row.head is not None and facts is not None:
         head, known = _load_head(orjson.loads(row.head), store, facts, provider)
@@ -159,7 +159,7 @@ def refresh(conversation: Conversation, store: Store, facts: CacheFacts | None, 
     conversation.tenant = conversation.tenant or row.tenant
     conversation.workload = row.workload
     conversation.created = row.created
-    conversation.snapshot, conversation.state = snapshot, state
+    conversation.snapshot, conversation.state = row.snapshot, state
     conversation.stored_turns = row.turns
     conversation.head, conversation.print, conversation.arranging, conversation.edits = head, known, None, None
 

@@ -23,7 +23,7 @@ from agentaccel.types import Cause, Drift, Expected, Marker, Miss, Segment, Usag
 
 
 class SessionRow(NamedTuple):
-    """What the store keeps of a session, the parts that this module does not read left as JSON."""
+    """What the store keeps of a session; its state and its head are left as JSON."""
 
     id: str
     agent: str | None
@@ -32,8 +32,8 @@ class SessionRow(NamedTuple):
     workload: str
     created: float
     turns: int
-    snapshot: str
-    """Beliefs about the workload at the session's start."""
+    snapshot: Beliefs
+    """Beliefs about the workload at the session's start: they stay as its first turn has them."""
     state: str
     head: str | None
 
@@ -227,6 +227,11 @@ def load_state(data: bytes | str) -> State:
         route=raw.get("route", ""),
         standing=load_standing(raw["standing"]) if "standing" in raw else None,
     )
+
+
+def dump_beliefs(beliefs: Beliefs) -> str:
+    """Beliefs as JSON."""
+    return dump_json(beliefs.counts)
 
 
 def load_beliefs(raw: Mapping[str, Any]) -> Beliefs:

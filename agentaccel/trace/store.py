@@ -13,13 +13,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import orjson
+
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.errors import TraceError
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.chains import Chains, Ends
 from agentaccel.trace.database import Database, store_path
 from agentaccel.trace.learned import believed, learn
-from agentaccel.trace.record import Routed, SessionRow, dump_tool, dump_turn, load_tool, load_turn, text
+from agentaccel.trace.record import (
+    Routed,
+    SessionRow,
+    dump_beliefs,
+    dump_tool,
+    dump_turn,
+    load_beliefs,
+    load_tool,
+    load_turn,
+    text,
+)
 from agentaccel.trace.record import TurnWrite as TurnWrite
 from agentaccel.trace.room import remove_before, remove_oldest, used_bytes
 from agentaccel.types import Segment
@@ -74,12 +86,12 @@ class Store:
         """The session called `session_id`, as the last turn of any process left it."""
         with self.database.using() as connection:
             row = connection.execute(
-                "SELECT id, agent, tenant, parent, workload, created, turns, snapshot, state, head"
-                " FROM sessions WHERE id = ?",
-                (text(session_id),),
+                f"SELECT {', '.join(SessionRow._fields)} FROM sessions WHERE id = ?", (text(session_id),)
             ).fetchone()
-        names = ("id", "agent", "tenant", "parent", "workload", "created", "turns", "snapshot", "state", "head")
-        return None if row is None else SessionRow(**dict(zip(names, row, strict=True)))
+        if row is None:
+            return None
+        known = dict(zip(SessionRow._fields, row, strict=True))
+        return SessionRow(**{**known, "snapshot": load_beliefs(orjson.loads(known["snapshot"]))})
 
     def turns_of(self, session_id: str) -> int:
         """How many turns of the session were answered, or taught something; 0 for one that is not known."""
@@ -165,16 +177,21 @@ class Store:
         assert row is not None
         name, workload = text(row.id), text(row.workload)
         head = write.ends(ends) if write.ends is not None else row.head
-        connection.execute(
-            "INSERT INTO sessions (id, agent, tenant, parent, workload, created, turns, snapshot, state, head, turn)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (id) DO UPDATE SET turns = max(turns + 1, excluded.turns), state = excluded.state,"
-            " head = excluded.head, turn = excluded.turn, agent = coalesce(excluded.agent, agent)",
-            (
-                name, *(text(one) if one is not None else None for one in (row.agent, row.tenant, row.parent)),
-                workload, row.created, row.turns, row.snapshot, row.state, head, turn,
-            ),
-        )  # fmt: skip
+        agent = text(row.agent) if row.agent is not None else None
+        now = row.turns, row.state, head, turn, agent, name
+        known = connection.execute(
+            "UPDATE sessions SET turns = max(turns + 1, ?), state = ?, head = ?, turn = ?, agent = coalesce(?, agent)"
+            " WHERE id = ?",
+            now,
+        ).rowcount
+        if not known:
+            tenant, parent = (text(one) if one is not None else None for one in (row.tenant, row.parent))
+            connection.execute(
+                "INSERT INTO sessions"
+                " (turns, state, head, turn, agent, id, tenant, parent, workload, created, snapshot)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*now, tenant, parent, workload, row.created, dump_beliefs(row.snapshot)),
+            )
         connection.executemany(
             "INSERT OR REPLACE INTO places (hash, session, turn, messages) VALUES (?, ?, ?, ?)",
             [(hash_, name, turn, write.messages) for hash_ in write.lineage],

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from agentaccel import Policy, StorePolicy
+from agentaccel.cache.beliefs import Beliefs
 from agentaccel.locks import Lock, when_free
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report import report
@@ -179,7 +180,7 @@ def turn(session: str, started: float, blocks: int, content: int = 0) -> TurnWri
         record=TurnRecord(session=session, provider="p", model="m", started=started, attempt=blocks),
         session=SessionRow(
             id=session, agent=None, tenant=None, parent=None, workload="w",
-            created=0.0, turns=1, snapshot="{}", state="{}", head=None,
+            created=0.0, turns=1, snapshot=Beliefs(), state="{}", head=None,
         ),
         segments=tuple(
             Segment(

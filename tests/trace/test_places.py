@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agentaccel.cache.beliefs import Beliefs
 from agentaccel.records import TurnRecord
 from agentaccel.trace.store import SessionRow, Store, TurnWrite
 
@@ -20,7 +21,7 @@ def store(tmp_path: Path) -> Store:
 def comes(store: Store, session: str, messages: int, *places: bytes, workload: str = "w") -> None:
     """The session is answered a request of so many messages, and waits at these places from now on."""
     row = SessionRow(
-        id=session, agent=None, tenant=None, parent=None, workload=workload, created=0.0, turns=1, snapshot="{}",
+        id=session, agent=None, tenant=None, parent=None, workload=workload, created=0.0, turns=1, snapshot=Beliefs(),
         state="{}", head=None,
     )  # fmt: skip
     record = TurnRecord(session=session, provider="p", model="m", started=1.0)
