@@ -99,6 +99,7 @@ def test_unknown_fields_go_out_as_they_are(desk: Desk) -> None:
     assert "brand_new" in str(wrapped)
 
 
+@pytest.mark.slow
 def test_an_enormous_single_block_is_planned_like_any_other(desk: Desk) -> None:
     """Five megabytes of text in one block."""
     reply = desk.client.messages.create(**body(user(prose(800_000))))

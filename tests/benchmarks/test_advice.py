@@ -22,6 +22,7 @@ def only(name: str, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_it_prints_prediction_truth_and_their_ratio(tmp_path: Path) -> None:
     done = CliRunner().invoke(run, ["--workloads", str(only("cache_off", tmp_path)), "--json"])
     assert done.exit_code == 0, done.output
@@ -31,6 +32,7 @@ def test_it_prints_prediction_truth_and_their_ratio(tmp_path: Path) -> None:
     assert row["ratio"] == pytest.approx(row["predicted"] / row["true"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "told"),
     [
@@ -47,6 +49,7 @@ def test_what_agentaccel_mends_is_not_asked_for(name: str, told: dict[str, int |
     assert ranks == told
 
 
+@pytest.mark.slow
 def test_a_fault_that_is_not_found_ends_with_one(tmp_path: Path) -> None:
     """A lifetime that is right, called wrong."""
     path = only("lifetime", tmp_path) / "lifetime.toml"

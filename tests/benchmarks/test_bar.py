@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,6 +93,7 @@ def grows_by_less_than_it_began_with(steps: tuple[Step, ...]) -> bool:
     return all(b.total - a.total <= steps[0].total for a, b in itertools.pairwise(steps))
 
 
+@pytest.mark.slow
 @given(situations(turns=st.integers(4, 20), sessions=1, even=False))
 def test_nothing_is_lost_but_the_last_tail(situation: Situation) -> None:
     """Any sizes, blocks, models, thinking, lengths around the minimum: at most the premium of the last request, and
@@ -109,6 +111,7 @@ def test_nothing_is_lost_but_the_last_tail(situation: Situation) -> None:
     assert uninsured <= least.cost * 1.001
 
 
+@pytest.mark.slow
 @given(situations(turns=st.integers(4, 20), sessions=1, even=True))
 def test_four_even_turns_cost_at_most_a_twentieth_more(situation: Situation) -> None:
     """Claude API and Bedrock rules; where the first prompt can be cached and turns are alike.
@@ -134,6 +137,7 @@ def after(situation: Situation, learned_from: int) -> float:
     return ours / sum(best(run.steps).cost for run, _ in later)
 
 
+@pytest.mark.slow
 @given(situations(turns=st.integers(1, 3), sessions=9, even=True, thinking=False))
 def test_short_conversations_after_five_like_them(situation: Situation) -> None:
     """The bar as it was set."""

@@ -86,6 +86,7 @@ def test_a_recorded_source_is_set_beside_the_simple_policies_over_all_its_paces(
     assert found.broken == []
 
 
+@pytest.mark.slow
 def test_a_source_that_simple_policies_do_better_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: where agentaccel marks as nobody should, the benchmark exits with 1."""
     monkeypatch.setattr(cache, "accelerate", lambda runs: simulate(runs, PLACEMENTS["tools+system+tail 1h"]))
@@ -156,6 +157,7 @@ def test_the_fanout_benchmark_holds_what_it_says() -> None:
     assert told["tables"][2]["rows"] == [["at once", 5], ["held", 1]]
 
 
+@pytest.mark.slow
 def test_a_fanout_that_writes_more_than_once_is_an_error() -> None:
     """The twin: with nobody held."""
     result = CliRunner().invoke(main, ["fanout", "--agents", "3", "--tokens", "50000", "--hold", "0"])

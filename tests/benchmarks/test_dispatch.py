@@ -8,6 +8,7 @@ from benchmarks import dispatch
 from benchmarks.dispatch import measure
 
 
+@pytest.mark.slow
 def test_every_kind_of_tool_and_both_arms_of_the_lag_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """In short blocks here."""
     monkeypatch.setattr(dispatch, "CALLS", 20)

@@ -30,6 +30,7 @@ def test_without_the_wait_the_bar_is_broken(monkeypatch: pytest.MonkeyPatch) -> 
     assert result.broken
 
 
+@pytest.mark.slow
 def test_tokens_and_cost_are_those_that_the_emulator_bills(tmp_path: Path) -> None:
     loop = Loop(model=MODELS[0], turns=4, result=300)
     learn(loop, tmp_path)

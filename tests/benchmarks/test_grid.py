@@ -59,6 +59,7 @@ def test_the_bundled_file_has_what_was_asked_for() -> None:
     assert any(one.fan_out > 1 for one in everything)
 
 
+@pytest.mark.slow
 def test_what_it_sends_is_legal() -> None:
     """First and last request of a session, with what its file asks for."""
     for one in grid():
@@ -87,6 +88,7 @@ def static(step: Step) -> bytes:
     return step.prefix.hashes[step.prefix.starts[2] - 1]
 
 
+@pytest.mark.slow
 @pytest.mark.many(2)
 @pytest.mark.parametrize("one", MOVED, ids=lambda one: one.name)
 def test_no_mixture_of_written_and_arranged_requests_is_below_the_bound(one: Situation) -> None:
@@ -198,6 +200,7 @@ def test_a_bar_that_is_missed_is_said() -> None:
     assert list(missed("x", 1.2, "wild", {"tail": 1.1}))
 
 
+@pytest.mark.slow
 def test_it_prints_every_row_and_ends_with_one_where_something_is_amiss(tmp_path: Path) -> None:
     """On somebody's own file."""
     path = tmp_path / "mine.toml"
@@ -215,6 +218,7 @@ def test_it_prints_every_row_and_ends_with_one_where_something_is_amiss(tmp_path
     assert CliRunner().invoke(main, ["situations", "--only", "nothing"]).exit_code == 2
 
 
+@pytest.mark.slow
 def test_a_request_of_our_own_before_any_long_pause_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: a planner that keeps entries without a reason."""
     one = next(one for one in grid() if one.name == "every tool slow, keep-alive")

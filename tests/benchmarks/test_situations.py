@@ -90,6 +90,7 @@ def test_every_process_makes_the_same_requests() -> None:
     assert len(printed) == 1
 
 
+@pytest.mark.slow
 def test_bundled_situations_send_legal_requests() -> None:
     """Every model of every bundled situation takes what is sent: first and last request of a session."""
     for one in bundled():

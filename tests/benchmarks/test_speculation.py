@@ -62,6 +62,7 @@ def test_a_model_that_is_told_the_future_is_found_out() -> None:
     assert told_the_future(Clairvoyant(), RUNS[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", MODELS)
 def test_judging_teaches_nothing(make: Callable[[], Model]) -> None:
     """Whatever was judged before, the same is expected; learning it changes that."""
@@ -96,6 +97,7 @@ def test_the_statements_fail_for_a_model_that_does_nothing() -> None:
     assert list(broken([judged(Clairvoyant)])) == []
 
 
+@pytest.mark.slow
 def test_sums_are_those_of_the_runs() -> None:
     """Eight tasks of four calls each; a clairvoyant wastes nothing."""
     found = judged(Clairvoyant)
@@ -104,6 +106,7 @@ def test_sums_are_those_of_the_runs() -> None:
     assert found.ours.waste == 0.0
 
 
+@pytest.mark.slow
 def test_online_expects_nothing_of_the_first_run() -> None:
     """Nothing has been learned; of the last one the calls that can be told are."""
     runs = one_per_task(RUNS)

@@ -42,6 +42,7 @@ def system_at(turn: int) -> Json:
     return {"tools": [tool("search", 2_000)], "system": [_said(f"Rule {n}: {prose(400, n)}") for n in range(4 + turn)]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [tools_at, system_at])
 def test_a_list_that_grows_with_every_request_keeps_what_stands_before_it(driver: Driver, at: Any) -> None:
     """What stands behind its end is written for nobody; the list itself is read each time."""

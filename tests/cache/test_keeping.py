@@ -59,6 +59,7 @@ def last_day(allowed: Allowed) -> tuple[Run, Simulated]:
     return last, accelerate([last], allowed, learned=learned)
 
 
+@pytest.mark.slow
 def test_a_pause_beyond_every_lifetime_is_kept_over_by_few_requests() -> None:
     """All of the prompt is read after lunch, for a request of our own an hour and fewer than the minutes would take."""
     run, done = last_day(Allowed(keep_alive=True))

@@ -38,12 +38,14 @@ def chat(driver: Driver, turns: int, *, gap: float = 5.0, replies: int = 1, seed
     return cost(usages)
 
 
+@pytest.mark.slow
 def test_a_chat_with_long_pauses_stops_being_written_within_a_few_turns(driver: Driver) -> None:
     """A session's own pauses are the best guide to its next one."""
     assert chat(driver, 30, gap=4000) < 1.12
     assert driver.marks == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", [310, *(pytest.param(gap, marks=pytest.mark.soak) for gap in (600, 3000))])
 def test_a_chat_with_pauses_beyond_five_minutes_is_written_for_an_hour(driver: Driver, gap: float) -> None:
     """The longer lifetime costs twice the input price to write, and reads ever after."""
@@ -52,6 +54,7 @@ def test_a_chat_with_pauses_beyond_five_minutes_is_written_for_an_hour(driver: D
     assert max(costs[1:]) < 0.27
 
 
+@pytest.mark.slow
 def test_a_chat_with_short_pauses_is_not_written_for_an_hour(driver: Driver) -> None:
     """Once that many pauses were short, the longer lifetime is a premium for nothing; before, it is a small one."""
     for number in range(3):
@@ -63,6 +66,7 @@ def test_a_chat_with_short_pauses_is_not_written_for_an_hour(driver: Driver) -> 
     assert not any(later)
 
 
+@pytest.mark.slow
 def test_a_workload_of_chats_with_long_pauses_is_known_from_the_second_on(driver: Driver) -> None:
     """And what it taught lasts."""
     costs = [chat(driver, 12, gap=4000, seed=number) for number in range(4)]
@@ -81,6 +85,7 @@ def test_a_pause_now_and_then_does_not_end_the_caching(driver: Driver) -> None:
     assert cost(usages) < 0.4
 
 
+@pytest.mark.slow
 def test_several_replies_a_turn_do_not_confuse_the_count(driver: Driver) -> None:
     """The expectation is settled under the index it was made under, however many messages a turn adds."""
     costs = [chat(driver, 8, replies=2, seed=number) for number in range(8)]
@@ -201,6 +206,7 @@ def fan_out(driver: Driver, requests: list[Json], gap: float) -> list[Usage]:
     return usages
 
 
+@pytest.mark.slow
 def test_requests_side_by_side_are_no_sign_that_a_conversation_goes_on(driver: Driver) -> None:
     """Hours after others: none of them can read what another is writing, so paying for the writes has to stop."""
     costs = [
@@ -229,6 +235,7 @@ def test_bursts_of_requests_read_what_the_burst_before_them_wrote(
     assert min(bursts("twin")[4:]) > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(20, 8), pytest.param(200, 30, marks=pytest.mark.soak)])
 def test_a_workload_that_changes_its_ways_is_learned_anew(driver: Driver, before: int, after: int) -> None:
     """Up to two hundred one-shot sessions, then conversations: what was learned fades."""
@@ -238,6 +245,7 @@ def test_a_workload_that_changes_its_ways_is_learned_anew(driver: Driver, before
     assert costs[-1] < 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.many(2)
 @pytest.mark.parametrize(
     ("sessions", "turns", "gap", "lifetime"),
@@ -295,6 +303,7 @@ def test_sessions_that_have_not_gone_on_yet_are_not_taken_to_have_ended(driver: 
     assert begun_at_once(driver, 12) == [True] * 12
 
 
+@pytest.mark.slow
 def test_questions_that_nobody_goes_on_from_are_known_at_any_rate(driver: Driver) -> None:
     """One a second, of which each may still go on for a minute: that none does tells."""
     for number in range(40):

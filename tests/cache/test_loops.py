@@ -108,6 +108,7 @@ def test_what_stands_before_calls_that_are_left_out_is_kept_over_peoples_pauses(
     assert written_for(sessions[-1], in_loop=True) == {"5m"}, "the calls themselves are gone by then"
 
 
+@pytest.mark.slow
 def test_where_nobody_sees_that_calls_are_left_out_it_costs_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +118,7 @@ def test_where_nobody_sees_that_calls_are_left_out_it_costs_more(
     assert sum(costs(sessions)[1:]) > sum(costs(without("1h"))[1:])
 
 
+@pytest.mark.slow
 def test_where_it_is_the_tools_that_are_slow_the_calls_are_kept_over_their_pauses(tmp_path: Path) -> None:
     """They are left out all the same, but not then."""
     sessions, _ = with_accel(tmp_path, person=20.0, slow=PAUSE)

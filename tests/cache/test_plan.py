@@ -150,6 +150,7 @@ def test_a_prefilled_answer_is_not_marked(driver: Driver) -> None:
     assert driver.marks == ["messages[0].content[0]"]
 
 
+@pytest.mark.slow
 def test_one_shot_calls_stop_being_written_once_the_workload_has_shown_it(tmp_path: Path) -> None:
     """The stated prior gives way to what the workload does."""
     driver = Driver(tmp_path)

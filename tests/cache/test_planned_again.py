@@ -67,6 +67,7 @@ class Talk:
             self.messages = [*self.messages, assistant(prose(20, number)), user(prose(60, number))]
 
 
+@pytest.mark.slow
 @given(steps=st.lists(STEP, max_size=14))
 @settings(deadline=None)
 def test_what_is_given_again_is_what_would_be_decided(steps: list[str | float], tmp_path_factory: Any) -> None:

@@ -48,6 +48,7 @@ def beliefs_of(chance: random.Random) -> Beliefs:
     return Beliefs(counts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [0, *(pytest.param(block, marks=pytest.mark.soak) for block in range(1, 8))])
 def test_no_set_of_candidates_is_cheaper_than_the_one_that_is_chosen(block: int) -> None:
     """All sets are looked at here; a hundredth is what the short cut may cost where reading something hides it."""
@@ -67,6 +68,7 @@ def test_no_set_of_candidates_is_cheaper_than_the_one_that_is_chosen(block: int)
         assert bare - chosen.saving <= least + 0.01 * abs(least) + 1e-6, f"seed {seed}"
 
 
+@pytest.mark.slow
 def test_a_longer_life_that_reaches_no_farther_than_what_is_read_is_never_cheaper() -> None:
     """So it need not be weighed."""
     assert FACTS is not None
@@ -98,6 +100,7 @@ def test_a_server_tool_that_goes_leaves_the_tools_behind_it_held() -> None:
     assert set(ledger.on(alone)) == {0}
 
 
+@pytest.mark.slow
 def test_marked_instructions_that_keep_changing_do_not_crowd_out_the_tail(tmp_path: Path) -> None:
     """Forty variants of a system prompt that the user marks, and then it stays as it is."""
     driver, mark = Driver(tmp_path), {"type": "ephemeral"}

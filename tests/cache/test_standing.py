@@ -97,6 +97,7 @@ def paid(loop: Loop) -> float:
     return sum(cost_of(usage, facts) for usage in usages)
 
 
+@pytest.mark.slow
 def test_a_decision_stands_for_half_as_many_requests_as_there_had_been(tmp_path: Path) -> None:
     loop, decided = Loop(tmp_path), list[int]()
     for number in range(41):
@@ -154,6 +155,7 @@ def test_sessions_that_pause_late_are_billed_as_if_each_request_were_decided_on(
     assert standing <= 1.002 * costs(tmp_path / "other")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", ["the same", "more of it"])
 def test_what_is_held_of_the_very_request_is_expected(again: str, tmp_path: Path) -> None:
     """A request that is sent once more, or goes on within its last message, reads what it wrote."""
@@ -363,6 +365,7 @@ def test_what_is_consented_to_is_part_of_what_is_asked() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_users_own_marker_may_move_with_the_end(tmp_path: Path) -> None:
     loop, stood = Loop(tmp_path), 0
     for number in range(40):

@@ -111,6 +111,7 @@ def test_the_demo_says_which_consent_it_used_and_where(demo: Demo, plain: Demo) 
     assert clock["agentaccel"] < 0.8 * clock["no caching"]
 
 
+@pytest.mark.slow
 def test_a_plain_loop_costs_less_than_half_and_no_more_than_automatic_caching(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

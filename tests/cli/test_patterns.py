@@ -155,6 +155,7 @@ def test_patterns_shows_what_follows_what_and_every_value(tmp_path: Path) -> Non
     assert "known are desk" in typed("patterns", "--store", "t.db", "--workload", "x", cwd=tmp_path).stderr
 
 
+@pytest.mark.slow
 @pytest.mark.many(4)
 @pytest.mark.parametrize("file", ["{", "[]", '{"kind": "agentaccel patterns", "version": 9, "parts": {}}', None])
 def test_a_file_that_holds_no_patterns_is_refused(file: str | None, tmp_path: Path) -> None:

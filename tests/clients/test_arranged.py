@@ -80,6 +80,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.many(6)
 @pytest.mark.parametrize(("name", "model"), CASES)
 def test_a_clock_costs_no_prefix_from_the_second_request_on(name: str, model: str, tmp_path: Path) -> None:
@@ -112,6 +113,7 @@ def test_savings_are_stated_against_the_bill_of_the_request_as_written(name: str
         assert modelled == pytest.approx(billed, rel=0.03, abs=128 * TURNS if model == "gpt-4o" else 0), kind
 
 
+@pytest.mark.slow
 def test_what_the_provider_would_write_at_the_end_is_not_written(tmp_path: Path) -> None:
     """Its own breakpoint stands at the end of what lasts, not of what this request alone has."""
     billed, records = ours(DIALECTS["chat"], "gpt-6-sol", tmp_path, {})

@@ -258,6 +258,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.lists(st.dictionaries(st.sampled_from(["messages", "tools", 'x"', ""]), JSON), max_size=5))
 def test_a_body_is_written_as_by_one_stroke_whatever_was_written_before(before: list[dict[str, Any]]) -> None:
     """Chosen by us: piece by piece, so that what came before need not be looked at."""

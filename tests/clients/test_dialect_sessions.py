@@ -90,6 +90,7 @@ def test_two_threads_at_once_do_not_mix(tmp_path: Path, name: str) -> None:
     assert found == [("left", "left", "ok")] * 3 + [("right", "right", "ok")] * 3
 
 
+@pytest.mark.slow
 @EACH
 async def test_two_conversations_that_nobody_named_are_told_apart(tmp_path: Path, name: str) -> None:
     """Chosen by us: they are known again by how their prompts begin, whoever's turn comes first."""
@@ -133,6 +134,7 @@ def test_every_attempt_is_sent_with_one_plan(tmp_path: Path, name: str, kind: An
     assert [one.usage.input is None for one in found] == [True, True, False]
 
 
+@pytest.mark.slow
 @pytest.mark.many(9)
 @EACH
 def test_a_chat_of_two_hundred_thousand_tokens_is_planned_like_any_other(tmp_path: Path, name: str) -> None:

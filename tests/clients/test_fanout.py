@@ -487,6 +487,7 @@ def test_where_nothing_gets_written_it_is_waited_for_once(stream: bool, strips: 
     assert len(branches.held) == (COUNT - 1) * (1 if strips else 2)
 
 
+@pytest.mark.slow
 def test_a_prefix_that_was_longer_read_is_waited_for_again() -> None:
     """Of what stands before the place that another process had written up to, the counts tell nothing."""
     one, other = Branches(), Branches()

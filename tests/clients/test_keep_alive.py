@@ -95,6 +95,7 @@ THINKING: Json = {"max_tokens": 2048, "thinking": {"type": "enabled", "budget_to
 """With this the API refuses a request that asks for no reply."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "cache"), [(THINKING, {}), ({}, {"keep_alive_budget": 0.0})], ids=["refused", "no budget"]
 )
@@ -108,6 +109,7 @@ def test_no_plan_counts_on_requests_that_are_never_sent(tmp_path: Path, more: Js
     assert all(tokens > 9_000 for tokens in read[1:])
 
 
+@pytest.mark.slow
 def test_a_plan_counts_on_requests_that_will_be_sent(tmp_path: Path) -> None:
     """Where keeping costs less than the longer lifetime, that is not bought: the twin of the test above."""
     costs = []
@@ -124,6 +126,7 @@ def test_a_plan_counts_on_requests_that_will_be_sent(tmp_path: Path) -> None:
     assert costs[0] < 0.85 * costs[1]
 
 
+@pytest.mark.slow
 def test_a_prompt_that_will_be_another_one_is_not_kept_alive(clerk: Desk) -> None:
     """Its system prompt ends with a number that counts up: what the user has marked behind it is read by nobody."""
     marked = {"type": "text", "text": prose(5000), "cache_control": {"type": "ephemeral"}}
@@ -139,6 +142,7 @@ def test_a_prompt_that_will_be_another_one_is_not_kept_alive(clerk: Desk) -> Non
     assert len(clerk.kept) == before
 
 
+@pytest.mark.slow
 def test_a_pause_that_is_known_to_end_loses_nothing(clerk: Desk) -> None:
     """The first one is lost, because nobody knows of any; those of later sessions are kept over."""
     first = clerk.talk("monday", [5.0, TEA, 5.0])
@@ -166,6 +170,7 @@ def test_without_consent_the_pause_is_lost(tmp_path: Path) -> None:
         assert clerk.server.counters.total.requests == 16
 
 
+@pytest.mark.slow
 def test_what_it_costs_is_less_than_what_it_saves(tmp_path: Path) -> None:
     """By the emulator's own counters, requests of our own included."""
     costs = []
@@ -198,6 +203,7 @@ def test_a_pause_that_does_not_end_is_given_up(clerk: Desk) -> None:
     assert 1 <= len(clerk.kept) - before <= 12
 
 
+@pytest.mark.slow
 def test_the_next_request_takes_back_what_is_due(clerk: Desk) -> None:
     """A session that goes on within the lifetime sends nothing of ours, however it is learned to pause."""
     before = clerk.learn()
@@ -222,6 +228,7 @@ def test_the_budget_is_kept(tmp_path: Path) -> None:
         assert len(clerk.kept) == before + 1
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The model")  # it is an old one: of the others all have a price
 def test_a_model_without_a_price_is_not_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A budget in USD says nothing then; one log line says so."""
@@ -344,6 +351,7 @@ def test_replay_and_advice_do_not_take_them_for_the_agents(clerk: Desk) -> None:
 # --- other clients ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_asynchronous_client_keeps_on_its_own_loop(tmp_path: Path) -> None:
     """And leaving the session leaves no task behind."""
 
@@ -379,6 +387,7 @@ async def passing(clerk: Desk, seconds: float, *, settle: bool = True) -> None:
             await asyncio.wait(others)
 
 
+@pytest.mark.slow
 def test_responses_of_openai_are_kept_by_its_own_field(tmp_path: Path) -> None:
     """`prewarm` where the provider has it; a pause there is longer than half an hour."""
     with desk(tmp_path, ttl="30m") as clerk:

@@ -29,6 +29,7 @@ from tests.speculate.test_closing import call, guessing, tally_of
 ASKED: Json = {"model": "claude-sonnet-5", "max_tokens": 200, **STATIC}
 
 
+@pytest.mark.slow
 def test_what_keeps_an_entry_alive_is_read_whole_whatever_the_caller_does_with_his_reply(tmp_path: Path) -> None:
     """Else each would take a connection of the caller's for good, and nobody would know what it cost."""
     with desk(tmp_path) as clerk, httpx2.Client(limits=httpx2.Limits(max_connections=2), timeout=2.0) as http:
@@ -75,6 +76,7 @@ def gpt(clerk: Desk) -> Any:
     return clerk.accel.wrap(bare, platform="api")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [True, False])
 def test_nothing_is_sent_through_a_client_that_was_closed(tmp_path: Path, closed: bool) -> None:
     """It would open connections that nobody closes; with the twin that is open, something is."""

@@ -160,6 +160,7 @@ def test_single_calls_are_not_taken_for_conversations(tmp_path: Path) -> None:
     assert reads[1] >= reads[0] - 0.03
 
 
+@pytest.mark.slow
 def test_another_process_gives_a_conversation_the_key_that_it_has(provider: Provider, tmp_path: Path) -> None:
     """Must hold: a changed key is a move to a cold machine. Two processes share a store, and every conversation."""
     crowd(provider, [provider.wrapped(tmp_path), provider.wrapped(tmp_path)], turns=4)
@@ -189,6 +190,7 @@ def test_processes_that_share_a_store_do_not_fill_the_same_machine(tmp_path: Pat
     assert fullest[0] <= 15 < fullest[1]
 
 
+@pytest.mark.slow
 def test_a_conversation_that_began_without_a_key_stays_without(provider: Provider, tmp_path: Path) -> None:
     """Must hold: it is on the first machine, whatever comes later."""
     accel, client = provider.wrapped(tmp_path)

@@ -94,6 +94,7 @@ def _grown(lists: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 ATOMS = ["true", "false", "echo a", "ls missing 2>/dev/null", "cat names.txt | head -n 1", "wc -l < numbers.txt"]
 
 
+@pytest.mark.slow
 @given(text=st.recursive(st.sampled_from(ATOMS), _grown, max_leaves=6))
 @settings(max_examples=25, deadline=None)
 def test_blocks_in_blocks_print_what_bash_prints(shell: Shell, text: str) -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.test_commands import ROOT, run
 
 
@@ -41,6 +43,7 @@ def test_tools_are_believed_only_where_the_user_says_so(tmp_path: Path) -> None:
     assert [one["launchable"] for one in trusted] == ["asked", "never"]
 
 
+@pytest.mark.slow
 def test_lines_are_answered_one_by_one() -> None:
     """Each verdict is there before the next case is written, also behind a line that is no case."""
     process = subprocess.Popen(

@@ -31,6 +31,7 @@ def test_nothing_adversarial_is_ever_run_early() -> None:
     assert not leaks, [(one.trick, one.text) for one in leaks]
 
 
+@pytest.mark.slow
 def test_the_analysers_understand_why_and_do_not_stumble() -> None:
     """A refusal is a decision: no case is refused only because an analyser broke."""
     for one, verdict in [*judged("adversarial"), *judged("reads")]:

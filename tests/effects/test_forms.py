@@ -107,6 +107,7 @@ def test_no_form_changes_anything(every: list[Form], root: Path, share: int, of:
     watched.harmless(root, list(dict.fromkeys(local)))
 
 
+@pytest.mark.slow
 def test_all_of_them_can_be_seen_here(root: Path) -> None:
     """Skipped, with the names of the programs that are not installed, where that is not so."""
     summary = forms.told(forms.path_of(root))

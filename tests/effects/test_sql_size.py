@@ -90,6 +90,7 @@ def test_what_is_taken_does_end(name: str) -> None:
     connection.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENDLESS)
 def test_what_is_not_taken_is_understood(name: str) -> None:
     """It is refused for what it would make, and not for a slip of the case."""

@@ -127,6 +127,7 @@ def test_what_is_malformed_is_never(case: object) -> None:
     assert judge(case).launchable == "never"
 
 
+@pytest.mark.slow
 def test_long_text_is_told_quickly() -> None:
     """No pattern tries the ways to read a text one by one: this ends at all."""
     assert not surely_sql("/**/" * 20_000 + "x")
@@ -152,6 +153,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.sampled_from([*adversarial(), *reads()]), st.data())
 @settings(max_examples=5 * settings.default.max_examples, deadline=None)
 def test_a_case_with_a_spoiled_field_raises_nothing(one: Any, data: st.DataObject) -> None:
@@ -162,6 +164,7 @@ def test_a_case_with_a_spoiled_field_raises_nothing(one: Any, data: st.DataObjec
     assert judge(case).launchable in ("predicted", "asked", "never")
 
 
+@pytest.mark.slow
 @given(st.sampled_from([one for one in adversarial() if one.case["kind"] == "shell"]), st.data())
 @settings(max_examples=15 * settings.default.max_examples, deadline=None)
 def test_a_refused_command_stays_refused_beside_a_read(one: Any, data: st.DataObject) -> None:
@@ -177,6 +180,7 @@ def test_a_refused_command_stays_refused_beside_a_read(one: Any, data: st.DataOb
     assert judge({"kind": "shell", "input": {"command": joined}}).launchable == "never", joined
 
 
+@pytest.mark.slow
 @given(st.text(alphabet=st.sampled_from(list("ab -/.;|&$`'\"\\()<>{}*?~!#=\n0219")), max_size=30))
 @settings(max_examples=20 * settings.default.max_examples, deadline=None)
 def test_what_the_parser_takes_holds_nothing_that_a_shell_would_act_on(text: str) -> None:

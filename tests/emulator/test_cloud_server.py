@@ -301,6 +301,7 @@ def test_a_stream_that_goes_wrong_is_an_error_to_the_sdk(client_of, model, kind)
             assert isinstance(raised.value, anthropic.APIStatusError)
 
 
+@pytest.mark.slow
 @EACH
 def test_a_call_that_is_not_answered_times_out(client_of, model):
     """The connection stays open until the client gives up."""

@@ -35,6 +35,7 @@ def test_the_files_of_the_page_load():
     Emulator(script=script, faults=faults)
 
 
+@pytest.mark.slow
 def test_the_command_serves_until_it_is_interrupted():
     """Its first line is the URL; its last are the totals."""
     command = [sys.executable, "-m", "agentaccel.emulator", "--model", "claude-sonnet-5"]

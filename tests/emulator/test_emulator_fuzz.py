@@ -149,6 +149,7 @@ class Plain:
         return (a, c - b, b - a, 100 * len(items) - max(a, c))
 
 
+@pytest.mark.slow
 @settings(max_examples=2 * settings.default.max_examples)
 @given(turns, st.sampled_from([100, 500]))
 def test_every_bill_is_the_one_that_the_reference_page_gives(sequence, minimum):

@@ -135,6 +135,7 @@ async def test_followers_read_once_the_leaders_first_event_has_come():
         assert follower.usage.cache_read_input_tokens == 2000
 
 
+@pytest.mark.slow
 def test_many_threads_get_the_bill_that_is_counted():
     """The core takes turns; the totals are those of the replies, to the token."""
     with serve(behaviour=EXACTLY) as server, sdk(server) as client, ThreadPoolExecutor(8) as pool:
@@ -249,6 +250,7 @@ def test_a_session_of_the_tool_loop_reads_more_with_every_turn():
         assert reads[0] < reads[1] < reads[2]
 
 
+@pytest.mark.slow
 def test_real_time_lets_bytes_leave_when_they_are_due():
     """The clock of the machine plus what it was advanced by; asserted on the server's clock alone."""
     behaviour = Behaviour(tokenizer=EXACT, timing=Timing(base=0.02, decode=1e6))

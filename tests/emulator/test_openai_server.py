@@ -119,6 +119,7 @@ def test_several_choices_are_written_and_billed_as_output():
         assert seen == [(0, "choice 0"), (1, "choice 1")]
 
 
+@pytest.mark.slow
 def test_structured_output_parses_even_where_the_script_has_no_json():
     """A model that is bound to a schema writes an instance of it; JSON of the script is left as it is."""
     scripted = '{"title": "T", "pages": 3, "tags": ["a"]}'
@@ -135,6 +136,7 @@ def test_structured_output_parses_even_where_the_script_has_no_json():
         assert response.output_parsed == Answer(title="", pages=0, tags=[])
 
 
+@pytest.mark.slow
 def test_a_reply_that_is_too_long_ends_with_length():
     """In each API's words."""
     with serve(script=["x" * 500], behaviour=EXACTLY) as server, sdk(server) as client:
@@ -203,6 +205,7 @@ def test_the_events_of_a_response_come_in_the_documented_order():
         assert final.usage.output_tokens_details.reasoning_tokens > 0
 
 
+@pytest.mark.slow
 def test_the_helper_of_response_streams_ends_with_the_scripted_items():
     """Its accumulator checks identities and order."""
     with serve(script=[TWO_CALLS], behaviour=EXACTLY) as server, sdk(server) as client:

@@ -53,11 +53,13 @@ def test_the_conversations_reach_every_limit_often(name: str, wanted: set[str]) 
     assert {limit: limits[limit] for limit in wanted if limits[limit] < 100} == {}
 
 
+@pytest.mark.slow
 def test_a_workload_of_single_calls_is_written_no_more_once_it_is_known() -> None:
     """Contract line 3: on models that write by themselves, writing is switched off where nobody will read."""
     assert share(2, seed=5, static=0) >= 0.9
 
 
+@pytest.mark.slow
 def test_what_single_calls_share_is_written_and_nothing_else() -> None:
     """Contract line 3: a breakpoint at the end of the static part, and none of the provider's own behind it."""
     assert share(2, seed=5, static=2000) >= 0.9

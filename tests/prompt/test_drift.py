@@ -161,6 +161,7 @@ def test_the_byte_is_the_first_that_differs(head: str, one: str, other: str) -> 
     assert old_bytes[found.byte : found.byte + 1] != new_bytes[found.byte : found.byte + 1]
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(CHARACTERS),

@@ -103,6 +103,7 @@ def test_any_cut_gives_the_events_that_botocore_reads(made: list[bytes], places:
     assert read_by_us(cut(data, places)) == read_by_us([data]) == read_by_botocore(cut(data, places))
 
 
+@pytest.mark.slow
 def test_single_bytes_give_the_events_that_the_sdk_reads() -> None:
     """Mandated by the anthropic SDK, which reads Bedrock's streams with botocore; every cut there is."""
     pieces = [FRAMES[i : i + 1] for i in range(len(FRAMES))]

@@ -82,6 +82,7 @@ def test_no_fact_names_a_type_that_the_sdk_does_not_have() -> None:
     assert {re.sub(r"_\d{8}$", "", name) for name in TOOLS} == FACTS.markable_tools
 
 
+@pytest.mark.slow
 def test_no_other_type_carries_markers() -> None:
     """A new place for markers in a new SDK shows here first: every type with the field is known or named below."""
     requests = re.compile(r"Message(Create|CountTokens)Params|Thread(Create|Send)Params")

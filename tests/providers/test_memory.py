@@ -49,6 +49,7 @@ def conversation(messages: int) -> Json:
     return {"model": "claude-sonnet-5", "system": "Be brief.", "messages": made}
 
 
+@pytest.mark.slow
 @quick
 @given(st.lists(st.one_of(requests(), mangled()), min_size=1, max_size=6))
 def test_any_requests_in_any_order_read_the_same_with_a_memory(bodies: list[Any]) -> None:
@@ -183,6 +184,7 @@ def test_many_conversations_at_once_are_not_all_remembered(monkeypatch: pytest.M
         assert sum(len(one.part.segments) for made in generations for known in made.values() for one in known) < 1200
 
 
+@pytest.mark.slow
 def test_what_is_expected_to_change_counts_as_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A memory behind the first message is written anew with each turn: the last messages are remembered one by one."""
     monkeypatch.setattr("agentaccel.providers.memory._MOST_SEGMENTS", 300)

@@ -24,6 +24,7 @@ def same(body: Any, wire: Wire, memory: PartMemory) -> None:
     assert decode(body, wire, memory=memory) == decode(body, wire)
 
 
+@pytest.mark.slow
 @quick
 @given(st.data())
 def test_any_requests_in_any_order_read_the_same_with_a_memory(data: st.DataObject) -> None:

@@ -113,6 +113,7 @@ def test_garbage_bytes_raise_nothing_and_do_not_depend_on_the_cut(wire: Wire, da
 FIELDS = ["index", "delta", "usage", "error", "choices", "x_groq", "item", "output_index", "response", "id", "model"]
 
 
+@pytest.mark.slow
 @given(
     wires,
     st.lists(

@@ -52,6 +52,7 @@ def check_round_trip(body: Json, plan: CachePlan, encode: Encode = encode, strip
     assert (sent is body) == plan.empty
 
 
+@pytest.mark.slow
 @quick
 @given(st.data())
 def test_an_empty_plan_gives_back_the_very_object(data: st.DataObject) -> None:

@@ -124,6 +124,7 @@ def test_recorded_times_stay(tmp_path: Path) -> None:
 # --- figures ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_policy_is_a_column_and_every_pace_a_table(tmp_path: Path) -> None:
     """One table where all times were recorded."""
     told: list[None] = []
@@ -183,6 +184,7 @@ def test_the_command_shows_each_source_and_says_what_was_concluded(tmp_path: Pat
     assert max(map(len, done.output.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_markdown_and_json_hold_the_same_figures(tmp_path: Path) -> None:
     """For a pull request, and for programs."""
     desk(tmp_path)

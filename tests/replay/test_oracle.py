@@ -63,6 +63,7 @@ def billed(steps: Sequence[Step], marks: Sequence[Sequence[Mark]]) -> float:
     return sum(cost_of(provider.serve(steps[i], marks[i]), steps[i].prefix.facts) for i in order)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [0, *(pytest.param(chunk, marks=pytest.mark.soak) for chunk in range(1, CHUNKS))])
 def test_the_oracle_finds_the_best_of_all_plans(chunk: int) -> None:
     """Small random conversations, every set of markers of every request enumerated."""
@@ -80,6 +81,7 @@ def test_the_oracle_finds_the_best_of_many_more_plans(chunk: int) -> None:
     assert not differences(range(10_000 + chunk * size, 10_000 + (chunk + 1) * size), most=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seeds",
     [range(10), *(pytest.param(range(at, at + 20), marks=pytest.mark.soak) for at in range(0, 160, 20))],
@@ -100,6 +102,7 @@ def test_the_oracle_finds_the_best_of_all_plans_with_requests_that_may_be_left_o
     assert made > 0  # some of them pay
 
 
+@pytest.mark.slow
 def test_the_plan_before_the_search_is_not_always_the_best() -> None:
     """The twin: an oracle without its search is caught by the same comparison, so the cases are hard enough."""
     worse = 0
@@ -159,6 +162,7 @@ def loop(turns: int, *, name: str = "a", start: float = 0.0, gap: float = 20.0, 
     return steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("requests", [100, pytest.param(300, marks=pytest.mark.soak)])
 def test_a_growing_conversation_is_solved_at_any_length(requests: int) -> None:
     """Up to 300 requests with 900 segments: every new tail written once, the last one left."""

@@ -83,6 +83,7 @@ def test_an_hour_is_not_bought_where_every_other_session_comes_too_late() -> Non
     assert labels(done)[-10:] == [""] * 10
 
 
+@pytest.mark.slow
 def test_an_hour_is_bought_for_others_also_where_the_session_itself_never_pauses_long() -> None:
     """It has to be bought when the session begins: what is held cannot be written for longer."""
     gaps = [*[30 * MINUTE] * 7, 3 * HOUR] * 6

@@ -36,6 +36,7 @@ def saved(workload: Workload) -> float:
     return billed(workload.situation, faulty) - billed(workload.situation, mended)
 
 
+@pytest.mark.slow
 @pytest.mark.many(4)
 @pytest.mark.parametrize("kind", FROM_USAGE)
 def test_what_usage_shows_is_found_in_logs(kind: str, tmp_path: Path) -> None:
@@ -52,6 +53,7 @@ def test_what_usage_does_not_show_is_not_guessed(name: str, tmp_path: Path) -> N
     assert advise(talks_of_logs(logged(WORKLOADS[name], tmp_path))) == ()
 
 
+@pytest.mark.slow
 def test_logs_without_counters_get_no_advice_on_the_cache(tmp_path: Path) -> None:
     """n/a is not zero."""
     blind = [

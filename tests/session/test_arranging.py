@@ -159,6 +159,7 @@ def test_what_does_not_change_is_never_moved(tmp_path: Path, text: str) -> None:
     assert not any(record.consents for record in one.records)
 
 
+@pytest.mark.slow
 def test_text_that_changes_every_ten_requests_is_left_where_it_is_when_that_is_cheaper(tmp_path: Path) -> None:
     """Expected cost: read at a tenth nine times of ten, or sent uncached every time."""
     one = driver(tmp_path)
@@ -419,6 +420,7 @@ def test_a_consent_that_is_used_is_logged_once(tmp_path: Path, caplog: pytest.Lo
     assert caplog.text.count("moving text that keeps changing to the end of prompts, as the policy allows") == 1
 
 
+@pytest.mark.slow
 def test_where_no_session_goes_on_and_none_begins_alike_nothing_is_moved(tmp_path: Path) -> None:
     """A move on a first request saves nothing where nobody reads what stays: the workload has shown it."""
     one = driver(tmp_path)

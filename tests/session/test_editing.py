@@ -111,6 +111,7 @@ def test_a_short_session_is_left_as_it_is(tmp_path: Path) -> None:
     assert not any(record.consents for record in one.records)
 
 
+@pytest.mark.slow
 def test_between_two_edits_what_is_sent_only_grows(tmp_path: Path) -> None:
     """A result that was cleared stays a note, byte for byte, and nothing else changes."""
     one = driver(tmp_path)
@@ -142,6 +143,7 @@ def plain(sent: Json) -> Json:
     return made
 
 
+@pytest.mark.slow
 def test_never_two_edits_where_one_pays(tmp_path: Path) -> None:
     """Between two edits, reading what was then cleared has cost as much as making anew what stands behind it."""
     one = driver(tmp_path)
@@ -272,6 +274,7 @@ def test_the_plan_says_what_was_cleared_what_it_costs_and_why_an_edit_waits(tmp_
     assert one.records[first + 1].consents == ("clear_results",)
 
 
+@pytest.mark.slow
 def test_what_an_edit_makes_anew_is_not_a_mystery(tmp_path: Path) -> None:
     """Its miss has a cause of its own, and teaches nothing of what changes."""
     one = driver(tmp_path)
@@ -311,6 +314,7 @@ def test_the_same_request_is_planned_again_alike(tmp_path: Path) -> None:
 # --- other processes, rewinds -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_second_process_sends_what_the_first_would_have(tmp_path: Path) -> None:
     """Which results are cleared is in the store, as hashes."""
     clock = ManualClock(now=START)
@@ -416,6 +420,7 @@ def test_without_the_rule_on_what_is_new_the_model_would_lose_it(
     assert notes(one.sent)
 
 
+@pytest.mark.slow
 def test_moved_text_and_edited_history_go_together(tmp_path: Path) -> None:
     """Both consents: the note with the time stands behind everything, and old results are notes."""
     policy = Policy(strict=True, cache=CachePolicy(move_volatile=True), history=HistoryPolicy(clear_results=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ def reply(number: int, results: list[tuple[int, str, bool]]) -> list[Json]:
     return [assistant([said, *calls]), user(found or prose(10, number))]
 
 
+@pytest.mark.slow
 @settings(max_examples=settings.default.max_examples // 2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(turns=st.lists(TURN, min_size=4, max_size=18), keep=st.integers(1, 4), model=st.sampled_from([0, 1]))
 def test_only_old_results_change_calls_keep_their_results_and_what_is_sent_grows(

@@ -113,6 +113,7 @@ def test_however_many_are_wanted_each_is_asked_for_once() -> None:
     assert asked == list(range(520))
 
 
+@pytest.mark.slow
 def test_a_function_that_fails_is_a_miss_and_a_log_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The result goes out as it is; with the consent to clear, as a note."""
 
@@ -149,6 +150,7 @@ def test_a_function_that_is_cancelled_or_exits_ends_its_own_thread_alone(
     assert [line.message.partition(";")[0] for line in caplog.records] == ["agentaccel: distil failed"] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.many(3)
 @pytest.mark.parametrize("made", ["", " \n", 42, None, ["short"], b"short", "half of \ud83d"])
 def test_what_is_no_text_that_can_be_sent_is_a_failure_with_a_log_line(
@@ -241,6 +243,7 @@ def summed(folder: Path, turns: int, **more: Any) -> tuple[Driver, list[Mapping[
     return one, asked
 
 
+@pytest.mark.slow
 def test_a_summary_stands_in_place_of_the_oldest_messages_behind_the_first_words(tmp_path: Path) -> None:
     """What is kept begins with a reply; every call that is left has its result, and the task is there in its words."""
     one, asked = summed(tmp_path, 30)
@@ -256,6 +259,7 @@ def test_a_summary_stands_in_place_of_the_oldest_messages_behind_the_first_words
     assert plain({"messages": sent[1:]})["messages"] == plain({"messages": history(29)[-len(sent) + 1 :]})["messages"]
 
 
+@pytest.mark.slow
 def test_the_function_is_given_what_the_provider_holds(tmp_path: Path) -> None:
     """A request like the one that was sent, cut off: who appends an instruction reads it from the cache."""
     _, asked = summed(tmp_path, 30)
@@ -266,6 +270,7 @@ def test_the_function_is_given_what_the_provider_holds(tmp_path: Path) -> None:
     assert first["messages"][-1]["role"] == "user"
 
 
+@pytest.mark.slow
 def test_between_two_summaries_what_is_sent_only_grows_and_is_read(tmp_path: Path) -> None:
     one, _ = summed(tmp_path, 40)
     summaries = [
@@ -278,6 +283,7 @@ def test_between_two_summaries_what_is_sent_only_grows_and_is_read(tmp_path: Pat
     assert misses <= {0, *summaries}
 
 
+@pytest.mark.slow
 def test_after_a_rewind_before_the_cut_the_whole_history_is_sent(tmp_path: Path) -> None:
     one, _ = summed(tmp_path, 30)
     one.ask(request([*history(3), assistant("Stop."), user("Another way.")]))
@@ -288,6 +294,7 @@ def test_after_a_rewind_before_the_cut_the_whole_history_is_sent(tmp_path: Path)
     )
 
 
+@pytest.mark.slow
 def test_another_process_sends_the_whole_history(tmp_path: Path) -> None:
     """The text of a summary is in no store: a miss, and not an error."""
     one, _ = summed(tmp_path, 30)
@@ -357,6 +364,7 @@ def billed(emulator: Emulator, sent: Json, now: float) -> Usage:
     return usage_of(json.loads(reply.body)["usage"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [chat, responses])
 def test_a_summary_is_legal_on_both_wires_of_openai(tmp_path: Path, made: Callable[[int], Json]) -> None:
     """One message of the user's: the first words, and the summary behind them."""

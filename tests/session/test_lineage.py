@@ -261,6 +261,7 @@ def test_a_task_that_was_started_in_a_bypass_stays_in_it(driver: Driver) -> None
     assert [one.mode for one in driver.records] == ["bypass"]
 
 
+@pytest.mark.slow
 def test_a_holdout_leaves_the_same_sessions_as_written_in_every_process(tmp_path: Path) -> None:
     """Chosen by a keyed hash of the session's id, so that all processes agree."""
     for day in range(2):

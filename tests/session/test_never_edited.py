@@ -42,6 +42,7 @@ def test_a_result_that_the_model_is_to_answer_again_is_whole_again(tmp_path: Pat
     assert plain(one.sent)["messages"][6] == plain(request(history(3)))["messages"][6]
 
 
+@pytest.mark.slow
 def test_a_summary_that_would_stand_for_the_last_replies_is_taken_back(tmp_path: Path) -> None:
     """After a rewind to just behind it. It comes back once it pays again."""
     later = Later()
@@ -143,6 +144,7 @@ def test_no_call_is_parted_from_its_result_wherever_that_stands(said: list[Json]
 # --- what is said -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_consent_is_said_where_its_use_is_in_the_request(tmp_path: Path) -> None:
     """Not where a summary stands for the results that were cleared."""
     later = Later()

@@ -88,6 +88,7 @@ def test_what_its_effect_forbids_is_never_launched(given_: list[Candidate], host
     assert len(done.launch) + len(done.refused) == len(given_)
 
 
+@pytest.mark.slow
 @given(st.lists(candidates, max_size=20), hosts)
 @settings(max_examples=100)
 def test_the_last_free_slot_stays_with_real_calls(given_: list[Candidate], host: Host) -> None:

@@ -27,6 +27,7 @@ def reloaded(predictor: Predictor) -> Predictor:
     return Predictor(Knowledge.load(json.loads(json.dumps(predictor.knowledge.dump()))))
 
 
+@pytest.mark.slow
 def test_what_was_dumped_and_loaded_predicts_the_same() -> None:
     predictor = learn(Predictor(), many(one_by_one))
     told = [play(one, opening(NEW)).predict() for one in (predictor, reloaded(predictor))]
@@ -51,6 +52,7 @@ def shown(dump: Any) -> Any:
     return round(dump, 6) if isinstance(dump, float) else dump
 
 
+@pytest.mark.slow
 def test_two_processes_add_up_to_one_that_saw_both() -> None:
     sessions = list(many(one_by_one, 20))
     both = learn(Predictor(), sessions).knowledge
@@ -115,6 +117,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=2 * settings.default.max_examples)
 @given(JSON, st.lists(st.integers(0, 40), max_size=6))
 def test_what_cannot_be_read_is_left_out(odd: Any, path: list[int]) -> None:
@@ -169,6 +172,7 @@ def test_tables_stay_within_their_bounds(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(predictor.knowledge.workloads) <= knowledge_module.MOST_WORKLOADS
 
 
+@pytest.mark.slow
 @settings(max_examples=2 * settings.default.max_examples)
 @given(st.lists(st.tuples(st.text(CHARACTERS, max_size=40), JSON, st.text(CHARACTERS, max_size=80)), max_size=4))
 def test_nothing_that_comes_from_outside_raises(odd: list[tuple[str, Any, str]]) -> None:
@@ -203,6 +207,7 @@ def test_a_monstrous_result_is_taken_in(result: str) -> None:
     assert history.resources(3) is not None
 
 
+@pytest.mark.slow
 def test_what_is_predicted_does_not_hang_on_the_seed_of_hashes() -> None:
     code = (
         "from tests.speculate.loops import *; from agentaccel.speculate.predict import Predictor\n"

@@ -28,6 +28,7 @@ from tests.speculate.scripted import call
 from tests.speculate.test_learning import tickets
 
 
+@pytest.mark.slow
 def test_what_one_process_learned_serves_the_first_session_of_the_next_one(tmp_path: Path) -> None:
     """Where nothing was learned it takes until the session repeats itself."""
     [slower], fresh = tickets(tmp_path / "new.db", 300, 1)
@@ -53,6 +54,7 @@ def test_what_two_at_once_learned_serves_a_third(tmp_path: Path) -> None:
     assert agent.ledger.predicted.served >= 3
 
 
+@pytest.mark.slow
 def test_it_is_written_while_the_process_lives(tmp_path: Path) -> None:
     """One that is killed has lost no more than the last `TURNS` turns."""
     count = TURNS // 5 + 1
@@ -64,6 +66,7 @@ def test_it_is_written_while_the_process_lives(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_where_it_is_only_watched_it_is_learned_all_the_same(tmp_path: Path) -> None:
     """Observing runs nothing early, and what it has learned serves a process that may."""
     _, watched = tickets(tmp_path / "t.db", 100, 12, mode="observe")
@@ -88,6 +91,7 @@ def test_without_tools_nothing_is_read_or_written(tmp_path: Path) -> None:
     accel.close()
 
 
+@pytest.mark.slow
 @pytest.mark.many(4)
 @pytest.mark.parametrize("damage", ["version = 99", "known = 'x'", "known = '[]'"])
 def test_a_broken_store_is_a_miss_and_one_log_line(
@@ -187,6 +191,7 @@ def test_what_was_learned_before_the_store_was_read_is_not_lost(tmp_path: Path) 
     assert late.experience.dump()["tools"]["look"]
 
 
+@pytest.mark.slow
 def test_a_locked_store_gets_it_later(tmp_path: Path) -> None:
     recorder = Recorder(StorePolicy(path=tmp_path / "t.db"), strict=False)
     record = TrackRecord(recorder, SystemClock())

@@ -16,6 +16,7 @@ from agentaccel.speculate.runway import runway
 times = st.lists(st.floats(1e-3, 1e4), min_size=1, max_size=60)
 
 
+@pytest.mark.slow
 @given(times, st.floats(1e-3, 1e4))
 @settings(max_examples=100)
 def test_the_mean_of_what_fits_is_right_within_the_accuracy(seconds: list[float], limit: float) -> None:
@@ -27,6 +28,7 @@ def test_the_mean_of_what_fits_is_right_within_the_accuracy(seconds: list[float]
     assert sketch.mean_min(limit) == pytest.approx(exact, rel=0.06)
 
 
+@pytest.mark.slow
 @given(times, st.floats(0.01, 1.0))
 @settings(max_examples=100)
 def test_quantiles_are_right_within_the_accuracy(seconds: list[float], share: float) -> None:

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agentaccel.policy import StorePolicy, ToolPolicy
 from agentaccel.testing.virtual import run
 from tests.speculate.scripted import Agent, call
@@ -61,6 +63,7 @@ def tickets(path: Path, first: int, count: int, *, close: bool = True, **policy:
     return seconds, agent
 
 
+@pytest.mark.slow
 def test_a_loop_that_repeats_itself_is_served_early_after_a_while() -> None:
     agent, ticket = desk()
 
@@ -74,6 +77,7 @@ def test_a_loop_that_repeats_itself_is_served_early_after_a_while() -> None:
     assert agent.ledger.predicted.hidden >= 6.0
 
 
+@pytest.mark.slow
 def test_sessions_of_which_nothing_repeats_launch_next_to_nothing() -> None:
     agent = Agent(ToolPolicy(eager=False))
     agent.accel._foresight.predictor = agent.accel._foresight.learning

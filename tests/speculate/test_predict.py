@@ -25,6 +25,7 @@ def test_a_predictor_that_has_seen_nothing_predicts_nothing() -> None:
     assert history.resources() == ()
 
 
+@pytest.mark.slow
 def test_an_id_is_taken_from_what_the_user_said() -> None:
     predictor = learn(Predictor(), many(one_by_one))
     best = play(predictor, [Said(f"Good morning, {person(NEW)} here.")]).predict()[0]
@@ -34,6 +35,7 @@ def test_an_id_is_taken_from_what_the_user_said() -> None:
     assert any("right in" in words for words in best.evidence)
 
 
+@pytest.mark.slow
 def test_the_next_unused_element_of_a_list_comes_first() -> None:
     predictor = learn(Predictor(), many(one_by_one))
     history = play(predictor, opening(NEW))
@@ -154,6 +156,7 @@ def between_two(number: int, chance: random.Random) -> tuple[list[Event], list[E
     return before, [*step((looked, "fine")), Answered("Done.")], looked
 
 
+@pytest.mark.slow
 def test_what_was_passed_over_before_comes_after_what_is_new() -> None:
     """The user names both in one sentence, so that nothing else tells them apart."""
     chance, predictor, right = random.Random(0), Predictor(), 0
@@ -181,6 +184,7 @@ def test_a_tool_that_is_not_there_is_not_predicted() -> None:
     assert arguments(play(predictor, opening(NEW), tools={"find_person": {}}).predict(), "find_order") == []
 
 
+@pytest.mark.slow
 def test_the_order_of_the_tool_table_changes_nothing() -> None:
     tables: list[dict[str, dict[str, Any]]] = [
         {"find_person": {}, "find_order": {}},
@@ -199,6 +203,7 @@ def test_only_what_is_admitted_is_told() -> None:
     assert {one.call.arguments["order"] for one in found} == {order(NEW, at) for at in (1, 2, 3)}
 
 
+@pytest.mark.slow
 def test_soon_is_told_from_calls_that_come_before_anything_is_written() -> None:
     predictor = learn(Predictor(), many(one_by_one, 30))
     told = {
@@ -214,6 +219,7 @@ def test_soon_is_told_from_calls_that_come_before_anything_is_written() -> None:
     assert all(one.soon < 0.3 for one in later if one.call.arguments.get("order") == order(NEW, 1))
 
 
+@pytest.mark.slow
 def test_a_supposition_goes_on_and_leaves_no_trace() -> None:
     predictor = learn(Predictor(), many(one_by_one))
     history = play(predictor, [Said(f"{person(NEW)} here.")])
@@ -231,6 +237,7 @@ def test_a_supposition_goes_on_and_leaves_no_trace() -> None:
     assert predictor.knowledge.dump() == learned
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learned", "asked", "within"), [(60, 100, 0.09), pytest.param(150, 250, 0.07, marks=pytest.mark.soak)]
 )
@@ -296,6 +303,7 @@ def test_a_record_does_not_make_up_for_an_argument_that_is_not_known() -> None:
     assert arguments(history.predict(), "comment") == []
 
 
+@pytest.mark.slow
 def test_sessions_of_several_threads_learn_side_by_side() -> None:
     predictor = Predictor()
     with ThreadPoolExecutor(4) as pool:

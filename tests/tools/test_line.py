@@ -73,6 +73,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     return sandbox.shell(work, root / "home")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @given(text=LINES)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

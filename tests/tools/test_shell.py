@@ -304,6 +304,7 @@ async def test_cancelling_in_the_middle_of_a_pipeline_leaves_no_process(work: Pa
     assert all([await life.over() for life in lives.values()])
 
 
+@pytest.mark.slow
 async def test_cancelling_a_shell_takes_what_it_started_along(work: Path) -> None:
     life = Life(work / "life")
     run = asyncio.ensure_future(made(work).run(f"(trap '' TERM; {life.begin}; sleep 600) & wait"))
@@ -314,6 +315,7 @@ async def test_cancelling_a_shell_takes_what_it_started_along(work: Path) -> Non
     assert await life.over()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", ["", ">/dev/null 2>&1"])
 async def test_what_a_line_leaves_behind_ends_with_it(work: Path, lost: str) -> None:
     life = Life(work / "life")
@@ -323,6 +325,7 @@ async def test_what_a_line_leaves_behind_ends_with_it(work: Path, lost: str) -> 
     assert await life.over()
 
 
+@pytest.mark.slow
 async def test_a_process_that_left_its_session_does_not_hold_the_answer_up(work: Path) -> None:
     os.mkfifo(work / "ready")
     line = "setsid sh -c 'echo $$ > pid; echo > ready; exec sleep 600' & read x < ready; echo over"
@@ -330,6 +333,7 @@ async def test_a_process_that_left_its_session_does_not_hold_the_answer_up(work:
     os.kill(int(text_of(work / "pid")), signal.SIGKILL)  # it was left alone, as it asked for
 
 
+@pytest.mark.slow
 async def test_a_call_that_is_cancelled_at_any_step_leaves_no_file_open(work: Path) -> None:
     """Also where nothing has been started yet, and where everything is over."""
     shell = made(work)

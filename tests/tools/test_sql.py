@@ -310,6 +310,7 @@ async def test_a_result_is_bounded_and_says_so(file: Path) -> None:
     assert "more" not in await rows(by_rows, many.replace("5000", "10"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cancelled", [False, True])
 async def test_a_statement_that_takes_too_long_is_ended_in_the_database(file: Path, cancelled: bool) -> None:
     """Counting on and on: only the driver's own interruption ends it, and the connection is closed then."""

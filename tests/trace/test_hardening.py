@@ -225,6 +225,7 @@ def test_room_is_made_without_taking_what_others_need(tmp_path: Path) -> None:
     assert one(path, "SELECT count(*) FROM statics") <= len(ends) + 1
 
 
+@pytest.mark.slow
 def test_making_room_is_a_bounded_step_and_never_a_vacuum(tmp_path: Path) -> None:
     """It runs in the agent's call."""
     store = Store(tmp_path / "trace.db")
@@ -260,6 +261,7 @@ def test_many_short_processes_keep_the_size(tmp_path: Path) -> None:
     assert len(kept) > 60
 
 
+@pytest.mark.slow
 def test_a_record_is_written_once_also_where_no_room_can_be_made(tmp_path: Path) -> None:
     """Another process takes the lock just after the write."""
     path = tmp_path / "trace.db"
@@ -296,6 +298,7 @@ def waits(recorder: Recorder) -> int:
         return int(connection.execute("PRAGMA busy_timeout").fetchone()[0])
 
 
+@pytest.mark.slow
 def test_only_the_first_call_waits_for_a_locked_store(tmp_path: Path) -> None:
     """And once the lock is gone, calls may wait again; what waited is there, in order."""
     recorder = recorder_of(tmp_path / "trace.db", strict=False)
@@ -309,6 +312,7 @@ def test_only_the_first_call_waits_for_a_locked_store(tmp_path: Path) -> None:
     assert tools_in(tmp_path / "trace.db") == list("abcd")
 
 
+@pytest.mark.slow
 def test_what_waits_is_written_at_the_end(tmp_path: Path) -> None:
     """However much it is."""
     recorder = recorder_of(tmp_path / "trace.db", strict=False)
@@ -333,6 +337,7 @@ def test_what_is_lost_at_the_end_is_said(tmp_path: Path, caplog: pytest.LogCaptu
     assert tools_in(tmp_path / "trace.db") == []
 
 
+@pytest.mark.slow
 def test_the_last_records_are_tried_more_than_once(tmp_path: Path) -> None:
     """The other process is done when the second try begins."""
     recorder, tries = recorder_of(tmp_path / "trace.db", strict=False), list[str]()
@@ -367,6 +372,7 @@ other.rollback()
 """A program that ends without closing anything, when another one has just let go of the store."""
 
 
+@pytest.mark.slow
 def test_what_waits_when_a_program_just_ends_is_written(tmp_path: Path) -> None:
     """As in a script that does not close its Accel."""
     path = tmp_path / "trace.db"
@@ -374,6 +380,7 @@ def test_what_waits_when_a_program_just_ends_is_written(tmp_path: Path) -> None:
     assert tools_in(path) == ["t"]
 
 
+@pytest.mark.slow
 def test_an_older_row_never_takes_the_place_of_what_is_known(tmp_path: Path) -> None:
     """While the store is locked, it is behind; planning goes on from memory."""
     driver = Driver(tmp_path, policy=LENIENT)
@@ -406,6 +413,7 @@ def test_a_store_that_is_removed_from_is_no_reason_to_forget(tmp_path: Path) -> 
         assert session.conversation.state.turns == 4
 
 
+@pytest.mark.slow
 def test_a_lock_when_the_store_is_opened_loses_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It is opened later, and what was to be written waits."""
     path = tmp_path / "trace.db"
@@ -423,6 +431,7 @@ def test_a_lock_when_the_store_is_opened_loses_nothing(tmp_path: Path, caplog: p
     assert driver.accel._recorder.key == key == load_key(path)
 
 
+@pytest.mark.slow
 def test_all_who_create_a_store_together_have_it(tmp_path: Path) -> None:
     """One of them makes it, and none fails because another was about to."""
     for number in range(10):

@@ -75,6 +75,7 @@ def test_what_one_process_learned_the_next_one_foresees(tmp_path: Path) -> None:
     assert foresees(known(tmp_path / "t.db"))
 
 
+@pytest.mark.slow
 def test_two_processes_that_learn_at_once_lose_nothing(tmp_path: Path) -> None:
     """Each writes what it has learned since it wrote last, whoever came in between."""
     one, other = Process(tmp_path / "t.db"), Process(tmp_path / "t.db")
@@ -172,6 +173,7 @@ def test_it_says_after_so_many_turns_that_it_is_time_to_write(tmp_path: Path) ->
     process.recorder.close()
 
 
+@pytest.mark.slow
 def test_a_store_that_was_locked_gets_everything_later(tmp_path: Path) -> None:
     """What could not be written stays new."""
     process = Process(tmp_path / "t.db", strict=False)
@@ -348,6 +350,7 @@ def test_a_value_that_is_marked_sensitive_is_not_written(tmp_path: Path) -> None
     assert "get_trip" in parts
 
 
+@pytest.mark.slow
 def test_single_sessions_of_several_processes_come_together(tmp_path: Path) -> None:
     """What each has shown but once waits under a hash, until the second one shows it."""
     learn(tmp_path / "t.db", cases(1))
@@ -363,6 +366,7 @@ def test_reading_twice_gives_the_same_guesses(tmp_path: Path) -> None:
     assert foreseen(known(tmp_path / "t.db")) == foreseen(known(tmp_path / "t.db"))
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_bounded(tmp_path: Path) -> None:
     """As many parts as there may be leave most of the store to its records; what was met least goes first."""
     process = Process(tmp_path / "t.db", max_bytes=1024 * 1024)

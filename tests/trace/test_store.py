@@ -93,6 +93,7 @@ def test_a_sessions_state_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert load_state(dump_state(state)) == state
 
 
+@pytest.mark.slow
 def test_a_locked_store_costs_one_log_line_and_loses_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Recording waits in memory until the lock is gone."""
     driver = Driver(tmp_path, policy=LENIENT)

@@ -290,6 +290,7 @@ def test_real_logs_reconcile_to_the_token() -> None:
         assert (len(main), *sums) == plain_count(path)
 
 
+@pytest.mark.slow
 def test_a_large_log_is_streamed(tmp_path: Path) -> None:
     """Memory follows the line and the replies that may still grow, not the file."""
     text = {"type": "text", "text": "x" * 20_000}
