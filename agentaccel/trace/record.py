@@ -229,11 +229,6 @@ def load_state(data: bytes | str) -> State:
     )
 
 
-def dump_beliefs(beliefs: Beliefs) -> str:
-    """Beliefs as JSON."""
-    return dump_json(beliefs.counts)
-
-
 def load_beliefs(raw: Mapping[str, Any]) -> Beliefs:
     return Beliefs({topic: (float(yes), float(n)) for topic, (yes, n) in raw.items()})
 

@@ -24,7 +24,7 @@ from agentaccel.trace.learned import believed, learn
 from agentaccel.trace.record import (
     Routed,
     SessionRow,
-    dump_beliefs,
+    dump_json,
     dump_tool,
     dump_turn,
     load_beliefs,
@@ -190,7 +190,7 @@ class Store:
                 "INSERT INTO sessions"
                 " (turns, state, head, turn, agent, id, tenant, parent, workload, created, snapshot)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*now, tenant, parent, workload, row.created, dump_beliefs(row.snapshot)),
+                (*now, tenant, parent, workload, row.created, dump_json(row.snapshot.counts)),
             )
         connection.executemany(
             "INSERT OR REPLACE INTO places (hash, session, turn, messages) VALUES (?, ?, ?, ?)",
