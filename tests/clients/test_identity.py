@@ -103,7 +103,6 @@ async def test_observing_changes_no_byte_of_an_async_client(tmp_path: Path, repl
     assert [wire_of(one) for one in ours.requests] == [wire_of(one) for one in bare.requests]
 
 
-@pytest.mark.slow
 @settings(suppress_health_check=list(HealthCheck))
 @given(requests())
 def test_observing_any_request_of_the_sdks_types_changes_no_byte(request_: Json) -> None:
