@@ -38,8 +38,9 @@ def runs_of_store(store: Store, rules: Rules | None = None) -> Iterator[Run]:
             sessions.setdefault(kept.record.session, []).append(step)
             first.setdefault(kept.record.session, kept)
     for name, steps in sessions.items():
-        row = store.session(name)
-        workload = row.workload if row is not None else f"agent {first[name].record.agent or ''}"
+        workload = store.workload_of(name)
+        if workload is None:
+            workload = f"agent {first[name].record.agent or ''}"
         yield Run(id=name, workload=workload, steps=tuple(steps))
 
 

@@ -99,6 +99,12 @@ class Store:
             row = connection.execute("SELECT turns FROM sessions WHERE id = ?", (text(session_id),)).fetchone()
         return 0 if row is None else int(row[0])
 
+    def workload_of(self, session_id: str) -> str | None:
+        """The workload of the session; None for one that is not known. Raises TraceError where it cannot be read."""
+        with self.legible(), self.database.using() as connection:
+            row = connection.execute("SELECT workload FROM sessions WHERE id = ?", (text(session_id),)).fetchone()
+        return None if row is None else str(row[0])
+
     def session_of(self, hashes: Sequence[bytes], messages: int, workload: str = "") -> str | None:
         """The session that a request of so many messages goes on from, by the first of `hashes` that any waits at.
 

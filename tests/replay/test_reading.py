@@ -24,6 +24,7 @@ from agentaccel.replay.read_store import runs_of_store
 from agentaccel.replay.runs import Run
 from agentaccel.replay.simulate import accelerate
 from agentaccel.replay.source import Rules, Source
+from agentaccel.report.advise.reading import talks_of_store
 from agentaccel.trace.importers import ImportTally
 from agentaccel.trace.store import open_reader
 from agentaccel.turn import Failed, Finished, Reported, Started
@@ -312,6 +313,20 @@ def test_a_replay_of_a_store_costs_what_was_recorded(tmp_path: Path) -> None:
     replayed = [usage.read or 0 for usages in accelerate(runs).usages for usage in usages]
     recorded = [step.recorded.read or 0 for run in runs for step in run.steps if step.recorded is not None]
     assert replayed == pytest.approx(recorded, rel=0.01)
+
+
+@pytest.mark.parametrize("snapshot", ["", "null", '{"alive":', '{"alive":[null,1]}'])
+def test_what_a_session_once_believed_is_not_read_to_replay_it_or_to_advise(snapshot: str, tmp_path: Path) -> None:
+    """One damaged row costs neither."""
+    live(SCRIPTS["plain"](), tmp_path)
+    path = tmp_path / "trace.db"
+    with open_reader(path) as store:
+        intact = [(run.workload, len(run.steps)) for run in runs_of_store(store)]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE sessions SET snapshot = ?", (snapshot,))
+    with open_reader(path) as store:
+        assert [(run.workload, len(run.steps)) for run in runs_of_store(store)] == intact
+        assert [(talk.workload, len(talk.requests)) for talk in talks_of_store(store)] == intact
 
 
 def shape(run: Run) -> list[list[int]]:

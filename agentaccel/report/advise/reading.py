@@ -47,8 +47,9 @@ def talks_of_store(store: Store) -> list[Talk]:
     tools = _by_session(store.tools())
     talks = []
     for name, requests in sessions.items():
-        row = store.session(name)
-        workload = row.workload if row is not None else f"agent {requests[0].turn.agent or ''}" if requests else ""
+        workload = store.workload_of(name)
+        if workload is None:
+            workload = f"agent {requests[0].turn.agent or ''}" if requests else ""
         talks.append(
             Talk(
                 id=name,
