@@ -232,8 +232,11 @@ def test_a_reply_that_does_not_say_what_was_written_has_no_bill(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("command", [("replay",), ("report", "--advise")], ids=" ".join)
-def test_a_store_with_damaged_pages_ends_a_command_with_one_sentence(tmp_path: Path, command: tuple[str, ...]) -> None:
-    """Records can be read, and what their prompts were cannot."""
+@pytest.mark.parametrize("table", ["segments", "sessions"])
+def test_a_store_with_damaged_pages_ends_a_command_with_one_sentence(
+    tmp_path: Path, table: str, command: tuple[str, ...]
+) -> None:
+    """Records can be read, and what their prompts were, or whose, cannot."""
     driver = Driver(tmp_path)
     for number in range(3):
         driver.ask(body(user(prose(300, number))))
@@ -242,7 +245,7 @@ def test_a_store_with_damaged_pages_ends_a_command_with_one_sentence(tmp_path: P
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("PRAGMA journal_mode=DELETE")
         (size,) = connection.execute("PRAGMA page_size").fetchone()
-        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'segments'").fetchone()
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
     data = bytearray(store.read_bytes())
     data[(page - 1) * size : page * size] = b"\xff" * size
     store.write_bytes(data)
