@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import time
+from collections.abc import Callable
+from datetime import date, datetime, timedelta, tzinfo
+from datetime import time as midnight
 from pathlib import Path
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import click
 
 from agentaccel.cache.price import Override
-from agentaccel.errors import TraceError
+from agentaccel.errors import ConfigError, TraceError
 from agentaccel.policy import Policy
+from agentaccel.report.period import Period
 
 MIN_WIDTH = 60
 """Columns from which the text form is laid out well."""
@@ -51,3 +59,78 @@ def read_prices(path: Path | None) -> Override | None:
     if not isinstance(prices, dict) or not all(isinstance(price, dict) for price in prices.values()):
         raise TraceError(f'{path} must hold prices by model, such as {{"MODEL": {{"input": 3, "output": 15}}}}')
     return Policy(prices=prices).prices
+
+
+_UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def seconds_of(age: str) -> float | None:
+    """An age such as "30d" in seconds; None for what is none.
+
+    >>> seconds_of("36h"), seconds_of("2w"), seconds_of("soon")
+    (129600.0, 1209600.0, None)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdw])", age.strip())
+    return None if match is None else float(match[1]) * _UNITS[match[2]]
+
+
+class Bounds(NamedTuple):
+    """What `period_options` were given, as typed."""
+
+    since: str | None
+    until: str | None
+    zone: str
+
+
+def period_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command `--since`, `--until` and `--tz`; its parameter `bounds` is what `read_period` takes."""
+
+    def bounded(*, since: str | None, until: str | None, zone: str, **options: Any) -> None:
+        command(bounds=Bounds(since, until, zone), **options)
+
+    bounded.__doc__, bounded.__name__ = command.__doc__, command.__name__
+    bounded.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]  # click's own
+    zone = click.option("--tz", "zone", default="UTC", metavar="ZONE", help="Zone of days and times: Europe/Berlin.")
+    until = click.option("--until", metavar="WHEN", help="Only what was before: the same forms; a date is a whole day.")
+    since = click.option("--since", metavar="WHEN", help="Only what was since: 7d, 36h, 2026-02-01, 2026-02-01T12:00.")
+    return since(until(zone(bounded)))
+
+
+def read_period(bounds: Bounds, now: float | None = None) -> Period:
+    """The period that `bounds` name, at the time `now`. Raises ConfigError for what is no time or no zone."""
+    zone = _zone(bounds.zone)
+    now = time.time() if now is None else now
+    since = None if bounds.since is None else _instant("--since", bounds.since, zone, now)
+    until = None if bounds.until is None else _instant("--until", bounds.until, zone, now)
+    if since is not None and until is not None and since >= until:
+        raise ConfigError(f"nothing is --since {bounds.since} and --until {bounds.until}: the one is before the other")
+    return Period(since=since, until=until, zone=zone)
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # also for a path, and for a folder of zones
+        raise ConfigError(
+            f"--tz is {name!r}; give the name of a zone, such as Europe/Berlin or UTC (where this system lists "
+            "none, `pip install tzdata` brings them)"
+        ) from None
+
+
+def _instant(option: str, said: str, zone: tzinfo, now: float) -> float:
+    """Seconds since the epoch. A date is its first moment in `zone`, and after --until the first after it."""
+    text, ago = said.strip(), seconds_of(said)
+    if ago is not None:
+        return now - ago
+    try:
+        day = date.fromisoformat(text) + timedelta(days=option == "--until")
+        return datetime.combine(day, midnight(), zone).timestamp()
+    except (ValueError, OverflowError):
+        pass
+    try:
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo is not None else at.replace(tzinfo=zone)).timestamp()
+    except (ValueError, OverflowError):
+        raise ConfigError(
+            f"{option} is {said!r}; give an age (7d, 36h, 90m, 2w), a date (2026-02-01) or a time (2026-02-01T12:00)"
+        ) from None

@@ -14,11 +14,20 @@ from typing import get_args
 import click
 
 from agentaccel.cache.price import Override
-from agentaccel.cli.options import format_option, layout, prices_option, read_prices
+from agentaccel.cli.options import (
+    Bounds,
+    format_option,
+    layout,
+    period_options,
+    prices_option,
+    read_period,
+    read_prices,
+)
 from agentaccel.errors import AgentAccelError, TraceError
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report import By, Report, render_markdown, render_text, to_json
 from agentaccel.report import report as fold
+from agentaccel.report.period import Period
 from agentaccel.report.wording import WHAT_TO_DO
 from agentaccel.trace.database import is_sqlite
 from agentaccel.trace.importers import ImportTally, Progress, read_logs, some_of
@@ -29,10 +38,17 @@ from agentaccel.trace.importers import ImportTally, Progress, read_logs, some_of
 @click.option("--by", type=click.Choice(get_args(By)), default="session", help="What to group by.")
 @click.option("--causes", is_flag=True, help="Show the causes of misses by group, and the largest misses.")
 @click.option("--advise", is_flag=True, help="Say what to change first, with the expected saving.")
+@period_options
 @format_option
 @prices_option
 def report_command(
-    sources: tuple[Path, ...], by: By, causes: bool, advise: bool, form: str, price_file: Path | None
+    sources: tuple[Path, ...],
+    by: By,
+    causes: bool,
+    advise: bool,
+    bounds: Bounds,
+    form: str,
+    price_file: Path | None,
 ) -> None:
     """Show hit rate, cost and the causes of cache misses.
 
@@ -40,12 +56,12 @@ def report_command(
     ~/.claude/projects.
     """
     try:
-        prices = read_prices(price_file)
+        prices, period = read_prices(price_file), read_period(bounds)
         read = _from_logs if _are_logs(sources) else _from_store
-        found = read(sources, _Asked(by=by, causes=causes, advise=advise, prices=prices))
+        found = read(sources, _Asked(by=by, causes=causes, advise=advise, prices=prices, period=period))
     except AgentAccelError as error:
         click.echo(f"agentaccel report: {error}", err=True)
-        if not sources:
+        if not sources and isinstance(error, TraceError):
             click.echo(WHAT_TO_DO, err=True, nl=False)
         sys.exit(2)
     click.echo(_shown(found, form), nl=False)
@@ -67,6 +83,7 @@ class _Asked:
     causes: bool
     advise: bool
     prices: Override | None
+    period: Period
 
 
 def _from_store(sources: tuple[Path, ...], asked: _Asked) -> Report:
@@ -78,10 +95,10 @@ def _from_store(sources: tuple[Path, ...], asked: _Asked) -> Report:
         records: Iterator[TurnRecord | ToolRecord] = heapq.merge(
             reader.turns(), reader.tools(), key=lambda record: record.started
         )
-        found = fold(records, asked.by, asked.causes, prices=asked.prices)
+        found = fold(records, asked.by, asked.causes, prices=asked.prices, period=asked.period)
         skipped = reader.skipped
         if asked.advise:
-            found = replace(found, advice=advise(talks_of_store(reader), prices=asked.prices))
+            found = replace(found, advice=advise(talks_of_store(reader, asked.period), prices=asked.prices))
     if not skipped:
         return found
     return replace(
@@ -97,8 +114,8 @@ def _from_logs(sources: tuple[Path, ...], asked: _Asked) -> Report:
     with _progress() as progress:
         records: Iterable[TurnRecord | ToolRecord] = read_logs(sources, progress=progress, tally=tally)
         if asked.advise:
-            records = list(records)
-        found = fold(records, asked.by, asked.causes, prices=asked.prices, tally=tally)
+            records = [one for one in records if not asked.period.bounded or asked.period.holds(one.started)]
+        found = fold(records, asked.by, asked.causes, prices=asked.prices, tally=tally, period=asked.period)
     if found.empty and (tally.unrecognised or tally.unreadable or not tally.files):
         nothing = f"there is no log in {some_of([str(path) for path in sources])}"
         raise TraceError("; ".join((*(found.notes or (nothing,)), *_for_others(sources))))

@@ -13,7 +13,7 @@ from agentaccel.records import OURS, ToolRecord, TurnRecord
 from agentaccel.report.bill import billed
 from agentaccel.report.figures import By, Example, Report
 from agentaccel.report.fold import Sums
-from agentaccel.report.numbers import moment
+from agentaccel.report.period import EVER, FORMS, Calendar, Period
 from agentaccel.trace.importers import ImportTally, some_of
 from agentaccel.types import Cause
 
@@ -38,16 +38,19 @@ def report(
     prices: Override | None = None,
     aliases: Mapping[str, str] | None = None,
     tally: ImportTally | None = None,
+    period: Period = EVER,
 ) -> Report:
-    """What `records` say, in all and `by` group.
+    """What `records` say, in all and `by` group; of `period`, in whose zone its days are.
 
     Records of one session come in the order in which they began. `prices` and `aliases` are the user's; `tally` is
     that of the import that the records come from, and is looked at when they are all read.
     """
-    fold = _Fold(by, prices, aliases)
+    fold = _Fold(by, prices, aliases, period)
     coming = iter(records)
     while some := list(itertools.islice(coming, AT_ONCE)):
         for record in some:
+            if period.bounded and not fold.inside(record):
+                continue
             if isinstance(record, TurnRecord):
                 fold.turn(record)
             else:
@@ -66,8 +69,13 @@ def unused_prices(prices: Override, names: AbstractSet[str], models: AbstractSet
 class _Fold:
     """The state of the pass."""
 
-    def __init__(self, by: By, prices: Override | None, aliases: Mapping[str, str] | None) -> None:
+    def __init__(
+        self, by: By, prices: Override | None, aliases: Mapping[str, str] | None, period: Period = EVER
+    ) -> None:
         self._by: By = by
+        self._period = period
+        self._calendar = Calendar(by, period.zone) if by in FORMS else None
+        self._undated = 0
         self._prices, self._aliases = prices, aliases
         self._total, self._groups = Sums(peaks=True), dict[str, Sums]()
         self._times = self._total.timeline
@@ -81,6 +89,13 @@ class _Fold:
         self._unpriced: set[str] = set()
         self._models, self._names = set[str](), set[str]()  # with prices of the user's: models, also as they are known
         self._known: dict[tuple[str, str, str], CacheFacts | None] = {}
+
+    def inside(self, record: TurnRecord | ToolRecord) -> bool:
+        """True if the record is of the period; one without a time is of none."""
+        if not record.started:
+            self._undated += isinstance(record, TurnRecord)
+            return False
+        return self._period.holds(record.started)
 
     def turn(self, turn: TurnRecord) -> None:
         total, started, needed = turn.usage.input, turn.started, 0
@@ -118,7 +133,7 @@ class _Fold:
             if self._whole:
                 self._times.join(sums.timeline)
         groups = [sums.group(name) for name, sums in self._groups.items()]
-        if self._by == "day":
+        if self._calendar is not None:
             groups.sort(key=lambda group: group.name)
         else:
             groups.sort(key=lambda group: (-group.tokens.input, -group.requests, group.name))
@@ -130,7 +145,8 @@ class _Fold:
             first=self._first_at,
             last=self._last_at,
             examples=tuple(example for _, _, example in sorted(self._examples, reverse=True)),
-            notes=(*self._price_notes(), *(tally.notes(_UNKNOWN) if tally is not None else ())),
+            period=self._period,
+            notes=(*self._notes(), *(tally.notes(_UNKNOWN) if tally is not None else ())),
         )
 
     def _group(self, name: str) -> Sums:
@@ -149,7 +165,7 @@ class _Fold:
             return record.tenant or NOT_KNOWN
         if self._by == "model":
             return model
-        return f"{moment(record.started):%Y-%m-%d}" if record.started else NOT_KNOWN
+        return self._calendar.name(record.started) if record.started and self._calendar is not None else NOT_KNOWN
 
     def _card(self, turn: TurnRecord) -> PriceCard | None:
         aliases = self._aliases
@@ -205,8 +221,10 @@ class _Fold:
             keep = heapq.heappush if len(self._examples) < EXAMPLES else heapq.heappushpop
             keep(self._examples, (miss.tokens, self._order, example))
 
-    def _price_notes(self) -> list[str]:
-        unused = unused_prices(self._prices or {}, self._names, self._models)
+    def _notes(self) -> list[str]:
+        notes = unused_prices(self._prices or {}, self._names, self._models)
+        if self._undated:
+            notes.append(f"requests without a time, which are of no period and were left out: {self._undated:,}")
         if not self._unpriced:
-            return unused
-        return [f"no price is known for {some_of(sorted(self._unpriced))}: their requests are in no cost", *unused]
+            return notes
+        return [f"no price is known for {some_of(sorted(self._unpriced))}: their requests are in no cost", *notes]

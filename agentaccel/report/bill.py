@@ -8,7 +8,7 @@ from typing import NamedTuple
 from agentaccel.cache.price import PriceCard, input_cost
 from agentaccel.facts import CacheFacts
 from agentaccel.records import TurnRecord
-from agentaccel.report.figures import Costs
+from agentaccel.report.amounts import Costs
 from agentaccel.types import Usage
 
 
@@ -24,12 +24,16 @@ class Bill(NamedTuple):
     """With a perfect cache."""
     output: float | None
     """USD of its output; None where not known."""
+    counted: float | None
+    """USD of what was counted of its output; None without a count or a price."""
 
 
 class Billed(NamedTuple):
     """A request with everything about it that more than one sum needs, worked out once."""
 
     turn: TurnRecord
+    whole: bool
+    """True if its output is known, and not merely a part of it."""
     reported: bool
     """Whether the provider reported what the cache did."""
     uncached: int
@@ -59,6 +63,7 @@ def billed(turn: TurnRecord, card: PriceCard | None, facts: CacheFacts | None, n
         counted = total if facts.reads_count_to_rate_limit else total - read
     return Billed(
         turn,
+        _whole(turn),
         total is not None and read is not None,
         usage.uncached or 0,
         counted,
@@ -67,6 +72,14 @@ def billed(turn: TurnRecord, card: PriceCard | None, facts: CacheFacts | None, n
         _missed(usage, card) if turn.misses and card is not None else None,
         None if card is None else _bill(turn, card, perfect_read),
     )
+
+
+def _whole(turn: TurnRecord) -> bool:
+    """True if the reply was counted to its end. What a log recorded is, where the log also tells how the reply ended:
+    several write down what was counted when the reply began."""
+    if turn.usage.output is None or turn.outcome != "ok":
+        return False
+    return turn.mode != "log" or turn.stop is not None
 
 
 def _missed(usage: Usage, card: PriceCard) -> float | None:
@@ -87,14 +100,14 @@ def _bill(turn: TurnRecord, card: PriceCard, perfect_read: int) -> Bill | None:
     if turn.mode == "on":
         as_written = None if turn.as_written is None else input_cost(card, turn.as_written)
     read = card.input if card.read is None else card.read
-    # The output of imported replies is often that of an unfinished one.
-    told = None if turn.mode == "log" or turn.outcome != "ok" else usage.output
+    counted = None if usage.output is None or card.output is None else usage.output * card.output
     return Bill(
         paid,
         as_written,
         usage.input * card.input,
         (usage.input - perfect_read) * card.input + perfect_read * read,
-        None if told is None or card.output is None else told * card.output,
+        None if turn.mode == "log" or turn.outcome != "ok" else counted,
+        counted,
     )
 
 
@@ -107,12 +120,15 @@ class Money:
     modelled: int = 0
     unmodelled: int = 0
     with_output: int = 0
+    counted: int = 0
+    output_partial: int = 0
     unended: int = 0
     paid: float = 0.0
     as_written: float = 0.0
     without: float = 0.0
     perfect: float = 0.0
     output: float = 0.0
+    output_at_least: float = 0.0
 
     def add(self, billed: Billed) -> None:
         """One request with usage."""
@@ -134,6 +150,18 @@ class Money:
         if bill.output is not None:
             self.output += bill.output
             self.with_output += 1
+        self.output_partial += not billed.whole or bill.counted is None
+        self._count(bill)
+
+    def ours(self, bill: Bill) -> None:
+        """A request of our own, which nobody wrote: it was paid."""
+        self.paid += bill.paid
+        self._count(bill)
+
+    def _count(self, bill: Bill) -> None:
+        if bill.counted is not None:
+            self.counted += 1
+            self.output_at_least += bill.counted
 
     def costs(self) -> Costs:
         """The sums so far."""
@@ -149,4 +177,6 @@ class Money:
             perfect=self.perfect if known else None,
             output=self.output if self.with_output else None,
             unended=self.unended,
+            output_at_least=self.output_at_least if known and self.counted else None,
+            output_partial=self.output_partial,
         )

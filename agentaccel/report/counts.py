@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from agentaccel.report.amounts import Tokens
 from agentaccel.report.bill import Billed, Money
-from agentaccel.report.figures import Kept, Tokens
+from agentaccel.report.figures import Kept
 
 DAY, MINUTE = 86_400, 60
 MINUTES_A_DAY = DAY // MINUTE
@@ -63,6 +64,8 @@ class Counts:
     read: int = 0
     uncached: int = 0
     output: int = 0
+    outputs: int = 0
+    partial: int = 0
     needed: int = 0
     reusable: int = 0
     told: int = 0
@@ -72,6 +75,7 @@ class Counts:
     calls: int = 0
     failed: int = 0
     unfinished: int = 0
+    unstreamed: int = 0
     held: int = 0
     waited: float = 0.0
 
@@ -81,7 +85,10 @@ class Counts:
         total = usage.input or 0
         self.requests += 1
         self.input += total
-        self.output += usage.output or 0
+        self.partial += not billed.whole
+        if usage.output is not None:
+            self.outputs += 1
+            self.output += usage.output
         if billed.reported:
             self.known += total
             self.read += usage.read or 0
@@ -104,6 +111,8 @@ class Counts:
             read=self.read,
             uncached=self.uncached,
             output=self.output,
+            outputs=self.outputs,
+            partial=self.partial,
             needed=self.needed,
             reusable=self.reusable,
         )

@@ -96,7 +96,9 @@ class Sums:
             self._limit(billed, usage.input)
         for miss in turn.misses:
             self._miss(miss, billed.missed)
-        if turn.started and turn.first_byte is not None and usage.read is not None:
+        if turn.first_byte is None:
+            self._counts.unstreamed += not turn.streamed and turn.mode != "log"
+        elif turn.started and usage.read is not None:
             (self._warm if usage.read else self._cold).append(turn.first_byte - turn.started)
 
     def _keep(self, billed: Billed) -> None:
@@ -110,7 +112,7 @@ class Sums:
         self._limit(billed, usage.input)
         if bill is None:
             return
-        self._money.paid += bill.paid
+        self._money.ours(bill)
         spent = self._spent["on"]
         usd, tokens = spent.get(billed.turn.session, Spent(0.0, 0))
         spent[billed.turn.session] = Spent(usd + bill.paid, tokens)
@@ -202,6 +204,7 @@ class Sums:
             ),
             warm=latency(self._warm),
             cold=latency(self._cold),
+            unstreamed=counts.unstreamed,
             holds=Holds(count=counts.held, seconds=counts.waited),
             kept=self._kept.kept(),
             prewarmed=self._prewarmed.kept(),

@@ -21,6 +21,9 @@ def to_json(report: Report) -> dict[str, Json]:
         "by": report.by,
         "first": report.first,
         "last": report.last,
+        "since": report.period.since,
+        "until": report.period.until,
+        "tz": str(report.period.zone),
         "total": _group(report.total),
         "groups": [_group(group) for group in report.groups],
         "advice": _plain(report.advice),
@@ -41,12 +44,14 @@ def _group(group: Group) -> Json:
     form["perfect_hit_rate"] = group.tokens.perfect_rate
     form["rewrite_factor"] = group.tokens.rewrite
     tokens["written"] = group.tokens.written
-    del tokens["told"]
+    del tokens["told"], tokens["outputs"]
+    tokens["total"] = group.tokens.input + group.tokens.output if group.metered else None
     if not group.metered:
         tokens.update(input=None, output=tokens["output"] or None)
     if not group.tokens.known:
         tokens.update(dict.fromkeys(("read", "write", "uncached", "needed", "reusable")))
     costs["saved"] = group.costs.saved
+    costs["total"] = group.costs.total
     tools["share"] = group.tools.share
     early = form["early"]
     assert isinstance(early, dict)

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
 
 NA = "n/a"
-
-_EPOCH, _LAST = datetime(1970, 1, 1, tzinfo=UTC), 253_402_300_799.0
-"""The last second of the year 9999, since the epoch."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What names from logs may not bring to a terminal: control characters, changes of direction, half characters."""
 
+_DATED = re.compile(r"[-@](20\d{6}|20\d\d-\d\d-\d\d)(-v\d+(:\d+)?)?$")
+"""The date of a model's version at the end of its name, and what Bedrock puts behind that."""
 
-def moment(seconds: float) -> datetime:
-    """A time since the epoch as a date; the nearest there is for one that no calendar has.
-
-    >>> moment(1e12).year
-    9999
-    """
-    return _EPOCH + timedelta(seconds=min(max(seconds, 0.0), _LAST))
+_WORD = re.compile(r"[^-.]+[-.]?")
+"""A part of a name, with the separator behind it."""
 
 
 def clean(name: str) -> str:
@@ -49,6 +43,34 @@ def columns(text: str) -> int:
     from rich.cells import cell_len
 
     return len(text) if text.isascii() else cell_len(text)
+
+
+def model_names(names: Sequence[str], width: int) -> list[str]:
+    """Names of models in so many columns: what says the family and the version stays, and no two become the same.
+
+    A date at the end goes first, then whose model it is.
+
+    >>> model_names(["claude-sonnet-4-5-20250929", "claude-haiku-4-5-20251001"], 18)
+    ['claude-sonnet-4-5', 'claude-haiku-4-5']
+    >>> model_names(["us.anthropic.claude-sonnet-4-5-20250929-v1:0", "openai/gpt-5.4-mini"], 14)
+    ['…sonnet-4-5', 'gpt-5.4-mini']
+    >>> model_names(["gpt-4o-2024-05-13", "gpt-4o-2024-08-06"], 12)
+    ['gpt-4…-05-13', 'gpt-4…-08-06']
+    """
+    forms = [_model_name(name, width) for name in names]
+    return [form if forms.count(form) == 1 else shorten(name, width) for name, form in zip(names, forms, strict=True)]
+
+
+def _model_name(name: str, width: int) -> str:
+    if columns(name) <= width:
+        return name
+    family = _DATED.sub("", name) or name
+    if columns(family) > width:
+        family = family.rpartition("/")[2] or family
+    words = _WORD.findall(family)
+    while len(words) > 1 and columns("".join(words)) + 1 > width:
+        family = "…" + "".join(words := words[1:])
+    return shorten(family, width)
 
 
 def _cut(text: str, width: int) -> str:

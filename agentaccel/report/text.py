@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agentaccel.report.block import PROSE, Block, Row
-from agentaccel.report.numbers import NA, clean, columns, shorten
-from agentaccel.report.wording import EMPTY, SESSION, WORDS, blocks, headline
+from agentaccel.report.numbers import NA, clean, columns, model_names, shorten
+from agentaccel.report.wording import EMPTY, WORDS, blocks, headline
+from agentaccel.report.wording_groups import MODEL, SESSION
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -94,7 +96,13 @@ def _fitted(block: Block, width: int) -> list[Row]:
         return list(block.rows)
     others = [max(columns(row[index]) for row in (block.header, *block.rows)) for index in range(1, len(block.header))]
     room = width - len(INDENT) - sum(others) - GAP * len(block.header)
-    return [(shorten(row[0], max(room, 8)), *row[1:]) for row in block.rows]
+    names = [row[0] for row in block.rows]
+    short = model_names if block.header[0] == MODEL else _shortened
+    return [(name, *row[1:]) for name, row in zip(short(names, max(room, 8)), block.rows, strict=True)]
+
+
+def _shortened(names: Sequence[str], width: int) -> list[str]:
+    return [shorten(name, width) for name in names]
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> str:

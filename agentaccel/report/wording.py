@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from agentaccel.report.amounts import Costs
 from agentaccel.report.block import PROSE, Block, Row
-from agentaccel.report.figures import Costs, Group, Latency, Report, Tokens
-from agentaccel.report.numbers import NA, clean, exact, factor, moment, plural, share, short, usd
+from agentaccel.report.figures import Group, Latency, Report
+from agentaccel.report.numbers import NA, clean, exact, factor, plural, share, usd
+from agentaccel.report.period import moment
 from agentaccel.report.wording_advice import SET_HOLDOUT, TOO_SMALL, advised, against_control
+from agentaccel.report.wording_groups import (
+    SESSION,
+    TOTAL,
+    all_causes,
+    causes_by_group,
+    costs_by_group,
+    largest_misses,
+    named,
+    output,
+    output_usd,
+    tokens_by_group,
+    total_usd,
+)
 from agentaccel.types import Cause
-
-GROUPS_SHOWN = 40
-"""Groups in a table for people; the JSON form has all."""
-
-FULL = 1_000_000_000
-"""Tokens from which a table of groups writes millions."""
-
-SESSION = "session"
 
 WORDS = (SESSION, "cause", PROSE)
 """Headers of columns that hold words, wherever they stand."""
@@ -38,7 +45,7 @@ def headline(report: Report) -> str:
         parts.append(plural(total.subagents, "sub-agent"))
     parts.append(plural(total.requests, "request"))
     if report.first is not None and report.last is not None:
-        first, last = (f"{moment(at):%Y-%m-%d}" for at in (report.first, report.last))
+        first, last = (f"{moment(at, report.period.zone):%Y-%m-%d}" for at in (report.first, report.last))
         parts.append(first if first == last else f"{first} to {last}")
     return ", ".join(parts)
 
@@ -49,9 +56,9 @@ def blocks(report: Report) -> list[Block]:
     found = [advised(report), _cache(total), _cost(total), against_control(total), _causes(total)]
     found += [_time(total), _early(total), _limits(total), _requests(total), _modes(total)]
     if len(report.groups) > 1 or report.by != "session":
-        found.append(_groups(report))
+        found += [tokens_by_group(report), costs_by_group(report)]
     if report.causes:
-        found += [_causes_by_group(report), _examples(report)]
+        found += [causes_by_group(report), largest_misses(report)]
     return [block for block in found if block.rows or block.after]
 
 
@@ -67,8 +74,14 @@ def _cache(group: Group) -> Block:
         ("  written", NA if tokens.written is None else exact(tokens.written), written),
         ("  neither", exact(tokens.uncached) if known else NA, ""),
         ("re-write factor", factor(tokens.rewrite), "written / had to be written once"),
+        ("output", output(tokens), _at_least(tokens.partial, group.requests) if tokens.outputs else ""),
     ]
     return Block(title="Prompt cache (tokens)", rows=tuple(rows))
+
+
+def _at_least(partial: int, requests: int) -> str:
+    """That some replies may have had more output than was counted."""
+    return f"at least; {partial:,} of {requests:,} recorded incompletely" if partial else ""
 
 
 def _without_telemetry(group: Group) -> str:
@@ -79,7 +92,7 @@ def _without_telemetry(group: Group) -> str:
 def _cost(group: Group) -> Block:
     costs = group.costs
     rows: list[Row] = [
-        ("paid", usd(costs.paid), _not_priced(group)),
+        ("paid for input", usd(costs.paid), _not_priced(group)),
         ("as you wrote it", usd(costs.as_written), _added(costs)),
         ("without cache", usd(costs.without), _against(costs.paid, costs.without)),
         ("perfect cache", usd(costs.perfect), _against(costs.paid, costs.perfect)),
@@ -88,16 +101,18 @@ def _cost(group: Group) -> Block:
         if ours.requests:
             what = f"{plural(ours.requests, 'request')} of our own, in what was paid and in no other figure"
             rows.insert(1, (name, usd(ours.usd), what))
-    if costs.output is not None or costs.unended:
-        left = f"without that of {costs.unended:,} not read to the end" if costs.unended else ""
-        rows.append(("output, apart", usd(costs.output), left))
-    return Block(title="Cost of input (USD)", rows=tuple(rows), after=_how_known(group))
+    rows += [
+        ("output", output_usd(costs), _at_least(costs.output_partial, costs.priced)),
+        ("input and output", total_usd(costs), ""),
+    ]
+    return Block(title="Cost (USD)", rows=tuple(rows), after=_how_known(group))
 
 
 def _how_known(group: Group) -> str:
     """Whether the saving was measured; nothing where there is none to speak of."""
     if group.control is not None and group.control.low is not None:
-        return f"Measured against a control group of {plural(group.control.sessions, 'session')}, below."
+        sessions = plural(group.control.sessions, "session")
+        return f"That is modelled. What a control group of {sessions} measured is below."
     if not group.costs.modelled:
         return ""
     return f"Modelled: {'the' if group.control else 'no'} control group{TOO_SMALL if group.control else SET_HOLDOUT}"
@@ -129,7 +144,7 @@ def _against(paid: float | None, other: float | None) -> str:
 
 def _causes(group: Group) -> Block:
     rows = tuple(
-        (_named(row.cause, row.inferred), f"{row.misses:,}", exact(row.tokens), usd(row.usd)) for row in group.causes
+        (named(row.cause, row.inferred), f"{row.misses:,}", exact(row.tokens), usd(row.usd)) for row in group.causes
     )
     after = ""
     if any(row.cause is Cause.FIRST for row in group.causes):
@@ -137,22 +152,9 @@ def _causes(group: Group) -> Block:
     elif not rows and group.tokens.known:
         after = "Nothing was missed."
     header = ("cause", "times", "tokens", "USD")
+    if len(rows) > 1:
+        rows += ((TOTAL, *all_causes(group)),)
     return Block(title="Why tokens were not read", header=header, rows=rows, after=after)
-
-
-def _causes_by_group(report: Report) -> Block:
-    rows = tuple(
-        (clean(group.name), _named(row.cause, row.inferred), f"{row.misses:,}", exact(row.tokens), usd(row.usd))
-        for group in report.groups[:GROUPS_SHOWN]
-        for row in group.causes
-    )
-    header = (report.by, "cause", "times", "tokens", "USD")
-    return Block(title=f"Causes by {report.by}", header=header, rows=rows)
-
-
-def _named(cause: Cause, inferred: bool) -> str:
-    """A cause, with the label of an inference; *unexplained* claims nothing and needs none."""
-    return f"{cause} (inferred)" if inferred and cause is not Cause.UNKNOWN else str(cause)
 
 
 def _time(group: Group) -> Block:
@@ -162,7 +164,8 @@ def _time(group: Group) -> Block:
         if latency.count or group.warm.count or group.cold.count:
             rows.append((f"first byte, {name}", _latency(latency), f"p50 / p90 of {latency.count:,}"))
     if not rows:
-        rows.append(("first byte", NA, "not recorded in these records"))
+        whole = "no reply was streamed, so each came as a whole"
+        rows.append(("first byte", NA, whole if group.unstreamed else "not recorded in these records"))
     if group.holds.count:
         times = f"{group.holds.count:,}, {group.holds.seconds:,.1f} s in all"
         rows.append(("held back", times, "until another request had written what both begin with"))
@@ -224,55 +227,16 @@ def _requests(group: Group) -> Block:
 def _modes(group: Group) -> Block:
     if len(group.modes) < 2:
         return Block(title="", rows=())
-    rows = tuple(
-        (
-            clean(row.mode),
-            f"{row.requests:,}",
-            share(row.hit_rate),
-            usd(row.paid / row.priced if row.paid is not None and row.priced else None),
-        )
-        for row in group.modes
-    )
+    rows = [
+        (clean(row.mode), f"{row.requests:,}", share(row.hit_rate), _mean(row.paid, row.priced)) for row in group.modes
+    ]
+    requests, priced = sum(row.requests for row in group.modes), sum(row.priced for row in group.modes)
+    paid = sum(row.paid or 0.0 for row in group.modes)
+    rows.append((TOTAL, f"{requests:,}", share(group.tokens.hit_rate), _mean(paid, priced)))
     header = ("mode", "requests", "hit rate", "USD a request")
-    return Block(title="By mode", header=header, rows=rows, after="Holdout and bypass are left as written.")
+    after = "USD of input. Holdout and bypass are left as written."
+    return Block(title="By mode", header=header, rows=tuple(rows), after=after)
 
 
-def _groups(report: Report) -> Block:
-    rows = tuple(
-        (
-            clean(group.name),
-            f"{group.requests:,}",
-            *_counters(group.tokens),
-            share(group.tokens.hit_rate),
-            usd(group.costs.paid),
-        )
-        for group in report.groups[:GROUPS_SHOWN]
-    )
-    more = len(report.groups) - len(rows)
-    header = (report.by, "requests", "uncached", "read", "written", "hit rate", "paid")
-    after = f"And {more:,} more: --format json has them all." if more > 0 else ""
-    return Block(title=f"By {report.by}", header=header, rows=rows, after=after)
-
-
-def _counters(tokens: Tokens) -> tuple[str, str, str]:
-    """Uncached, read and written tokens; in full while a column can hold them."""
-    counts = (tokens.uncached, tokens.read, tokens.written)
-    if not tokens.known:
-        return NA, NA, NA
-    uncached, read, written = (
-        NA if count is None else exact(count) if count < FULL else short(count) for count in counts
-    )
-    return uncached, read, written
-
-
-def _examples(report: Report) -> Block:
-    rows = tuple(
-        (
-            f"{moment(row.started):%m-%d %H:%M}" if row.started else NA,
-            clean(row.session),
-            short(row.tokens),
-            ": ".join(part for part in (_named(row.cause, row.inferred), clean(row.detail)) if part),
-        )
-        for row in report.examples
-    )
-    return Block(title="Largest misses (times in UTC)", header=("when", SESSION, "tokens", PROSE), rows=rows)
+def _mean(paid: float | None, priced: int) -> str:
+    return usd(paid / priced if paid is not None and priced else None)

@@ -60,7 +60,7 @@ def against_control(group: Group) -> Block:
     rows: list[Row] = [
         ("control group", usd(found.usd_control), f"{plural(found.sessions, 'session')} left as written"),
         ("with agentaccel", usd(found.usd_others), plural(found.others, "session")),
-        ("saved", usd(found.saved), _interval(found.low, found.high, found.usd_control)),
+        ("measured saving", usd(found.saved), _interval(found.low, found.high, found.usd_control)),
     ]
     after = ""
     if found.low is None or found.high is None:

@@ -98,7 +98,7 @@ def shown(on: int, holdout: int) -> str:
 
 def test_the_report_sets_the_control_group_beside_the_rest() -> None:
     text = shown(40, 12)
-    assert "Measured against a control group of 12 sessions, below." in text
+    assert "That is modelled. What a control group of 12 sessions measured is below." in text
     assert "with 95 % confidence" in text
     assert "Modelled" not in text
     found = report(turns(40, 12), prices=PRICES).total.control

@@ -71,25 +71,28 @@ Prompt cache (tokens)
     written        50,500  50,500 for 5m
     neither         2,500
   re-write factor    1.12  written / had to be written once
+  output             ≥800  at least; 1 of 4 recorded incompletely
 
-Cost of input (USD)
-  paid             0.6683  1 request not priced, in no row
-  as you wrote it  0.6975  agentaccel saved 0.0292 (4.2 %)
-  without cache    0.6500  0.97 times what was paid
-  perfect cache    0.4700  0.70 times what was paid
-  output, apart    0.0400
+Cost (USD)
+  paid for input    0.6683  1 request not priced, in no row
+  as you wrote it   0.6975  agentaccel saved 0.0292 (4.2 %)
+  without cache     0.6500  0.97 times what was paid
+  perfect cache     0.4700  0.70 times what was paid
+  output            0.0400
+  input and output  0.7083
   Modelled: the control group below is too small.
 
 Against the control group (USD per 1,000 input tokens)
   control group    0.0124  1 session left as written
   with agentaccel  0.0094  1 session
-  saved            0.0030  n/a
+  measured saving  0.0030  n/a
   Too small to tell: it takes 10 sessions in each group.
 
 Why tokens were not read
   cause           times  tokens     USD
   first request       2  40,000  0.4550
   prompt changed      1   8,000  0.0912
+  total               3  48,000  0.5462
   A first request has nothing of its own session to read.
 
 Time
@@ -112,19 +115,29 @@ By mode
   holdout         1     0.0 %         0.2475
   observe         1       n/a            n/a
   on              2    26.7 %         0.2104
-  Holdout and bypass are left as written.
+  total           4    18.5 %         0.2228
+  USD of input. Holdout and bypass are left as written.
 
-By session
-  session                requests  uncached    read  written  hit rate    paid
-  0b6ad9f0-000…00000001         2     1,500  12,000   31,500    26.7 %  0.4208
-  0b6ad9f0-000…/a7f5273         1     1,000       0   19,000     0.0 %  0.2475
-  silent                        1       n/a     n/a      n/a       n/a     n/a
+By session (tokens)
+  session                          requests  uncached    read  written  output
+  0b6ad9f0-0000-4000-800…00000001         2     1,500  12,000   31,500     500
+  0b6ad9f0-0000-4000-800…/a7f5273         1     1,000       0   19,000     300
+  silent                                  1       n/a     n/a      n/a     n/a
+  total                                   4     2,500  12,000   50,500    ≥800
+
+By session (USD)
+  session                                     hit rate   input  output   total
+  0b6ad9f0-0000-4000-8000-000000000001          26.7 %  0.4208  0.0250  0.4458
+  0b6ad9f0-0000-4000-8000-000000000…/a7f5273     0.0 %  0.2475  0.0150  0.2625
+  silent                                           n/a     n/a     n/a     n/a
+  total                                         18.5 %  0.6683  0.0400  0.7083
 
 Causes by session
   session                                cause           times  tokens     USD
   0b6ad9f0-0000-4000-8000-000000000001   first request       1  20,000  0.2275
   0b6ad9f0-0000-4000-8000-000000000001   prompt changed      1   8,000  0.0912
   0b6ad9f0-0000-4000-8000-0000…/a7f5273  first request       1  20,000  0.2275
+  total                                                      3  48,000  0.5462
 
 Largest misses (times in UTC)
   when         session           tokens  why
@@ -153,7 +166,7 @@ def test_without_any_usage_the_input_is_not_known() -> None:
     silent = TurnRecord(session="s", provider="anthropic", model=MODEL, started=NOON)
     lines = render_text(report([silent, silent])).splitlines()
     assert "  input            n/a" in lines
-    assert "  paid             n/a  2 requests not priced, in no row" in lines
+    assert "  paid for input    n/a  2 requests not priced, in no row" in lines
     assert [line.split()[:3] for line in lines if "no telemetry" in line] == [["no", "telemetry", "2"]]
     assert "  input             70  70 of them without cache telemetry" in render_text(
         report([silent, replace(silent, usage=Usage(input=70))])
@@ -221,9 +234,10 @@ def test_a_long_name_leaves_the_figures_beside_it_whole(name: str) -> None:
     first, _, second, silent, *_ = records()
     named = [replace(one, session=name) for one in (first, second) if isinstance(one, TurnRecord)]
     text = render_text(report([*named, silent], prices=PRICES))
-    [row] = [line for line in text.split("By session")[1].splitlines() if "12,000" in line]
-    assert row.split()[1:] == ["2", "1,500", "12,000", "31,500", "26.7", "%", "0.4208"]
-    assert cell_len(row) <= 80
+    for part, figures in ((1, "2 1,500 12,000 31,500 500"), (2, "26.7 % 0.4208 0.0250 0.4458")):
+        row = text.split("By session")[part].splitlines()[2]
+        assert row.split()[1:] == figures.split()
+        assert cell_len(row) <= 80
 
 
 def test_markdown_is_headings_and_tables() -> None:
@@ -231,7 +245,8 @@ def test_markdown_is_headings_and_tables() -> None:
     page = render_markdown(report(records(), by="model", prices=PRICES))
     assert page.startswith("# agentaccel report\n\n2 sessions, 1 sub-agent")
     assert "\n| hit rate |" in page
-    assert "\n## By model\n" in page
+    assert "\n## By model (tokens)\n" in page
+    assert "\n## By model (USD)\n" in page
 
 
 def log(path: Path) -> Path:
@@ -248,7 +263,7 @@ def log(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "json"])
-@pytest.mark.parametrize("by", ["session", "agent", "model", "tenant", "day"])
+@pytest.mark.parametrize("by", ["session", "agent", "model", "tenant", "day", "week", "month"])
 def test_the_command_reads_logs_and_shows_them(tmp_path: Path, form: str, by: str) -> None:
     """Every form with every grouping."""
     done = CliRunner().invoke(report_command, [str(log(tmp_path / "a.jsonl")), "--by", by, "--format", form])

@@ -318,11 +318,13 @@ def test_a_remembered_result_hides_no_run() -> None:
 
 
 def test_of_a_reply_that_was_broken_off_the_output_is_not_known() -> None:
-    """What a stream has counted by then is its beginning: no figure is made of it, and the row says so."""
+    """What a stream has counted by then is its beginning: a lower bound, and the row says so."""
     whole, cut = (turn(0, 500, mode="on", as_written=None, outcome=outcome) for outcome in ("ok", "abandoned"))
     costs = report([whole, cut, cut], prices=PRICES).total.costs
     assert costs.output == report([whole], prices=PRICES).total.costs.output
     assert costs.unended == 2
-    assert "without that of 2 not read to the end" in render_text(report([whole, cut, cut], prices=PRICES))
+    assert (costs.output_at_least, costs.output_partial) == (pytest.approx(3 * 10 * 50 / 1e6), 2)
+    shown = render_text(report([whole, cut, cut], prices=PRICES))
+    assert "  output            ≥0.0015  at least; 2 of 3 recorded incompletely" in shown
     nothing = report([cut], prices=PRICES).total.costs
     assert (nothing.output, nothing.unended) == (None, 1)

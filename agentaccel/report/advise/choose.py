@@ -56,7 +56,7 @@ def advise(
     found = [advice for case in cases for advice in _costs(case, total, remedies)]
     at_work = sum(time_at_work(talk) for talk in talks)
     found += [advice for own in _workloads(talks) for advice in seconds(own, at_work, LEAST_SHARE)]
-    return tuple(sorted(found, key=lambda one: (one.sure == "at most", -one.share)))[:MOST]
+    return tuple(sorted(found, key=lambda one: (one.unit == "seconds", one.sure == "at most", -one.saving)))[:MOST]
 
 
 def _workloads(talks: Iterable[Talk]) -> Iterable[Talks]:

@@ -15,6 +15,7 @@ from agentaccel.replay.runs import Run, Step
 from agentaccel.replay.source import PROVIDER, Rules
 from agentaccel.replay.usage_only import by_session, runs_from_usage
 from agentaccel.report.advise.nouns import Request, Talk
+from agentaccel.report.period import EVER, Period
 from agentaccel.trace.prompts import kept_turns
 from agentaccel.trace.store import Store
 
@@ -22,8 +23,10 @@ _DEFAULT = "api"
 """The platform whose rules hold where a record names one that the facts do not know."""
 
 
-def talks_of_store(store: Store) -> list[Talk]:
+def talks_of_store(store: Store, period: Period = EVER) -> list[Talk]:
     """The sessions of `store` in the order in which they began; those without an answered request only with tools.
+
+    Requests and tools before `period` and after it are as good as never made.
 
     Raises TraceError where it cannot be read.
     """
@@ -31,6 +34,8 @@ def talks_of_store(store: Store) -> list[Talk]:
     sessions: dict[str, list[Request]] = {}
     for kept in kept_turns(store):
         turn = kept.record
+        if not period.holds(turn.started):
+            continue
         before = sessions.setdefault(turn.session, [])
         known = rules.get(turn.platform, rules[_DEFAULT])
         step = step_of(kept, before[-1].step if before else None, known)
@@ -44,7 +49,7 @@ def talks_of_store(store: Store) -> list[Talk]:
                     own=step.marks if turn.mode == "on" else None,
                 )
             )
-    tools = _by_session(store.tools())
+    tools = _by_session(tool for tool in store.tools() if period.holds(tool.started))
     talks = []
     for name, requests in sessions.items():
         workload = store.workload_of(name)
