@@ -13,7 +13,10 @@ def main() -> None:
     try:
         cli(prog_name="agentaccel")
     except (AgentAccelError, OSError) as error:  # the latter for a path that cannot be
-        sys.stderr.write(f"{' '.join(('agentaccel', *sys.argv[1:2]))}: {error}\n")
+        said = str(error)
+        if isinstance(error, OSError) and error.filename is not None:
+            said = f"{error.filename}: {error.strerror}"
+        sys.stderr.write(f"{' '.join(('agentaccel', *sys.argv[1:2]))}: {said}\n")
         sys.exit(2)
 
 

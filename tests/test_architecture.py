@@ -44,6 +44,7 @@ MAY_TOUCH_THE_WORLD = {
     "trace/database.py",
     "trace/learned.py",
     "trace/store.py",
+    "trace/soundness.py",
     "trace/chains.py",
     "trace/schema.py",
     "trace/recorder.py",
@@ -67,7 +68,6 @@ MAY_TOUCH_THE_WORLD = {
     "tools/sql.py",  # in threads, and SQLite
     "tools/http.py",  # time limits, and requests
     "demo/desk.py",
-    "cli/purge.py",
     "testing/virtual.py",
     "cli/patterns.py",
     "cli/options.py",  # the width that the user asks for

@@ -13,7 +13,7 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @click.option(
     "--store",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path),
     default=Path("agentaccel-demo.db"),
     show_default=True,
     help="Where to leave the trace store; that of an earlier demo is replaced.",
@@ -36,7 +36,7 @@ def demo_command(as_json: bool, store: Path, provider: str, without_consent: boo
     """
     from agentaccel.demo import show
     from agentaccel.demo.run import CONSENT, run_demo
-    from agentaccel.errors import ConfigError
+    from agentaccel.errors import ConfigError, TraceError
     from agentaccel.policy import CachePolicy
 
     terminal = sys.stderr.isatty()
@@ -48,7 +48,7 @@ def demo_command(as_json: bool, store: Path, provider: str, without_consent: boo
     cache = CachePolicy() if without_consent else CONSENT
     try:
         results = run_demo(store, progress, provider=provider, cache=cache)
-    except ConfigError as error:
+    except (ConfigError, TraceError) as error:
         click.echo(f"agentaccel demo: {error}", err=True)
         sys.exit(2)
     if terminal:

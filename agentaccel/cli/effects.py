@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from agentaccel.cli.options import read_text
 from agentaccel.effects.cases import judge, read_case
 from agentaccel.effects.mcp import declared
 from agentaccel.effects.places import Surroundings
@@ -71,8 +72,8 @@ def _declared(tool: object, trust: bool) -> Verdict:
 
 def _tools(path: Path) -> list[object]:
     try:
-        listed = read_case(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, Refused) as error:
+        listed = read_case(read_text(path))
+    except Refused as error:
         raise TraceError(f"{path} cannot be read as a list of tools: {error}") from error
     tools = listed.get("tools") if isinstance(listed, Mapping) else listed
     if not isinstance(tools, list):

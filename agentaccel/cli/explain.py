@@ -9,16 +9,13 @@ from typing import Any
 
 import click
 
+from agentaccel.cli.options import read_json
 from agentaccel.errors import TraceError
 
 
 @click.command("explain")
-@click.argument(
-    "request_file", metavar="REQUEST.json", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True)
-)
-@click.argument(
-    "previous_file", metavar="[PREVIOUS.json]", required=False, type=click.Path(path_type=Path, dir_okay=False)
-)
+@click.argument("request_file", metavar="REQUEST.json", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("previous_file", metavar="[PREVIOUS.json]", required=False, type=click.Path(path_type=Path))
 @click.option("--provider", help="anthropic, openai or compatible; by default what platform and model say.")
 @click.option("--platform", help="api, bedrock, vertex, azure, openrouter, vllm, …; by default the provider's own.")
 @click.option("--as", "as_model", metavar="MODEL", help="Read the request as one for this model.")
@@ -60,15 +57,7 @@ def _read_as(request: dict[str, Any], name: object, model: str) -> dict[str, Any
 
 
 def _load(path: Path) -> dict[str, Any]:
-    try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
-        value = json.loads(text)
-    except OSError as error:
-        raise TraceError(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise TraceError(f"{path} is not JSON: {error}") from error
-    except RecursionError:
-        raise TraceError(f"{path} is nested too deeply to be read") from None
+    value = read_json(path)
     if not isinstance(value, dict) or not ("messages" in value or "input" in value):
         raise TraceError(f"{path} is not a request body: expected an object with 'messages' or 'input'")
     return value

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
 
 from agentaccel.canonical import digest
-from agentaccel.cli.patterns import named, opened, sensitive_option, store_option, workload_option
+from agentaccel.cli.patterns import key_of, named, opened, sensitive_option, store_option, workload_option
 from agentaccel.cli.replay import progress
 from agentaccel.errors import TraceError
 from agentaccel.policy import StorePolicy
@@ -21,9 +21,10 @@ from agentaccel.report.numbers import plural
 from agentaccel.speculate.knowledge import Knowledge
 from agentaccel.speculate.private import FLEET, news_of
 from agentaccel.speculate.shelving import readable, shelved
-from agentaccel.trace.database import load_key, store_path
-from agentaccel.trace.importers import ImportTally, Progress
+from agentaccel.trace.database import store_path
+from agentaccel.trace.importers import ImportTally
 from agentaccel.trace.shelf import add_to_shelf, known_lessons
+from agentaccel.trace.soundness import check_before_writing
 
 UNKNOWN = "in no format that calls can be learned from"
 """What is said of a file that holds no conversations with their content."""
@@ -49,26 +50,28 @@ def learn_command(
     TRACES are files and folders of agent runs, Claude Code's logs (~/.claude/projects), or trace stores that keep
     content. Learned are counts and templates; a conversation that taught before is left out.
     """
-    recorded(traces, ImportTally())  # a path that does not exist is told before a store is made
-    path = store_path(store)
-    key, tally = load_key(path), ImportTally()
-    with opened(path, new=True) as into, progress() as told:
-        before, met = known_lessons(into), 0
+    path, tally = store_path(store), ImportTally()
+    check_before_writing(path, new=True)
+    with progress() as told:
+        # All is read before a store is made: what cannot be read leaves none behind.
+        met = [run.id for run in recorded(traces, tally, lambda read, total: told("reading", read, total))]
+        notes = tally.notes(UNKNOWN)
+        if not met:
+            raise TraceError("; ".join(notes) or "there is no conversation in these records")
+        key = key_of(path)
 
-        def fresh(tell: Progress | None = None) -> Iterator[tuple[bytes, Recorded]]:
-            nonlocal met
+        def lesson_of(id_: str) -> bytes:
+            return digest(id_.encode("utf-8", "replace"), key)
+
+        def fresh(before: Set[bytes]) -> Iterator[Recorded]:
             known = set(before)
-            for run in recorded(traces, tally, tell):
-                met += 1
-                lesson = digest(run.id.encode("utf-8", "replace"), key)
+            for run in recorded(traces, ImportTally()):
+                lesson = lesson_of(run.id)
                 if lesson not in known:
                     known.add(lesson)  # one that is there twice teaches once
-                    yield lesson, run if workload is None else replace(run, workload=named(workload))
+                    yield run if workload is None else replace(run, workload=named(workload))
 
-        lessons = [lesson for lesson, _ in fresh(lambda read, total: told("reading", read, total))]
-        notes, tally, done = tally.notes(UNKNOWN), ImportTally(), 0
-        if not lessons and (notes or not met):
-            raise TraceError("; ".join(notes) or "there is no conversation in these records")
+        done = 0
 
         def tell() -> None:
             nonlocal done
@@ -76,10 +79,13 @@ def learn_command(
             told("learning", done, len(lessons))
 
         knowledge = Knowledge(sensitive=StorePolicy(sensitive=sensitive).is_sensitive, key=key)
-        found = learn((run for _, run in fresh()), len(lessons), knowledge, tell)
-        if lessons:
-            news = news_of(knowledge, key, values=values)
-            add_to_shelf(into, news, now=time.time(), sensitive=knowledge.sensitive, lessons=lessons)
+        with opened(path, new=True) as into:
+            before = known_lessons(into)
+            lessons = [one for one in dict.fromkeys(map(lesson_of, met)) if one not in before]
+            found = learn(fresh(before), len(lessons), knowledge, tell)
+            if lessons:
+                news = news_of(knowledge, key, values=values)
+                add_to_shelf(into, news, now=time.time(), sensitive=knowledge.sensitive, lessons=lessons)
         patterns = len(readable(shelved({}, news_of(knowledge, key)))[FLEET]["rules"])
     click.echo(_shown(found, patterns, notes, as_json), nl=False)
 

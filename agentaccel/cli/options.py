@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import time
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, tzinfo
@@ -29,7 +30,7 @@ format_option = click.option(
 prices_option = click.option(
     "--prices",
     "price_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path),
     help='Your prices: JSON like {"MODEL": {"input": 3, "output": 15}}, USD per million tokens.',
 )
 
@@ -46,16 +47,35 @@ def layout() -> tuple[int, bool]:
     return width, console.is_terminal and not console.no_color
 
 
+def read_text(path: Path) -> str:
+    """The text of a file that the user names; of standard input for "-". Raises TraceError, with one sentence."""
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        return data.decode("utf-8")
+    except OSError as error:
+        raise TraceError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise TraceError(f"{path} is no text: byte {error.start} is not UTF-8") from error
+
+
+def read_json(path: Path) -> Any:
+    """The JSON value in a file that the user names, as `read_text` reads it. Raises TraceError, with one sentence."""
+    text = read_text(path)
+    if not text.strip():
+        raise TraceError(f"{path} is empty")
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise TraceError(f"{path} is not JSON: {error}") from error
+    except RecursionError:
+        raise TraceError(f"{path} is nested too deeply to be read") from None
+
+
 def read_prices(path: Path | None) -> Override | None:
     """The user's prices, checked as a policy's are. Raises TraceError for a file that holds none."""
     if path is None:
         return None
-    try:
-        prices: Override = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TraceError(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise TraceError(f"{path} is not JSON: {error}") from error
+    prices: Override = read_json(path)
     if not isinstance(prices, dict) or not all(isinstance(price, dict) for price in prices.values()):
         raise TraceError(f'{path} must hold prices by model, such as {{"MODEL": {{"input": 3, "output": 15}}}}')
     return Policy(prices=prices).prices

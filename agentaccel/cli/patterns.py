@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from agentaccel.canonical import digest
-from agentaccel.cli.options import layout
+from agentaccel.cli.options import layout, read_text
 from agentaccel.cli.patterns_text import to_text
 from agentaccel.errors import ConfigError, TraceError
 from agentaccel.speculate.exchange import exported, imported, loaded
@@ -21,12 +21,13 @@ from agentaccel.speculate.private import FLEET, Parts
 from agentaccel.speculate.show import show
 from agentaccel.trace.database import load_key, store_path
 from agentaccel.trace.shelf import Shelf, add_to_shelf, clear_shelf, known_lessons, read_shelf
+from agentaccel.trace.soundness import check_before_writing, explain_nothing
 from agentaccel.trace.store import Store, open_reader
 
 store_option = click.option(
     "--store",
     "store",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path),
     help="The trace store; by default yours.",
 )
 workload_option = click.option("--workload", metavar="NAME", help="The agent that it is about.")
@@ -42,8 +43,8 @@ sensitive_option = click.option(
 @workload_option
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--export", "export", type=click.Path(path_type=Path, dir_okay=False), help="Write a file of them.")
-@click.option("--import", "import_", type=click.Path(path_type=Path, dir_okay=False), help="Add those of such a file.")
+@click.option("--export", "export", type=click.Path(path_type=Path), help="Write a file of them.")
+@click.option("--import", "import_", type=click.Path(path_type=Path), help="Add those of such a file.")
 @click.option("--clear", is_flag=True, help="Remove them.")
 @click.option("--yes", is_flag=True, help="Do not ask before removing.")
 def patterns_command(
@@ -80,9 +81,11 @@ def named(workload: str) -> str:
 
 @contextmanager
 def opened(path: Path, *, new: bool = False) -> Iterator[Store]:
-    """The trace store at `path`, to be written; what SQLite raises is raised as `TraceError`."""
-    if not new and not path.exists():
-        raise TraceError(f"there is no trace store at {path}")
+    """The trace store at `path`, to be written; what SQLite raises is raised as `TraceError`.
+
+    Unless it may be `new`, one that holds something must be there.
+    """
+    check_before_writing(path, new=new)
     try:
         store = Store(path)
         try:
@@ -93,12 +96,22 @@ def opened(path: Path, *, new: bool = False) -> Iterator[Store]:
         raise TraceError(f"{path} cannot be used: {error}") from error
 
 
+def key_of(path: Path) -> bytes:
+    """The key of the store at `path`, made where there is none yet and one can be. Raises `TraceError`."""
+    try:
+        return load_key(path)
+    except OSError as error:
+        raise TraceError(f"there can be no trace store at {path}: {error.strerror}") from error
+
+
 def _shelf(path: Path) -> Shelf:
     with open_reader(path) as store:
         try:
             shelf = read_shelf(store)
         except sqlite3.Error as error:
             raise TraceError(f"{path} cannot be read: {error}") from error
+        if not shelf.parts:
+            explain_nothing(store)
     for workload, why in shelf.barred.items():
         click.echo(f"note: the patterns of {workload or 'all workloads'} are left alone: {why}", err=True)
     return shelf
@@ -133,14 +146,14 @@ def _clear(path: Path, workload: str | None, yes: bool) -> None:
 
 
 def _import(path: Path, file: Path) -> None:
+    check_before_writing(path, new=True)
+    data = read_text(file).encode()
     try:
-        data = file.read_bytes()
-        key = load_key(path)
-        news = imported(data, key)
-    except OSError as error:
-        raise TraceError(f"{file} cannot be read: {error.strerror}") from error
+        imported(data, b"")  # before a key is left beside the store
     except ValueError as error:
         raise TraceError(f"{file} cannot be imported: {error}") from error
+    key = key_of(path)
+    news = imported(data, key)
     lesson = digest(data, key)
     with opened(path, new=True) as store:
         if lesson in known_lessons(store):

@@ -29,7 +29,7 @@ from agentaccel.report import By, Report, render_markdown, render_text, to_json
 from agentaccel.report import report as fold
 from agentaccel.report.period import Period
 from agentaccel.report.wording import WHAT_TO_DO
-from agentaccel.trace.database import is_sqlite
+from agentaccel.trace.database import is_sqlite, store_path
 from agentaccel.trace.importers import ImportTally, Progress, read_logs, some_of
 
 
@@ -61,7 +61,7 @@ def report_command(
         found = read(sources, _Asked(by=by, causes=causes, advise=advise, prices=prices, period=period))
     except AgentAccelError as error:
         click.echo(f"agentaccel report: {error}", err=True)
-        if not sources and isinstance(error, TraceError):
+        if not sources and isinstance(error, TraceError) and not store_path(None).exists():
             click.echo(WHAT_TO_DO, err=True, nl=False)
         sys.exit(2)
     click.echo(_shown(found, form), nl=False)
@@ -89,6 +89,7 @@ class _Asked:
 def _from_store(sources: tuple[Path, ...], asked: _Asked) -> Report:
     from agentaccel.report.advise.choose import advise
     from agentaccel.report.advise.reading import talks_of_store
+    from agentaccel.trace.soundness import explain_nothing
     from agentaccel.trace.store import open_reader
 
     with open_reader(sources[0] if sources else None) as reader:
@@ -97,6 +98,8 @@ def _from_store(sources: tuple[Path, ...], asked: _Asked) -> Report:
         )
         found = fold(records, asked.by, asked.causes, prices=asked.prices, period=asked.period)
         skipped = reader.skipped
+        if found.empty:
+            explain_nothing(reader)
         if asked.advise:
             found = replace(found, advice=advise(talks_of_store(reader, asked.period), prices=asked.prices))
     if not skipped:
@@ -116,7 +119,7 @@ def _from_logs(sources: tuple[Path, ...], asked: _Asked) -> Report:
         if asked.advise:
             records = [one for one in records if not asked.period.bounded or asked.period.holds(one.started)]
         found = fold(records, asked.by, asked.causes, prices=asked.prices, tally=tally, period=asked.period)
-    if found.empty and (tally.unrecognised or tally.unreadable or not tally.files):
+    if found.empty and (tally.unrecognised or tally.unreadable or tally.skipped or not tally.files):
         nothing = f"there is no log in {some_of([str(path) for path in sources])}"
         raise TraceError("; ".join((*(found.notes or (nothing,)), *_for_others(sources))))
     return replace(found, advice=advise(talks_of_logs(records), prices=asked.prices)) if asked.advise else found

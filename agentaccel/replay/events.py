@@ -20,6 +20,7 @@ from agentaccel.speculate.events import Asked, Event
 from agentaccel.trace.importers import ImportTally, Progress
 from agentaccel.trace.importers.fields import text
 from agentaccel.trace.importers.lines import Meter, parse, raw_lines, sizes
+from agentaccel.trace.soundness import explain_nothing
 from agentaccel.trace.store import open_reader
 
 Json = Mapping[str, Any]
@@ -119,12 +120,15 @@ def _of_log(path: Path, seen: set[int], tally: ImportTally, meter: Meter) -> Ite
 def _of_store(path: Path, tally: ImportTally) -> Iterator[Recorded]:
     with open_reader(path) as store:
         tally.files += 1
-        without = 0
+        sessions = without = 0
         for kept in kept_talks(store):
+            sessions += 1
             if kept.messages is None:
                 without += 1
                 continue
             events = tuple(events_of(kept.messages))
             yield Recorded(id=kept.id, task=kept.id, workload=kept.workload, events=events)
+        if not sessions:
+            explain_nothing(store)
     if without:
         tally.contentless.append(f"{path} ({without:,})")

@@ -25,6 +25,7 @@ from agentaccel.trace.database import is_sqlite
 from agentaccel.trace.importers import ImportTally, Progress
 from agentaccel.trace.importers.claude_code import is_session_line
 from agentaccel.trace.importers.lines import Meter, parse, raw_lines, sizes
+from agentaccel.trace.soundness import explain_nothing
 from agentaccel.trace.store import open_reader
 
 Kind = Literal["store", "runs", "logs", "geometry"]
@@ -70,7 +71,10 @@ def groups_of(paths: Iterable[Path], tally: ImportTally) -> list[Group]:
         seen.add(path.resolve())
         kind = _kind(path)
         if kind is None:
-            tally.unrecognised.append(str(path))
+            if sizes([path]):
+                tally.unrecognised.append(str(path))
+            else:
+                tally.empty += 1
             continue
         alone = kind in ("runs", "store")
         group = groups.setdefault((path if alone else place, kind), Group(_stem(path if alone else place), kind))
@@ -142,15 +146,24 @@ def _source(group: Group, rules: Rules, tally: ImportTally, meter: Meter) -> Sou
         meter.finish(sizes(group.files))
         return source
     before, passed = rules.replaced.copy(), rules.passed.copy()
-    runs = _from_store(group.files[0], rules) if group.kind == "store" else _geometry(group.files, rules, tally)
+    skipped = 0
+    if group.kind == "store":
+        runs, skipped = _from_store(group.files[0], rules)
+    else:
+        runs = _geometry(group.files, rules, tally)
     meter.finish(sizes(group.files))
-    models, notes = tuple(rules.replaced - before), rules.left_out(passed)
-    return Source(name=group.name, runs=runs, models=models, notes=notes)
+    notes = (f"rows of the store that could not be read, and were skipped: {skipped:,}",) * bool(skipped)
+    return Source(
+        name=group.name, runs=runs, models=tuple(rules.replaced - before), notes=(*notes, *rules.left_out(passed))
+    )
 
 
-def _from_store(path: Path, rules: Rules) -> tuple[Run, ...]:
+def _from_store(path: Path, rules: Rules) -> tuple[tuple[Run, ...], int]:
     with open_reader(path) as store:
-        return tuple(runs_of_store(store, rules))
+        runs = tuple(runs_of_store(store, rules))
+        if not runs:
+            explain_nothing(store)
+        return runs, store.skipped
 
 
 def _geometry(files: Sequence[Path], rules: Rules, tally: ImportTally) -> tuple[Run, ...]:

@@ -100,7 +100,10 @@ def _refuse_others(path: Path) -> None:
 
 def _place(path: Path, content: bytes) -> None:
     """Write a file that nobody else may read, unless there is one that holds something."""
-    descriptor, temporary = tempfile.mkstemp(prefix=path.name, dir=path.parent)  # mode 0600
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=path.name, dir=path.parent)  # mode 0600
+    except OSError as error:  # it names the temporary file, of which nobody has heard
+        raise OSError(error.errno, error.strerror, str(path)) from error
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
@@ -135,6 +138,10 @@ class Database:
         """Connections of the processes that this one was forked from in the middle of a use: never used here, and never
         closed either."""
         self._connection: sqlite3.Connection | None = None
+        self.empty = False
+        """True if the file was opened for reading and is no store yet, nor anything else."""
+        self._leaves: Path | None = None
+        """The file, where reading it leaves a write-ahead log beside it that was not there."""
         self._begin()
 
     def _begin(self) -> sqlite3.Connection:
@@ -142,7 +149,7 @@ class Database:
         connection = self._open()
         self._connection, self._pid, self._waits = connection, os.getpid(), self.patient
         self._file = self._file_there()
-        self._closing = weakref.finalize(self, _close, connection, self._pid)
+        self._closing = weakref.finalize(self, _close, connection, self._pid, self._leaves)
         return connection
 
     def _file_there(self) -> tuple[int, int] | None:
@@ -158,12 +165,13 @@ class Database:
             if not self.path.exists():
                 raise TraceError(f"there is no trace store at {self.path}")
             there = f"{self.path.as_uri()}?mode=ro"
+            self._leaves = None if self.path.with_name(f"{self.path.name}-wal").exists() else self.path
             connection = sqlite3.connect(there, uri=True, timeout=wait, check_same_thread=False)
             connection.isolation_level = None
             try:
-                format_of(connection, self.path)
+                self.empty = not format_of(connection, self.path)
             except BaseException:
-                connection.close()
+                _close(connection, os.getpid(), self._leaves)
                 raise
             return connection
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -247,6 +255,21 @@ def _keep_log(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
 
 
-def _close(connection: sqlite3.Connection, pid: int) -> None:
-    if os.getpid() == pid:
-        connection.close()
+def _close(connection: sqlite3.Connection, pid: int, leaves: Path | None) -> None:
+    if os.getpid() != pid:
+        return
+    connection.close()
+    if leaves is not None and leaves.with_name(f"{leaves.name}-wal").exists():
+        _tidy(leaves)
+
+
+def _tidy(path: Path) -> None:
+    """Take away the log that reading the store at `path` has left, unless somebody else has it open.
+
+    SQLite does that itself when the last connection closes that may write; one that only reads leaves it.
+    """
+    with (
+        suppress(sqlite3.Error),
+        closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=0.0)) as connection,
+    ):
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1")

@@ -292,6 +292,8 @@ def open_reader(path: Path | None = None) -> Iterator[Store]:
     except sqlite3.Error as error:
         raise TraceError(f"{chosen} cannot be opened as a trace store: {error}") from error
     try:
+        if store.database.empty:
+            raise TraceError(f"there is no trace store at {chosen}")
         yield store
     finally:
         store.close()
