@@ -16,7 +16,7 @@ from agentaccel.clients import bodies
 from agentaccel.clients.account import account_behind
 from agentaccel.clients.attempt import ANNOUNCED, Attempt, stop_announced
 from agentaccel.clients.deriving import derived
-from agentaccel.clients.transport import server_of, with_transport
+from agentaccel.clients.transport import is_response, server_of, with_transport
 from agentaccel.errors import ConfigError, MissingExtra
 from agentaccel.session import Composer
 from agentaccel.turn import Answer
@@ -83,7 +83,7 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint, client: Any, 
             with attempt:
                 attempt.wait()
                 response = call_next(sent(request, attempt.body, call_next))
-            attempt.watch(_http(response, request, call_next))
+            attempt.watch(_http(response, call_next))
             return _retried(response, whole, request, call_next)
 
         async def handle_async(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
@@ -99,7 +99,7 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint, client: Any, 
             with attempt:
                 await attempt.wait_async()
                 response = await call_next(sent(request, attempt.body, call_next))
-            attempt.watch(_http(response, request, call_next))
+            attempt.watch(_http(response, call_next))
             return _retried(response, awaited, request, call_next)
 
     return AccelMiddleware()
@@ -177,14 +177,17 @@ def _answer(response: Any) -> Answer:
     return Answer(http.status_code, http.content)
 
 
-def _is_bare(response: Any, request: Any, call_next: Any) -> bool:
-    """Whether `response` is the HTTP library's own, which the SDK gives where that is what the caller wants to have."""
-    return _only_encodes(call_next) and isinstance(request.cast_to, type) and type(response) is request.cast_to
+def _is_bare(response: Any, call_next: Any) -> bool:
+    """True if `response` is the HTTP library's own, which the SDK gives where that is what the caller wants to have.
+
+    The SDK's classes that a caller can ask for in the same way, such as that of a download, hold such a response.
+    """
+    return _only_encodes(call_next) and is_response(response)
 
 
-def _http(response: Any, request: Any, call_next: Any) -> Any:
+def _http(response: Any, call_next: Any) -> Any:
     """The HTTP library's response in what the SDK gives; None for an answer that somebody else made up."""
-    return response if _is_bare(response, request, call_next) else getattr(response, "http_response", None)
+    return response if _is_bare(response, call_next) else getattr(response, "http_response", None)
 
 
 def _retried(response: Any, kind: Any, request: Any, call_next: Any) -> Any:
@@ -193,7 +196,7 @@ def _retried(response: Any, kind: Any, request: Any, call_next: Any) -> Any:
     Behind any middleware they take one for an answer that the middleware has made up, and neither retry nor raise;
     without, they do, so where ours is the only one they are to.
     """
-    if not _is_bare(response, request, call_next) or response.is_success:
+    if not _is_bare(response, call_next) or response.is_success:
         return response
     sender = _sender(call_next)
     if sender is None or len(sender.middleware) > 1:

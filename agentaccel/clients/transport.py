@@ -42,6 +42,11 @@ def library_of(client: Any) -> Any:
     return sys.modules["httpx2" if "httpx2" in roots else "httpx"]
 
 
+def is_response(thing: Any) -> bool:
+    """True if `thing` is a response of httpx or httpx2."""
+    return isinstance(thing, tuple(getattr(sys.modules.get(name), "Response", ()) for name in ("httpx2", "httpx")))
+
+
 def wrapped_http(client: Any, composer: Composer, route: Route) -> Any:
     """A copy of an HTTP client, sync or async, with our transport around each of its own.
 
