@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+from urllib.parse import quote, unquote
 
 from agentaccel.types import Drift, Expected, Marker, Miss, Usage
 from agentaccel.values import quickly_made
@@ -23,6 +24,34 @@ def outcome_of(error: BaseException) -> Literal["failed", "cancelled"]:
     ('failed', 'cancelled')
     """
     return "failed" if isinstance(error, Exception) else "cancelled"
+
+
+def key_of(session: str, thread: str) -> str:
+    """The key of one of the conversations under a session's name: the first has the name itself.
+
+    No session's own name begins so, and all keys of a session's other conversations begin alike.
+
+    >>> key_of("ticket/1", ""), key_of("ticket/1", "9f2c")
+    ('ticket/1', '@/ticket%2F1/9f2c')
+    """
+    return f"{threads_of(session)}{thread}" if thread else session
+
+
+def threads_of(session: str) -> str:
+    """How the keys of all but the first of a session's conversations begin."""
+    return f"@/{quote(session, safe='', errors='surrogatepass')}/"
+
+
+def parts_of(key: str) -> tuple[str, str]:
+    """The session and the thread whose `key_of` is `key`.
+
+    >>> parts_of(key_of("@acme/1", "9f2c")), parts_of("@acme/1")
+    (('@acme/1', '9f2c'), ('@acme/1', ''))
+    """
+    if not key.startswith("@/"):
+        return key, ""
+    session, _, thread = key[2:].rpartition("/")
+    return unquote(session, errors="surrogatepass"), thread
 
 
 KEEP_ALIVE = "keep-alive"
@@ -52,6 +81,8 @@ class TurnRecord:
     tenant: str | None = None
     parent: str | None = None
     """The session that this one was opened from, for sub-agents."""
+    thread: str = ""
+    """Which of the conversations under the session's name it belongs to; empty for the first."""
     attempt: int = 0
     """0 for the first attempt, n for the vendor SDK's n-th retry."""
     first_byte: float | None = None

@@ -39,7 +39,7 @@ MOST_PLACES = 48
 """Requests of a session that are told apart by their place in it."""
 BY_PLACE, PAUSES_BY_PLACE = "followed", "pauses by place"
 """What is known of all places of a session, as occasions that it is worth at one of them; in snapshots (`rhythm`)."""
-LATE = "followed late"
+FOLLOWED_LATE = "followed late"
 """What was counted at all places from `MANY_TURNS` on; in snapshots."""
 
 
@@ -94,10 +94,10 @@ class Observation(NamedTuple):
 
 TAIL, LOOP = "tail", "loop"
 """The places that move along with a conversation; see `places`."""
-LATE = "loop after a pause"
+LOOP_LATE = "loop after a pause"
 """How often a loop came back is counted once more of requests that came too late for the default lifetime."""
 _LOOP = f"stable/{LOOP}"
-_NO_PLACE = frozenset({"stable/any", f"stable/{TAIL}", _LOOP, f"stable/{LATE}"})
+_NO_PLACE = frozenset({"stable/any", f"stable/{TAIL}", _LOOP, f"stable/{LOOP_LATE}"})
 """What is counted of no place that stays where it is."""
 
 _DOUBTED = 0.5

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from agentaccel.cache.beliefs import LATE, LOOP, PARAMETERS, TAIL, Beliefs, Observation, is_history
+from agentaccel.cache.beliefs import LOOP, LOOP_LATE, PARAMETERS, TAIL, Beliefs, Observation, is_history
 from agentaccel.cache.marks import awaited, loop_start
 from agentaccel.cache.pauses import outlasted, pause_seen
 from agentaccel.cache.places import TOOLS, end_of, find, listed, static_levels
@@ -141,7 +141,7 @@ def _before_it_changed(state: State, name: str) -> Iterator[Observation]:
 
 def _late_seen(state: State, broken: str | None, lifetime: float, *, late: bool) -> Iterator[Observation]:
     """Whether a loop came back after a pause; once one first did not, after how many it had."""
-    topic = f"stable/{LATE}"
+    topic = f"stable/{LOOP_LATE}"
     if not state.seen.leaves_out:
         longer = outlasted(state.seen, lifetime)
         yield Observation(topic, longer, longer)

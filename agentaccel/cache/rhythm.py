@@ -27,7 +27,7 @@ from collections.abc import Iterable, Sequence
 
 from agentaccel.cache.beliefs import (
     BY_PLACE,
-    LATE,
+    FOLLOWED_LATE,
     MANY_TURNS,
     MOST_PLACES,
     PAUSES_BY_PLACE,
@@ -81,9 +81,9 @@ def followed_there(beliefs: Beliefs, turn: int, place: int, *, tools: bool) -> f
     0.13
     """
     counts = beliefs.counts
-    if min(turn, place) < MANY_TURNS or LATE not in counts:
+    if min(turn, place) < MANY_TURNS or FOLLOWED_LATE not in counts:
         return beliefs.followed(turn, tools=tools)
-    (all_yes, all_), (_, worth) = counts[LATE], counts[BY_PLACE]
+    (all_yes, all_), (_, worth) = counts[FOLLOWED_LATE], counts[BY_PLACE]
     yes, n = beliefs.followed_at(place)
     elsewhere = beliefs.followed(turn, tools=tools, seen=(all_yes - yes, all_ - n))
     return (worth * elsewhere + yes) / (worth + n)
@@ -102,7 +102,7 @@ def snapshot(learned: Beliefs) -> Beliefs:
     ends, late = [counted(map(followed_at_topic, range(first, MOST_PLACES))) for first in (0, MANY_TURNS)]
     worth = strength([ends])
     by_place = {
-        LATE: (sum(yes for yes, _ in late), sum(n for _, n in late)),
+        FOLLOWED_LATE: (sum(yes for yes, _ in late), sum(n for _, n in late)),
         BY_PLACE: (worth * sum(yes for yes, _ in ends) / max(sum(n for _, n in ends), 1.0), worth),
         PAUSES_BY_PLACE: (0.0, strength(map(counted, topics_by_place()))),
     }

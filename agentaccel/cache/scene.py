@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from agentaccel.cache.beginnings import beginning_ends
-from agentaccel.cache.beliefs import LATE, Beliefs
+from agentaccel.cache.beliefs import LOOP_LATE, Beliefs
 from agentaccel.cache.ledger import Entry, Mark, found
 from agentaccel.cache.longevity import Lending, Longevity, Prospect, longevities
 from agentaccel.cache.marks import loop_start, marks_of
@@ -173,7 +173,7 @@ def _loop(prefix: Prefixes, beliefs: Beliefs) -> tuple[int, float]:
     segments = prefix.prompt.segments
     if not beliefs.leaves_out:
         return len(segments), 1.0
-    return loop_start(segments, prefix.starts[2]), beliefs.stable(LATE)
+    return loop_start(segments, prefix.starts[2]), beliefs.stable(LOOP_LATE)
 
 
 def _unkept(steps: Sequence[tuple[int, float]], tokens: Callable[[int], float], last: int, end: int) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.ledger import Ledger
@@ -58,6 +58,18 @@ class Head:
     """As in `Prompt`."""
 
 
+class Static(NamedTuple):
+    """What a request has in front of its messages, as its user wrote it."""
+
+    system: bytes
+    """A hash of its system prompt."""
+    size: int
+    """Bytes of that."""
+    tools: bytes
+    """A hash of the names of its tools, in any order."""
+    model: str
+
+
 @quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
@@ -98,6 +110,10 @@ class State:
     """Which of the machines that its beginning goes to is its own, for as long as it lives; empty while not chosen."""
     standing: Standing | None = None
     """The decision that the last request was sent by, where it may stand for the next."""
+    static: Static | None = None
+    """Of the last request; None where it is not known."""
+    replied: int | None = None
+    """Tokens of the reply to it; None where the provider reported none."""
 
 
 def head_of(

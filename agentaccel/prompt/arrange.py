@@ -34,6 +34,8 @@ class Memory(NamedTuple):
     """The tools that were sent, in order."""
     last: tuple[int, bytes]
     """The number of segments as written, and the hash of the last one: by these a repeated request is told."""
+    beginning: bytes
+    """A hash of its system prompt and its first message, as written."""
 
 
 class Moves(NamedTuple):

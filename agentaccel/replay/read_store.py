@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentaccel.cache.marks import marks_of
-from agentaccel.records import OURS
+from agentaccel.records import OURS, key_of
 from agentaccel.replay.counting import counted, grown
 from agentaccel.replay.pace import first_byte_of
 from agentaccel.replay.runs import Run, Step
@@ -27,16 +27,20 @@ _HELD = ("requests whose history the provider held", "their prompts are not know
 
 
 def runs_of_store(store: Store, rules: Rules | None = None) -> Iterator[Run]:
-    """The sessions of `store` in the order in which they began. Raises TraceError where it cannot be read."""
+    """The sessions of `store` in the order in which they began, each conversation of one by itself.
+
+    Raises TraceError where it cannot be read.
+    """
     chosen = rules if rules is not None else Rules()
     sessions: dict[str, list[Step]] = {}
     first: dict[str, Kept] = {}
     for kept in kept_turns(store):
-        before = sessions.get(kept.record.session)
+        key = key_of(kept.record.session, kept.record.thread)
+        before = sessions.get(key)
         step = step_of(kept, before[-1] if before else None, chosen)
         if step is not None:
-            sessions.setdefault(kept.record.session, []).append(step)
-            first.setdefault(kept.record.session, kept)
+            sessions.setdefault(key, []).append(step)
+            first.setdefault(key, kept)
     for name, steps in sessions.items():
         workload = store.workload_of(name)
         if workload is None:

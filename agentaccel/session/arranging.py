@@ -14,6 +14,7 @@ from typing import NamedTuple
 from agentaccel.cache.beliefs import Beliefs, Observation
 from agentaccel.cache.prefix import turn_of
 from agentaccel.cache.state import Head
+from agentaccel.canonical import digest
 from agentaccel.facts import CacheFacts, Wire
 from agentaccel.policy import CachePolicy
 from agentaccel.prompt.arrange import Memory, Moves, move
@@ -23,7 +24,7 @@ from agentaccel.providers import dialect
 from agentaccel.providers.arranging import Listed, listed, texts_of, with_tools
 from agentaccel.providers.values import with_texts
 from agentaccel.segments import THINKING
-from agentaccel.types import CachePlan, Marker, Prompt, Request
+from agentaccel.types import CachePlan, Marker, Prompt, Request, digest_of
 
 CONSENTED = {
     "move_volatile": "moving text that keeps changing to the end of prompts, as the policy allows",
@@ -31,7 +32,7 @@ CONSENTED = {
 }
 """What is logged once of each consent that is used."""
 
-_NO_MEMORY = Memory({}, (), (0, b""))
+_NO_MEMORY = Memory({}, (), (0, b""), b"")
 _LONGEST = 12.0
 """Requests for which a tool that was removed is expected to be kept, at most."""
 _NOTE_TOKENS = 30.0
@@ -97,7 +98,7 @@ def arrange(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, kno
     if knowing.policy.move_volatile and says:
         moves = _moved(listing, facts, knowing, memory)
     last = prompt.segments[-1].digest if prompt.segments else b""
-    kept = Memory(moves.known, listing.tools, (len(prompt.segments), last))
+    kept = Memory(moves.known, listing.tools, (len(prompt.segments), last), _beginning(prompt))
     seen = tuple(Observation(*one) for one in moves.seen)
     note = "\n".join(filter(None, (moves.note, listing.note)))
     if listing.request is request and not moves.edits:
@@ -207,7 +208,9 @@ def _frozen(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, kno
         return _Listing(request, prompt, tools)
     if not before:
         return _Listing(request, prompt, tools)
-    for keeps in (_keeps(prompt, facts, knowing, ratio), 0.0):
+    # Only what this very conversation offered is kept: another one's author may have withheld it.
+    own = knowing.memory is not None and knowing.memory.beginning == _beginning(prompt)
+    for keeps in (_keeps(prompt, facts, knowing, ratio) if own else 0.0, 0.0):
         frozen = freeze(tools, before, keeps=keeps)
         if frozen is None:
             return _Listing(request, prompt, before)
@@ -228,6 +231,14 @@ def _before(knowing: Knowing) -> tuple[Tool, ...]:
         return ()
     tools = (segment for segment in knowing.head.segments if segment.level == "tools")
     return tuple(Tool(one.name or one.kind, one.digest, None) for one in tools)
+
+
+def _beginning(prompt: Prompt) -> bytes:
+    """A hash of what tells a conversation from others: the system prompt and the first message."""
+    segments, start = prompt.segments[prompt.starts[1] :], prompt.starts[2] - prompt.starts[1]
+    first = segments[start].path[:2] if start < len(segments) else ()
+    ends = next((i for i in range(start, len(segments)) if segments[i].path[:2] != first), len(segments))
+    return digest(b"".join(map(digest_of, segments[:ends])))
 
 
 def _keeps(prompt: Prompt, facts: CacheFacts, knowing: Knowing, ratio: float) -> float:

@@ -35,7 +35,6 @@ from agentaccel.session.going import Going
 from agentaccel.session.handle import Announced, Session, Within, current
 from agentaccel.session.hinting import NO_HINTS, Seen, hints
 from agentaccel.session.keeping import Keeper
-from agentaccel.session.lineage import Lineage
 from agentaccel.session.modes import mode_of
 from agentaccel.session.opening import followed, open_with
 from agentaccel.session.prewarming import came
@@ -44,6 +43,7 @@ from agentaccel.session.registry import Registry
 from agentaccel.session.routing import Asked, Routing
 from agentaccel.session.settlement import Settlement
 from agentaccel.session.shaping import AS_WRITTEN, CONSENTED, Reading, Shaped, Shaping, said
+from agentaccel.session.threads import Threads
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Ended, Turn
 from agentaccel.types import CachePlan, Endpoint, Prompt, Request
@@ -81,12 +81,14 @@ class Composer:
     fanning: Fanning = field(init=False)
     _routing: Routing = field(init=False)
     _shaping: Shaping = field(init=False)
+    _threads: Threads = field(init=False)
 
     def __post_init__(self) -> None:
         self.settlement = Settlement(self.recorder, self.registry, keep_content=self.policy.store.content)
         self.fanning = Fanning(self.policy, self.clock, self.fanout)
         self._routing = Routing(self.policy.cache, self.recorder, self.traffic)
         self._shaping = Shaping(self.policy, self.recorder)
+        self._threads = Threads(self.registry)
 
     def begin(self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "", attempt: int = 0) -> Turn:
         """The turn that `request` makes; planning the same request again before it ends gives the same plan.
@@ -106,11 +108,13 @@ class Composer:
         asked = self._read(request, endpoint, model)
         session = within.session
         if session is not None and not session.closed:
-            conversation = session.conversation
+            conversation = self._threads.of(session.conversation, asked.prompt, asked.facts, attempt=attempt)
         else:
-            conversation = self._conversation(session, asked.prompt, attempt)
+            if session is not None:
+                self._once.say(f"a model call was made after session {session.id!r} was left", about="closed session")
+            conversation = self._threads.unnamed(asked.prompt, attempt)
         if self.keeper is not None:
-            self.keeper.went_on(conversation.id)
+            self.keeper.went_on(conversation.key)
         with conversation.lock:
             going = self._plan(conversation, within, asked, attempt)
             if conversation.origin is not None:
@@ -157,7 +161,7 @@ class Composer:
         asked = self._read(request, endpoint, model)
         prompt, within = asked.prompt, current.get().of(self.registry.owner)
         session = within.session
-        known = session.conversation if session is not None else self.registry.by_lineage(prompt, Lineage(prompt))
+        known = self._threads.known(session.conversation if session is not None else None, prompt, asked.facts)
         with (known or self._nobody).lock:
             # A copy: looking at a plan must not open the conversation.
             conversation = replace(known or self._nobody, lock=Lock())
@@ -174,11 +178,12 @@ class Composer:
 
         None where it cannot be told what will stand before that.
         """
-        endpoint, conversation = announced.endpoint, session.conversation
+        endpoint = announced.endpoint
         request, stubbed = dialect(endpoint.wire).with_stub(announced.request)
         asked = self._read(request, endpoint, announced.model)
         if stubbed:
             asked = asked._replace(prompt=replace(asked.prompt, ephemeral=1))
+        conversation = self._threads.told(session.conversation, asked.prompt)
         with conversation.lock:
             going = self._plan(conversation, Within(session), asked, 0)
         return None if stubbed and going.prompt is not asked.prompt else going
@@ -193,17 +198,6 @@ class Composer:
             request, facts, key=self.recorder.key, place=(provider, platform), model=model, memory=self._parts
         )
         return _reading(request, prompt, facts, endpoint, model)
-
-    def _conversation(self, session: Session | None, prompt: Prompt, attempt: int) -> Conversation:
-        """Whose request it is where no session is open."""
-        if session is not None:
-            self._once.say(f"a model call was made after session {session.id!r} was left", about="closed session")
-        if prompt.after and (known := self.registry.by_reply(prompt.after)) is not None:
-            return known
-        lineage = Lineage(prompt)
-        if prompt.held:  # its few messages are the beginning of nothing
-            return self.registry.begin(lineage, retried=attempt > 0)
-        return self.registry.by_lineage(prompt, lineage) or self.registry.begin(lineage, retried=attempt > 0)
 
     def _plan(self, conversation: Conversation, within: Within, asked: Reading, attempt: int) -> Going:
         now, mode = self.clock.wall(), mode_of(self.policy, self.recorder.shared_key, conversation.id, within)

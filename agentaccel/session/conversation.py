@@ -12,12 +12,13 @@ import orjson
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.decide import Latest
 from agentaccel.cache.prefix import prefixes
-from agentaccel.cache.state import Head, State, head_of
+from agentaccel.cache.state import Head, State, Static, head_of
 from agentaccel.canonical import digest
 from agentaccel.facts import CacheFacts
 from agentaccel.locks import Lock
 from agentaccel.prompt.arrange import Memory
 from agentaccel.prompt.drift import Print
+from agentaccel.records import key_of
 from agentaccel.session.asides import Asides
 from agentaccel.session.following import Following
 from agentaccel.session.forms import Edits
@@ -32,7 +33,19 @@ class Conversation:
     """One session, shared by every handle of the same id in this process. `lock` guards every field."""
 
     id: str
-    """Unlike that of any other tenant: `own_id`."""
+    """The session's, unlike that of any other tenant: `own_id`."""
+    thread: str = ""
+    """Which of the conversations under that name it is; empty for the first, which stands for the session."""
+    root: Conversation | None = None
+    """The first of them; None for that itself."""
+    others: list[Conversation] = field(default_factory=list)
+    """All but the first, that one only; those used last come last. `sorting` guards it."""
+    begun: tuple[bytes, Static] | None = None
+    """The whole of its first request, and what that has in front; None while none is under way or was answered."""
+    repeats: int = 0
+    """How often its first request was sent again, and no other conversation has begun from that."""
+    sorting: Lock = field(default_factory=Lock)
+    """Held while it is found out which of them a request belongs to; taken before `lock`."""
     agent: str | None = None
     tenant: str | None = None
     parent: str | None = None
@@ -78,6 +91,16 @@ class Conversation:
     lock: Lock = field(default_factory=Lock)
 
     @property
+    def key(self) -> str:
+        """What tells it from the others of its name."""
+        return key_of(self.id, self.thread)
+
+    @property
+    def session(self) -> Conversation:
+        """The one that stands for the session."""
+        return self.root if self.root is not None else self
+
+    @property
     def is_new(self) -> bool:
         """Whether none of its own requests was answered yet."""
         return self.state.turns == self.inherited
@@ -109,7 +132,7 @@ def workload_of(prompt: Prompt, agent: str | None) -> str:
 def row_of(conversation: Conversation) -> SessionRow:
     """The conversation as the store keeps it; the head is written separately, once its chains have row ids."""
     return SessionRow(
-        id=conversation.id,
+        id=conversation.key,
         agent=conversation.agent,
         tenant=conversation.tenant,
         parent=conversation.parent,
@@ -145,9 +168,9 @@ def refresh(conversation: Conversation, store: Store, facts: CacheFacts | None, 
     As many turns as this process knows of, or fewer, are no news: what it knows may still be waiting to be written, or
     may have been removed as old.
     """
-    if store.turns_of(conversation.id) <= conversation.stored_turns:
+    if store.turns_of(conversation.key) <= conversation.stored_turns:
         return
-    row = store.session(conversation.id)
+    row = store.session(conversation.key)
     if row is None:
         return
     state = load_state(row.state)

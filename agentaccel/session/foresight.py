@@ -158,7 +158,7 @@ class Foresight:
             if following.history is None:
                 schemas = {name: dict[str, object]() for name in names}
                 following.reads = reads = partial(self._reads, step.conversation.id)
-                following.history = self.predictor.session(step.conversation.workload, schemas, reads)
+                following.history = self.predictor.session(step.conversation.session.workload, schemas, reads)
             following.replied, following.sent = None, self.launcher.clock.monotonic()  # it stands in the request
             following.waiting = [one for one in following.waiting if not self._given_up(one, step.number)]
             following.take(following.hearing.request(request, wire, held=held))

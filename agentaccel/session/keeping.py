@@ -65,16 +65,16 @@ class Keeper:
     background: Background
     refusals: Refusals = field(default_factory=Refusals)
     _pauses: WeakValueDictionary[str, _Pause] = field(default_factory=WeakValueDictionary)
-    """The pause of each session, by its id; held by what is due or under way, so it is gone with the session."""
+    """The pause of each conversation, by its key; held by what is due or under way, so it is gone with the session."""
     _once: Once = field(default_factory=Once)
     _lock: Lock = field(default_factory=Lock)
 
-    def went_on(self, session: str) -> None:
-        """A request of the session is about to be sent: its pause is over."""
+    def went_on(self, key: str) -> None:
+        """A request of the conversation is about to be sent: its pause is over."""
         if not self._pauses:
             return
         with self._lock:
-            pause = self._pauses.pop(session, None)
+            pause = self._pauses.pop(key, None)
         if pause is not None and pause.later is not None:
             pause.later.cancel()
 
@@ -96,7 +96,7 @@ class Keeper:
             return
         pause = _Pause(going, endpoint, facts, warm, body, ended.resend)
         with self._lock:
-            self._pauses[conversation.id] = pause
+            self._pauses[conversation.key] = pause
         self._schedule(pause, going.started)
 
     def can_keep(self, conversation: Conversation, request: Request, prefix: Prefixes) -> bool:
@@ -113,7 +113,7 @@ class Keeper:
         return conversation.can_resend and self._has_room(conversation, prompt, expected)
 
     def _takes(self, conversation: Conversation, prefix: Prefixes) -> bool:
-        return conversation.open > 0 and bool(prefix.facts.keeps) and prefix.prompt not in self.refusals
+        return conversation.session.open > 0 and bool(prefix.facts.keeps) and prefix.prompt not in self.refusals
 
     def _schedule(self, pause: _Pause, last_used: float) -> None:
         due = pause.warming.due(last_used, pause.count)
@@ -125,7 +125,7 @@ class Keeper:
 
     def _is_over(self, pause: _Pause) -> bool:
         conversation = pause.going.conversation
-        return self._pauses.get(conversation.id) is not pause or not conversation.open
+        return self._pauses.get(conversation.key) is not pause or not conversation.session.open
 
     def _is_due(self, pause: _Pause) -> bool:
         """Whether there is still something to keep: after a sleep of the machine, say, it would all be written anew."""
@@ -177,7 +177,7 @@ class Keeper:
         if card is None:
             self._once.say(f"no price is known for {prompt.model!r}: its entries are not kept alive")
         cost = input_cost(card, expected)
-        return cost is not None and conversation.keeping_cost + cost <= self.policy.cache.keep_alive_budget
+        return cost is not None and conversation.session.keeping_cost + cost <= self.policy.cache.keep_alive_budget
 
     def _answered(self, pause: _Pause, started: float, answer: Answer) -> None:
         if answer.status != 200:
@@ -192,7 +192,7 @@ class Keeper:
         card = card_of(pause.going.prompt, self.policy, usage.input or 0)
         cost = input_cost(card, usage) if card is not None and usage.input is not None else None
         with conversation.lock:
-            conversation.keeping_cost += cost or 0.0
+            conversation.session.keeping_cost += cost or 0.0
             if not self._is_over(pause) and pause.going.prefix is not None:
                 conversation.state = kept(
                     conversation.state, pause.going.prefix, pause.warming, now=started, read=bool(usage.read)
@@ -216,6 +216,7 @@ class Keeper:
             agent=conversation.agent,
             tenant=conversation.tenant,
             parent=conversation.parent,
+            thread=conversation.thread,
             started=started,
             finished=self.clock.wall(),
             outcome="ok" if status == 200 else "failed",

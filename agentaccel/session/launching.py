@@ -82,7 +82,12 @@ class Launcher:
         if not step.acts:
             conversation.ledger.withheld += 1
             return None
-        if self.runner.background.closed or self.runner.free < 1 or world.closed(spec.domain) or conversation.left:
+        if (
+            self.runner.background.closed
+            or self.runner.free < 1
+            or world.closed(spec.domain)
+            or conversation.session.left
+        ):
             return None
         own = copied(call)  # as it is now: the loop may go on to change what it was given
         key = self.key(conversation, tool, own) if own is not None else None

@@ -72,10 +72,15 @@ class Lineage:
         So a request that is repeated begins a session of its own, and a single first message never joins one: many
         conversations begin with the same words.
         """
+        for _, hash_ in self.ends():
+            yield hash_
+
+    def ends(self) -> Iterator[tuple[int, bytes]]:
+        """The same with the number of messages up to each."""
         before = len(self) - 1
         near = max(before - _FARTHEST_REWIND, 0)
         for message in (*range(before - 1, near - 1, -1), *range(min(near, 2))):
-            yield self[message]
+            yield message + 1, self[message]
 
     def written(self, born: int) -> tuple[bytes, ...]:
         """The hashes under which the next request finds this one: its end, its last reply, its first exchange.

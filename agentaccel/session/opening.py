@@ -16,6 +16,7 @@ from agentaccel.facts import CacheFacts
 from agentaccel.session.conversation import Conversation, refresh, workload_of
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
+from agentaccel.session.threads import static_of
 from agentaccel.types import Prompt, Segment, digest_of
 
 
@@ -35,7 +36,7 @@ def open_with(
     From what was edited with consent goes on only what `edits` alike, and is not sent as it was written.
     """
     if conversation.created is None:
-        conversation.workload = workload = workload_of(prompt, conversation.agent)
+        conversation.workload = workload = _workload(conversation, prompt)
         conversation.created = now
         conversation.snapshot = snapshot(registry.recorder.beliefs(workload, now, tools=prompt.starts[1] > 0))
     if not named or prompt.held or not turn_of(prompt):
@@ -47,6 +48,19 @@ def open_with(
         registry.recorder.read(lambda store: refresh(source, store, facts, prompt.provider), None)
         if (edits or source.state.edited_of is None) and _goes_on(prompt, source):
             _inherit(conversation, source, prompt)
+
+
+def _workload(conversation: Conversation, prompt: Prompt) -> str:
+    """Under which name the conversation's statistics are kept. One beside the first of its session is of that one's
+    workload where it is of its kind, and else has its own: how an agent goes on says nothing of its summaries."""
+    session, now = conversation.session, static_of(prompt)
+    workload = workload_of(prompt, conversation.agent)
+    first = session.state.static or (session.begun[1] if session.begun is not None else None)
+    if conversation is session or conversation.agent is None or first is None:
+        return workload
+    if (first.tools, first.model, bool(first.size)) == (now.tools, now.model, bool(now.size)):
+        return workload
+    return f"{workload}, {workload_of(prompt, None)}{'' if now.size else ' alone'}"
 
 
 def _goes_on(prompt: Prompt, source: Conversation) -> bool:

@@ -185,9 +185,9 @@ class Prewarmer:
     def _spend(self, going: Going, usd: float, *, within: float = float("inf")) -> bool:
         """Count so much as spent, where that stays within a budget; whether it was."""
         with going.conversation.lock:
-            spent = going.conversation.keeping_cost + usd
+            spent = going.conversation.session.keeping_cost + usd
             if spent <= within:
-                going.conversation.keeping_cost = spent
+                going.conversation.session.keeping_cost = spent
             return spent <= within
 
     # --- after --------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 from agentaccel.canonical import digest, identity_bytes
 from agentaccel.locks import Lock
+from agentaccel.records import parts_of
 from agentaccel.session.conversation import Conversation, workload_of
 from agentaccel.session.lineage import Lineage
 from agentaccel.trace.recorder import Recorder
@@ -65,14 +66,17 @@ class Registry:
     """Sessions by the replies, and by the conversations kept by a provider, that a held request can go on from."""
     _lock: Lock = field(default_factory=Lock)
 
-    def named(self, session_id: str) -> Conversation:
-        """The conversation called `session_id`, begun if there is none; the same object for as long as one is held."""
+    def named(self, key: str) -> Conversation:
+        """The conversation whose `key` it is, begun if there is none; the same object for as long as one is held."""
+        id_, thread = parts_of(key)
+        root = self.named(id_) if thread else None
         with self._lock:
-            conversation = self._alive.get(session_id)
+            conversation = self._alive.get(key)
             if conversation is None:
-                conversation = self._alive[session_id] = Conversation(id=session_id)
-            self._conversations[session_id] = conversation
-            self._conversations.move_to_end(session_id)
+                made = Conversation(id=id_) if root is None else _thread(root, thread)
+                conversation = self._alive[key] = made
+            self._conversations[key] = conversation
+            self._conversations.move_to_end(key)
             while len(self._conversations) > _MOST_CONVERSATIONS:
                 gone, _ = self._conversations.popitem(last=False)
                 for hash_ in self._stops.pop(gone, ()):
@@ -186,6 +190,11 @@ class Registry:
             while len(self._waiting) > _MOST_REMEMBERED:
                 self._waiting.popitem(last=False)
 
+    def stop(self, key: str, hash_: bytes) -> Stop | None:
+        """The conversation at a lineage hash; None where it has not come to it, or so long ago that it is forgotten."""
+        with self._lock:
+            return self._waiting.get(hash_, {}).get(key)
+
     def _leave(self, hash_: bytes, session_id: str) -> None:
         sessions = self._waiting.get(hash_, {})
         sessions.pop(session_id, None)
@@ -203,6 +212,11 @@ class Registry:
         workload = workload_of(prompt, agent)
         alike = (name for name in names if (one := self._alive.get(name)) is not None and one.workload == workload)
         return next(alike, names[0]), not waiting
+
+
+def _thread(root: Conversation, thread: str) -> Conversation:
+    """Another conversation under the name of `root`; what is run early for one of them is run for the session."""
+    return Conversation(id=root.id, thread=thread, root=root, ledger=root.ledger, following=root.following)
 
 
 def identity_of(call: ToolCall, key: bytes = b"") -> bytes:

@@ -29,6 +29,7 @@ from agentaccel.session.lending import with_lent, without_unread
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
 from agentaccel.session.routing import is_elsewhere
+from agentaccel.session.threads import static_of
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.store import TurnWrite
 from agentaccel.turn import Ended
@@ -56,7 +57,7 @@ class Settlement:
         self.registry.asked(ended.calls, conversation.id)
         for id_ in (ended.message_id, going.prompt.after):
             if id_:
-                self.registry.replied(id_, conversation.id)
+                self.registry.replied(id_, conversation.key)
         with conversation.lock:
             settled = self._fold(going, ended)
             record = self.record(going, ended, settled)
@@ -68,6 +69,8 @@ class Settlement:
         answered, conversation = ended.outcome == "ok" or ended.usage.input is not None, going.conversation
         if answered:
             conversation.latest = None
+        elif conversation.is_new:
+            conversation.begun = None
         if going.prefix is None or going.observed is None or not answered or going.prompt.held:
             return None  # what the provider holds cannot be told from what was added to it
         prefix, on, written = going.prefix, going.mode == "on", None
@@ -94,7 +97,8 @@ class Settlement:
             ),
             going.observed,
         )
-        conversation.state = without_unread(settled.state, going.lent)
+        state = without_unread(settled.state, going.lent)
+        conversation.state = replace(state, static=static_of(going.as_written), replied=ended.usage.output)
         conversation.head = head_of(
             prefix, going.head, started=going.started, tokens=ended.usage.input, message_id=ended.message_id
         )
@@ -123,6 +127,7 @@ class Settlement:
             agent=conversation.agent,
             tenant=conversation.tenant,
             parent=conversation.parent,
+            thread=conversation.thread,
             attempt=going.attempt,
             started=going.started,
             first_byte=wall(ended.first_byte),
@@ -155,7 +160,7 @@ class Settlement:
         """Leave the turn in the store, and what a request teaches that was not settled. The conversation is locked."""
         row = self._row(going, settled, record, learned)
         if settled is not None:
-            self.registry.waits_at(going.conversation.id, row.lineage, row.messages)
+            self.registry.waits_at(going.conversation.key, row.lineage, row.messages)
         if row.session is not None:
             going.conversation.stored_turns += 1  # to this process it is no news
         self.recorder.write(row)

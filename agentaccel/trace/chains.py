@@ -6,6 +6,7 @@ import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable
 
+from agentaccel.records import key_of
 from agentaccel.trace.record import TurnWrite, text
 from agentaccel.types import Segment, agreeing, level_starts
 
@@ -35,7 +36,8 @@ class Chains:
         if holds != self._holds:
             self._last.clear()
             self._holds = holds
-        before, ends = self._last.get(write.record.session, ((), _NOTHING))
+        key = key_of(write.record.session, write.record.thread)
+        before, ends = self._last.get(key, ((), _NOTHING))
         done = len(before)
         if done and before[-1].level == "messages" and agreeing(before, write.segments) == done:
             # It only grew, as most do: what is new goes on from its last message.
@@ -43,8 +45,8 @@ class Chains:
             messages = _write(connection, write.segments[done:], messages, write.content, new=True)
         else:
             tools, system, messages = self._by_level(connection, write, before, ends)
-        self._last[write.record.session] = (write.segments, (tools, system, messages))
-        self._last.move_to_end(write.record.session)
+        self._last[key] = (write.segments, (tools, system, messages))
+        self._last.move_to_end(key)
         if len(self._last) > _MOST_SESSIONS:
             self._last.popitem(last=False)
         return tools, system, messages

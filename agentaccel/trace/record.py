@@ -16,7 +16,7 @@ import orjson
 from agentaccel.cache.beliefs import Beliefs, Observation
 from agentaccel.cache.ledger import Entry, Ledger
 from agentaccel.cache.standing import dump_standing, load_standing
-from agentaccel.cache.state import State
+from agentaccel.cache.state import State, Static
 from agentaccel.cache.waiting import Waiting
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.types import Cause, Drift, Expected, Marker, Miss, Segment, Usage
@@ -197,6 +197,8 @@ def dump_state(state: State) -> str:
             **({"edited_of": (state.edited_of[0], state.edited_of[1].hex())} if state.edited_of is not None else {}),
             **({"route": state.route} if state.route else {}),
             **({"standing": dump_standing(state.standing)} if state.standing is not None else {}),
+            **({"static": _dump_static(state.static)} if state.static is not None else {}),
+            **({"replied": state.replied} if state.replied is not None else {}),
         }
     )
 
@@ -226,7 +228,17 @@ def load_state(data: bytes | str) -> State:
         edited_of=(raw["edited_of"][0], bytes.fromhex(raw["edited_of"][1])) if "edited_of" in raw else None,
         route=raw.get("route", ""),
         standing=load_standing(raw["standing"]) if "standing" in raw else None,
+        static=_load_static(*raw["static"]) if "static" in raw else None,
+        replied=raw.get("replied"),
     )
+
+
+def _dump_static(static: Static) -> tuple[str, int, str, str]:
+    return static.system.hex(), static.size, static.tools.hex(), static.model
+
+
+def _load_static(system: str, size: int, tools: str, model: str) -> Static:
+    return Static(bytes.fromhex(system), int(size), bytes.fromhex(tools), str(model))
 
 
 def load_beliefs(raw: Mapping[str, Any]) -> Beliefs:

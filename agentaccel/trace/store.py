@@ -17,7 +17,7 @@ import orjson
 
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.errors import TraceError
-from agentaccel.records import ToolRecord, TurnRecord
+from agentaccel.records import ToolRecord, TurnRecord, key_of
 from agentaccel.trace.chains import Chains, Ends
 from agentaccel.trace.database import Database, store_path
 from agentaccel.trace.learned import believed, learn
@@ -168,11 +168,12 @@ class Store:
 
     def write_turn(self, write: TurnWrite) -> None:
         """Add one turn. Raises what SQLite raises."""
+        record = write.record
         with self.database.transaction() as connection:
             ends = self._chains.write(connection, write, self.database.generation)
             turn = connection.execute(
                 "INSERT INTO turns (session, started, tools, system, messages, record) VALUES (?, ?, ?, ?, ?, ?)",
-                (text(write.record.session), write.record.started, *ends, dump_turn(write.record)),
+                (text(key_of(record.session, record.thread)), record.started, *ends, dump_turn(record)),
             ).lastrowid
             if write.session is not None:
                 self._write_session(connection, write, ends, turn or 0)

@@ -10,7 +10,7 @@ import pytest
 
 from agentaccel import Usage
 from agentaccel.cache import observe
-from agentaccel.cache.beliefs import LATE, LOOP
+from agentaccel.cache.beliefs import LOOP, LOOP_LATE
 from agentaccel.cache.marks import loop_start
 from agentaccel.emulator import Emulator, HttpRequest
 from agentaccel.facts import cache_facts
@@ -136,8 +136,8 @@ def test_it_is_counted_how_often_calls_come_back_once_they_were_left_out(tmp_pat
             seen.append(session.conversation.state.seen.counts)
     came_back, n = seen[0][f"stable/{LOOP}"]
     assert 0.5 < came_back / n < 0.9
-    assert seen[0][f"stable/{LATE}"][0] == 0.0
-    assert not {f"stable/{LOOP}", f"stable/{LATE}"} & seen[1].keys()
+    assert seen[0][f"stable/{LOOP_LATE}"][0] == 0.0
+    assert not {f"stable/{LOOP}", f"stable/{LOOP_LATE}"} & seen[1].keys()
 
 
 def test_what_else_is_replaced_behind_the_last_words_of_a_person_is_no_loop(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from agentaccel.cache.marks import marks_of
 from agentaccel.facts import platforms
-from agentaccel.records import ToolRecord, TurnRecord
+from agentaccel.records import ToolRecord, TurnRecord, key_of
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.read_store import step_of
 from agentaccel.replay.runs import Run, Step
@@ -36,7 +36,7 @@ def talks_of_store(store: Store, period: Period = EVER) -> list[Talk]:
         turn = kept.record
         if not period.holds(turn.started):
             continue
-        before = sessions.setdefault(turn.session, [])
+        before = sessions.setdefault(key_of(turn.session, turn.thread), [])
         known = rules.get(turn.platform, rules[_DEFAULT])
         step = step_of(kept, before[-1].step if before else None, known)
         if step is not None:
