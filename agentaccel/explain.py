@@ -117,7 +117,7 @@ def _planned(request: Request, previous: Request | None, endpoint: Endpoint, gap
     """
     clock, place = ManualClock(), {"provider": endpoint.provider, "platform": endpoint.platform}
     policy = Policy(strict=True, store=StorePolicy(enabled=False))
-    with Accel(policy, clock=clock, environ={}) as accel, accel.session("explained"):
+    with Accel(policy, clock=clock, environ={}) as accel, accel.session("explained") as session:
         if previous is not None:
             turn = accel.turn(previous, **place)
             expected, now = turn.plan.expected, clock.monotonic()
@@ -130,4 +130,5 @@ def _planned(request: Request, previous: Request | None, endpoint: Endpoint, gap
             for event in (Started(now), FirstByte(now), *asked, Reported(usage=usage), Finished(now)):
                 turn.handle(event)
             clock.advance(gap)
-        return accel.plan(request, **place)
+        # Whoever compares the two says that the one follows the other, however little they have in common.
+        return accel._composer.preview(request, endpoint, follows=session.conversation)

@@ -156,12 +156,15 @@ class Composer:
                 raise
             log.exception("agentaccel: could not settle a turn; it is not recorded")
 
-    def preview(self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "") -> CachePlan:
-        """The plan for `request`, without opening or recording anything."""
+    def preview(
+        self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "", follows: Conversation | None = None
+    ) -> CachePlan:
+        """The plan for `request`, without opening or recording anything; as the next one of `follows`, where given."""
         asked = self._read(request, endpoint, model)
         prompt, within = asked.prompt, current.get().of(self.registry.owner)
         session = within.session
-        known = self._threads.known(session.conversation if session is not None else None, prompt, asked.facts)
+        root = session.conversation if session is not None else None
+        known = follows or self._threads.known(root, prompt, asked.facts)
         with (known or self._nobody).lock:
             # A copy: looking at a plan must not open the conversation.
             conversation = replace(known or self._nobody, lock=Lock())
