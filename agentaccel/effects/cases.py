@@ -12,8 +12,7 @@ from agentaccel.effects.mcp import judge_mcp
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.shell import judge_shell
 from agentaccel.effects.sql import judge_sql
-from agentaccel.effects.verdict import Refused, Verdict, analysed
-from agentaccel.types import Effect
+from agentaccel.effects.verdict import Refused, Verdict, judged
 
 FIELDS = {
     "shell": ({"kind", "input", "cwd", "home"}, {"command"}),
@@ -24,6 +23,7 @@ FIELDS = {
 """Fields of a case, and of its input, by kind. An input with another field is not understood."""
 
 
+@judged("case")
 def judge(case: object, here: Surroundings | None = None) -> Verdict:
     """The verdict about one case; `here` are the folders of a case that names none. Raises nothing.
 
@@ -32,36 +32,7 @@ def judge(case: object, here: Surroundings | None = None) -> Verdict:
     >>> judge({"kind": "shell", "input": {"command": "grep -rn TODO src > found"}}).launchable
     'never'
     """
-    try:
-        return _judge(case, here or Surroundings())
-    except Refused as refusal:
-        return analysed(Effect.UNKNOWN, f"case: {refusal}")
-    except RecursionError:
-        return analysed(Effect.UNKNOWN, "case: it is nested too deep")
-    except Exception as failure:  # noqa: BLE001 - whatever an analyser stumbles over, the call is not run early
-        return analysed(Effect.UNKNOWN, f"case: the analyser failed with {type(failure).__name__}")
-
-
-def read_case(line: str) -> object:
-    """One line of JSON. Raises `Refused` for what is no JSON, or names a field twice."""
-    try:
-        return json.loads(line, object_pairs_hook=_once, parse_constant=_no_number)
-    except (ValueError, RecursionError):
-        raise Refused("the line is not JSON") from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise Refused("a field is given twice")
-    return found
-
-
-def _no_number(name: str) -> float:
-    raise Refused(f"{name} is no JSON number")
-
-
-def _judge(case: object, here: Surroundings) -> Verdict:
+    here = here or Surroundings()
     if not isinstance(case, Mapping):
         raise Refused("it is no object")
     kind, given = case.get("kind"), case.get("input")
@@ -83,6 +54,25 @@ def _judge(case: object, here: Surroundings) -> Verdict:
     if dialect is not None and not isinstance(dialect, str):
         raise Refused("its dialect is no name")
     return judge_sql(text, dialect)
+
+
+def read_case(line: str) -> object:
+    """One line of JSON. Raises `Refused` for what is no JSON, or names a field twice."""
+    try:
+        return json.loads(line, object_pairs_hook=_once, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise Refused("the line is not JSON") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Refused("a field is given twice")
+    return found
+
+
+def _no_number(name: str) -> float:
+    raise Refused(f"{name} is no JSON number")
 
 
 def _folder(case: Mapping[str, Any], name: str) -> Path | None:

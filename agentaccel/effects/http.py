@@ -5,6 +5,7 @@ A read of what is far is never more than `asked`: a predicted one would tell oth
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import re
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from agentaccel.effects.tables import table
-from agentaccel.effects.verdict import Refused, Verdict, analysed
+from agentaccel.effects.verdict import Refused, Verdict, analysed, judged
 from agentaccel.types import Effect
 
 MAX_LENGTH = 8_000
@@ -32,19 +33,17 @@ _TEXT = re.compile(r"[\x20-\x7e\t]*")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
+@judged("http")
 def judge_http(given: Mapping[str, Any]) -> Verdict:
     """The verdict about a request of `method`, `url`, `headers` and `body`."""
-    try:
-        unknown = set(given) - {"method", "url", "headers", "body"}
-        if unknown:
-            raise Refused(f"it holds {sorted(map(str, unknown))[0]!r}, which is not known")
-        method = _method(given.get("method"))
-        _headers(given.get("headers"))
-        if given.get("body") not in (None, "", {}, []):
-            raise Refused("it has a body")
-        _address(given.get("url"))
-    except Refused as refusal:
-        return analysed(Effect.UNKNOWN, f"http: {refusal}")
+    unknown = set(given) - {"method", "url", "headers", "body"}
+    if unknown:
+        raise Refused(f"it holds {sorted(map(str, unknown))[0]!r}, which is not known")
+    method = _method(given.get("method"))
+    _headers(given.get("headers"))
+    if given.get("body") not in (None, "", {}, []):
+        raise Refused("it has a body")
+    _address(given.get("url"))
     return analysed(Effect.READ_REMOTE, f"http: {method} is a safe method, and nothing in the address asks for a deed")
 
 
@@ -234,10 +233,21 @@ def _deed(text: str, where: str) -> None:
     if not words or joined in known["harmless_names"]:
         return
     ends = {words[0], words[-1], joined} if len(words) < LONG_SEGMENT else set[str]()
-    found = (ends & set(known["writing"])) - set(known["harmless_words"])
-    if len(words) <= 2:
-        found |= {stem for stem in known["writing_stems"] if re.match(rf"{stem}(?![ds])\w{{0,8}}$", joined)}
+    found = {one for one in ends if one in _words("writing") and one not in _words("harmless_words")}
+    if len(words) <= 2 and (match := _stems().match(joined)):
+        found.add(match[1])
     if "." in text and words[-1] in ("php", "asp", "aspx", "cgi", "jsp", "do", "action") and len(words) >= 2:
-        found |= set(words[:-1]) & set(known["writing"]) | ({words[-1]} & {"cgi", "do", "action"})
+        found |= set(words[:-1]) & _words("writing") | ({words[-1]} & {"cgi", "do", "action"})
     if found:
         raise Refused(f"{sorted(found)[0]!r} in its {where} may ask for a deed")
+
+
+@functools.cache
+def _words(name: str) -> frozenset[str]:
+    """A list of the data file, to look words up in."""
+    return frozenset(table("http")[name])
+
+
+@functools.cache
+def _stems() -> re.Pattern[str]:
+    return re.compile(rf"({'|'.join(table('http')['writing_stems'])})(?![ds])\w{{0,8}}$")

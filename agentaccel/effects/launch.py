@@ -16,7 +16,7 @@ from agentaccel.effects.http import judge_http
 from agentaccel.effects.mcp import judge_mcp, metadata_says
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.tools import judge_tool
-from agentaccel.effects.verdict import Evidence, Verdict
+from agentaccel.effects.verdict import Evidence, Verdict, failed
 from agentaccel.types import Effect, EffectSaid, Launchable, ToolCall
 
 
@@ -117,8 +117,7 @@ def _heard(call: ToolCall, spec: ToolSpec) -> Iterator[Evidence]:
             trusted = (spec.server or {}).get("trusted") is True
             yield from metadata_says(call.name, spec.listing, trusted=trusted)
     except Exception as failure:  # noqa: BLE001 - whatever an analyser stumbles over, the call is not run early
-        why = f"the analyser failed with {type(failure).__name__}"
-        yield Evidence(source="analyser", effect=Effect.UNKNOWN, why=why)
+        yield Evidence(source="analyser", effect=Effect.UNKNOWN, why=failed(spec.kind or "tool", failure))
 
 
 def _listed(call: ToolCall, spec: ToolSpec) -> Mapping[str, Any]:

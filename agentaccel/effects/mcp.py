@@ -15,7 +15,7 @@ from agentaccel.effects.shell import judge_shell
 from agentaccel.effects.sql import judge_sql, surely_sql
 from agentaccel.effects.tables import table
 from agentaccel.effects.texts import joined, parsed, spelled, writes
-from agentaccel.effects.verdict import Evidence, Refused, Verdict, analysed, weigh
+from agentaccel.effects.verdict import Evidence, Refused, Verdict, judged, weigh
 from agentaccel.types import Effect
 
 _NO = (False, None, "", "never", "none", "forbidden")
@@ -25,18 +25,14 @@ DEEPEST = 12
 """Levels of arguments that are looked at."""
 
 
+@judged("mcp")
 def judge_mcp(given: Mapping[str, Any], there: Surroundings) -> Verdict:
     """The verdict about a call of `tool` with `arguments` on `server`, beside what the server said of it earlier."""
-    try:
-        hint = declared(
-            given.get("server"), given.get("tool"), given.get("earlier_listing"), "earlier_listing" in given
-        )
-        arguments = given.get("arguments")
-        _fits(arguments, given["tool"])
-        said = [one for name, value in _leaves(arguments, 0) for one in _heard(name, value, there)]
-        said += _request(arguments)
-    except Refused as refusal:
-        return analysed(Effect.UNKNOWN, f"mcp: {refusal}")
+    hint = declared(given.get("server"), given.get("tool"), given.get("earlier_listing"), "earlier_listing" in given)
+    arguments = given.get("arguments")
+    _fits(arguments, given["tool"])
+    said = [one for name, value in _leaves(arguments, 0) for one in _heard(name, value, there)]
+    said += _request(arguments)
     return weigh([hint, *said])
 
 

@@ -15,11 +15,13 @@ from typing import Any
 
 from agentaccel.effects.lines import Command, Line
 from agentaccel.effects.reader import Reader
-from agentaccel.effects.verdict import Refused
+from agentaccel.effects.verdict import Refused, worked_out_once
 from agentaccel.errors import MissingExtra
 
 MAX_LENGTH = 8_000
 """Characters of a command line that are looked at; a longer one is refused."""
+_KEPT = 64
+"""Lines whose words are kept: a line is judged several times before it runs, and each time its files are looked at."""
 
 
 @functools.cache
@@ -44,6 +46,12 @@ def commands(text: str) -> tuple[Command, ...]:
 def read_line(text: str) -> Line:
     """The line with its blocks. Raises `Refused`, as `commands` does."""
     _plain(text)
+    _parser()
+    return _read(text)
+
+
+@worked_out_once("shell", _KEPT)
+def _read(text: str) -> Line:
     root = _parser().parse(text.encode()).root_node
     if root.has_error:
         raise Refused("it does not parse as shell")

@@ -13,7 +13,7 @@ from agentaccel.effects.verdict import Refused
 from agentaccel.effects.words import TURN, Word, named, read_word
 
 MOST_COMMANDS = 120
-"""Of a line in which loops are written out."""
+"""Of a line, in which loops are written out."""
 _OPERATORS = {"&&", "||", "|", ";"}
 _KEYWORDS = {"do", "done", "{", "}", "(", ")", "if", "then", "elif", "else", "fi"}
 _VARIABLE = re.compile(r"(?!.*proxy)[a-z_][a-z0-9_]*|FILE|DIR|NAME|SRC|ROOT|BASE|[A-Z]")
@@ -37,7 +37,7 @@ class Reader(Pieces):
     def read(self, node: Any) -> None:
         kind = node.type
         if kind in ("program", "list", "pipeline", "redirected_statement"):
-            self._children(node.children, ends=kind == "program")
+            self._children(_chain(node) if kind == "list" else node.children, ends=kind == "program")
         elif kind in ("command", "test_command"):
             self._command(node)
         elif kind in ("subshell", "compound_statement", "if_statement", "for_statement"):
@@ -151,8 +151,8 @@ class Reader(Pieces):
             self._over = None
         else:
             for one in over:
-                if one.home or len(self.found) > MOST_COMMANDS:
-                    raise Refused("a loop has too many turns, or goes over a home folder")
+                if one.home:
+                    raise Refused("a loop goes over a home folder")
                 del self.tokens[taken:]
                 self._turn(body, {**around, variable: one.text})
             block = Block(kind="group", parts=(tuple(self.items),), after=after)
@@ -190,6 +190,8 @@ class Reader(Pieces):
                     zip(self._words, self._redirects, self._given, strict=True)
                 )
             ]
+            if len(self.found) > MOST_COMMANDS:
+                raise Refused(f"it holds more than {MOST_COMMANDS} commands")
             self._finished()
             self._after = operator
         elif operator in ("&&", "||") and not self._set:
@@ -224,6 +226,15 @@ class Reader(Pieces):
     def _no_last_setting(self) -> None:
         if self._sets_last:
             raise Refused("a list ends with a variable assignment")
+
+
+def _chain(node: Any) -> list[Any]:
+    """The parts of `a && b || c`, whose tree is as deep as the list is long."""
+    found = list[Any]()
+    while node.type == "list":
+        found += reversed(node.children[1:])
+        node = node.children[0]
+    return [node, *reversed(found)]
 
 
 def _flat(node: Any) -> list[Any]:

@@ -17,9 +17,8 @@ from agentaccel.effects.options import Form, Options, form_of, taken_apart
 from agentaccel.effects.parse import read_line
 from agentaccel.effects.places import Surroundings, plain
 from agentaccel.effects.tables import table
-from agentaccel.effects.verdict import Refused, Verdict, analysed, unanalysed, worse
+from agentaccel.effects.verdict import Refused, Verdict, analysed, judged, worse
 from agentaccel.effects.words import Word
-from agentaccel.errors import MissingExtra
 from agentaccel.types import Effect
 
 
@@ -38,32 +37,28 @@ def _forms() -> Mapping[str, tuple[Form, bool]]:
     return {**versions, **known}
 
 
+@judged("shell")
 def judge_shell(text: str, there: Surroundings) -> Verdict:
     """The verdict about a command line that would run in `there`."""
-    try:
-        effect, why = Effect.PURE, list[str]()
-        line = read_line(text)
-        places: dict[tuple[int, ...], list[Surroundings]] = {(): [there]}
-        for number, command in enumerate(line.commands):
-            known = _places(places, command.scope)
-            if command.words[0].text == "cd":
-                moved = [_moved(command, place) for place in known]
-                # elsewhere what follows may run though cd failed
-                places[command.scope] = moved if line.chained else [*known, *moved]
-                continue
-            for place in known:
-                for turn in turns(command, place):
-                    one, because = _judge(turn, place)
-                    effect = worse(effect, one)
-                    why.append(because)
-                if command.words[0].text == "xargs":
-                    before = [other for other in line.commands[:number] if other.pipeline == command.pipeline]
-                    xargs.names_files(before, command, place)
-        return analysed(effect, "shell: " + ("; ".join(dict.fromkeys(why)) or "it only changes the folder"))
-    except Refused as refusal:
-        return analysed(Effect.UNKNOWN, f"shell: {refusal}")
-    except MissingExtra as missing:
-        return unanalysed("shell", missing)
+    effect, why = Effect.PURE, list[str]()
+    line = read_line(text)
+    places: dict[tuple[int, ...], list[Surroundings]] = {(): [there]}
+    for number, command in enumerate(line.commands):
+        known = _places(places, command.scope)
+        if command.words[0].text == "cd":
+            moved = [_moved(command, place) for place in known]
+            # elsewhere what follows may run though cd failed
+            places[command.scope] = moved if line.chained else [*known, *moved]
+            continue
+        for place in known:
+            for turn in turns(command, place):
+                one, because = _judge(turn, place)
+                effect = worse(effect, one)
+                why.append(because)
+            if command.words[0].text == "xargs":
+                before = [other for other in line.commands[:number] if other.pipeline == command.pipeline]
+                xargs.names_files(before, command, place)
+    return analysed(effect, "shell: " + ("; ".join(dict.fromkeys(why)) or "it only changes the folder"))
 
 
 def _places(places: dict[tuple[int, ...], list[Surroundings]], scope: tuple[int, ...]) -> list[Surroundings]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from agentaccel.effects.sql_size import bounded
 from agentaccel.effects.tables import table
-from agentaccel.effects.verdict import Refused, Verdict, analysed, unanalysed, weigh
+from agentaccel.effects.verdict import Refused, Verdict, analysed, judged, weigh, worked_out_once
 from agentaccel.errors import MissingExtra
 from agentaccel.types import Effect
 
@@ -19,6 +19,8 @@ MAX_LENGTH = 20_000
 """Characters of a statement that are looked at."""
 MAX_DEPTH = 120
 """Parentheses within parentheses."""
+_KEPT = 256
+"""Statements whose verdicts are kept: each is asked for several times before it runs, and takes 10 µs a character."""
 UNNAMED = ("postgres", "mysql", "sqlite")
 """Where no dialect is named, all of these must take the statement for a read."""
 
@@ -26,7 +28,7 @@ _NAME = r"[A-Za-z_][\w$-]*"
 _SEQUENCES = {"nextval", "currval", "setval", "lastval"}
 _HIDES = re.compile(r"/\*|--|\\|\$\$|\$[A-Za-z_]\w*\$|[\x00-\x08\x0b-\x1f\x7f]")
 _STARTS = re.compile(
-    r"\s*\(*\s*(?:select|with|values|insert|update|delete|merge|create|drop|alter|truncate|grant|exec"
+    r"\s*+\(*+\s*+(?:select|with|values|insert|update|delete|merge|create|drop|alter|truncate|grant|exec"
     r"|call|copy|replace|set|begin|do|explain|show|pragma|describe|vacuum|attach)\b",
     re.IGNORECASE,
 )
@@ -51,24 +53,21 @@ def looks_like_sql(text: str) -> bool:
     return match is not None and bool(text[match.end() :].strip())
 
 
+@judged("sql")
 def judge_sql(text: str, dialect: str | None) -> Verdict:
     """The verdict about one statement in `dialect`, on a read-only connection that the tool names."""
-    try:
-        if dialect is None:
-            return weigh([one for name in UNNAMED for one in _judge(text, name).evidence])
-        known = table("sql")["dialects"]
-        if dialect.lower() not in known:
-            raise Refused(f"the dialect {dialect!r} is not known")
-        return _judge(text, known[dialect.lower()])
-    except Refused as refusal:
-        return analysed(Effect.UNKNOWN, f"sql: {refusal}")
-    except MissingExtra as missing:
-        return unanalysed("sql", missing)
-
-
-def _judge(text: str, dialect: str) -> Verdict:
     if len(text) > MAX_LENGTH or text.count("(") > MAX_DEPTH:
         raise Refused("it is too long to be looked at")
+    if dialect is None:
+        return weigh([one for name in UNNAMED for one in _judge(text, name).evidence])
+    known = table("sql")["dialects"]
+    if dialect.lower() not in known:
+        raise Refused(f"the dialect {dialect!r} is not known")
+    return _judge(text, known[dialect.lower()])
+
+
+@worked_out_once("sql", _KEPT)
+def _judge(text: str, dialect: str) -> Verdict:
     if match := _HIDES.search(text):
         raise Refused(f"it holds {match[0]!r}, which some servers and readers take differently")
     if dialect in ("mysql", "bigquery") and "#" in text:
@@ -110,7 +109,7 @@ def _query(text: str, dialect: str) -> None:
         _tokens(tokens, sqlglot.TokenType)
         _operators(tokens, sqlglot.TokenType)
         statements = sqlglot.parse(text, read=dialect, error_level=sqlglot.ErrorLevel.RAISE)
-    except (sqlglot.errors.SqlglotError, RecursionError):
+    except sqlglot.errors.SqlglotError:
         raise Refused(f"it does not parse as a query ({dialect})") from None
     statements = [one for one in statements if one is not None]
     if len(statements) != 1:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
 from agentaccel.errors import MissingExtra
 from agentaccel.once import Once
 from agentaccel.types import Effect, Launchable
+
+log = logging.getLogger("agentaccel")
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 Source = Literal["observed", "policy", "declaration", "analyser", "annotation", "metadata"]
 """Who says so, strongest first. Names of tools are no source: they never grant permission."""
@@ -105,6 +113,68 @@ def unanalysed(what: str, missing: MissingExtra) -> Verdict:
     """The verdict where the analyser is not installed; said once, for nothing of such tools ever runs early."""
     _once.say(f"no {what} line is run early: {missing}", about=what)
     return analysed(Effect.UNKNOWN, f"{what}: nothing was analysed: {missing}")
+
+
+def judged(what: str) -> Callable[[Callable[P, Verdict]], Callable[P, Verdict]]:
+    """Makes an analyser of a function that raises `Refused` for a call that it does not vouch for.
+
+    The analyser raises nothing. What fails in it makes the call unknown, with one log line: a text that is nested too
+    deep for the interpreter, a fault of ours, a library that is not installed.
+    """
+
+    def decorate(analyse: Callable[P, Verdict]) -> Callable[P, Verdict]:
+        @functools.wraps(analyse)
+        def judge(*args: P.args, **kwargs: P.kwargs) -> Verdict:
+            try:
+                return analyse(*args, **kwargs)
+            except Refused as refusal:
+                return analysed(Effect.UNKNOWN, f"{what}: {refusal}")
+            except MissingExtra as missing:
+                return unanalysed(what, missing)
+            except Exception as failure:  # noqa: BLE001 - whatever it stumbles over, the call is not run early
+                return analysed(Effect.UNKNOWN, f"{what}: {failed(what, failure)}")
+
+        return judge
+
+    return decorate
+
+
+def failed(what: str, failure: Exception) -> str:
+    """The evidence where an analyser of ours failed. It is logged without the text of the failure, which may hold what
+    the call said."""
+    with suppress(Exception):  # the caller may have used up the stack that a log line takes
+        log.warning("agentaccel: a %s call is not run early: its analyser failed with %s", what, type(failure).__name__)
+    return f"the analyser failed with {type(failure).__name__}"
+
+
+def worked_out_once(what: str, most: int) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Makes a function of a text keep its last `most` results, refusals and failures included.
+
+    The function must depend on nothing but its arguments. A failure becomes a refusal, with one log line.
+    """
+
+    def decorate(read: Callable[..., T]) -> Callable[..., T]:
+        @functools.lru_cache(most)
+        def outcome(*args: Any) -> tuple[T | None, str]:
+            try:
+                return read(*args), ""
+            except Refused as refusal:
+                return None, str(refusal)
+            except MissingExtra:
+                raise
+            except Exception as failure:  # noqa: BLE001 - as in `judged`
+                return None, failed(what, failure)
+
+        @functools.wraps(read)
+        def once(*args: Any) -> T:
+            found, why = outcome(*args)
+            if found is None:
+                raise Refused(why)
+            return found
+
+        return once
+
+    return decorate
 
 
 _once = Once()

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import re
 import sys
-from collections.abc import AsyncIterator, Mapping
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType, TracebackType
@@ -18,7 +20,7 @@ from urllib.parse import urljoin, urlsplit
 
 from agentaccel.effects.declare import Arguments, NotProven, ToolSpec, is_early
 from agentaccel.effects.http import judge_http
-from agentaccel.effects.verdict import Verdict, analysed
+from agentaccel.effects.verdict import Verdict, analysed, judged
 from agentaccel.errors import ConfigError
 from agentaccel.types import Effect
 
@@ -59,7 +61,7 @@ class Http:
     timeout: float = 30.0
     """Seconds that a request may take, with all that it is led to; then `TimeoutError`."""
     output_cap: int = 60_000
-    """Bytes of an answer that are read; that there is more is said."""
+    """Bytes of an answer that are read, counted as they are once inflated; that there is more is said."""
     most_leads: int = 5
     """Redirects that are followed."""
     fresh_for: float | None = None
@@ -81,6 +83,7 @@ class Http:
         spec = ToolSpec(kind="http", concurrent=True, fresh_for=self.fresh_for, judge=self._judge_call, own=True)
         return {"request": spec}
 
+    @judged("http")
     def _judge_call(self, arguments: Arguments) -> Verdict:
         return judge_http({"method": "GET", **arguments}) if _fetches(arguments.get("method", "GET")) else _NO_FETCH
 
@@ -139,7 +142,13 @@ class Http:
         if method == "HEAD":
             return "\n".join([first, *(f"{name}: {value}" for name, value in answer.headers.multi_items())])
         lines = [first, f"location: {answer.headers['location']}"] if "location" in answer.headers else [first]
-        data, more = await _read(answer.aiter_bytes(), self.output_cap)
+        coding = answer.headers.get("content-encoding", "").strip().lower()
+        if coding not in _INFLATED:
+            return "\n".join([*lines, "", f"[not read: it is encoded as {coding[:_MOST_NAMED]!r}]"])
+        try:
+            data, more = await _read(answer, _INFLATED[coding](), self.output_cap)
+        except zlib.error:
+            return "\n".join([*lines, "", f"[not read: it is not encoded as {coding}, which it says]"])
         lines += ["", _text(data, answer.charset_encoding, more=more)]
         return "\n".join([*lines, f"[more than these {self.output_cap} bytes]"] if more else lines)
 
@@ -181,14 +190,56 @@ def _library(transport: object) -> ModuleType | None:
     return next((sys.modules[root] for root in roots if root in _LIBRARIES), None)
 
 
-async def _read(pieces: AsyncIterator[bytes], most: int) -> tuple[bytes, bool]:
-    """At most so many bytes of an answer, and whether there are more."""
+Inflate = Callable[[bytes, int], bytes]
+"""Takes the next bytes of an answer and returns at most so many (1 or more) of what they stand for: all, where it
+returns fewer."""
+
+
+def _deflated() -> Inflate:
+    """RFC 9110 means zlib's format; some servers send what is in it, bare."""
+    inflating = None
+
+    def inflate(piece: bytes, room: int) -> bytes:
+        nonlocal inflating
+        if inflating is None:
+            inflating = zlib.decompressobj(zlib.MAX_WBITS if piece[:1] and piece[0] & 0x0F == 8 else -zlib.MAX_WBITS)
+        return inflating.decompress(piece, room)
+
+    return inflate
+
+
+def _gzipped() -> Inflate:
+    return zlib.decompressobj(16 + zlib.MAX_WBITS).decompress
+
+
+def _plain() -> Inflate:
+    return lambda piece, room: piece[:room]
+
+
+_INFLATED: Mapping[str, Callable[[], Inflate]] = {
+    "": _plain, "identity": _plain, "gzip": _gzipped, "x-gzip": _gzipped, "deflate": _deflated
+}  # fmt: skip
+"""How an answer is inflated, by its coding: those that can be stopped at a length."""
+_MOST_NAMED = 40
+"""Characters of a coding that are shown."""
+
+
+async def _read(answer: Any, inflate: Inflate, most: int) -> tuple[bytes, bool]:
+    """At most so many bytes of an answer, and whether there are more. No more than one is inflated beyond them."""
     data = bytearray()
-    async for piece in pieces:
-        data += piece
+    async for piece in answer.stream:
+        data += inflate(piece, most + 1 - len(data))
         if len(data) > most:
             return bytes(data[:most]), True
     return bytes(data), False
+
+
+_CHARACTER_SETS = re.compile(
+    r"ascii|utf-(?:8(?:-sig)?|(?:16|32)(?:-[bl]e)?)|iso8859-\d+|cp\d+|koi8-[rtu]|mac-\w+|gb(?:2312|k|18030)|big5(?:hkscs)?"
+    r"|euc_\w+|shift_jis\w*|iso2022_\w+|hz|johab|tis-620|ptcp154|kz1048|hp-roman8"
+)
+"""Codecs of Python by their own names that tell characters from bytes, as the standard encodings of its documentation
+do (`codecs`, 2026-11): not `hex`, `zlib` and the like, nor `unicode_escape`, `idna`, `punycode` and `utf-7`."""
 
 
 def _text(data: bytes, charset: str | None, *, more: bool) -> str:
@@ -196,11 +247,14 @@ def _text(data: bytes, charset: str | None, *, more: bool) -> str:
 
     >>> _text("café".encode(), None, more=False), _text("café".encode()[:4], None, more=True)
     ('café', 'caf')
-    >>> _text(b"\\x89PNG", None, more=False)
-    '[4 bytes that are no text]'
+    >>> _text(b"\\x89PNG", None, more=False), _text(b"6869", "hex", more=False)
+    ('[4 bytes that are no text]', '[4 bytes that are no text]')
     """
     try:
-        text = codecs.getincrementaldecoder(charset or "utf-8")().decode(data, final=not more)
-    except (LookupError, UnicodeError):
+        codec = codecs.lookup(charset or "utf-8")
+        if codec.incrementaldecoder is None or not _CHARACTER_SETS.fullmatch(codec.name):
+            raise LookupError
+        text = codec.incrementaldecoder().decode(data, final=not more)
+    except (LookupError, ValueError):
         text = "\0"
     return text if "\0" not in text else f"[{len(data)} bytes that are no text]"

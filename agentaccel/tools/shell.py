@@ -24,7 +24,7 @@ from agentaccel.effects.places import Surroundings
 from agentaccel.effects.rules import started, wrapped
 from agentaccel.effects.shell import judge_shell
 from agentaccel.effects.tables import table
-from agentaccel.effects.verdict import Verdict, analysed
+from agentaccel.effects.verdict import Verdict, analysed, judged
 from agentaccel.effects.words import Word
 from agentaccel.effects.xargs import handed_to
 from agentaccel.errors import ConfigError
@@ -115,6 +115,7 @@ class Shell:
             return analysed(Effect.UNKNOWN, "shell: its arguments are not one command line")
         return self.judge(command)
 
+    @judged("shell")
     def judge(self, command: str) -> Verdict:
         """What this line would do now: settings of repositories and the files that it names are looked at.
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from agentaccel.effects.declare import Arguments, NotProven, ToolSpec, is_early
 from agentaccel.effects.sql import judge_sql
-from agentaccel.effects.verdict import Verdict, analysed
+from agentaccel.effects.verdict import Verdict, analysed, judged
 from agentaccel.errors import ConfigError
 from agentaccel.locks import Lock
 from agentaccel.speculate.witness import file_state
@@ -100,6 +100,7 @@ class Sql:
             return analysed(Effect.UNKNOWN, "sql: its arguments are not one statement")
         return self.judge(sql)
 
+    @judged("sql")
     def judge(self, sql: str) -> Verdict:
         """What this statement would do. Without a read-only connection nothing is proven."""
         if self.read_only is None:

@@ -110,8 +110,8 @@ GUARDS = (
     Mutant(
         guard="where xargs has its names from",
         file="effects/shell.py",
-        old="                    xargs.names_files(before, command, place)\n",
-        new="                    pass\n",
+        old="                xargs.names_files(before, command, place)\n",
+        new="                pass\n",
     ),
     Mutant(
         guard="what stands between the names and xargs",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import gzip
+import tracemalloc
+import zlib
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -13,7 +16,7 @@ from agentaccel.effects.declare import NotProven, running_early, spec_of
 from agentaccel.effects.launch import Allowance, permission
 from agentaccel.errors import ConfigError
 from agentaccel.policy import ToolPolicy
-from agentaccel.tools import Http
+from agentaccel.tools import Http, http
 from agentaccel.tools.http import _installed
 from tests.speculate.scripted import Agent, Script, likely
 
@@ -194,3 +197,85 @@ def test_a_read_of_an_allowed_host_is_served_before_the_model_has_written_it() -
 
     assert "Lamps" in agent.run(main)
     assert (len(web.asked), agent.ledger.predicted.served) == (1, 1)
+
+
+class Pieces(LIBRARY.AsyncByteStream):  # type: ignore[misc, name-defined]
+    """A body as a server sends it, piece by piece."""
+
+    def __init__(self, body: bytes, size: int = 65_536) -> None:
+        self._body, self._size, self.sent = body, size, 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for start in range(0, len(self._body), self._size):
+            self.sent += 1
+            yield self._body[start : start + self._size]
+
+
+def sending(body: Pieces, headers: dict[str, str], **more: Any) -> Http:
+    answer = lambda request: LIBRARY.Response(200, headers=headers, stream=body)  # noqa: E731
+    return Http(transport=LIBRARY.MockTransport(answer), **more)
+
+
+BARE = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+CODED = {
+    "gzip": gzip.compress(b"Lamps and desks."),
+    "x-gzip": gzip.compress(b"Lamps and desks."),
+    "deflate": zlib.compress(b"Lamps and desks."),
+    "Deflate": BARE.compress(b"Lamps and desks.") + BARE.flush(),
+    "identity": b"Lamps and desks.",
+}
+
+
+@pytest.mark.parametrize("size", [1, 65_536])
+@pytest.mark.parametrize("coding", CODED)
+async def test_an_answer_is_inflated(coding: str, size: int) -> None:
+    """Deflate as RFC 9110 has it, and bare, as some servers send it; in pieces of any length."""
+    tool = sending(Pieces(CODED[coding], size), {"content-encoding": coding})
+    assert await tool.request(f"{HOME}/items") == "200\n\nLamps and desks."
+
+
+async def test_no_more_than_the_cap_is_inflated() -> None:
+    """20 million zeros are 20 KB of gzip: of a cap of 1,000 bytes, 1,001 are inflated, and what takes part in that."""
+    tool = sending(Pieces(gzip.compress(bytes(20_000_000))), {"content-encoding": "gzip"}, output_cap=1_000)
+    tracemalloc.start()
+    try:
+        said = await tool.request(f"{HOME}/items")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert said == "200\n\n[1000 bytes that are no text]\n[more than these 1000 bytes]"
+    assert peak < 2_000_000
+
+
+async def test_without_the_cap_the_whole_answer_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin."""
+    monkeypatch.setitem(http._INFLATED, "gzip", lambda: lambda piece, room: gzip.decompress(piece))
+    tool = sending(Pieces(gzip.compress(bytes(20_000_000))), {"content-encoding": "gzip"}, output_cap=1_000)
+    tracemalloc.start()
+    try:
+        await tool.request(f"{HOME}/items")
+        assert tracemalloc.get_traced_memory()[1] > 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "seen"),
+    [
+        ({"content-encoding": "br"}, b"\x0b\x02\x80hi\x03", "[not read: it is encoded as 'br']"),
+        ({"content-encoding": "gzip, gzip"}, b"", "[not read: it is encoded as 'gzip, gzip']"),
+        ({"content-encoding": "x" * 5_000}, b"", f"[not read: it is encoded as '{'x' * 40}']"),
+        ({"content-encoding": "gzip"}, b"no gzip at all", "[not read: it is not encoded as gzip, which it says]"),
+        ({"content-type": "text/plain; charset=latin-1"}, b"caf\xe9", "café"),
+        ({"content-type": "text/plain; charset=shift_jis"}, b"\x83\x89\x83\x93\x83v", "\u30e9\u30f3\u30d7"),
+        *(
+            ({"content-type": f"text/plain; charset={name}"}, b"6869", "[4 bytes that are no text]")
+            for name in ("hex", "zlib", "bz2", "rot13", "base64", "unicode_escape", "raw_unicode_escape", "utf-7",
+                         "punycode", "idna", "undefined", "uu", "quopri", "no-such", "a" * 5_000)
+        ),
+    ],
+)  # fmt: skip
+async def test_only_encodings_of_text_are_decoded(headers: dict[str, str], body: bytes, seen: str) -> None:
+    """What a server names is data: none of Python's codecs that turn bytes into bytes, or run a little language."""
+    said = await sending(Pieces(body), headers).request(f"{HOME}/items")
+    assert said.partition("\n\n")[2] == seen
