@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import quote, unquote
 
-from agentaccel.types import Drift, Expected, Marker, Miss, Usage
+from agentaccel.types import NO_USAGE, BilledPart, Drift, Expected, Marker, Miss, Usage, sum_of
 from agentaccel.values import quickly_made
 
 Outcome = Literal["ok", "failed", "abandoned", "cancelled"]
@@ -99,8 +99,17 @@ class TurnRecord:
     or one of `OURS`."""
     streamed: bool = False
     usage: Usage = field(default_factory=Usage)
+    """Of the sampling that answered: its input is the size of the prompt."""
+    answered_by: str | None = None
+    """The model that answered, as the reply names it; None where it does not."""
+    besides: tuple[BilledPart, ...] = ()
+    """What else the reply was billed for, in order: a compaction of the history, an advisor, rounds before the last."""
+    doubts: tuple[str, ...] = ()
+    """Names of counters of the reply that contradict one another, such as "cached_tokens": what they would have told
+    is None."""
     terms: Mapping[str, str] = field(default_factory=dict)
-    """What its tokens are priced by, as the reply says: `service_tier`, `speed`, where they are not the usual ones."""
+    """What its tokens are priced by, as the reply and the place say: `service_tier`, `speed`, `inference_geo`,
+    `region`, where they are not the usual ones."""
     stop: str | None = None
     """The provider's reason for ending the reply."""
     calls: tuple[str, ...] = ()
@@ -128,6 +137,14 @@ class TurnRecord:
     waited: float | None = None
     """Seconds for which it was held back before `started`, for another request to write what both begin with; None
     where it was not."""
+
+    @property
+    def billed(self) -> Usage:
+        """All that the reply was billed for, of whatever model; a count that one of its parts lacks is None."""
+        if not self.besides:
+            return self.usage
+        parts = [one.usage for one in self.besides]
+        return sum_of(parts if self.usage == NO_USAGE else [self.usage, *parts])
 
 
 ServedFrom = Literal["predicted", "asked", "memo"]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from agentaccel.facts import Wire
 from agentaccel.records import Outcome
-from agentaccel.types import CachePlan, Request, ToolCall, Usage
+from agentaccel.types import BilledPart, CachePlan, Request, ToolCall, Usage
 from agentaccel.values import quickly_made
 
 # --- events: what happened, each with the monotonic time at which it did ---------------------------------------------
@@ -63,7 +63,8 @@ class CallClosed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """What the reply says of itself, so far (`terms`: as in `TurnRecord`); a later report replaces an earlier one."""
+    """What the reply says of itself, so far (`besides`, `doubts`, `terms`: as in `TurnRecord`); a later report replaces
+    an earlier one."""
 
     usage: Usage
     stop: str | None = None
@@ -73,6 +74,8 @@ class Reported:
     model: str | None = None
     """The model that answers, as the reply names it."""
     terms: Mapping[str, str] = field(default_factory=dict)
+    besides: tuple[BilledPart, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +167,11 @@ class Ended:
     """When the request was sent, or was about to be; monotonic, like the other times here."""
     first_byte: float | None
     finished: float
-    usage: Usage
-    stop: str | None
-    message_id: str | None
-    diagnostics: str | None
+    said: Reported
+    """The last report."""
     calls: tuple[ToolCall, ...]
     status: int | None
     error: str | None
-    model: str | None = None
-    terms: Mapping[str, str] = field(default_factory=dict)
     asked: float = 0.0
     """When it was about to be sent, before it waited."""
     waited: float | None = None
@@ -181,6 +180,11 @@ class Ended:
     """As it was sent."""
     resend: Resend | None = None
     """As in `Turn`."""
+
+    @property
+    def usage(self) -> Usage:
+        """Of the sampling that answered."""
+        return self.said.usage
 
 
 _NOTHING = Reported(usage=Usage())
@@ -283,15 +287,10 @@ class Turn:
             started=self._asked if sent is None else sent,
             first_byte=self._first_byte,
             finished=at,
-            usage=self._report.usage,
-            stop=self._report.stop,
-            message_id=self._report.message_id,
-            diagnostics=self._report.diagnostics,
+            said=self._report,
             calls=tuple(self._calls),
             status=status,
             error=error,
-            model=self._report.model,
-            terms=self._report.terms,
             asked=self._asked,
             waited=None if not self._held else (at if sent is None else sent) - self._asked,
             request=self.request,

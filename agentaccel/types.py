@@ -24,6 +24,12 @@ from agentaccel.segments import message_start as message_start
 from agentaccel.segments import path_of as path_of
 from agentaccel.segments import show_path as show_path
 from agentaccel.segments import value_at as value_at
+from agentaccel.usage import NO_USAGE as NO_USAGE
+from agentaccel.usage import UNSPLIT as UNSPLIT
+from agentaccel.usage import BilledPart as BilledPart
+from agentaccel.usage import Metered as Metered
+from agentaccel.usage import Usage as Usage
+from agentaccel.usage import sum_of as sum_of
 from agentaccel.values import maker, quickly_made
 
 Request = Mapping[str, Any]
@@ -62,6 +68,8 @@ class Endpoint(NamedTuple):
     wire: Wire = "messages"
     server: tuple[str, int] | None = None
     """Host and port, for people who watch; nothing is decided by them."""
+    region: str = ""
+    """Where requests have to be answered, if that has a price of its own; empty where it has none, or is not known."""
     account: str = ""
     """Whose requests share a cache there, where the sender can be told from others: a digest of its key."""
 
@@ -165,40 +173,6 @@ class CachePlan:
     @property
     def empty(self) -> bool:
         return not self.markers and not self.options and not self.without and self.arranged is None
-
-
-# --- usage ----------------------------------------------------------------------------------------------------------
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """What the provider said it processed, in tokens; None where it said nothing."""
-
-    input: int | None = None
-    """All input tokens, inclusive of those read from and written to the cache."""
-    read: int | None = None
-    """Input tokens read from the cache."""
-    write: Mapping[str, int] | None = None
-    """Input tokens written to the cache, by the label of the lifetime."""
-    output: int | None = None
-
-    @property
-    def written(self) -> int | None:
-        """All tokens written to the cache; None where not reported."""
-        return None if self.write is None else sum(self.write.values())
-
-    @property
-    def uncached(self) -> int | None:
-        """Input tokens neither read nor said to be written; None where it was not reported what the cache did."""
-        if self.input is None or self.read is None:
-            return None
-        return self.input - self.read - (sum(self.write.values()) if self.write else 0)
-
-    @property
-    def reported(self) -> bool:
-        """Whether the provider reported what the cache did."""
-        return self.input is not None and self.read is not None
 
 
 # --- what broke -----------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "agentaccel"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "clock", "canonical", "locks", "once", "semconv", "values"),
     ("facts", "checks"),
-    ("segments",),
+    ("segments", "usage"),
     ("types",),
     ("records",),
     ("policy", "listening"),

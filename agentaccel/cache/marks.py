@@ -10,7 +10,8 @@ from agentaccel.cache.endings import endings
 from agentaccel.cache.ledger import Mark, Tokens
 from agentaccel.cache.pauses import TOOL, USER
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.types import Marker, Path, Prompt, Segment, path_of
+from agentaccel.facts import CacheFacts
+from agentaccel.types import UNSPLIT, Marker, Path, Prompt, Segment, path_of
 
 
 def marks_of(prefix: Prefixes, markers: Sequence[Marker]) -> tuple[Mark, ...]:
@@ -35,6 +36,23 @@ def marks_of(prefix: Prefixes, markers: Sequence[Marker]) -> tuple[Mark, ...]:
 
 
 _at = attrgetter("at")
+
+
+def lifetime_written(prompt: Prompt, markers: Sequence[Marker], facts: CacheFacts | None) -> str:
+    """The label of the lifetime that a request with these `markers` writes for, where its reply does not say.
+
+    `UNSPLIT` where it may be several; empty where nobody knows. Anthropic sets a marker of the shortest lifetime behind
+    the results of its own tools (Tool use with prompt caching, 2026-08-22).
+    """
+    labels = {marker.ttl for marker in markers} - {""}
+    default = facts.ttls[0].label if facts is not None else ""
+    if default and labels and _SERVER_TOOLS in prompt.parameters:
+        labels.add(default)
+    return labels.pop() if len(labels) == 1 else UNSPLIT if labels else default
+
+
+_SERVER_TOOLS = "tools.system"
+"""The parameter of a request that has such tools."""
 
 
 def written_marks(prefix: Prefixes, prompt: Prompt, *, arranged: bool) -> tuple[Mark, ...]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import product
@@ -29,17 +30,21 @@ from agentaccel.facts import (
     lifetimes,
     plain_name,
     price_providers,
+    price_term,
     table,
     wires,
 )
 from agentaccel.types import Expected, Usage
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelPrice
+    from genai_prices.types import ModelInfo, ModelPrice
 
 Override = Mapping[str, Mapping[str, float | Mapping[str, float]]]
 """The user's prices by model, USD per million tokens: `{"my-model": {"input": 3, "output": 15, "read": 0.3,
 "write": {"5m": 3.75, "1h": 6}}}`. Without `read` and `write` the model's cache facts supply them."""
+
+Terms = tuple[tuple[str, str], ...]
+"""What a request is priced by, by name."""
 
 MTOK = 1_000_000
 """Tokens in the unit that prices are quoted in."""
@@ -68,6 +73,19 @@ class PriceCard:
     """An input token read from the cache; None where the provider lists no such price."""
     write: Mapping[str, float]
     """One written to the cache, by the label of the lifetime; one that is missing has no price."""
+    unknown: tuple[str, ...] = ()
+    """Terms of the request, such as "service_tier priority", of which nobody knows what they do to these prices: then
+    it has no cost."""
+
+    def times(self, factor: float, unknown: tuple[str, ...] = ()) -> PriceCard:
+        """All prices `factor` times as high."""
+        return PriceCard(
+            input=self.input * factor,
+            output=None if self.output is None else self.output * factor,
+            read=None if self.read is None else self.read * factor,
+            write={label: price * factor for label, price in self.write.items()},
+            unknown=unknown,
+        )
 
 
 def price_card(
@@ -84,18 +102,19 @@ def price_card(
     """The prices of a request with `input_tokens` tokens in all, sent at `at`; None where they are not known.
 
     `input_tokens` chooses the tier and is inclusive of cache reads and writes. `at` is in seconds since the
-    epoch, None for the latest prices known. `terms` are what the reply says that it is priced by (`TurnRecord`); where
-    no other price is listed for them, the usual one holds. `aliases` maps the user's own names to known models. Raises
-    ConfigError for an override that cannot be a price.
+    epoch, None for the latest prices known. `terms` are what the reply says that it is priced by (`TurnRecord`): as the
+    price list has them, else by the multiple that the facts state; what neither has is `unknown`. `aliases` maps the
+    user's own names to known models. Raises ConfigError for an override that cannot be a price.
     """
     known = (aliases or {}).get(model, model)
+    when = None if at is None else int(at // _QUARTER)
+    named = tuple(sorted(terms.items()))
     for name in (model, known):
         if override and name in override:
-            return _own_card((provider, platform), name, known, override[name])
-    when = None if at is None else int(at // _QUARTER)
-    tiers = _tiers(provider, platform, known, when, tuple(sorted(terms.items())))
+            own = _own_card((provider, platform), name, known, override[name])
+            return own.times(*_factor((provider, platform), known, when, named)) if named else own
     chosen = None
-    for start, card in tiers:
+    for start, card in _tiers(provider, platform, known, when, named):
         if start < 0 or input_tokens > start:
             chosen = card
     return chosen
@@ -118,7 +137,7 @@ def expected_cost(card: PriceCard | None, expected: Expected) -> float | None:
 
 
 def _cost(card: PriceCard | None, read: float, write: Mapping[str, float], uncached: float) -> float | None:
-    if card is None or (read and card.read is None):
+    if card is None or card.unknown or (read and card.read is None):
         return None
     written = 0.0
     for label, tokens in write.items():
@@ -132,21 +151,21 @@ def _cost(card: PriceCard | None, read: float, write: Mapping[str, float], uncac
 
 @functools.lru_cache(maxsize=4096)
 def _tiers(
-    provider: str, platform: str, model: str, quarter: int | None, terms: tuple[tuple[str, str], ...]
+    provider: str, platform: str, model: str, quarter: int | None, terms: Terms
 ) -> tuple[tuple[int, PriceCard], ...]:
     """The cards of a model at a quarter of an hour since the epoch, each with the input size above which it holds."""
     known = quarter is not None and 0 <= quarter < _LATEST.timestamp() // _QUARTER
     when = datetime.fromtimestamp(quarter * _QUARTER, UTC) if quarter is not None and known else _LATEST
     facts = _facts(provider, platform, model)
-    price = _listed(price_providers(provider, platform), model, when, dict(terms))
+    price, factor, unknown = _listed(price_providers(provider, platform), (provider, platform), model, when, terms)
     if price is None:
         card = _gap_card(provider, model, facts)
-        return () if card is None else ((-1, card),)
+        return () if card is None else ((-1, card.times(factor, unknown)),)
     starts = {-1}
     for value in vars(price).values():
         starts.update(tier.start for tier in getattr(value, "tiers", ()))
     cards = ((start, _listed_card(price, start, facts)) for start in sorted(starts))
-    return tuple((start, card) for start, card in cards if card is not None)
+    return tuple((start, card.times(factor, unknown)) for start, card in cards if card is not None)
 
 
 def _facts(provider: str, platform: str, model: str) -> CacheFacts | None:
@@ -157,17 +176,46 @@ def _facts(provider: str, platform: str, model: str) -> CacheFacts | None:
     return max((one for one in found if one is not None), key=lambda one: len(one.ttls), default=None)
 
 
-def _listed(sellers: Sequence[str], model: str, when: datetime, terms: Mapping[str, str]) -> ModelPrice | None:
-    """The entry of genai-prices for a model, under the name given or its plain form, of the first that has one."""
+def _listed(
+    sellers: Sequence[str], place: tuple[str, str], model: str, when: datetime, terms: Terms
+) -> tuple[ModelPrice | None, float, tuple[str, ...]]:
+    """The entry of genai-prices for a model, under the name given or its plain form, of the first that has one, and
+    how often its prices are to be taken for those of `terms` that it does not have; and those that nobody has."""
     from genai_prices.data_snapshot import get_snapshot  # takes 0.2 s: only where a price is asked for
 
+    found: ModelInfo | None = None
     for seller, name in product(sellers, dict.fromkeys((model, plain_name(model)))):
-        try:
+        with suppress(LookupError):
             _, found = get_snapshot().find_provider_model(name, None, seller, None)
-        except LookupError:
-            continue
-        return found.get_prices(when, terms)
-    return None
+            break
+    context, factor, unknown = dict[str, str](), 1.0, list[str]()
+    for name, value in terms:
+        row = price_term(*place, plain_name(model), name, value)
+        listed = {name: value} if row is None else row.get("listed", {name: value})
+        if found is not None and _has(found, listed, when):
+            context.update(listed)
+        elif row is not None:
+            factor *= row["multiple"]
+        else:
+            unknown.append(f"{name} {value}")
+    return None if found is None else found.get_prices(when, context), factor, tuple(unknown)
+
+
+def _has(found: ModelInfo, listed: Mapping[str, str], when: datetime) -> bool:
+    """Whether the price list has prices for what is `listed`, and had them then."""
+    return any(
+        listed.items() <= variant.when.items() and (variant.constraint is None or variant.constraint.active(when))
+        for variant in found.price_variants or ()
+    )
+
+
+def _factor(place: tuple[str, str], known: str, when: int | None, terms: Terms) -> tuple[float, tuple[str, ...]]:
+    """How often the usual price is to be taken for `terms`, and those of which nobody knows."""
+    usual, told = (_tiers(*place, known, when, some) for some in ((), terms))
+    if usual and told:
+        return told[0][1].input / usual[0][1].input if usual[0][1].input else 1.0, told[0][1].unknown
+    _, factor, unknown = _listed((), place, known, _LATEST, terms)
+    return factor, unknown
 
 
 def _listed_card(price: ModelPrice, start: int, facts: CacheFacts | None) -> PriceCard | None:

@@ -18,6 +18,7 @@ from agentaccel.clients.attempt import ANNOUNCED, Attempt, stop_announced
 from agentaccel.clients.deriving import derived
 from agentaccel.clients.transport import is_response, server_of, with_transport
 from agentaccel.errors import ConfigError, MissingExtra
+from agentaccel.facts import priced_region
 from agentaccel.session import Composer
 from agentaccel.turn import Answer
 from agentaccel.types import Endpoint
@@ -220,11 +221,14 @@ def _attempt(composer: Composer, endpoint: Endpoint, client: Any, request: Any, 
         if announced:
             stop_announced()
         return None
-    account = account_behind(_sender(call_next) or client, headers, composer.recorder.key)
+    sender = _sender(call_next) or client
+    account = account_behind(sender, headers, composer.recorder.key)
+    named = getattr(sender, "region", None)
+    region = priced_region(*endpoint[:2], "", named if isinstance(named, str) else "")
     return Attempt.of(
         composer,
         request.json,
-        endpoint._replace(account=account),
+        endpoint._replace(account=account, region=region),
         retries=request.retries_taken,
         announced=announced,
     )

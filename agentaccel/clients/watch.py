@@ -15,7 +15,8 @@ from agentaccel.locks import when_free
 from agentaccel.providers import ReplyTap, dialect
 from agentaccel.providers.eventstream import EventStream
 from agentaccel.records import outcome_of
-from agentaccel.turn import Abandoned, CallClosed, Failed, Finished, FirstByte, Reported, Turn
+from agentaccel.session.ours import reported
+from agentaccel.turn import Abandoned, CallClosed, Failed, Finished, FirstByte, Turn
 
 log = logging.getLogger("agentaccel")
 
@@ -78,16 +79,7 @@ class ReplyWatch:
             for call in self._tap.finish():
                 self._turn.handle(CallClosed(call, now))
         tap = self._tap
-        self._turn.handle(
-            Reported(
-                usage=tap.usage,
-                stop=tap.stop,
-                message_id=tap.message_id,
-                diagnostics=tap.diagnosis,
-                model=tap.model,
-                terms=tap.terms,
-            )
-        )
+        self._turn.handle(reported(tap))
         if how == "read" and (tap.complete or self._blind):
             self._turn.handle(Finished(now))
         elif how == "closed" and not tap.error:

@@ -99,6 +99,26 @@ def price_providers(provider: str, platform: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(name) for name in names if name))
 
 
+def price_term(provider: str, platform: str, model: str, name: str, value: str) -> Mapping[str, Any] | None:
+    """What is known of how a term changes the price of `model`, a plain name; None where nothing is.
+
+    >>> price_term("anthropic", "api", "claude-sonnet-4-6", "inference_geo", "us")["multiple"]
+    1.1
+    """
+    for row in table(provider).get("terms", ()) if provider in PROVIDERS else ():
+        if (
+            row["name"] != name
+            or not fnmatchcase(value, row["value"])
+            or platform not in row.get("platforms", (platform,))
+        ):
+            continue
+        if not any(fnmatchcase(model, plain_name(one)) for one in row.get("only", ("*",))):
+            continue
+        usual = any(fnmatchcase(model, plain_name(one)) for one in row.get("usual", ()))
+        return {**row, "multiple": 1.0} if usual else row
+    return None
+
+
 def usage_asked(provider: str, platform: str) -> bool:
     """Whether a chat's stream reports usage only where `stream_options.include_usage` asks for it, and may be asked."""
     data = table(provider)
@@ -113,6 +133,21 @@ def client_platform(class_name: str) -> tuple[str, str] | None:
             if class_name in row.get("clients", ()):
                 return provider, platform
     return None
+
+
+def priced_region(provider: str, platform: str, host: str, named: str = "") -> str:
+    """The region in which requests have to be answered, told by the host or by what the client `named`, where that has
+    a price of its own; empty elsewhere.
+
+    >>> priced_region("openai", "api", "eu.api.openai.com"), priced_region("openai", "api", "api.openai.com")
+    ('eu', '')
+    >>> priced_region("anthropic", "vertex", "", "us-east5"), priced_region("anthropic", "vertex", "", "global")
+    ('us-east5', '')
+    """
+    place = table(provider)["platforms"][platform]
+    if fnmatch(host.lower(), place.get("regional_hosts", "")):
+        return host.lower().partition(".")[0]
+    return named if "everywhere" in place and named != place["everywhere"] else ""
 
 
 def host_platform(host: str) -> tuple[str, str]:

@@ -14,14 +14,14 @@ Attributes = dict[str, AttributeValue]
 
 def hit_ratio(turn: TurnRecord) -> float | None:
     """Tokens read over all input tokens; None where nobody reported what the cache did."""
-    read, total = turn.usage.read, turn.usage.input
+    read, total = turn.billed.read, turn.billed.input
     return None if read is None or not total else read / total
 
 
 def of_turn(turn: TurnRecord, told: Told) -> Attributes:
     """What the conventions have a name for."""
     host, port = told.server or (None, None)
-    usage = turn.usage
+    usage = turn.billed
     waited = None if turn.first_byte is None or not turn.streamed else turn.first_byte - turn.started
     return _known(
         {
@@ -56,7 +56,7 @@ def of_ours(turn: TurnRecord, cost: Cost) -> Attributes:
             semconv.WAITED: turn.waited,
             semconv.OUTCOME: outcome(turn),
             semconv.HIT_RATIO: hit_ratio(turn),
-            **{semconv.WRITTEN_FOR + label: tokens for label, tokens in (turn.usage.write or {}).items() if tokens},
+            **{semconv.WRITTEN_FOR + label: tokens for label, tokens in (turn.billed.write or {}).items() if tokens},
             semconv.MISS_CAUSES: [miss.cause.value for miss in turn.misses] or None,
             semconv.COST_PAID: cost.paid,
             semconv.COST_SAVED: cost.saved,

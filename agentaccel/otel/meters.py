@@ -72,7 +72,7 @@ class Meters:
             self._saved.add(cost.saved, ours, context)
 
     def _request(self, turn: TurnRecord, place: Attributes, attributes: Attributes, context: Context) -> None:
-        for kind, tokens in (("input", turn.usage.input), ("output", turn.usage.output)):
+        for kind, tokens in (("input", turn.billed.input), ("output", turn.billed.output)):
             if tokens is not None:
                 self._tokens.record(tokens, {**place, semconv.TOKEN_TYPE: kind}, context)
         error = attributes.get(semconv.ERROR_TYPE)

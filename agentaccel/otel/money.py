@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from agentaccel.cache.price import input_cost, price_card
+from agentaccel.cache.bills import cards_of, paid_for
+from agentaccel.cache.price import price_card
 from agentaccel.policy import Policy
 from agentaccel.records import TurnRecord
 
@@ -26,20 +27,11 @@ class Prices:
 
     def cost(self, turn: TurnRecord) -> Cost:
         """What the input of `turn` cost, as far as that is known."""
-        if turn.usage.input is None:
+        if turn.billed.input is None:
             return Cost()
-        card = price_card(
-            turn.provider,
-            turn.model,
-            input_tokens=turn.usage.input,
-            platform=turn.platform,
-            at=turn.started or None,
-            aliases=self._aliases,
-            override=self._prices,
-            terms=turn.terms,
-        )
-        paid = input_cost(card, turn.usage)
+        cards = cards_of(turn, self._aliases, self._prices)
+        paid = paid_for(turn, cards)
         if paid is None or turn.mode != "on" or turn.as_written is None:
             return Cost(paid)
-        as_written = input_cost(card, turn.as_written)
+        as_written = paid_for(turn, cards, turn.as_written)
         return Cost(paid, None if as_written is None else as_written - paid)

@@ -13,7 +13,7 @@ from agentaccel.facts import CacheFacts, Wire, wires
 from agentaccel.providers import anthropic
 from agentaccel.providers.openai import arrange, chat, chat_reply, edit, responses, responses_reply, usage
 from agentaccel.providers.parts import PartMemory
-from agentaccel.types import CachePlan, Prompt, Request, ToolCall, Usage
+from agentaccel.types import CachePlan, Metered, Prompt, Request, ToolCall, Usage
 
 __all__ = ["Dialect", "PartMemory", "ReplyTap", "dialect", "wire_of"]
 
@@ -26,6 +26,11 @@ class ReplyTap(Protocol):
     @property
     def usage(self) -> Usage:
         """What has been reported so far."""
+        ...
+
+    @property
+    def metered(self) -> Metered:
+        """What has been reported so far, with what it was billed for besides."""
         ...
 
     @property

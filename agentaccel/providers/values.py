@@ -71,6 +71,25 @@ _MOST = 2**40
 """Tokens; a thousand times what a month of a large agent has. Sums of more could not be stored."""
 
 
+def agreed(
+    counts: Mapping[str, int | None], fits: Callable[[int], bool] = lambda count: False
+) -> tuple[int | None, tuple[str, ...]]:
+    """The count that several names of one thing tell, and the names where they contradict one another.
+
+    Of counts that differ, the one that `fits` all the rest of what was reported is taken; else none is.
+
+    >>> agreed({"a": 5, "b": None, "c": 5}), agreed({"a": 5, "b": 0}), agreed({"a": 5, "b": 0}, lambda count: count < 3)
+    ((5, ()), (None, ('a', 'b')), (0, ()))
+    """
+    told = {name: count for name, count in counts.items() if count is not None}
+    values = set(told.values())
+    if len(values) > 1:
+        values = set(filter(fits, values))
+    if len(values) == 1:
+        return values.pop(), ()
+    return None, tuple(told)
+
+
 def possible(usage: Usage, whole: int | None = None) -> Usage:
     """`usage`, whose input is said to be inclusive of what the cache did, as far as that can be.
 
@@ -91,17 +110,28 @@ def possible(usage: Usage, whole: int | None = None) -> Usage:
 
 
 def terms_of(raw: Mapping[str, Any]) -> dict[str, str]:
-    """What a reply says that its tokens are priced by: its tier and its speed, where they are not the usual ones.
+    """What a reply says that its tokens are priced by: its tier, its speed, where it was made, where they are not the
+    usual ones.
 
-    >>> terms_of({"service_tier": "flex", "speed": "standard"}), terms_of({"service_tier": None})
-    ({'service_tier': 'flex'}, {})
+    >>> terms_of({"service_tier": "flex", "speed": "standard"}), terms_of({"inference_geo": "us"}), terms_of({})
+    ({'service_tier': 'flex'}, {'inference_geo': 'us'}, {})
     """
-    return {name: raw[name] for name in _TERMS if isinstance(raw.get(name), str) and raw[name] not in _USUAL}
+    found = {name: value for name in _TERMS if isinstance(value := raw.get(name), str)}
+    if raw.get("is_byok") is True:
+        found["is_byok"] = "true"
+    credit = raw.get("fallback_credit")
+    status = credit.get("status") if is_object(credit) else None
+    if is_object(status) and status.get("type") == "redeemed":
+        found["fallback_credit"] = "redeemed"
+    return {name: name_of(value)[:_LONGEST] for name, value in found.items() if value.lower() not in _USUAL}
 
 
-_TERMS = ("service_tier", "speed")
-"""As the providers and the price list name them."""
-_USUAL = frozenset({"standard", "default", "auto", "on_demand"})
+_TERMS = ("service_tier", "speed", "inference_geo")
+"""As the providers and the price list name them. Beside them: OpenRouter bills requests with keys of one's own
+otherwise, and Anthropic moves tokens from writing to reading where the credit of a refused request is redeemed."""
+_USUAL = frozenset({"", "standard", "default", "auto", "on_demand", "global", "not_available"})
+_LONGEST = 64
+"""Characters of a term that are kept."""
 
 
 def text_or_none(value: Any) -> str | None:

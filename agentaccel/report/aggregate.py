@@ -7,15 +7,17 @@ import itertools
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
-from agentaccel.cache.price import Override, PriceCard, price_card
+from agentaccel.cache.bills import Cards, answerer, cards_of
+from agentaccel.cache.price import Override
 from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, table
 from agentaccel.records import OURS, ToolRecord, TurnRecord
 from agentaccel.report.bill import billed
-from agentaccel.report.figures import By, Example, Report
+from agentaccel.report.figures import By, Example, Group, Report
 from agentaccel.report.fold import Sums
+from agentaccel.report.numbers import exact, plural
 from agentaccel.report.period import EVER, FORMS, Calendar, Period
 from agentaccel.trace.importers import ImportTally, some_of
-from agentaccel.types import Cause
+from agentaccel.types import UNSPLIT, Cause
 
 EXAMPLES = 10
 """Largest misses kept to be shown."""
@@ -105,8 +107,8 @@ class _Fold:
             needed = max(0, total - max(before, turn.reusable or 0))
             if total > before:
                 self._largest[turn.session] = total
-        bill = billed(turn, self._card(turn), self._facts(turn), needed)
-        name = self._name(turn, turn.model)
+        bill = billed(turn, self._cards(turn), self._facts(turn), needed)
+        name = self._name(turn, turn.model if turn.answered_by is None else answerer(turn))
         self._last_group[turn.session] = name
         if self._whole:
             self._times.tokens(bill)
@@ -137,16 +139,17 @@ class _Fold:
             groups.sort(key=lambda group: group.name)
         else:
             groups.sort(key=lambda group: (-group.tokens.input, -group.requests, group.name))
+        total = self._total.group("total")
         return Report(
             by=self._by,
             causes=causes,
-            total=self._total.group("total"),
+            total=total,
             groups=tuple(groups),
             first=self._first_at,
             last=self._last_at,
             examples=tuple(example for _, _, example in sorted(self._examples, reverse=True)),
             period=self._period,
-            notes=(*self._notes(), *(tally.notes(_UNKNOWN) if tally is not None else ())),
+            notes=(*self._notes(), *_usage_notes(total), *(tally.notes(_UNKNOWN) if tally is not None else ())),
         )
 
     def _group(self, name: str) -> Sums:
@@ -167,29 +170,20 @@ class _Fold:
             return model
         return self._calendar.name(record.started) if record.started and self._calendar is not None else NOT_KNOWN
 
-    def _card(self, turn: TurnRecord) -> PriceCard | None:
-        aliases = self._aliases
-        if turn.known_as:
-            aliases = {turn.model: turn.known_as, **(aliases or {})}
+    def _cards(self, turn: TurnRecord) -> Cards:
         if self._prices:
-            self._models.add(turn.model)
-            self._names |= {turn.model, (aliases or {}).get(turn.model, turn.model)}
-        tokens = turn.usage.input
-        if tokens is None:
-            return None
-        card = price_card(
-            turn.provider,
-            turn.model,
-            input_tokens=tokens,
-            platform=turn.platform,
-            at=turn.started or None,
-            aliases=aliases,
-            override=self._prices,
-            terms=turn.terms,
-        )
-        if card is None:
+            known = turn.known_as or (self._aliases or {}).get(turn.model, turn.model)
+            self._models |= {turn.model, *([turn.answered_by] if turn.answered_by else [])}
+            self._names |= {turn.model, known, *([turn.answered_by] if turn.answered_by else [])}
+        if turn.billed.input is None:
+            return _NO_CARDS
+        cards = cards_of(turn, self._aliases, self._prices)
+        if cards.answer is None:
             self._unpriced.add(turn.model)
-        return card
+        for card, part in zip(cards.besides, turn.besides, strict=True):
+            if card is None:
+                self._unpriced.add(part.model or turn.model)
+        return cards
 
     def _facts(self, turn: TurnRecord) -> CacheFacts | None:
         key = (turn.provider, turn.platform, turn.known_as or turn.model)
@@ -228,3 +222,22 @@ class _Fold:
         if not self._unpriced:
             return notes
         return [f"no price is known for {some_of(sorted(self._unpriced))}: their requests are in no cost", *notes]
+
+
+_NO_CARDS = Cards(None)
+
+
+def _usage_notes(total: Group) -> list[str]:
+    """What of the provider's counts and terms could not be taken as they are."""
+    notes = [
+        f"what {term} does to the price is not known: {plural(count, 'request')} with it not priced, in no cost"
+        for term, count in sorted(total.unclear.items())
+    ]
+    if total.doubted:
+        names = some_of(sorted(total.doubted))
+        count = plural(max(total.doubted.values()), "request")
+        notes.append(f"counters of replies contradict one another, in up to {count}: n/a is what {names} would tell")
+    if total.tokens.write.get(UNSPLIT):
+        tokens = exact(total.tokens.write[UNSPLIT])
+        notes.append(f"for which of several lifetimes {tokens} tokens were written is not told: not priced, in no cost")
+    return notes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from agentaccel.cache.bills import Cards, paid_for
 from agentaccel.cache.price import PriceCard, input_cost
 from agentaccel.facts import CacheFacts
 from agentaccel.records import TurnRecord
@@ -32,6 +33,8 @@ class Billed(NamedTuple):
     """A request with everything about it that more than one sum needs, worked out once."""
 
     turn: TurnRecord
+    usage: Usage
+    """All that the reply was billed for: the answer, and what else it took."""
     whole: bool
     """True if its output is known, and not merely a part of it."""
     reported: bool
@@ -48,36 +51,40 @@ class Billed(NamedTuple):
     """USD of a missed token beyond reading it; None where there is no miss, or no price."""
     bill: Bill | None
     """None without a price or without cache counters."""
+    unclear: tuple[str, ...]
+    """Terms of which nobody knows what they do to the price."""
 
 
-def billed(turn: TurnRecord, card: PriceCard | None, facts: CacheFacts | None, needed: int) -> Billed:
+def billed(turn: TurnRecord, cards: Cards, facts: CacheFacts | None, needed: int) -> Billed:
     """`turn` with its bill."""
-    usage = turn.usage
+    answer, usage = turn.usage, turn.billed
     total, read = usage.input, usage.read
     reusable = turn.reusable or 0
     if facts is not None and reusable < facts.min_tokens:
         reusable = 0  # a prefix as short as that is kept by nobody
-    perfect_read = min(total or 0, max(reusable, read or 0))
+    perfect_read = min(answer.input or 0, max(reusable, answer.read or 0))
     counted = None
     if facts is not None and total is not None and read is not None:
         counted = total if facts.reads_count_to_rate_limit else total - read
     return Billed(
         turn,
+        usage,
         _whole(turn),
         total is not None and read is not None,
         usage.uncached or 0,
         counted,
         needed,
-        perfect_read,
-        _missed(usage, card) if turn.misses and card is not None else None,
-        None if card is None else _bill(turn, card, perfect_read),
+        perfect_read + sum(one.usage.read or 0 for one in turn.besides),
+        _missed(answer, cards.answer) if turn.misses and cards.answer is not None else None,
+        _bill(turn, cards, perfect_read) if cards.known else None,
+        cards.unknown,
     )
 
 
 def _whole(turn: TurnRecord) -> bool:
     """True if the reply was counted to its end. What a log recorded is, where the log also tells how the reply ended:
     several write down what was counted when the reply began."""
-    if turn.usage.output is None or turn.outcome != "ok":
+    if turn.billed.output is None or turn.outcome != "ok":
         return False
     return turn.mode != "log" or turn.stop is not None
 
@@ -91,24 +98,29 @@ def _missed(usage: Usage, card: PriceCard) -> float | None:
     return None if cost is None else cost / unread - card.read
 
 
-def _bill(turn: TurnRecord, card: PriceCard, perfect_read: int) -> Bill | None:
-    usage = turn.usage
-    paid = input_cost(card, usage)
-    if paid is None or usage.input is None:
+def _bill(turn: TurnRecord, cards: Cards, perfect_read: int) -> Bill | None:
+    paid = paid_for(turn, cards)
+    if paid is None:
         return None
     as_written: float | None = paid
     if turn.mode == "on":
-        as_written = None if turn.as_written is None else input_cost(card, turn.as_written)
-    read = card.input if card.read is None else card.read
-    counted = None if usage.output is None or card.output is None else usage.output * card.output
-    return Bill(
-        paid,
-        as_written,
-        usage.input * card.input,
-        (usage.input - perfect_read) * card.input + perfect_read * read,
-        None if turn.mode == "log" or turn.outcome != "ok" else counted,
-        counted,
-    )
+        as_written = None if turn.as_written is None else paid_for(turn, cards, turn.as_written)
+    without = perfect = 0.0
+    outputs = list[float | None]()
+    parts = [(cards.answer, turn.usage, perfect_read)]
+    if turn.besides:  # what else was sampled had no prompt of ours to read: a perfect cache would have read no more
+        others = zip(cards.besides, turn.besides, strict=True)
+        parts += [(card, one.usage, one.usage.read or 0) for card, one in others]
+    for card, usage, read in parts:
+        if card is None or usage.input is None:
+            continue  # nothing of it was billed
+        without += usage.input * card.input
+        perfect += (usage.input - read) * card.input + read * (card.input if card.read is None else card.read)
+        outputs.append(None if usage.output is None or card.output is None else usage.output * card.output)
+    told = [one for one in outputs if one is not None]
+    counted = sum(told) if told else None
+    output = None if turn.mode == "log" or turn.outcome != "ok" or None in outputs else counted
+    return Bill(paid, as_written, without, perfect, output, counted)
 
 
 @dataclass(slots=True)

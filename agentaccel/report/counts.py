@@ -81,7 +81,7 @@ class Counts:
 
     def add(self, billed: Billed, write: dict[str, int]) -> None:
         """The tokens of one request; what it wrote goes into `write`, by lifetime."""
-        usage = billed.turn.usage
+        usage = billed.usage
         total = usage.input or 0
         self.requests += 1
         self.input += total

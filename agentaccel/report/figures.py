@@ -172,6 +172,10 @@ class Group:
     """Those of `requests` that did not report what the cache did."""
     attempts: Mapping[str, int]
     """Requests that did not end well, by outcome. Those without usage are not part of `requests`."""
+    unclear: Mapping[str, int]
+    """Requests that have no cost because nobody knows what a term of theirs does to the price, by term."""
+    doubted: Mapping[str, int]
+    """Requests of which counters contradict one another, by the name of the counter: what it would tell is n/a."""
     tokens: Tokens
     costs: Costs
     causes: tuple[CauseRow, ...]

@@ -52,12 +52,14 @@ class Sums:
         "_causes",
         "_cold",
         "_counts",
+        "_doubted",
         "_early",
         "_kept",
         "_modes",
         "_money",
         "_prewarmed",
         "_spent",
+        "_unclear",
         "_warm",
         "_write",
         "timeline",
@@ -68,6 +70,8 @@ class Sums:
         self._counts, self._early = Counts(), EarlySum()
         self._kept, self._prewarmed = KeptSum(), KeptSum()
         self._attempts: Counter[str] = Counter()
+        self._unclear: Counter[str] = Counter()
+        self._doubted: Counter[str] = Counter()
         self._write: dict[str, int] = {}
         self._money = Money()
         self._causes: dict[tuple[Cause, bool], tuple[int, int, float | None]] = {}
@@ -77,8 +81,10 @@ class Sums:
 
     def turn(self, billed: Billed) -> None:
         """One request."""
-        turn, usage = billed.turn, billed.turn.usage
+        turn, usage = billed.turn, billed.usage
         self.timeline.turn(billed)
+        self._doubted.update(turn.doubts)
+        self._unclear.update(billed.unclear)
         if turn.mode in OURS:
             self._keep(billed)
             return
@@ -103,7 +109,7 @@ class Sums:
 
     def _keep(self, billed: Billed) -> None:
         """A request of our own: what it cost was paid, and nobody wrote it."""
-        usage, bill = billed.turn.usage, billed.bill
+        usage, bill = billed.usage, billed.bill
         if usage.input is None:
             self._attempts[billed.turn.outcome] += 1
             return
@@ -144,8 +150,8 @@ class Sums:
             mode = self._modes[turn.mode] = ModeSum()
         mode.requests += 1
         if billed.reported:
-            mode.known += turn.usage.input or 0
-            mode.read += turn.usage.read or 0
+            mode.known += billed.usage.input or 0
+            mode.read += billed.usage.read or 0
         if bill is None:
             return
         mode.priced += 1
@@ -153,7 +159,7 @@ class Sums:
         spent = self._spent.get(turn.mode)
         if spent is not None:
             usd, tokens = spent.get(turn.session, Spent(0.0, 0))
-            spent[turn.session] = Spent(usd + bill.paid, tokens + (turn.usage.input or 0))
+            spent[turn.session] = Spent(usd + bill.paid, tokens + (billed.usage.input or 0))
 
     def _miss(self, miss: Miss, missed: float | None) -> None:
         count, tokens, cost = self._causes.get((miss.cause, miss.inferred), (0, 0, None))
@@ -169,6 +175,8 @@ class Sums:
         self._kept.merge(other._kept)
         self._prewarmed.merge(other._prewarmed)
         self._attempts += other._attempts
+        self._unclear += other._unclear
+        self._doubted += other._doubted
         add_counts(self._write, other._write)
         for cause, (count, tokens, cost) in other._causes.items():
             before, missed, paid = self._causes.get(cause, (0, 0, None))
@@ -196,6 +204,8 @@ class Sums:
             requests=counts.requests,
             unreported=counts.unreported,
             attempts=dict(self._attempts),
+            unclear=dict(self._unclear),
+            doubted=dict(self._doubted),
             tokens=counts.tokens(self._write),
             costs=self._money.costs(),
             causes=tuple(

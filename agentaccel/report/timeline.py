@@ -35,7 +35,7 @@ class Timeline:
 
     def turn(self, billed: Billed) -> None:
         """One request."""
-        turn, total = billed.turn, billed.turn.usage.input
+        turn, total = billed.turn, billed.usage.input
         self.tokens(billed)
         if turn.mode in OURS:
             return
@@ -51,7 +51,7 @@ class Timeline:
 
     def tokens(self, billed: Billed) -> None:
         """The tokens of one request alone, and when they were used."""
-        turn, counted, total = billed.turn, billed.counted, billed.turn.usage.input
+        turn, counted, total = billed.turn, billed.counted, billed.usage.input
         if counted is not None and total is not None and self._minutes is not None and turn.started:
             self._minutes.add(turn.started, counted, total)
 

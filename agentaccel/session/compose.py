@@ -106,8 +106,7 @@ class Composer:
     def _begin(self, request: Request, endpoint: Endpoint, model: str, attempt: int) -> Turn:
         within = current.get().of(self.registry.owner)
         asked = self._read(request, endpoint, model)
-        session = within.session
-        if session is not None and not session.closed:
+        if (session := within.session) is not None and not session.closed:
             conversation = self._threads.of(session.conversation, asked.prompt, asked.facts, attempt=attempt)
         else:
             if session is not None:
@@ -134,7 +133,7 @@ class Composer:
             on_end=partial(self._end, going, endpoint, flight, self.listeners.begins(going.started)),
             hold=flight,
             wire=endpoint.wire,
-            ttl=asked.facts.ttls[0].label if asked.facts is not None else "",
+            ttl=going.lifetime,
             hides_usage="stream_options" in applied.options,
             on_send=hooks.on_send if hooks is not None else None,
             on_call=hooks.on_call if hooks is not None else None,
@@ -150,7 +149,7 @@ class Composer:
             if self.keeper is not None:
                 self.keeper.paused(going, endpoint, ended)
             if began is not None:
-                self.listeners.ended(began, Told(record, ended.message_id, ended.model, endpoint.server))
+                self.listeners.ended(began, Told(record, ended.said.message_id, ended.said.model, endpoint.server))
         except Exception:
             if self.policy.strict:
                 raise
@@ -251,6 +250,7 @@ class Composer:
             written=asked.prompt if prompt is not asked.prompt else None,
             drift=hinted.drift,
             standing=standing,
+            region=endpoint.region,
         )
 
     def _shaped(self, conversation: Conversation, asked: Reading, now: float) -> tuple[Request, Prompt, Shaped]:

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from agentaccel.cache.beliefs import Observation
 from agentaccel.cache.ledger import Entry
+from agentaccel.cache.marks import lifetime_written
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.standing import Standing
@@ -58,8 +59,19 @@ class Going(NamedTuple):
     """The decision that it is sent by, where that may stand for the next ones."""
     came: tuple[Observation, ...] = ()
     """That it had been announced, and read what was written ahead."""
+    region: str = ""
+    """As in `Endpoint`."""
     earlier: Mapping[str, float] = {}
     """When sessions that begin alike had last been answered, by topic; of a first request."""
+
+    @property
+    def lifetime(self) -> str:
+        """As in `lifetime_written`."""
+        return lifetime_written(self.prompt, self.markers_sent, self.facts)
+
+    def terms(self, said: Mapping[str, str]) -> Mapping[str, str]:
+        """What it is priced by, by its place and by what the reply has `said`."""
+        return {"region": self.region, **said} if self.region else said
 
     @property
     def apart(self) -> str:

@@ -28,14 +28,17 @@ from agentaccel.providers import dialect
 from agentaccel.records import KEEP_ALIVE, TurnRecord
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.going import Going
-from agentaccel.session.ours import Refusals, said_in
+from agentaccel.session.ours import Refusals, reported, said_in
 from agentaccel.session.pricing import card_of
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.store import TurnWrite
-from agentaccel.turn import Answer, Ended, Resend
+from agentaccel.turn import Answer, Ended, Reported, Resend
 from agentaccel.types import Endpoint, Prompt, Request, Usage
 
 log = logging.getLogger("agentaccel")
+
+_NOTHING = Reported(usage=Usage())
+"""What an answer that failed says."""
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
@@ -185,10 +188,10 @@ class Keeper:
             if self.refusals.answered(prompt, answer.status):
                 message = f"a keep-alive request was refused with {answer.status} for {prompt.model!r}; no more"
                 self._once.say(message, about=f"refused {prompt.model}")
-            self._record(pause, started, Usage(), answer.status)
+            self._record(pause, started, _NOTHING, answer.status)
             return
-        usage = said_in(answer.body, pause.endpoint.wire, pause.facts.ttls[0].label).usage
-        conversation = pause.going.conversation
+        said = reported(said_in(answer.body, pause.endpoint.wire, pause.going.lifetime))
+        usage, conversation = said.usage, pause.going.conversation
         card = card_of(pause.going.prompt, self.policy, usage.input or 0)
         cost = input_cost(card, usage) if card is not None and usage.input is not None else None
         with conversation.lock:
@@ -197,15 +200,15 @@ class Keeper:
                 conversation.state = kept(
                     conversation.state, pause.going.prefix, pause.warming, now=started, read=bool(usage.read)
                 )
-        self._record(pause, started, usage, answer.status)
+        self._record(pause, started, said, answer.status)
         pause.count += 1
         if usage.read:
             self._schedule(pause, started)
 
     def _failed(self, pause: _Pause, started: float, error: str) -> None:
-        self._record(pause, started, Usage(), None, error)
+        self._record(pause, started, _NOTHING, None, error)
 
-    def _record(self, pause: _Pause, started: float, usage: Usage, status: int | None, error: str = "") -> None:
+    def _record(self, pause: _Pause, started: float, said: Reported, status: int | None, error: str = "") -> None:
         conversation, prompt = pause.going.conversation, pause.going.prompt
         record = TurnRecord(
             session=conversation.id,
@@ -223,7 +226,11 @@ class Keeper:
             status=status,
             error=error or None,
             mode=KEEP_ALIVE,
-            usage=usage,
+            usage=said.usage,
+            answered_by=said.model,
+            besides=said.besides,
+            doubts=said.doubts,
+            terms=pause.going.terms(said.terms),
             reasons=("keeps what the session has in the cache during a pause (CachePolicy.keep_alive)",),
             consents=("keep_alive",),
         )

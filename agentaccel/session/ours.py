@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agentaccel.facts import Wire
 from agentaccel.providers import ReplyTap, dialect
+from agentaccel.turn import Reported
 from agentaccel.types import Prompt
 
 _REFUSALS = (400, 404, 405, 413, 422)
@@ -33,3 +34,18 @@ def said_in(body: bytes, wire: Wire, ttl: str) -> ReplyTap:
     for _ in (*tap.feed(body), *tap.finish()):
         pass
     return tap
+
+
+def reported(tap: ReplyTap) -> Reported:
+    """What a reply says of itself."""
+    metered = tap.metered
+    return Reported(
+        usage=metered.usage,
+        besides=metered.besides,
+        doubts=metered.doubts,
+        stop=tap.stop,
+        message_id=tap.message_id,
+        diagnostics=tap.diagnosis,
+        model=metered.model or tap.model,
+        terms=tap.terms,
+    )

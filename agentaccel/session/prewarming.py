@@ -33,10 +33,10 @@ from agentaccel.session.fanning import Fanning, kind_of
 from agentaccel.session.going import Going
 from agentaccel.session.handle import Announced, Scope, Session, Stay, current
 from agentaccel.session.lending import with_lent, without_unread
-from agentaccel.session.ours import Refusals, said_in
+from agentaccel.session.ours import Refusals, reported, said_in
 from agentaccel.session.pricing import card_of
 from agentaccel.session.settlement import Settlement
-from agentaccel.turn import Answer, Ended, Failed, Finished, Reported, Responded, Started, Turn, Wait
+from agentaccel.turn import Answer, Ended, Failed, Finished, Responded, Started, Turn, Wait
 from agentaccel.types import Endpoint, Usage
 
 log = logging.getLogger("agentaccel")
@@ -145,7 +145,7 @@ class Prewarmer:
             on_end=partial(self._ended, _Ahead(going, endpoint, worth), flight),
             hold=flight,
             wire=endpoint.wire,
-            ttl=going.facts.ttls[0].label,
+            ttl=going.lifetime,
             resend=announced.resend,
         )
         if any(isinstance(one, Wait) for one in turn.handle(Started(self.clock.monotonic(), can_wait=True))):
@@ -201,7 +201,7 @@ class Prewarmer:
             turn.handle(Failed(at=now, status=answer.status))
             return
         tap = said_in(answer.body, turn.wire, turn.ttl)
-        turn.handle(Reported(usage=tap.usage, stop=tap.stop, message_id=tap.message_id, terms=tap.terms))
+        turn.handle(reported(tap))
         turn.handle(Finished(now))
 
     def _ended(self, ahead: _Ahead, flight: Flight | None, ended: Ended) -> None:

@@ -55,7 +55,7 @@ class Settlement:
         """Fold the turn into its conversation and leave its record, which is returned."""
         conversation = going.conversation
         self.registry.asked(ended.calls, conversation.id)
-        for id_ in (ended.message_id, going.prompt.after):
+        for id_ in (ended.said.message_id, going.prompt.after):
             if id_:
                 self.registry.replied(id_, conversation.key)
         with conversation.lock:
@@ -100,7 +100,7 @@ class Settlement:
         state = without_unread(settled.state, going.lent)
         conversation.state = replace(state, static=static_of(going.as_written), replied=ended.usage.output)
         conversation.head = head_of(
-            prefix, going.head, started=going.started, tokens=ended.usage.input, message_id=ended.message_id
+            prefix, going.head, started=going.started, tokens=ended.usage.input, message_id=ended.said.message_id
         )
         conversation.print = imprint(going.lasting, going.request, going.print)
         if going.arranged is not None:
@@ -138,8 +138,11 @@ class Settlement:
             mode=going.mode,
             streamed=prompt.stream,
             usage=ended.usage,
-            terms=ended.terms,
-            stop=ended.stop,
+            answered_by=ended.said.model,
+            besides=ended.said.besides,
+            doubts=ended.said.doubts,
+            terms=going.terms(ended.said.terms),
+            stop=ended.said.stop,
             calls=tuple(call.name for call in ended.calls),
             markers=going.markers_sent,
             reasons=going.plan.reasons,
@@ -150,7 +153,7 @@ class Settlement:
             misses=settled.misses if settled is not None else (),
             drift=moved,
             held=prompt.held,
-            diagnosis=ended.diagnostics,
+            diagnosis=ended.said.diagnostics,
             waited=going.waited,
         )
 

@@ -19,7 +19,7 @@ from agentaccel.cache.standing import dump_standing, load_standing
 from agentaccel.cache.state import State, Static
 from agentaccel.cache.waiting import Waiting
 from agentaccel.records import ToolRecord, TurnRecord
-from agentaccel.types import Cause, Drift, Expected, Marker, Miss, Segment, Usage
+from agentaccel.types import BilledPart, Cause, Drift, Expected, Marker, Miss, Segment, Usage
 
 
 class SessionRow(NamedTuple):
@@ -145,6 +145,10 @@ def _usage(raw: Mapping[str, Any]) -> Usage:
     return usage
 
 
+def _part(raw: Mapping[str, Any]) -> BilledPart:
+    return BilledPart(**{**raw, "usage": _usage(raw["usage"])})
+
+
 def _terms(raw: Mapping[str, Any]) -> Mapping[str, str]:
     if not all(isinstance(value, str) for value in raw.values()):
         raise TypeError("terms that are no texts")
@@ -163,6 +167,8 @@ def _check_counts(*values: object) -> None:
 _NESTED: dict[str, Any] = {
     "usage": _usage,
     "as_written": _usage,
+    "besides": lambda raw: tuple(_part(one) for one in raw),
+    "doubts": tuple,
     "expected": lambda raw: Expected(**raw),
     "drift": lambda raw: Drift(**raw),
     "markers": lambda raw: tuple(_marker(one) for one in raw),

@@ -2,8 +2,9 @@
 
 from agentaccel.providers.anthropic.arrange import only_tools, with_note
 from agentaccel.providers.anthropic.edit import encode, strip, warmed, with_stub
-from agentaccel.providers.anthropic.reply import ReplyTap, usage_of
+from agentaccel.providers.anthropic.reply import ReplyTap
 from agentaccel.providers.anthropic.request import decode
+from agentaccel.providers.anthropic.usage import usage_of
 from agentaccel.providers.parts import PartMemory
 
 __all__ = [

@@ -1,9 +1,7 @@
 """Reading replies of the Anthropic Messages API: usage, tool calls, stop reason, streamed or not.
 
-Rules for usage (recorded exchanges of real APIs, 2024 to 2026): `input_tokens` excludes what the cache did, so the
-three counters are added; a stream's `message_start` gives the first figures and every non-null key of a later
-`message_delta` replaces them; where the split by lifetime sums to less than the total, the total wins; a key that is
-absent or null was not reported, which is not zero.
+A stream's `message_start` gives the first figures of usage, and every non-null key of a later `message_delta` replaces
+them (recorded exchanges of real APIs, 2024 to 2026).
 """
 
 from __future__ import annotations
@@ -12,39 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentaccel.providers.anthropic.edit import DEFAULT_TTL
+from agentaccel.providers.anthropic.usage import READ, WRITTEN, metered
 from agentaccel.providers.sse import SseParser
-from agentaccel.providers.values import count_of, exactly, is_object, loaded, name_of, name_or_none, terms_of
-from agentaccel.types import ToolCall, Usage
-
-_SPLIT_PREFIX, _SPLIT_SUFFIX = "ephemeral_", "_input_tokens"
-
-
-def usage_of(raw: Mapping[str, Any]) -> Usage:
-    """The provider's usage object as `Usage`; fields that are absent, null or not numbers are None.
-
-    >>> usage_of({"input_tokens": 5, "cache_read_input_tokens": 90, "cache_creation_input_tokens": 5})
-    Usage(input=100, read=90, write={'5m': 5}, output=None)
-    >>> usage_of({"input_tokens": 5, "output_tokens": 2})
-    Usage(input=5, read=None, write=None, output=2)
-    """
-    fresh, read = count_of(raw, "input_tokens"), count_of(raw, "cache_read_input_tokens")
-    created = count_of(raw, "cache_creation_input_tokens")
-    split = raw.get("cache_creation")
-    write: dict[str, int] | None = None
-    if is_object(split):
-        write = {
-            name[len(_SPLIT_PREFIX) : -len(_SPLIT_SUFFIX)]: count
-            for name in split
-            if name.startswith(_SPLIT_PREFIX) and name.endswith(_SPLIT_SUFFIX) and (count := count_of(split, name))
-        }
-    if created is not None:
-        write = write or {}
-        missing = created - sum(write.values())
-        if missing > 0:
-            write[DEFAULT_TTL] = write.get(DEFAULT_TTL, 0) + missing
-    total = None if fresh is None else fresh + (read or 0) + (sum(write.values()) if write else 0)
-    return Usage(input=total, read=read, write=write, output=count_of(raw, "output_tokens"))
+from agentaccel.providers.values import exactly, is_object, loaded, name_of, name_or_none, terms_of
+from agentaccel.types import Metered, ToolCall, Usage
 
 
 @dataclass(slots=True)
@@ -57,7 +26,7 @@ class ReplyTap:
     streamed: bool
     """True for server-sent events, False for one JSON body."""
     ttl: str = ""
-    """As in other taps; here, replies say it themselves."""
+    """The lifetime of what was written, where no split says; empty where that is not known."""
     message_id: str | None = None
     model: str | None = None
     stop: str | None = None
@@ -68,6 +37,8 @@ class ReplyTap:
     diagnostics: Mapping[str, Any] | None = None
     """The provider's own word on a missed prefix, where it was asked for one."""
     _usage: dict[str, Any] = field(default_factory=dict)
+    _unsure: bool = False
+    """True if the input was told before anything of the cache was, and not since."""
     _body: list[bytes] = field(default_factory=list)
     _events: SseParser = field(default_factory=SseParser)
     _open: dict[int, tuple[str | None, str, list[str]]] = field(default_factory=dict)
@@ -82,7 +53,12 @@ class ReplyTap:
     @property
     def usage(self) -> Usage:
         """What has been reported so far."""
-        return usage_of(self._usage)
+        return self.metered.usage
+
+    @property
+    def metered(self) -> Metered:
+        """What has been reported so far, with what it was billed for besides."""
+        return metered(self._usage, self.ttl, unsure=self._unsure)
 
     @property
     def terms(self) -> Mapping[str, str]:
@@ -162,5 +138,14 @@ class ReplyTap:
         self._take_usage(message.get("usage"))
 
     def _take_usage(self, usage: Any) -> None:
-        if is_object(usage):
-            self._usage.update({name: value for name, value in usage.items() if value is not None})
+        if not is_object(usage):
+            return
+        told = {name: value for name, value in usage.items() if value is not None}
+        if "input_tokens" in told:
+            self._unsure = False
+        elif "input_tokens" in self._usage and not _CACHE & self._usage.keys() and _CACHE & told.keys():
+            self._unsure = True
+        self._usage.update(told)
+
+
+_CACHE = frozenset({READ, WRITTEN})

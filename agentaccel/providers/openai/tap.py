@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentaccel.providers.openai.calls import OpenCalls
-from agentaccel.providers.openai.usage import usage_of
+from agentaccel.providers.openai.usage import metered
 from agentaccel.providers.sse import SseParser
 from agentaccel.providers.values import is_object, loaded, name_of, name_or_none, terms_of
-from agentaccel.types import ToolCall, Usage
+from agentaccel.types import Metered, ToolCall, Usage
 
 
 @dataclass(slots=True)
@@ -44,7 +44,12 @@ class Tap:
     @property
     def usage(self) -> Usage:
         """What has been reported so far."""
-        return usage_of(self.reported, self.ttl)
+        return self.metered.usage
+
+    @property
+    def metered(self) -> Metered:
+        """What has been reported so far, with the names of counters that contradict one another."""
+        return metered(self.reported, self.ttl)
 
     def feed(self, chunk: bytes) -> Iterator[ToolCall]:
         """Take the next bytes; yields each tool call once, when its arguments have closed."""

@@ -10,11 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agentaccel.providers.values import count_of, is_object, possible
-from agentaccel.types import Usage
+from agentaccel.providers.values import agreed, count_of, is_object, possible
+from agentaccel.types import Metered, Usage
 
+_INPUT, _OUTPUT = ("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens")
+_DETAILS = ("prompt_tokens_details", "input_tokens_details")
 _READ = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache_read_input_tokens")
-"""Where the tokens that were read stand outside of the details, in order of preference."""
+"""Where the tokens that were read stand outside of the details."""
+_CREATED = "cache_creation_input_tokens"
+_MISSED = "prompt_cache_miss_tokens"
+"""Where DeepSeek has the rest of the prompt."""
 
 _SPLITS = (("ttl_", "_tokens"), ("ephemeral_", "_input_tokens"))
 """How a split by lifetime names its fields: OpenAI's, and Anthropic's behind a gateway."""
@@ -34,20 +39,54 @@ def usage_of(raw: Mapping[str, Any], ttl: str = "") -> Usage:
     >>> usage_of({"input_tokens": 90, "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 80}})
     Usage(input=90, read=0, write={'30m': 80}, output=None)
     """
-    responses = "input_tokens" in raw and "prompt_tokens" not in raw
-    names = ("input_tokens", "output_tokens") if responses else ("prompt_tokens", "completion_tokens")
-    details = raw.get(f"{names[0]}_details")
-    details = details if is_object(details) else {}
-    read = count_of(details, "cached_tokens")
-    if read is None:
-        read = next((count for name in _READ if (count := count_of(raw, name)) is not None), None)
-    input_, output = _with_rest(raw, count_of(raw, names[0]), count_of(raw, names[1]), details)
-    usage = Usage(input=input_, read=read, write=_written(raw, details, ttl), output=output)
-    return possible(usage, count_of(raw, "total_tokens"))
+    return metered(raw, ttl).usage
+
+
+def metered(raw: Mapping[str, Any], ttl: str = "") -> Metered:
+    """What the reply with this usage object was billed for.
+
+    Counters that contradict one another are None, but for one that fits all the rest; their names are the doubts.
+
+    >>> metered({"prompt_tokens": 90, "cached_tokens": 64, "prompt_tokens_details": {"cached_tokens": 0}}).doubts
+    ('prompt_tokens_details.cached_tokens', 'cached_tokens')
+    """
+    total = count_of(raw, "total_tokens")
+    details = {name: of for name in _DETAILS if is_object(of := raw.get(name))}
+    asked, made = (tuple(count_of(raw, name) for name in names) for names in (_INPUT, _OUTPUT))
+    reads = {f"{name}.cached_tokens": count_of(of, "cached_tokens") for name, of in details.items()}
+    reads |= {name: count_of(raw, name) for name in _READ}
+    missed = count_of(raw, _MISSED)
+    read, of_read = agreed(reads, lambda count: missed is not None and count + missed in asked)
+    write, of_write = _written(raw, details, ttl)
+    inputs = _inputs(raw, asked, (read or 0) + (sum(write.values()) if write else 0))
+    output, of_output = agreed(dict(zip(_OUTPUT, made, strict=True)), lambda count: _less(total, count) in asked)
+    input_, of_input = agreed(inputs, lambda count: _less(total, count) == output)
+    if not of_input and not of_output:
+        input_, output = _with_rest(raw, input_, output, details)
+    usage = Usage(input=input_, read=read, write=write, output=output)
+    told = possible(usage, total)
+    impossible = tuple(name for name, count in reads.items() if count) if told.read is None and read else ()
+    return Metered(told, (), (*of_read, *of_write, *of_input, *of_output, *impossible))
+
+
+def _inputs(raw: Mapping[str, Any], asked: tuple[int | None, ...], cached: int) -> dict[str, int | None]:
+    """All counts of the whole input, by name."""
+    inputs = dict(zip(_INPUT, asked, strict=True))
+    whole, fresh = asked
+    if whole is not None and fresh is not None and whole == fresh + cached:
+        inputs[_INPUT[1]] = None  # as Anthropic counts it: without what the cache did
+    hit, missed = count_of(raw, _READ[0]), count_of(raw, _MISSED)
+    if hit is not None and missed is not None:
+        inputs[f"{_READ[0]} + {_MISSED}"] = hit + missed
+    return inputs
+
+
+def _less(total: int | None, part: int | None) -> int | None:
+    return None if total is None or part is None else total - part
 
 
 def _with_rest(
-    raw: Mapping[str, Any], input_: int | None, output: int | None, details: Mapping[str, Any]
+    raw: Mapping[str, Any], input_: int | None, output: int | None, details: Mapping[str, Mapping[str, Any]]
 ) -> tuple[int | None, int | None]:
     """Input and output with what the total holds beyond them."""
     total = count_of(raw, "total_tokens")
@@ -57,22 +96,29 @@ def _with_rest(
     made = raw.get("completion_tokens_details") or raw.get("output_tokens_details")
     if (is_object(made) and count_of(made, "reasoning_tokens") == rest) or count_of(raw, "reasoning_tokens") == rest:
         return input_, output + rest
-    if count_of(details, "audio_tokens") == rest or count_of(raw, "audio_tokens") == rest:
+    if any(count_of(of, "audio_tokens") == rest for of in (*details.values(), raw)):
         return input_ + rest, output
     return input_, output
 
 
-def _written(raw: Mapping[str, Any], details: Mapping[str, Any], ttl: str) -> dict[str, int] | None:
-    total, ttl = count_of(details, "cache_write_tokens"), ttl or _TTL
+def _written(
+    raw: Mapping[str, Any], details: Mapping[str, Mapping[str, Any]], ttl: str
+) -> tuple[dict[str, int] | None, tuple[str, ...]]:
+    """What was written, by lifetime, and the names of counters of it that contradict one another."""
+    totals = {f"{name}.cache_write_tokens": count_of(of, "cache_write_tokens") for name, of in details.items()}
+    label = ttl or (_TTL if any(count is not None for count in totals.values()) else _ANTHROPIC_TTL)
+    totals[_CREATED] = count_of(raw, _CREATED)
+    splits = [_split(of.get("cache_write_tokens_details")) for of in details.values()]
+    write = next((split for split in (*splits, _split(raw.get("cache_creation"))) if split), {})
+    told = sum(write.values())
+    if any(count is not None and count < told for count in totals.values()):
+        totals["the split by lifetime"] = told
+    total, doubts = agreed(totals)
     if total is None:
-        total, ttl = count_of(raw, "cache_creation_input_tokens"), _ANTHROPIC_TTL
-    if total is None:
-        return None
-    write = _split(details.get("cache_write_tokens_details")) or _split(raw.get("cache_creation"))
-    missing = total - sum(write.values())
-    if missing > 0:
-        write[ttl] = write.get(ttl, 0) + missing
-    return write if missing >= 0 else {ttl: total}
+        return None, doubts
+    if total > told:
+        write[label] = write.get(label, 0) + total - told
+    return write, ()
 
 
 def _split(raw: Any) -> dict[str, int]:

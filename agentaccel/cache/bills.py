@@ -1,0 +1,108 @@
+"""What a recorded request cost: each sampling of its reply at the prices of the model that was sampled.
+
+The model that answers need not be the one that was asked for: an alias, a router, a fallback. It is priced as the one
+that answered where the price list knows that, else as the one that was asked for. A dated version of a model is that
+model, and a name that says more than the reply's, such as the region, is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from agentaccel.cache.price import Override, PriceCard, input_cost, price_card
+from agentaccel.facts import plain_name
+from agentaccel.records import TurnRecord
+from agentaccel.types import Usage
+
+
+class Cards(NamedTuple):
+    """The prices of one request."""
+
+    answer: PriceCard | None
+    """Of the sampling that answered; None where they are not known."""
+    besides: tuple[PriceCard | None, ...] = ()
+    """Of each of `TurnRecord.besides`."""
+
+    @property
+    def known(self) -> bool:
+        """True if all that the reply was billed for has a price."""
+        return self.answer is not None and None not in self.besides
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """As in `PriceCard`, of all of them."""
+        cards = [one for one in (self.answer, *self.besides) if one is not None]
+        return tuple(dict.fromkeys(term for one in cards for term in one.unknown))
+
+
+def cards_of(turn: TurnRecord, aliases: Mapping[str, str] | None, override: Override | None) -> Cards:
+    """The prices of `turn` when it was sent. `aliases` and `override` are the user's."""
+    if turn.known_as:
+        aliases = {turn.model: turn.known_as, **(aliases or {})}
+
+    def card(names: tuple[str, ...], usage: Usage) -> PriceCard | None:
+        for name in names:
+            found = price_card(
+                turn.provider,
+                name,
+                input_tokens=usage.input or 0,
+                platform=turn.platform,
+                at=turn.started or None,
+                aliases=aliases,
+                override=override,
+                terms=turn.terms,
+            )
+            if found is not None:
+                return found
+        return None
+
+    own = frozenset(override or ())
+    answer = _names(turn, aliases or {}, turn.answered_by, own)
+    besides = tuple(
+        card(answer if part.model is None else _names(turn, aliases or {}, part.model, own)[:1], part.usage)
+        for part in turn.besides
+    )
+    return Cards(card(answer, turn.usage), besides)
+
+
+def answerer(turn: TurnRecord) -> str:
+    """The model that answered `turn`; where it is the one that was asked for, by the name that the request has for it.
+
+    >>> asked = TurnRecord(session="", provider="anthropic", model="claude-opus-5", started=0.0)
+    >>> from dataclasses import replace
+    >>> [answerer(replace(asked, answered_by=name)) for name in ("claude-opus-5-20260801", "claude-opus-4-8")]
+    ['claude-opus-5', 'claude-opus-4-8']
+    """
+    told = turn.answered_by
+    return turn.model if not told or _same(turn, told, {}) else told
+
+
+def _names(turn: TurnRecord, aliases: Mapping[str, str], model: str | None, own: frozenset[str]) -> tuple[str, ...]:
+    """The names under which the price of `model` is looked for, the first that has one; the user gave prices of his
+    `own`."""
+    asked = turn.model
+    if not model or model == asked:
+        return (asked,)
+    if _same(turn, model, aliases):
+        # The date of a version may have a price of its own; a name of a region must not be lost.
+        return (model, asked) if model.startswith(asked) and asked not in own else (asked,)
+    # A price that the user gives for a name of his own, such as a deployment's, is that of whatever answers there.
+    is_deployment = asked in own and price_card(turn.provider, asked, input_tokens=0, platform=turn.platform) is None
+    return (asked,) if is_deployment else (model, asked)
+
+
+def _same(turn: TurnRecord, model: str, aliases: Mapping[str, str]) -> bool:
+    known = turn.known_as or aliases.get(turn.model, turn.model)
+    return plain_name(model) in (plain_name(turn.model), plain_name(known))
+
+
+def paid_for(turn: TurnRecord, cards: Cards, usage: Usage | None = None) -> float | None:
+    """USD for the input of `turn`, all that it was billed for; None where a price or a count is not known.
+
+    With `usage`, as if the answer had been billed for that.
+    """
+    costs = [input_cost(card, part.usage) for card, part in zip(cards.besides, turn.besides, strict=True)]
+    if usage is not None or not turn.besides or turn.usage.input is not None:
+        costs.append(input_cost(cards.answer, turn.usage if usage is None else usage))
+    return None if None in costs else sum(cost or 0.0 for cost in costs)
