@@ -175,7 +175,23 @@ def _tokens(data: Mapping[str, Any]) -> str:
     ]
     prices = "Prices come from the `genai-prices` package. What it lacks, in USD per million tokens:"
     header = ("model", "input", "output", "source")
-    return f"## Tokens\n\n{text}\n\n{grid(('what', 'figure'), rows)}\n## Prices\n\n{prices}\n\n{grid(header, gaps)}"
+    terms = "A reply, or its place, may name a term of its price. What `genai-prices` has for it comes first; else:"
+    rest = "A request with a term that neither has is not priced, and the report says so."
+    names = ("term", "value", "times the usual price", "at the usual price", "source")
+    by_terms = f"{terms}\n\n{grid(names, _terms())}\n{rest}\n"
+    return (
+        f"## Tokens\n\n{text}\n\n{grid(('what', 'figure'), rows)}\n"
+        f"## Prices\n\n{prices}\n\n{grid(header, gaps)}\n{by_terms}"
+    )
+
+
+def _terms() -> Iterable[Sequence[object]]:
+    for provider in ("anthropic", "openai"):
+        for row in table(provider)["terms"]:
+            at = f" ({', '.join(row['platforms'])})" if "platforms" in row else ""
+            only = f"; only {_named(row['only'])}" if "only" in row else ""
+            usual = _named(row["usual"]) if "usual" in row else ""
+            yield f"`{row['name']}`{at}", f"`{row['value']}`{only}", row["multiple"], usual, row["source"]
 
 
 def _openai(data: Mapping[str, Any]) -> Iterable[str]:

@@ -145,7 +145,7 @@ def priced_region(provider: str, platform: str, host: str, named: str = "") -> s
     ('us-east5', '')
     """
     place = table(provider)["platforms"][platform]
-    if fnmatch(host.lower(), place.get("regional_hosts", "")):
+    if "regional_hosts" in place and fnmatch(host.lower(), place["regional_hosts"]):
         return host.lower().partition(".")[0]
     return named if "everywhere" in place and named != place["everywhere"] else ""
 

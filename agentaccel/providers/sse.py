@@ -47,6 +47,20 @@ class SseParser:
                 yield event
         self._after_cr = chunk.endswith(b"\r")
 
+    def end(self) -> Iterator[tuple[str, bytes]]:
+        """The bytes have ended: an event that lacks its empty line has ended with them.
+
+        >>> parser = SseParser()
+        >>> list(parser.feed(b"data: {}")), list(parser.end()), list(parser.end())
+        ([], [('', b'{}')], [])
+        """
+        line = b"".join(self._pieces)
+        self._pieces.clear()
+        for one in (line, b"") if line else (b"",):
+            event = self._line(one)
+            if event is not None:
+                yield event
+
     def _line(self, line: bytes) -> tuple[str, bytes] | None:
         if not line:
             event = (self._name, b"\n".join(self._data)) if self._data else None

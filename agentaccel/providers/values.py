@@ -93,8 +93,8 @@ def agreed(
 def possible(usage: Usage, whole: int | None = None) -> Usage:
     """`usage`, whose input is said to be inclusive of what the cache did, as far as that can be.
 
-    Where the cache did more than that, its counters stand beside the input if the provider's own sum of all is the
-    `whole` with them; else nobody knows what they count.
+    The counters of the cache stand beside the input if the provider's own sum of all is the `whole` with them. Where
+    the cache did more than the input has room for, nobody knows else what they count.
 
     >>> possible(Usage(input=100, read=5000, output=1), 5101)
     Usage(input=5100, read=5000, write=None, output=1)
@@ -102,10 +102,12 @@ def possible(usage: Usage, whole: int | None = None) -> Usage:
     Usage(input=100, read=None, write=None, output=1)
     """
     cached = (usage.read or 0) + (usage.written or 0)
-    if usage.input is None or cached <= usage.input:
+    if usage.input is None or not cached:
         return usage
     if whole == usage.input + cached + (usage.output or 0):
         return replace(usage, input=usage.input + cached)
+    if cached <= usage.input:
+        return usage
     return replace(usage, read=None, write=None)
 
 

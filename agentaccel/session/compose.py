@@ -215,8 +215,7 @@ class Composer:
             request, prompt, shaped = self._shaped(conversation, asked, now)
         prefix = observed = None
         if facts is not None:
-            latest = conversation.latest
-            prefix = latest.prefix_of(prompt, facts) if latest is not None else None
+            prefix = conversation.latest.prefix_of(prompt, facts) if conversation.latest is not None else None
             prefix = prefix or prefixes(prompt, facts, conversation.head)
             observed = observe(conversation.state, conversation.head, prefix, now, conversation.snapshot)
             if shaped.arranged is not None:

@@ -200,3 +200,69 @@ def test_an_event_without_data_and_comments_are_no_events() -> None:
     """Mandated by the standard."""
     found = list(SseParser().feed(b": hi\n\nevent: ping\n\nid: 1\nretry: 5\ndata\n\ndata:a\ndata: b\n\n"))
     assert found == [("", b""), ("", b"a\nb")]
+
+
+ROLL = {"type": "tool_use", "id": "t1", "name": "roll", "input": {"who": "a"}}
+STOPPED: Json = {"type": "message_stop"}
+
+
+def begun(*content: Json, **more: Any) -> Json:
+    return {"type": "message_start", "message": {**start()["message"], "content": list(content), **more}}
+
+
+def block(kind: str, index: int = 0, **more: Any) -> Json:
+    return {"type": f"content_block_{kind}", "index": index, **more}
+
+
+def piece(text: str, index: int = 0) -> Json:
+    return block("delta", index, delta={"type": "input_json_delta", "partial_json": text})
+
+
+BIG = {**ROLL, "input": {"id": 18446744073709551617}}
+
+
+@pytest.mark.parametrize(
+    ("events", "calls"),
+    [
+        ([begun(ROLL), STOPPED], [("t1", {"who": "a"})]),
+        ([begun(ROLL), *end("tool_use")], [("t1", {"who": "a"})]),
+        ([begun(ROLL, {**ROLL, "id": "t2"}), STOPPED], [("t1", {"who": "a"}), ("t2", {"who": "a"})]),
+        ([begun(), block("start", content_block=ROLL), block("stop"), STOPPED], [("t1", {"who": "a"})]),
+        # The content of the first event, told once more as a block, is the same call.
+        ([begun(ROLL), block("start", content_block=ROLL), block("stop"), STOPPED], [("t1", {"who": "a"})]),
+        ([begun(), block("start", content_block=ROLL), piece(""), block("stop"), STOPPED], [("t1", {"who": "a"})]),
+        # Pieces replace what the block began with.
+        (
+            [begun(), block("start", content_block=ROLL), piece('{"who": "b"'), piece("}"), block("stop"), STOPPED],
+            [("t1", {"who": "b"})],
+        ),
+        ([begun(), block("start", content_block={**ROLL, "input": None}), block("stop"), STOPPED], [("t1", {})]),
+        ([begun(), block("start", content_block={**ROLL, "input": "x"}), block("stop"), STOPPED], []),
+        ([begun(), block("start", content_block=BIG), block("stop"), STOPPED], [("t1", BIG["input"])]),
+        ([begun(BIG), STOPPED], [("t1", BIG["input"])]),
+        ([begun(), block("start", content_block={**ROLL, "id": ""}), block("stop"), STOPPED], [(None, {"who": "a"})]),
+    ],
+)
+def test_a_stream_may_begin_with_what_others_send_in_pieces(events: list[Json], calls: list[Any]) -> None:
+    """Chosen by us: as the SDK accumulates them; servers that are compatible send whole blocks, or whole messages."""
+    assert [(one.id, one.arguments) for one in read([sse(events)]).calls] == calls
+
+
+def test_usage_and_stop_in_the_first_event_count() -> None:
+    """Chosen by us, as above."""
+    found = read([sse([begun(ROLL, stop_reason="tool_use"), STOPPED])])
+    assert (found.stop, found.usage.input, found.complete) == ("tool_use", 11000, True)
+
+
+@pytest.mark.parametrize("rest", ["", "\n", "\r", "\r\n"])
+def test_a_last_event_without_its_empty_line_ends_the_reply(rest: str) -> None:
+    """Chosen by us: the SDK has then handed over the whole reply, and its reader got it."""
+    data = sse([start(), *call("f", ['{"a": 1}']), *end("tool_use")]).rstrip(b"\n") + rest.encode()
+    found = read(cut(data, range(0, len(data), 7)))
+    assert (found.complete, found.stop, [one.arguments for one in found.calls]) == (True, "tool_use", [{"a": 1}])
+
+
+def test_a_last_event_that_was_cut_is_none() -> None:
+    """Chosen by us, as above."""
+    data = sse([start(), *end()]).rstrip(b"\n")[:-3]
+    assert not read([data]).complete

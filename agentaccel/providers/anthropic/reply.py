@@ -6,14 +6,43 @@ them (recorded exchanges of real APIs, 2024 to 2026).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from agentaccel.providers.anthropic.usage import READ, WRITTEN, metered
 from agentaccel.providers.sse import SseParser
-from agentaccel.providers.values import exactly, is_object, loaded, name_of, name_or_none, terms_of
+from agentaccel.providers.values import exactly, is_object, items, loaded, name_of, name_or_none, terms_of
 from agentaccel.types import Metered, ToolCall, Usage
+
+
+@dataclass(slots=True)
+class _Block:
+    """A tool call whose arguments are still arriving."""
+
+    id: str | None
+    name: str
+    input: Any
+    """What the block began with: all of it, where no pieces come."""
+    pieces: list[str] = field(default_factory=list)
+    from_start: bool = False
+    """True if the message began with it, and not with an event of its own."""
+
+    def call(self) -> Iterator[ToolCall]:
+        """The call; none where its arguments were cut or are no object. As in the SDK, pieces replace what the block
+        began with; a tool without arguments sends no piece that holds anything."""
+        text = "".join(self.pieces)
+        begun = {} if self.input is None else self.input
+        arguments = exactly(text) if text else begun if is_object(begun) else None
+        if arguments is not None:
+            yield ToolCall(name=self.name, arguments=arguments, id=self.id)
+
+
+def _block_of(block: Any) -> _Block | None:
+    """A block of content that asks for a tool; None for any other."""
+    if not is_object(block) or block.get("type") != "tool_use":
+        return None
+    return _Block(name_or_none(block.get("id")) or None, name_of(block.get("name")), block.get("input"))
 
 
 @dataclass(slots=True)
@@ -41,8 +70,8 @@ class ReplyTap:
     """True if the input was told before anything of the cache was, and not since."""
     _body: list[bytes] = field(default_factory=list)
     _events: SseParser = field(default_factory=SseParser)
-    _open: dict[int, tuple[str | None, str, list[str]]] = field(default_factory=dict)
-    """Tool calls whose arguments are still arriving: id, name and pieces, by block index."""
+    _open: dict[int, _Block] = field(default_factory=dict)
+    """Tool calls that have not ended, by the index of their block."""
 
     @property
     def diagnosis(self) -> str | None:
@@ -70,14 +99,20 @@ class ReplyTap:
         if not self.streamed:
             self._body.append(chunk)
             return
-        for name, data in self._events.feed(chunk):
+        yield from self._take(self._events.feed(chunk))
+
+    def _take(self, events: Iterable[tuple[str, bytes]]) -> Iterator[ToolCall]:
+        for name, data in events:
             event = loaded(data)
+            if event is not None and b"tool_use" in data:
+                event = exactly(data)  # it may hold what a tool is called with
             if event is not None:
                 yield from self._event(name, event)
 
     def finish(self) -> Iterator[ToolCall]:
         """The bytes have ended: read the body where it was not streamed."""
         if self.streamed:
+            yield from self._take(self._events.end())
             return
         body = exactly(b"".join(self._body))  # it holds what tools are called with
         self._body.clear()
@@ -85,12 +120,9 @@ class ReplyTap:
             return
         self._message(body)
         self.complete = body.get("type") == "message"
-        content = body.get("content")
-        for block in content if isinstance(content, list) else ():
-            if is_object(block) and block.get("type") == "tool_use" and is_object(block.get("input")):
-                yield ToolCall(
-                    name=name_of(block.get("name")), arguments=block["input"], id=name_or_none(block.get("id"))
-                )
+        for block in map(_block_of, items(body.get("content"))):
+            if block is not None:
+                yield from block.call()
 
     def _event(self, name: str, event: dict[str, Any]) -> Iterator[ToolCall]:
         match event.get("type") or name:
@@ -99,16 +131,26 @@ class ReplyTap:
             case "message_start":
                 if is_object(event.get("message")):
                     self._message(event["message"])
+                    self._begun(event["message"])
             case "message_delta":
                 self._take_usage(event.get("usage"))
                 delta = event.get("delta")
                 if is_object(delta):
                     self.stop = name_or_none(delta.get("stop_reason")) or self.stop
             case "message_stop":
+                for index in [index for index, block in self._open.items() if block.from_start]:
+                    yield from self._open.pop(index).call()
                 self.complete = True
             case "error":
                 error = event.get("error")
                 self.error = name_of(error.get("type")) if is_object(error) else "error"
+
+    def _begun(self, message: Mapping[str, Any]) -> None:
+        """A server that sends whole messages has all of it in the first event, and no events of blocks."""
+        for index, block in enumerate(map(_block_of, items(message.get("content")))):
+            if block is not None:
+                block.from_start = True
+                self._open[index] = block
 
     def _block(self, kind: str, event: dict[str, Any]) -> Iterator[ToolCall]:
         """Arguments of tool calls arrive in pieces and are read once, when the block has closed."""
@@ -116,18 +158,20 @@ class ReplyTap:
         if not isinstance(index, int):
             return
         if kind == "content_block_start":
-            block = event.get("content_block")
-            if is_object(block) and block.get("type") == "tool_use":
-                self._open[index] = (name_or_none(block.get("id")), name_of(block.get("name")), [])
+            content = event.get("content_block")
+            if is_object(content) and content.get("type") == "fallback" and is_object(content.get("to")):
+                self.model = name_or_none(content["to"].get("model")) or self.model
+            block, before = _block_of(content), self._open.get(index)
+            if before is not None and before.from_start and (block is None or before.id != block.id):
+                self._open[-1 - len(self._open)] = before  # another block: the SDK appends it to those that were there
+            if block is not None:
+                self._open[index] = block
         elif kind == "content_block_delta":
             delta, call = event.get("delta"), self._open.get(index)
             if call is not None and is_object(delta) and delta.get("type") == "input_json_delta":
-                call[2].append(str(delta.get("partial_json", "")))
+                call.pieces.append(str(delta.get("partial_json", "")))
         elif (closed := self._open.pop(index, None)) is not None:
-            # A tool without arguments sends no delta that holds anything.
-            arguments = exactly("".join(closed[2]) or "{}")
-            if arguments is not None:
-                yield ToolCall(name=closed[1], arguments=arguments, id=closed[0])
+            yield from closed.call()
 
     def _message(self, message: Mapping[str, Any]) -> None:
         self.message_id = name_or_none(message.get("id"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,7 +56,10 @@ class Tap:
         if not self.streamed:
             self._body.append(chunk)
             return
-        for name, data in self._events.feed(chunk):
+        yield from self._take(self._events.feed(chunk))
+
+    def _take(self, events: Iterable[tuple[str, bytes]]) -> Iterator[ToolCall]:
+        for name, data in events:
             if data.startswith(b"[DONE]"):
                 yield from self.done()
                 continue
@@ -68,6 +71,7 @@ class Tap:
     def finish(self) -> Iterator[ToolCall]:
         """The bytes have ended: read the body where it was not streamed."""
         if self.streamed:
+            yield from self._take(self._events.end())
             self.ended()
             return
         body = loaded(b"".join(self._body))

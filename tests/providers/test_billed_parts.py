@@ -1,0 +1,219 @@
+"""What a reply was billed for: several samplings of several models, and counters that contradict one another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from agentaccel.providers import values
+from agentaccel.providers.anthropic import ReplyTap
+from agentaccel.providers.anthropic.usage import metered
+from agentaccel.providers.openai.usage import metered as metered_of_openai
+from agentaccel.types import BilledPart, Metered, Usage
+from tests.providers.bodies import JSON
+from tests.providers.replies import Json, end, sse, start
+
+NOTHING = {"cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+
+
+def counters(fresh: int, output: int, *, read: int = 0, written: int = 0, **more: Any) -> Json:
+    cache = {"cache_read_input_tokens": read, "cache_creation_input_tokens": written}
+    return {"input_tokens": fresh, "output_tokens": output, **cache, **more}
+
+
+def usage(total: int, output: int, read: int = 0, **write: int) -> Usage:
+    return Usage(input=total, read=read, write={label[1:]: tokens for label, tokens in write.items()}, output=output)
+
+
+COMPACTION = counters(180_000, 3_500, type="compaction")
+ADVICE = counters(9_000, 400, type="advisor_message", model="claude-opus-5")
+DECLINED = counters(40_000, 0, type="message", model="claude-fable-5")
+BROKEN_OFF = counters(40_000, 90, type="message", model="claude-fable-5")
+SERVED = counters(40_000, 700, type="fallback_message", model="claude-opus-4-8")
+
+
+@pytest.mark.parametrize(
+    ("top", "rounds", "expected"),
+    [
+        # 23,000 answered, and 180,000 of the compaction stand nowhere else.
+        (
+            counters(23_000, 1_000),
+            [COMPACTION, counters(23_000, 1_000, type="message")],
+            Metered(usage(23_000, 1_000), (BilledPart(kind="compaction", usage=usage(180_000, 3_500)),)),
+        ),
+        # The usual case: one sampling, told twice. The split by lifetime stands beside it alone.
+        (
+            counters(10, 5, written=50, cache_creation={"ephemeral_1h_input_tokens": 50}),
+            [counters(10, 5, written=50, type="message")],
+            Metered(usage(60, 5, _1h=50)),
+        ),
+        # Rounds of a server's tool: 1,000 + (1,000 read, 200 fresh), counted together beside them. The prompt is 1,200.
+        (
+            counters(200, 30, read=1_000, written=1_000),
+            [counters(0, 10, written=1_000, type="message"), counters(200, 20, read=1_000, type="message")],
+            Metered(usage(1_200, 20, 1_000), (BilledPart(kind="message", usage=usage(1_000, 10, _5m=1_000)),)),
+        ),
+        # The adviser is another model, at its own price.
+        (
+            counters(5_000, 100),
+            [counters(2_000, 40, type="message"), ADVICE, counters(3_000, 60, type="message")],
+            Metered(
+                usage(3_000, 60),
+                (
+                    BilledPart(kind="message", usage=usage(2_000, 40)),
+                    BilledPart(kind="advisor_message", usage=usage(9_000, 400), model="claude-opus-5"),
+                ),
+            ),
+        ),
+        # Who declined before the first word is not billed; after it, he is.
+        (counters(40_000, 700), [DECLINED, SERVED], Metered(usage(40_000, 700), (), (), "claude-opus-4-8")),
+        (
+            counters(40_000, 700),
+            [BROKEN_OFF, SERVED],
+            Metered(
+                usage(40_000, 700),
+                (BilledPart(kind="message", usage=usage(40_000, 90), model="claude-fable-5"),),
+                (),
+                "claude-opus-4-8",
+            ),
+        ),
+        # A pause after the compaction: nothing has answered yet.
+        (counters(0, 0), [COMPACTION], Metered(Usage(), (BilledPart(kind="compaction", usage=usage(180_000, 3_500)),))),
+        # A gateway that has added the compaction up already: 203,000 in all, once.
+        (
+            counters(203_000, 4_500),
+            [COMPACTION, counters(23_000, 1_000, type="message")],
+            Metered(usage(23_000, 1_000), (BilledPart(kind="compaction", usage=usage(180_000, 3_500)),)),
+        ),
+        # 31,000 are neither the answer nor all of it: neither is believed.
+        (
+            counters(31_000, 1_000),
+            [COMPACTION, counters(23_000, 1_000, type="message")],
+            Metered(Usage(), (), ("iterations",)),
+        ),
+        (counters(10, 5), [], Metered(usage(10, 5))),
+        (counters(10, 5), ["junk", {"input_tokens": 9}, None], Metered(usage(10, 5))),
+    ],
+)
+def test_a_reply_may_be_several_billed_samplings(top: Json, rounds: list[Any], expected: Metered) -> None:
+    """Mandated by the provider (compaction guide, advisor tool, refusals and fallback): whole bodies and streams."""
+    assert metered({**top, "iterations": rounds}) == expected
+    tap = ReplyTap(streamed=True)
+    first = {"input_tokens": top["input_tokens"], "output_tokens": 1, **NOTHING}
+    for _ in tap.feed(sse([start(first), *end(**{**top, "iterations": rounds})])):
+        pass
+    assert tap.metered == expected
+
+
+def test_a_stream_that_falls_back_names_the_model_that_serves() -> None:
+    """Mandated by the provider; as the SDK's own accumulator has it."""
+    block = {"type": "fallback", "from": {"model": "claude-fable-5"}, "to": {"model": "claude-opus-4-8"}}
+    tap = ReplyTap(streamed=True)
+    list(tap.feed(sse([start(), {"type": "content_block_start", "index": 0, "content_block": block}])))
+    assert tap.model == "claude-opus-4-8"
+
+
+@given(JSON)
+def test_samplings_of_any_shape_raise_nothing(value: Any) -> None:
+    """Chosen by us: what is junk was not reported."""
+    metered({**counters(5, 1), "iterations": value})
+    metered({**counters(5, 1), "iterations": [value, {"type": "message", "model": value, "input_tokens": value}]})
+
+
+OURS = ("prompt_tokens_details.cached_tokens", "cache_read_input_tokens")
+
+
+@pytest.mark.parametrize(
+    ("raw", "total", "read", "doubts"),
+    [
+        # Named as OpenAI names it, so counted as OpenAI counts: the input holds what was read.
+        ({"input_tokens": 100, "cache_read_input_tokens": 90, "prompt_tokens_details": {"cached_tokens": 90}},
+         100, 90, ()),
+        # ... unless the whole prompt has a name, too: 5 + 90 = 95.
+        ({"input_tokens": 5, "cache_read_input_tokens": 90, "prompt_tokens": 95,
+          "prompt_tokens_details": {"cached_tokens": 90}}, 95, 90, ()),
+        # 3,604 cannot be inside 3,602, nor stand beside it.
+        ({"input_tokens": 3602, "cache_read_input_tokens": 3604, "prompt_tokens_details": {"cached_tokens": 3604}},
+         None, 3604, ("input_tokens",)),
+        # 0 contradicts 90 as any other count does; 190 = 100 + 90 tells which of them is right.
+        ({"input_tokens": 100, "cache_read_input_tokens": 0, "prompt_tokens_details": {"cached_tokens": 90}},
+         None, None, OURS),
+        ({"input_tokens": 100, "cache_read_input_tokens": 0, "prompt_tokens": 190,
+          "prompt_tokens_details": {"cached_tokens": 90}}, 190, 90, ()),
+        ({"input_tokens": 100, "prompt_tokens": 200}, None, None, ("input_tokens",)),
+        ({"input_tokens": 95, "cache_read_input_tokens": 90, "output_tokens": 3, "total_tokens": 98}, 95, 90, ()),
+        ({"input_tokens": 5, "cache_read_input_tokens": 90, "output_tokens": 3, "total_tokens": 98}, 95, 90, ()),
+        ({"input_tokens": 95, "cache_read_input_tokens": 90, "output_tokens": 3, "total_tokens": 500},
+         None, 90, ("input_tokens",)),
+        ({"input_tokens": 5, "cache_creation_input_tokens": 50, "cache_creation": {"ephemeral_5m_input_tokens": 60}},
+         None, None, ("cache_creation_input_tokens", "cache_creation")),
+    ],
+)  # fmt: skip
+def test_counters_of_one_reply_that_contradict_one_another_are_not_believed(
+    raw: Json, total: int | None, read: int | None, doubts: tuple[str, ...]
+) -> None:
+    """Chosen by us: the one that fits the rest is taken; else what they would tell is n/a, and said."""
+    found = metered(raw)
+    assert (found.usage.input, found.usage.read, found.doubts) == (total, read, doubts)
+
+
+@pytest.mark.parametrize(
+    ("raw", "total", "read", "output", "doubts"),
+    [
+        # DeepSeek's two halves tell which count is right: 64 + 36 = 100.
+        ({"prompt_tokens": 100, "prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36,
+          "prompt_tokens_details": {"cached_tokens": 0}}, 100, 64, None, ()),
+        ({"prompt_tokens": 100, "prompt_cache_hit_tokens": 64, "prompt_tokens_details": {"cached_tokens": 0}},
+         100, None, None, ("prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens")),
+        ({"prompt_tokens": 100, "prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 30},
+         None, 64, None, ("prompt_tokens", "prompt_cache_hit_tokens + prompt_cache_miss_tokens")),
+        # Both protocols' names in one object: 10 + 90 = 100.
+        ({"prompt_tokens": 100, "input_tokens": 10, "cache_read_input_tokens": 90}, 100, 90, None, ()),
+        ({"prompt_tokens": 100, "completion_tokens": 4, "output_tokens": 0, "total_tokens": 104}, 100, None, 4, ()),
+        ({"prompt_tokens": 100, "completion_tokens": 4, "output_tokens": 0},
+         100, None, None, ("completion_tokens", "output_tokens")),
+        # The total says that what was read stands beside the input: 100 + 50 + 5 = 155.
+        ({"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 155,
+          "prompt_tokens_details": {"cached_tokens": 50}}, 150, 50, 5, ()),
+        ({"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 500}},
+         100, None, None, ("prompt_tokens_details.cached_tokens",)),
+    ],
+)  # fmt: skip
+def test_the_same_holds_for_openais_names(
+    raw: Json, total: int | None, read: int | None, output: int | None, doubts: tuple[str, ...]
+) -> None:
+    """Chosen by us, as above."""
+    found = metered_of_openai(raw)
+    assert (found.usage.input, found.usage.read, found.usage.output, found.doubts) == (total, read, output, doubts)
+
+
+def test_without_asking_whether_names_agree_the_first_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin of the two above."""
+    for place in ("anthropic", "openai"):
+        monkeypatch.setattr(
+            f"agentaccel.providers.{place}.usage.agreed",
+            lambda counts, fits=None: (next((one for one in counts.values() if one is not None), None), ()),
+        )
+    raw = {"prompt_tokens": 100, "prompt_cache_hit_tokens": 64, "prompt_tokens_details": {"cached_tokens": 0}}
+    assert metered_of_openai(raw).usage.read == 0
+    assert values.agreed({"a": 0, "b": 64}) == (None, ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "total", "doubts"),
+    [
+        ({"input_tokens": 100}, {"cache_read_input_tokens": 90, "output_tokens": 9}, None, ("input_tokens",)),
+        ({"input_tokens": 100}, {"cache_read_input_tokens": 0, "output_tokens": 9}, 100, ()),
+        ({"input_tokens": 100}, {"input_tokens": 10, "cache_read_input_tokens": 90, "output_tokens": 9}, 100, ()),
+        ({"input_tokens": 10, **NOTHING}, {"cache_read_input_tokens": 90, "output_tokens": 9}, 100, ()),
+    ],
+)
+def test_an_input_told_before_anything_of_the_cache_may_hold_it_or_not(
+    first: Json, last: Json, total: int | None, doubts: tuple[str, ...]
+) -> None:
+    """Chosen by us: the API itself tells both at once; who tells one after the other may count either way."""
+    tap = ReplyTap(streamed=True)
+    list(tap.feed(sse([start(first), *end(**last)])))
+    assert (tap.metered.usage.input, tap.metered.doubts) == (total, doubts)
