@@ -29,16 +29,17 @@ from agentaccel.session.ours import Refusals
 from agentaccel.session.prewarming import Prewarmer
 from agentaccel.session.registry import Registry
 from agentaccel.session.speculating import speculation
-from agentaccel.session.tools import Declared
+from agentaccel.session.tools import Declared, declared_spec
 from agentaccel.tooling import Toolbox
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Turn
-from agentaccel.types import CachePlan, Effect, Request
+from agentaccel.types import CachePlan, Request
 
 log = logging.getLogger("agentaccel")
 
 C = TypeVar("C")
-F = TypeVar("F", bound=Callable[..., Any])
+AnyTool = Callable[..., Any]
+F = TypeVar("F", bound=AnyTool)
 
 
 class Accel:
@@ -155,11 +156,20 @@ class Accel:
 
     # --- touch point 2: the tool call ---------------------------------------------------------------------------------
 
+    # The third and fourth are for mypy, which joins functions of several kinds to what is no F.
     @overload
-    def tools(self, tools: Mapping[str, F]) -> dict[str, F]: ...
+    def tools(self, tools: Mapping[str, F]) -> dict[str, F]: ...  # pyright: ignore[reportOverlappingOverload]
     @overload
-    def tools(self, tools: Sequence[F]) -> list[F]: ...
-    def tools(self, tools: Mapping[str, F] | Sequence[F]) -> dict[str, F] | list[F]:
+    def tools(self, tools: Sequence[F]) -> list[F]: ...  # pyright: ignore[reportOverlappingOverload]
+    @overload
+    def tools(  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
+        self, tools: Mapping[str, AnyTool]
+    ) -> dict[str, AnyTool]: ...
+    @overload
+    def tools(  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
+        self, tools: Sequence[AnyTool]
+    ) -> list[AnyTool]: ...
+    def tools(self, tools: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any] | list[Any]:
         """A tool table, by name or as a list of functions, with every call recorded. What a tool declares of itself, by
         `tool` or as one of our executors, goes on to hold. Raises `ConfigError` for what is no table of functions."""
         if isinstance(tools, Mapping):
@@ -183,17 +193,7 @@ class Accel:
         `effect` is a member of `Effect`, its value, or a function that takes the arguments of a call by name and
         returns one of these. Raises `ConfigError` for another one.
         """
-        effect = declared.get("effect")
-        if effect is not None and not callable(effect):
-            try:
-                declared["effect"] = Effect(effect)
-            except ValueError:
-                known = ", ".join(repr(one.value) for one in Effect)
-                raise ConfigError(f"effect is {effect!r}; declare one of {known}") from None
-        try:
-            spec = ToolSpec(**declared) if declared else None
-        except TypeError as wrong:
-            raise ConfigError(f"a tool declares the fields of ToolSpec: {wrong}") from None
+        spec = declared_spec(declared)
         if function is not None:
             return self._wrapped(function, name, spec)
         return lambda decorated: self._wrapped(decorated, name, spec)

@@ -35,7 +35,6 @@ from agentaccel.values import maker, quickly_made
 Request = Mapping[str, Any]
 """A request body as the sender made it, in the sender's key order."""
 
-
 # --- the prompt -----------------------------------------------------------------------------------------------------
 
 MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
@@ -242,7 +241,8 @@ class Effect(StrEnum):
 Launchable = Literal["predicted", "asked", "never"]
 """When a call may be run early: on a prediction, once the model has asked for it, or not at all."""
 
-EffectSaid = Effect | str | Callable[[Mapping[str, Any]], Effect | str]
+EffectName = Literal["pure", "read_local", "read_remote", "sandboxable", "reversible", "unknown"]
+EffectSaid = Effect | EffectName | Callable[[Mapping[str, Any]], Effect | EffectName]
 """What somebody says of a tool: an effect, its value, or a function that tells it from the arguments of one call."""
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 
 from agentaccel.effects.declare import Kind, ToolSpec
 from agentaccel.effects.launch import Allowance, Permission, judge_call, permission
+from agentaccel.errors import ConfigError
 from agentaccel.locks import Lock
 from agentaccel.policy import ToolPolicy
 from agentaccel.speculate.keys import Key, Principal, arguments_key, is_plain
@@ -41,6 +42,21 @@ class Declared(TypedDict, total=False):
     prefetch: Callable[[str], Awaitable[None]]
     prewarm: Callable[[], Awaitable[None]]
     kind: Kind
+
+
+def declared_spec(declared: Declared) -> ToolSpec | None:
+    """What is declared of a tool; None for nothing. Raises `ConfigError` for an effect or a field that there is not."""
+    effect = declared.get("effect")
+    if effect is not None and not callable(effect):
+        try:
+            declared["effect"] = Effect(effect)
+        except ValueError:
+            known = ", ".join(repr(one.value) for one in Effect)
+            raise ConfigError(f"effect is {effect!r}; declare one of {known}") from None
+    try:
+        return ToolSpec(**declared) if declared else None
+    except TypeError as wrong:
+        raise ConfigError(f"a tool declares the fields of ToolSpec: {wrong}") from None
 
 
 _NOT_BY_NAME = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)

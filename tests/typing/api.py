@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -27,7 +27,9 @@ from agentaccel import (
     StorePolicy,
     SystemClock,
     ToolCall,
+    ToolPolicy,
     ToolRecord,
+    ToolSpec,
     Turn,
     TurnRecord,
     UnknownModel,
@@ -77,6 +79,54 @@ async def tools(accel: Accel) -> None:
     assert_type(await declared(1), bytes)
     mixed: dict[str, Callable[..., Any]] = {"search": search, "book": book}
     assert_type(accel.tools(mixed), dict[str, Callable[..., Any]])
+
+
+class Box:
+    """Callable objects, and methods of theirs."""
+
+    def __call__(self, number: int) -> int:
+        return number
+
+    def look(self, name: str) -> bytes:
+        return name.encode()
+
+    async def wait(self) -> None:
+        pass
+
+
+def mixed_tables(accel: Accel, box: Box) -> list[Callable[..., Any]]:
+    """A table may hold functions of several kinds and signatures: each can then be called with anything."""
+    table: Mapping[str, Callable[..., Any]] = accel.tools({"search": search, "book": book})
+    assert table
+    accel.tools({"search": search, "box": box, "look": box.look, "wait": box.wait, "same": lambda it: it})
+    accel.tools((search, book))
+    return [*accel.tools([search, book]), *accel.tools([search, box, box.look, lambda it: it])]
+
+
+def effects(accel: Accel, anywhere: Callable[..., Any]) -> list[Policy]:
+    """Every effect can be said by its value, by its member, or by a function; no other word can."""
+    accel.tool(effect="pure")(search)
+    accel.tool(effect="read_local")(search)
+    accel.tool(effect="read_remote")(search)
+    accel.tool(effect="sandboxable")(search)
+    accel.tool(effect="reversible")(search)
+    accel.tool(effect="unknown")(search)
+    accel.tool(effect=lambda given: "read_remote" if given.get("method") == "GET" else "unknown")(search)
+    accel.tool(effect=lambda given: Effect.PURE if given else "unknown")(search)
+    ToolSpec(effect="read_local", kind="sql")
+    return [Policy(tools=ToolPolicy(effects={"search": "read_remote", "book": Effect.UNKNOWN}))]
+
+
+def what_no_checker_takes(accel: Accel) -> None:
+    """Each of these lines is an error; mypy says so where an ignore is not needed."""
+    accel.tool(effect="reed")(search)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    accel.tool(effect=lambda given: "reed")(search)  # type: ignore[arg-type, return-value]  # pyright: ignore[reportArgumentType]
+    ToolSpec(effect="reed")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    ToolSpec(kind="sqll")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    ToolPolicy(effects={"search": "reed"})  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
+    Policy(mode="obsrve")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    accel.tools({"search": 3})  # type: ignore[type-var]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    accel.tools("search")  # type: ignore[type-var]  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 async def sessions(accel: Accel) -> None:
