@@ -1,16 +1,29 @@
 """The public test kit fails where it should, and says where."""
 
+# ruff: noqa: F811 - a fixture that is imported, and asked for by its name
+
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import anthropic
 import pytest
 
-from agentaccel import ManualClock
-from agentaccel.testing import assert_hit_rate, assert_prefix_stable
+from agentaccel import ManualClock, TraceError
+from agentaccel.emulator import RunningServer
+from agentaccel.report import report, to_json
+from agentaccel.testing import assert_hit_rate, assert_no_new_cause, assert_prefix_stable
+from agentaccel.testing.plugin import agentaccel_emulator  # noqa: F401 - also where plug-ins are not looked for
+from agentaccel.testing.seen import records_of
 from agentaccel.testing.virtual import run
-from tests.driver import Driver, assistant, body, loop, prose, user
+from tests.driver import MODEL, Driver, assistant, body, loop, prose, tool, user
 
 
 def test_a_growing_conversation_is_stable() -> None:
@@ -40,7 +53,7 @@ def test_the_hit_rate_is_asserted_over_what_was_reported(tmp_path: Path) -> None
     driver = Driver(tmp_path)
     loop(driver, 6, system=prose(1200))
     assert_hit_rate(driver.records, at_least=0.7)
-    with pytest.raises(AssertionError, match="below 95"):
+    with pytest.raises(AssertionError, match="at least 95 %"):
         assert_hit_rate(driver.records, at_least=0.95)
     with pytest.raises(AssertionError, match="no request reported"):
         assert_hit_rate([], at_least=0.1)
@@ -58,3 +71,115 @@ def test_in_virtual_time_what_the_clock_was_asked_to_call_is_called_on_the_way()
 
     assert run(main, clock) == pytest.approx(1000.0)
     assert called == [300.0]
+
+
+def ask(client: Any, tools: int = 4, other: int | None = None, system: str = prose(3000)) -> None:
+    """One request with so many tools; the one at `other` is described otherwise."""
+    listed = [{**tool(f"t{i}"), "description": "new" if i == other else "old"} for i in range(tools)]
+    block = {"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}
+    client.messages.create(model=MODEL, max_tokens=9, system=[block], tools=listed, messages=[user("Hi.")])
+
+
+@pytest.fixture
+def client(agentaccel_emulator: RunningServer) -> Iterator[Any]:
+    with anthropic.Anthropic(base_url=agentaccel_emulator.url, api_key="any", max_retries=0) as client:
+        yield client
+
+
+def test_what_an_emulator_saw_is_asserted_of_it(
+    agentaccel_emulator: RunningServer, client: Any, tmp_path: Path
+) -> None:
+    """Of four equal requests, the first writes and three read: the rate is three quarters of what is cached."""
+    for _ in range(4):
+        ask(client)
+    first, *rest = (entry.usage for entry in agentaccel_emulator.log)
+    assert first is not None
+    rate = sum(one.read for one in rest if one is not None) / (4 * first.input)
+    assert 0.7 < rate < 0.75
+    for subject in (agentaccel_emulator, agentaccel_emulator.emulator):
+        assert_prefix_stable(subject)
+        assert_hit_rate(subject, at_least=rate)
+        with pytest.raises(AssertionError, match="at least 76 %"):
+            assert_hit_rate(subject, at_least=0.76)
+
+
+def test_a_tool_that_changes_is_named_with_both_texts(agentaccel_emulator: RunningServer, client: Any) -> None:
+    """By its place in the list; a refused request is none that the next one follows."""
+    ask(client)
+    ask(client, other=3)
+    with pytest.raises(AssertionError) as found:
+        assert_prefix_stable(agentaccel_emulator)
+    place, before, now = str(found.value).splitlines()
+    assert place.startswith("request 1 leaves request 0 at tools[3]")
+    assert "old" in before
+    assert "new" in now
+
+
+def test_a_tool_that_goes_is_named_by_the_place_where_it_stood(agentaccel_emulator: RunningServer, client: Any) -> None:
+    ask(client, tools=4)
+    ask(client, tools=3)
+    with pytest.raises(AssertionError, match=r"at tools\[3\]: changed tool set \(removed t3\)"):
+        assert_prefix_stable(agentaccel_emulator)
+
+
+def test_conversations_are_told_apart_where_the_test_says_how(agentaccel_emulator: RunningServer, client: Any) -> None:
+    """Two agents in turn are two stable conversations, and one that leaves itself each time."""
+    for system in ("a", "b") * 2:
+        ask(client, system=system * 9000)
+    with pytest.raises(AssertionError, match="request 1 leaves request 0 at system"):
+        assert_prefix_stable(agentaccel_emulator)
+    assert_prefix_stable(agentaccel_emulator, conversation=lambda request: request["system"][0]["text"][0])
+
+
+def test_requests_of_openai_are_compared_as_what_they_are() -> None:
+    """A system message there is one of the messages."""
+    pair = [
+        {"model": "gpt-6-sol", "messages": [{"role": "system", "content": text}, user("Hi.")]} for text in ("a", "b")
+    ]
+    with pytest.raises(AssertionError, match=r"at messages\[0\]\.content, byte 0"):
+        assert_prefix_stable(pair)
+
+
+def test_a_cause_that_the_baseline_does_not_have_fails(
+    agentaccel_emulator: RunningServer, client: Any, tmp_path: Path
+) -> None:
+    """A baseline in which nothing was missed but first requests, and a prompt that changes since."""
+    baseline = tmp_path / "baseline.json"
+    ask(client)
+    ask(client)
+    baseline.write_text(json.dumps(to_json(report(records_of(agentaccel_emulator)))))
+    assert_no_new_cause(agentaccel_emulator, baseline)
+    ask(client, other=0)
+    with pytest.raises(AssertionError, match="new causes of misses: prompt changed"):
+        assert_no_new_cause(agentaccel_emulator, baseline)
+    with pytest.raises(TraceError, match="cannot be read"):
+        assert_no_new_cause(agentaccel_emulator, tmp_path / "nowhere.json")
+
+
+def test_what_an_accel_or_its_store_has_recorded_is_asserted_of_it(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    loop(driver, 6, system=prose(1200))
+    for subject in (driver.accel, tmp_path / "trace.db", str(tmp_path / "trace.db")):
+        assert_hit_rate(subject, at_least=0.7)
+        with pytest.raises(AssertionError):
+            assert_hit_rate(subject, at_least=0.95)
+
+
+PLUGIN = """
+import sys
+import pytest
+code = pytest.main(["-q", "--co", "-p", "no:cacheprovider", "-p", "agentaccel.testing.plugin", *sys.argv[1:]])
+loaded = sorted(name for name in sys.modules if name.startswith("agentaccel"))
+print(int(code), loaded, "anthropic" in sys.modules, "orjson" in sys.modules)
+"""
+
+
+@pytest.mark.slow
+def test_the_plug_in_loads_nothing_until_a_test_asks_for_it(tmp_path: Path) -> None:
+    """In a suite that does not use it; pytest ends with 5 where no test was collected."""
+    root = str(Path(__file__).parent.parent)
+    quick = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": root}
+    command = [sys.executable, "-c", PLUGIN, str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, env=quick, capture_output=True, text=True, timeout=60)
+    loaded = "['agentaccel', 'agentaccel.testing', 'agentaccel.testing.plugin']"
+    assert done.stdout.splitlines()[-1] == f"5 {loaded} False False"

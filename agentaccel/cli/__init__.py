@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 
 import click
@@ -10,6 +11,7 @@ import agentaccel
 
 _COMMANDS = {
     "report": ("agentaccel.cli.report", "report_command", "What the cache did, why, and what it saved."),
+    "check": ("agentaccel.cli.check", "check_command", "Whether the cache does what you demand, as an exit code."),
     "replay": (
         "agentaccel.cli.replay",
         "replay_command",
@@ -49,6 +51,17 @@ class _Lazy(click.Group):
         module, name, _ = _COMMANDS[cmd_name]
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = difflib.get_close_matches(args[0], _COMMANDS, 1)
+            if not near or near[0] in error.message:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -57,14 +57,19 @@ def report_command(
     """
     try:
         prices, period = read_prices(price_file), read_period(bounds)
-        read = _from_logs if _are_logs(sources) else _from_store
-        found = read(sources, _Asked(by=by, causes=causes, advise=advise, prices=prices, period=period))
+        found = read_report(sources, Asked(by=by, causes=causes, advise=advise, prices=prices, period=period))
     except AgentAccelError as error:
         click.echo(f"agentaccel report: {error}", err=True)
         if not sources and isinstance(error, TraceError) and not store_path(None).exists():
             click.echo(WHAT_TO_DO, err=True, nl=False)
         sys.exit(2)
     click.echo(_shown(found, form), nl=False)
+
+
+def read_report(sources: tuple[Path, ...], asked: Asked) -> Report:
+    """The report on the trace store, where nothing is named, on the one that is, or on logs. Raises TraceError."""
+    read = _from_logs if _are_logs(sources) else _from_store
+    return read(sources, asked)
 
 
 def _are_logs(sources: tuple[Path, ...]) -> bool:
@@ -76,17 +81,17 @@ def _are_logs(sources: tuple[Path, ...]) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class Asked:
     """What the report is to say."""
 
     by: By
-    causes: bool
-    advise: bool
+    causes: bool = False
+    advise: bool = False
     prices: Override | None
     period: Period
 
 
-def _from_store(sources: tuple[Path, ...], asked: _Asked) -> Report:
+def _from_store(sources: tuple[Path, ...], asked: Asked) -> Report:
     from agentaccel.report.advise.choose import advise
     from agentaccel.report.advise.reading import talks_of_store
     from agentaccel.trace.soundness import explain_nothing
@@ -109,7 +114,7 @@ def _from_store(sources: tuple[Path, ...], asked: _Asked) -> Report:
     )
 
 
-def _from_logs(sources: tuple[Path, ...], asked: _Asked) -> Report:
+def _from_logs(sources: tuple[Path, ...], asked: Asked) -> Report:
     from agentaccel.report.advise.choose import advise
     from agentaccel.report.advise.reading import talks_of_logs
 

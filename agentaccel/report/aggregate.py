@@ -87,6 +87,7 @@ class _Fold:
         self._first_at: float | None = None
         self._last_at: float | None = None
         self._examples: list[tuple[int, int, Example]] = []
+        self._causes: dict[str, set[Cause]] = {}
         self._order = 0
         self._unpriced: set[str] = set()
         self._models, self._names = set[str](), set[str]()  # with prices of the user's: models, also as they are known
@@ -119,6 +120,9 @@ class _Fold:
             self._first_at = started
         if started and (self._last_at is None or started > self._last_at):
             self._last_at = started
+        if turn.mode not in OURS:
+            causes = self._causes.setdefault(turn.agent or NOT_KNOWN, set())
+            causes.update(miss.cause for miss in turn.misses)
         if turn.misses:
             self._keep_examples(turn)
 
@@ -148,6 +152,7 @@ class _Fold:
             first=self._first_at,
             last=self._last_at,
             examples=tuple(example for _, _, example in sorted(self._examples, reverse=True)),
+            causes_by_agent={name: tuple(sorted(causes)) for name, causes in sorted(self._causes.items())},
             period=self._period,
             notes=(*self._notes(), *_usage_notes(total), *(tally.notes(_UNKNOWN) if tally is not None else ())),
         )

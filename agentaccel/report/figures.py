@@ -219,6 +219,8 @@ class Report:
     last: float | None
     examples: tuple[Example, ...]
     """The largest misses that are not first requests."""
+    causes_by_agent: Mapping[str, tuple[Cause, ...]]
+    """The causes of misses that each agent met, whatever the groups are."""
     period: Period
     """What it was to be over, and the zone of its days."""
     advice: tuple[Advice, ...] | None = None

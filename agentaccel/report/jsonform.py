@@ -26,6 +26,7 @@ def to_json(report: Report) -> dict[str, Json]:
         "tz": str(report.period.zone),
         "total": _group(report.total),
         "groups": [_group(group) for group in report.groups],
+        "causes_by_agent": _plain(report.causes_by_agent),
         "advice": _plain(report.advice),
         "examples": _plain(report.examples),
         "notes": list(report.notes),

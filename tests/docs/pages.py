@@ -131,7 +131,7 @@ def _run(command: str, shown: str) -> None:
         return
     with _environment(settings):
         if words[0] == "pytest":
-            quick = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+            quick = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "agentaccel.testing.plugin"}
             done = subprocess.run([sys.executable, "-m", *words], env=quick, capture_output=True, text=True)
             code, printed = done.returncode, done.stdout
         else:

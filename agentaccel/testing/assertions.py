@@ -1,0 +1,136 @@
+"""The assertions of the test kit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+
+import orjson
+
+from agentaccel.clients.places import endpoint_of
+from agentaccel.emulator import Emulator, RunningServer
+from agentaccel.errors import TraceError
+from agentaccel.facts import CacheFacts, cache_facts
+from agentaccel.prompt.drift import compare, text_of
+from agentaccel.providers import dialect
+from agentaccel.report import report
+from agentaccel.report.gate import Demands, baseline_of, judge
+from agentaccel.testing.seen import Conversation, Subject, records_of, requests_of
+from agentaccel.types import Drift, Endpoint, Prompt, Request, agreeing, show_path, value_at
+
+AROUND = 24
+"""Characters shown on each side of the first difference."""
+
+
+def assert_prefix_stable(
+    requests: Emulator | RunningServer | Iterable[Request],
+    *,
+    model: str | None = None,
+    conversation: Conversation | None = None,
+) -> None:
+    """Assert that each request of a conversation begins with the whole prompt of the one before it.
+
+    Of an emulator: of all requests that it answered. They are taken for one conversation, unless `conversation` tells
+    which one a request belongs to. `model` names a known model where the requests use a name of your own. Raises
+    AssertionError with the place, the likely cause and both texts of the first change.
+
+    >>> ask = {"role": "user", "content": "Hi."}
+    >>> assert_prefix_stable([
+    ...     {"model": "claude-sonnet-5", "system": "It is 12:00.", "messages": [ask]},
+    ...     {"model": "claude-sonnet-5", "system": "It is 12:01.", "messages": [ask, ask]},
+    ... ])
+    Traceback (most recent call last):
+        ...
+    AssertionError: request 1 leaves request 0 at system, byte 10: clock
+      before: 'It is 12:00.'
+      now:    'It is 12:01.'
+    """
+    talks: dict[object, list[tuple[int, Request]]] = {}
+    for number, request in enumerate(requests_of(requests)):
+        talks.setdefault(conversation(request) if conversation is not None else None, []).append((number, request))
+    for talk in talks.values():
+        for (before, old), (number, new) in pairwise(talk):
+            change = _change(old, new, model)
+            if change is not None:
+                raise AssertionError(f"request {number} leaves request {before} at {change}")
+
+
+def _change(old: Request, new: Request, model: str | None) -> str | None:
+    """Where `new` leaves `old`, why, and both texts; None where it only goes on."""
+    name = model or str(new.get("model", ""))
+    assert name, "the request names no model: pass model=… to name a known one"
+    endpoint = endpoint_of({**new, "model": name}, None, None)
+    facts = cache_facts(name, provider=endpoint.provider, platform=endpoint.platform, wire=endpoint.wire)
+    assert facts is not None, f"no cache facts for model {new.get('model')!r}: pass model=… to name a known one"
+    before, now = (_decoded(request, facts, endpoint) for request in (old, new))
+    found = compare(old, new, before, now, facts)
+    return None if found is None else _told(found, (old, new), (before, now))
+
+
+def _decoded(request: Request, facts: CacheFacts, endpoint: Endpoint) -> Prompt:
+    return dialect(endpoint.wire).decode(request, facts, place=(endpoint.provider, endpoint.platform))
+
+
+def _told(found: Drift, requests: tuple[Request, Request], prompts: tuple[Prompt, Prompt]) -> str:
+    if found.level == "parameters":
+        texts = [repr(request.get(found.where)) for request in requests]
+        return f"{found.where}: {found.likely}\n  before: {texts[0]}\n  now:    {texts[1]}"
+    i = agreeing(prompts[0].segments, prompts[1].segments)
+    paths = [prompt.segments[i].path if i < len(prompt.segments) else None for prompt in prompts]
+    where = found.where
+    if where == "tools":  # the list as a whole: where it first differs
+        where = next((show_path(path) for path in reversed(paths) if path and path[0] == "tools"), where)
+    place = where if found.byte is None else f"{where}, byte {found.byte}"
+    texts = [
+        "" if path is None else text_of(value_at(request, path)).decode("utf-8", "replace")
+        for request, path in zip(requests, paths, strict=True)
+    ]
+    detail = f" ({found.detail})" if found.where == "tools" else ""
+    before, now = _excerpts(*texts)
+    return f"{place}: {found.likely}{detail}\n  before: {before}\n  now:    {now}"
+
+
+def _excerpts(before: str, now: str) -> tuple[str, str]:
+    """Both texts around their first difference, as short strings.
+
+    >>> _excerpts("It is 12:00.", "It is 12:01.")
+    ("'It is 12:00.'", "'It is 12:01.'")
+    """
+    same = next((i for i, (a, b) in enumerate(zip(before, now, strict=False)) if a != b), min(len(before), len(now)))
+    begin = max(0, same - AROUND)
+
+    def shown(text: str) -> str:
+        if not text:
+            return "nothing"
+        cut = text[begin : same + AROUND]
+        return f"{'…' if begin else ''}{cut!r}{'…' if same + AROUND < len(text) else ''}"
+
+    return shown(before), shown(now)
+
+
+def assert_hit_rate(subject: Subject, at_least: float) -> None:
+    """Assert that cache reads over all input tokens reach `at_least` (0 to 1), failed requests left out.
+
+    `subject` is an emulator, an `Accel` with a trace store, the path of one, or records. Raises AssertionError with the
+    rate, and where nothing was reported: silence is no hit.
+    """
+    [judged] = judge(report(records_of(subject), "agent"), Demands(hit_rate=at_least))
+    assert judged.outcome == "holds", judged.why
+
+
+def assert_no_new_cause(subject: Subject, baseline: Path | str, *, conversation: Conversation | None = None) -> None:
+    """Assert that no agent missed tokens for a cause that it did not have in a report as JSON, at `baseline`.
+
+    `subject` is as in `assert_hit_rate`. Of an emulator, the causes are told from its requests and bills, the agent has
+    no name, and `conversation` is as in `assert_prefix_stable`. Raises AssertionError with the new causes, and where
+    nothing was reported; TraceError where there is no such report.
+    """
+    try:
+        before = baseline_of(orjson.loads(Path(baseline).read_bytes()))
+    except OSError as error:
+        raise TraceError(f"{baseline} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise TraceError(f"{baseline} is not JSON: {error}") from error
+    [judged] = judge(report(records_of(subject, conversation), "agent"), Demands(baseline=before))
+    assert judged.outcome == "holds", judged.why
