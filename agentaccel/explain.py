@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from agentaccel.clients.places import endpoint_of
 from agentaccel.clock import ManualClock
 from agentaccel.errors import ConfigError, UnknownModel
 from agentaccel.facts import CacheFacts, cache_facts, known_model, known_place, platforms
-from agentaccel.policy import Policy, StorePolicy
+from agentaccel.policy import CONSENTS, CachePolicy, HistoryPolicy, Policy, StorePolicy
 from agentaccel.prompt.drift import compare
 from agentaccel.providers import dialect
 from agentaccel.providers.values import name_of
@@ -50,6 +51,7 @@ class Explanation:
             "options": dict(self.plan.options),
             "markers": [{"at": show_path(m.path), "ttl": m.ttl, "reason": m.reason} for m in self.plan.markers],
             "reasons": list(self.plan.reasons),
+            "consents": list(self.plan.consents),
             "expected": None
             if expected is None
             else {
@@ -70,12 +72,13 @@ def explain(
     provider: str | None = None,
     platform: str | None = None,
     gap: float = 10.0,
+    consents: Collection[str] = (),
 ) -> Explanation:
     """What would be added to `request`, sent `gap` seconds after `previous` was answered, with nothing else known.
 
     Without a `provider` it is the one that `platform` or the model's name belongs to; without a `platform`, the
-    provider's first. Raises `UnknownModel` for a model without facts, `ConfigError` for a provider, a platform, a gap
-    or a request that cannot be.
+    provider's first. `consents` are those of a policy that need no function: `CONSENTS`. Raises `UnknownModel` for a
+    model without facts, `ConfigError` for a provider, a platform, a gap, a consent or a request that cannot be.
     """
     if not is_amount(gap):
         raise ConfigError(f"the gap is {gap!r}; give the seconds between the two requests, 0 or more")
@@ -92,7 +95,7 @@ def explain(
     drift = None
     if previous is not None:
         drift = compare(previous, request, decode(previous, facts, place=(provider, platform)), prefix.prompt, facts)
-    made = _planned(request, previous, endpoint, gap, awaited(prefix.prompt))
+    made = _planned(request, previous, endpoint, gap, awaited(prefix.prompt), _policy(consents))
     return Explanation(facts=facts, prefix=prefix, plan=made, drift=drift, compared=previous is not None)
 
 
@@ -110,13 +113,26 @@ def _unknown(model: str, endpoint: Endpoint) -> ConfigError:
     return UnknownModel(model, f"name a known one, for example --as claude-sonnet-5 here, and {alias} in a run")
 
 
-def _planned(request: Request, previous: Request | None, endpoint: Endpoint, gap: float, awaits: str) -> CachePlan:
+def _policy(consents: Collection[str]) -> Policy:
+    unknown = sorted(set(consents) - set(CONSENTS))
+    if unknown:
+        raise ConfigError(f"{unknown[0]!r} is no consent; there are {', '.join(CONSENTS)}")
+    return Policy(
+        strict=True,
+        store=StorePolicy(enabled=False),
+        cache=CachePolicy(move_volatile="move_volatile" in consents, freeze_tools="freeze_tools" in consents),
+        history=HistoryPolicy(clear_results="clear_results" in consents),
+    )
+
+
+def _planned(
+    request: Request, previous: Request | None, endpoint: Endpoint, gap: float, awaits: str, policy: Policy
+) -> CachePlan:
     """The plan for `request` in a session in which `previous` was planned, sent, and billed as expected.
 
     `awaits` is what the pause between them was for: a tool that the reply asked for, or a person.
     """
     clock, place = ManualClock(), {"provider": endpoint.provider, "platform": endpoint.platform}
-    policy = Policy(strict=True, store=StorePolicy(enabled=False))
     with Accel(policy, clock=clock, environ={}) as accel, accel.session("explained") as session:
         if previous is not None:
             turn = accel.turn(previous, **place)

@@ -24,6 +24,10 @@ Mode = Literal["on", "observe", "off"]
 Retention = Literal["24h", "in_memory"]
 
 
+CONSENTS = ("move_volatile", "freeze_tools", "clear_results")
+"""Consents to change content that are given by a word; those to condense it need a function of yours, too."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachePolicy:
     """Choices about the prompt cache. What changes content, or sends a request of our own, is off until you say so."""

@@ -15,6 +15,7 @@ from agentaccel.effects.cases import judge, read_case
 from agentaccel.effects.mcp import declared
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.sql import looks_like_sql
+from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused, Verdict, analysed, weigh
 from agentaccel.errors import ConfigError, TraceError
 from agentaccel.types import Effect
@@ -32,6 +33,8 @@ def effects_command(subject: str | None, jsonl: bool, dialect: str | None, trust
     COMMAND is a shell command line, SQL one statement, TOOLS a JSON file of tools as an MCP server lists them.
     Nothing is run; a repository's settings are read where git would read them.
     """
+    if dialect is not None and dialect.lower() not in (known := table("sql")["dialects"]):
+        raise ConfigError(f"--dialect is {dialect!r}; known are {', '.join(sorted(known))}")
     here = Surroundings(cwd=Path.cwd(), home=Path.home())
     if jsonl:
         _lines(here)

@@ -11,6 +11,7 @@ import click
 
 from agentaccel.cli.options import read_json
 from agentaccel.errors import TraceError
+from agentaccel.policy import CONSENTS
 
 
 @click.command("explain")
@@ -20,6 +21,13 @@ from agentaccel.errors import TraceError
 @click.option("--platform", help="api, bedrock, vertex, azure, openrouter, vllm, …; by default the provider's own.")
 @click.option("--as", "as_model", metavar="MODEL", help="Read the request as one for this model.")
 @click.option("--gap", default=10.0, show_default=True, help="Seconds between the two requests.")
+@click.option(
+    "--consent",
+    "consents",
+    multiple=True,
+    type=click.Choice(CONSENTS),
+    help="Plan as with this consent of your policy; may be given more than once.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the explanation as JSON.")
 def explain_command(
     request_file: Path,
@@ -28,6 +36,7 @@ def explain_command(
     platform: str | None,
     as_model: str | None,
     gap: float,
+    consents: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Show what would be added to REQUEST.json, why, and what it is expected to cost.
@@ -42,7 +51,7 @@ def explain_command(
     if as_model is not None:
         name = request.get("model")
         request, previous = _read_as(request, name, as_model), previous and _read_as(previous, name, as_model)
-    explanation = explain(request, previous, provider=provider, platform=platform, gap=gap)
+    explanation = explain(request, previous, provider=provider, platform=platform, gap=gap, consents=consents)
     if as_json:
         click.echo(json.dumps(explanation.as_json(), indent=2))
     else:

@@ -65,6 +65,11 @@ def _plan(it: Explanation, say: Say) -> None:
         say("[bold]Fields[/bold]")
     for name, value in it.plan.options.items():
         say(f"[green]+[/green] {_safe(name)}  {_safe(json.dumps(value))}", 2)
+    if it.plan.consents:
+        say("")
+        say("[bold]Content[/bold]")
+    for consent in it.plan.consents:
+        say(f"[green]+[/green] changed with {_safe(consent)}", 2)
     say("")
     say("[bold]Why[/bold]")
     for reason in it.plan.reasons:

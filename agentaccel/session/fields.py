@@ -40,6 +40,8 @@ def asking_usage(plan: CachePlan, request: Request, prompt: Prompt) -> CachePlan
 def unplanned(prompt: Prompt) -> tuple[str, str, str]:
     """Why there are no facts for a request: what it is that is not known, what to say of it once, and the reason."""
     if known_place(prompt.provider, prompt.platform):
+        if not prompt.model:
+            return "model", "a request that names no model is sent as written", "the request names no model"
         model = f"model {prompt.model!r}"
         if known_model(prompt.model):
             reason = f"{prompt.provider!r} does not serve {model}; name the provider that does"

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+_COUNTS = ("launched", "served", "joined", "unused", "stale", "failed")
 
-@dataclass(slots=True, kw_only=True)
+
+@dataclass(slots=True, kw_only=True, repr=False)
 class Tally:
     """Early runs of one kind. Mutable; whoever counts holds a lock."""
 
@@ -32,13 +34,23 @@ class Tally:
     def __add__(self, other: Tally) -> Tally:
         return Tally(**{name: getattr(self, name) + getattr(other, name) for name in Tally.__slots__})
 
+    def __repr__(self) -> str:
+        """What is not 0, in words.
+
+        >>> Tally(launched=3, served=1, stale=2, hidden=1.2345678)
+        <3 launched, 1 served, 2 stale, 1.23 s hidden>
+        """
+        counts = [f"{getattr(self, name)} {name}" for name in _COUNTS if getattr(self, name)]
+        seconds = [f"{getattr(self, name):.2f} s {name}" for name in ("hidden", "wasted") if getattr(self, name)]
+        return f"<{', '.join(counts + seconds) or 'nothing'}>"
+
     @property
     def waste_per_hit(self) -> float | None:
         """Runs that were not served for each one that was; None where none was."""
         return (self.unused + self.stale + self.failed) / self.served if self.served else None
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, repr=False)
 class Ledger:
     """The early runs of one session.
 
@@ -57,6 +69,15 @@ class Ledger:
     """Calls that were not launched because of what they may do, by effect."""
     withheld: int = 0
     """Runs that would have been begun, had the mode allowed it."""
+
+    def __repr__(self) -> str:
+        """All of it, in words.
+
+        >>> Ledger(predicted=Tally(launched=1, served=1), refused=Counter(unknown=4))
+        <Ledger predicted <1 launched, 1 served>, asked <nothing>, memo <nothing>, 4 refused, 0 withheld>
+        """
+        runs = ", ".join(f"{name} {getattr(self, name)!r}" for name in ("predicted", "asked", "memo"))
+        return f"<Ledger {runs}, {self.refused.total()} refused, {self.withheld} withheld>"
 
     @property
     def total(self) -> Tally:

@@ -272,3 +272,45 @@ def test_learning_from_nothing_is_no_lesson_that_was_learned_before(tmp_path: Pa
     (tmp_path / "logs").mkdir()
     done = run("learn", "logs", "--store", "store.db", cwd=tmp_path)
     assert "there is no conversation in these records" in str(done.exception)
+
+
+def test_a_dialect_that_is_not_known_is_an_error_that_names_the_known_ones() -> None:
+    """A verdict about another dialect is no answer."""
+    done = run("effects", "select 1", "--dialect", "foo")
+    assert done.exit_code != 0
+    assert str(done.exception).startswith("--dialect is 'foo'; known are ")
+    assert "postgres" in str(done.exception)
+    assert run("effects", "select 1", "--dialect", "SQLite").exit_code == 0
+
+
+@pytest.mark.parametrize(("typed_", "meant"), [("reprot", "report"), ("chek", "check"), ("efects", "effects")])
+def test_a_command_that_is_nearly_one_is_suggested(typed_: str, meant: str) -> None:
+    done = run(typed_)
+    assert done.exit_code == 2
+    assert f"Did you mean '{meant}'?" in done.stderr
+
+
+def test_a_command_that_is_like_no_other_is_just_not_there() -> None:
+    """The twin: nothing is suggested for anything."""
+    assert "Did you mean" not in run("frobnicate").stderr
+
+
+def test_explain_plans_as_with_the_consents_that_are_given(tmp_path: Path) -> None:
+    """A removed tool is kept, and said to be; without the consent nothing is changed."""
+    tools = [tool("x", 900), tool("y", 900)]
+    (tmp_path / "old.json").write_text(json.dumps(body(user("a"), tools=tools)))
+    (tmp_path / "new.json").write_text(json.dumps(body(user("a"), tools=list(reversed(tools)))))
+    arguments = ("explain", "new.json", "old.json", "--json")
+    assert json.loads(run(*arguments, cwd=tmp_path).stdout)["consents"] == []
+    with_consent = json.loads(run(*arguments, "--consent", "freeze_tools", cwd=tmp_path).stdout)
+    assert with_consent["consents"] == ["freeze_tools"]
+    assert with_consent["expected"]["read"] > 0
+    shown = run(*arguments[:-1], "--consent", "freeze_tools", cwd=tmp_path).stdout
+    assert "+ changed with freeze_tools" in shown
+    assert run(*arguments, "--consent", "everything", cwd=tmp_path).exit_code == 2
+
+
+def test_a_request_without_a_model_is_said_to_have_none(tmp_path: Path) -> None:
+    """And not to be for one that is called nothing."""
+    with Accel(Policy(store=StorePolicy(enabled=False))) as accel:
+        assert "the request names no model" in accel.plan({"messages": [user("hi")]}).reasons
