@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
+import openai
 import pytest
 
 from agentaccel import ManualClock, TraceError
-from agentaccel.emulator import RunningServer
+from agentaccel.emulator import Emulator, RunningServer, serve
 from agentaccel.report import report, to_json
 from agentaccel.testing import assert_hit_rate, assert_no_new_cause, assert_prefix_stable
 from agentaccel.testing.plugin import agentaccel_emulator  # noqa: F401 - also where plug-ins are not looked for
@@ -138,6 +139,30 @@ def test_requests_of_openai_are_compared_as_what_they_are() -> None:
     ]
     with pytest.raises(AssertionError, match=r"at messages\[0\]\.content, byte 0"):
         assert_prefix_stable(pair)
+
+
+def test_a_server_of_no_known_model_has_the_rules_of_its_platform() -> None:
+    """As the emulator was told; what the second request begins with is what the first one was."""
+    with (
+        serve(Emulator(platform="vllm")) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as client,
+    ):
+        for asked in ("a", "b"):
+            client.chat.completions.create(model="qwen", messages=[{"role": "system", "content": prose(900) + asked}])
+        with pytest.raises(AssertionError, match=r"request 1 leaves request 0 at messages\[0\]\.content"):
+            assert_prefix_stable(server)
+        assert {record.platform for record in records_of(server)} == {"vllm"}
+
+
+def test_a_request_whose_history_the_provider_holds_is_not_compared(agentaccel_emulator: RunningServer) -> None:
+    """It goes on from that by definition, and says nothing of it."""
+    with openai.OpenAI(base_url=f"{agentaccel_emulator.url}/v1", api_key="any", max_retries=0) as client:
+        first = client.responses.create(model="gpt-6-sol", input="Hi.")
+        client.responses.create(model="gpt-6-sol", input="And then?", previous_response_id=first.id)
+        assert_prefix_stable(agentaccel_emulator)
+        client.responses.create(model="gpt-6-sol", input="Something else.")
+    with pytest.raises(AssertionError, match="request 2 leaves request 1"):
+        assert_prefix_stable(agentaccel_emulator)
 
 
 def test_a_cause_that_the_baseline_does_not_have_fails(

@@ -58,6 +58,7 @@ class Emulator:
         cannot be.
         """
         self.behaviour = behaviour or Behaviour()
+        self.platform = platform
         self.clock: Clock = clock or ManualClock()
         self._lock = threading.RLock()
         self._apis = apis_of(model=model, platform=platform, behaviour=self.behaviour)

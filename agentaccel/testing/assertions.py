@@ -16,7 +16,7 @@ from agentaccel.prompt.drift import compare, text_of
 from agentaccel.providers import dialect
 from agentaccel.report import report
 from agentaccel.report.gate import Demands, baseline_of, judge
-from agentaccel.testing.seen import Conversation, Subject, records_of, requests_of
+from agentaccel.testing.seen import Conversation, Subject, platform_of, records_of, requests_of
 from agentaccel.types import Drift, Endpoint, Prompt, Request, agreeing, show_path, value_at
 
 AROUND = 24
@@ -32,8 +32,9 @@ def assert_prefix_stable(
     """Assert that each request of a conversation begins with the whole prompt of the one before it.
 
     Of an emulator: of all requests that it answered. They are taken for one conversation, unless `conversation` tells
-    which one a request belongs to. `model` names a known model where the requests use a name of your own. Raises
-    AssertionError with the place, the likely cause and both texts of the first change.
+    which one a request belongs to. One that goes on from a history that the provider holds (`previous_response_id`) is
+    not compared. `model` names a known model where the requests use a name of your own. Raises AssertionError with the
+    place, the likely cause and both texts of the first change.
 
     >>> ask = {"role": "user", "content": "Hi."}
     >>> assert_prefix_stable([
@@ -46,24 +47,27 @@ def assert_prefix_stable(
       before: 'It is 12:00.'
       now:    'It is 12:01.'
     """
+    platform = platform_of(requests)
     talks: dict[object, list[tuple[int, Request]]] = {}
     for number, request in enumerate(requests_of(requests)):
         talks.setdefault(conversation(request) if conversation is not None else None, []).append((number, request))
     for talk in talks.values():
         for (before, old), (number, new) in pairwise(talk):
-            change = _change(old, new, model)
+            change = _change(old, new, model, platform)
             if change is not None:
                 raise AssertionError(f"request {number} leaves request {before} at {change}")
 
 
-def _change(old: Request, new: Request, model: str | None) -> str | None:
+def _change(old: Request, new: Request, model: str | None, platform: str | None) -> str | None:
     """Where `new` leaves `old`, why, and both texts; None where it only goes on."""
     name = model or str(new.get("model", ""))
     assert name, "the request names no model: pass model=… to name a known one"
-    endpoint = endpoint_of({**new, "model": name}, None, None)
+    endpoint = endpoint_of({**new, "model": name}, None, None if model else platform)
     facts = cache_facts(name, provider=endpoint.provider, platform=endpoint.platform, wire=endpoint.wire)
     assert facts is not None, f"no cache facts for model {new.get('model')!r}: pass model=… to name a known one"
     before, now = (_decoded(request, facts, endpoint) for request in (old, new))
+    if now.held:
+        return None
     found = compare(old, new, before, now, facts)
     return None if found is None else _told(found, (old, new), (before, now))
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from agentaccel.accel import Accel
 from agentaccel.clock import ManualClock
 from agentaccel.emulator import Emulator, LogEntry, RunningServer
+from agentaccel.facts import platforms
 from agentaccel.listening import Told
 from agentaccel.policy import Policy, StorePolicy
 from agentaccel.records import TurnRecord
@@ -31,7 +32,7 @@ def records_of(subject: Subject, conversation: Conversation | None = None) -> li
     Those of an emulator are of one conversation, unless `conversation` tells them apart; others know their session.
     """
     if isinstance(subject, Emulator | RunningServer):
-        return _observed(answered(subject), conversation or (lambda request: None))
+        return _observed(answered(subject), conversation or (lambda request: None), platform_of(subject))
     if isinstance(subject, Accel):
         store = subject.policy.store
         assert store.enabled, "this Accel keeps no trace store: give it StorePolicy(path=…)"
@@ -65,7 +66,13 @@ class _Heard:
             self.records.append(told.record)
 
 
-def _observed(entries: list[LogEntry], conversation: Conversation) -> list[TurnRecord]:
+def platform_of(subject: object) -> str | None:
+    """The platform whose rules an emulator has, where no model's name tells it; None where it does."""
+    core = subject.emulator if isinstance(subject, RunningServer) else subject
+    return core.platform if isinstance(core, Emulator) and core.platform in platforms("compatible") else None
+
+
+def _observed(entries: list[LogEntry], conversation: Conversation, platform: str | None) -> list[TurnRecord]:
     """What an `Accel` that changes nothing would have recorded of these calls."""
     if not entries:
         return []
@@ -77,7 +84,7 @@ def _observed(entries: list[LogEntry], conversation: Conversation) -> list[TurnR
             assert entry is not None
             assert entry.request is not None
             with accel.session(f"conversation {conversation(entry.request)!r}"):
-                turn = accel.turn(entry.request)
+                turn = accel.turn(entry.request, platform=platform)
                 for event in (
                     Started(entry.at),
                     FirstByte(entry.at + entry.first_byte),
