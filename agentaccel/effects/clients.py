@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from agentaccel.effects.http import judge_http
 from agentaccel.effects.options import Form, Options, form_of, taken_apart
 from agentaccel.effects.places import Surroundings, expanded, plain
 from agentaccel.effects.repository import starts_nothing
+from agentaccel.effects.secrets import nobody_elses
 from agentaccel.effects.sql import judge_sql
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused
@@ -73,7 +75,11 @@ def read_only(name: str, words: Sequence[Word], there: Surroundings) -> tuple[Ef
         _query(verb.row["sql"], options, there)
     if "headers" in verb.row:
         _address(verb.row["headers"], options)
-    _settings(name, client, there)
+    for word in words if remote else ():
+        if not word.text.startswith(("http:", "https:")):  # an address is judged with its host
+            nobody_elses(word.text, _host(options), "the command", bearer=True)
+    settings(name, client, there)
+    settings(name, verb.row, there)
     return effect, f"{name}{' ' if called else ''}{called} with these options only reads"
 
 
@@ -171,6 +177,12 @@ def _address(names: Sequence[str], options: Options) -> None:
         raise Refused(verdict.evidence[0].why)
 
 
+def _host(options: Options) -> str | None:
+    """Whom an address among the operands names."""
+    hosts = [urlsplit(word.text).hostname for word in options.operands if word.text.startswith(("http:", "https:"))]
+    return hosts[0] if len(hosts) == 1 else None
+
+
 def led_elsewhere(name: str, surrounding: Mapping[str, str]) -> str | None:
     """A variable of the user's that would lead the client elsewhere than without it."""
     beginnings = tuple(clients()[name].get("environment", ()))
@@ -180,20 +192,24 @@ def led_elsewhere(name: str, surrounding: Mapping[str, str]) -> str | None:
 def is_set_up(name: str, there: Surroundings) -> bool:
     """Whether the client has the settings that its first run would write."""
     needed = clients()[name].get("set_up", {})
-    return all(any(re.fullmatch(line, one) for one in _lines(_placed(file, there))) for file, line in needed.items())
+    return all(
+        any(re.fullmatch(line, one) for place in _placed(file, there) for one in _lines(place))
+        for file, line in needed.items()
+    )
 
 
-def _settings(name: str, client: Mapping[str, Any], there: Surroundings) -> None:
-    """Raises `Refused` where settings could make the client start a program or ask elsewhere."""
-    lines, absent = client.get("lines", {}), client.get("absent", ())
+def settings(name: str, row: Mapping[str, Any], there: Surroundings) -> None:
+    """Raises `Refused` where settings, as the `row` names them, could start another program, or lead elsewhere."""
+    lines, absent = row.get("lines", {}), row.get("absent", ())
     if (lines or absent) and there.home is None:
         raise Refused(f"{name}: the home folder is not known, and settings there may start programs")
     for one in absent:
-        if _stands(_placed(one, there)):
+        if any(map(_stands, _placed(one, there))):
             raise Refused(f"{name}: {one} may start programs, or lead elsewhere")
     for one, pattern in lines.items():
-        _known(name, _placed(one, there), pattern)
-    above = {**dict.fromkeys(client.get("absent_above", ()), "(?!)"), **client.get("lines_above", {})}
+        for file in _placed(one, there):
+            _known(name, file, pattern)
+    above = {**dict.fromkeys(row.get("absent_above", ()), "(?!)"), **row.get("lines_above", {})}
     if above and there.cwd is None:
         raise Refused(f"{name}: the folder it would run in is not known, and settings there may start programs")
     for one, pattern in above.items():
@@ -208,8 +224,10 @@ def _known(name: str, file: Path, pattern: str) -> None:
         raise Refused(f"{name}: a line of {file.name} may start a program, or lead elsewhere")
 
 
-def _placed(one: str, there: Surroundings) -> Path:
-    return there.root / one[1:] if one.startswith("/") else (there.home or there.root) / one
+def _placed(one: str, there: Surroundings) -> list[Path]:
+    """Where the settings are: below the home folder, or the root; of a pattern, all that match."""
+    base, name = (there.root, one[1:]) if one.startswith("/") else (there.home or there.root, one)
+    return sorted(base.glob(name)) if "*" in name else [base / name]
 
 
 def _stands(path: Path) -> bool:

@@ -10,6 +10,7 @@ from agentaccel.effects.options import Form, form_of, taken_apart
 from agentaccel.effects.places import Surroundings, plain
 from agentaccel.effects.repository import starts_nothing
 from agentaccel.effects.tables import table
+from agentaccel.effects.unnamed import paired
 from agentaccel.effects.verdict import Refused
 from agentaccel.effects.words import Word
 
@@ -41,7 +42,8 @@ def read_only(words: Sequence[Word], there: Surroundings) -> str:
     form, verbs = _forms()[name]
     _verb(name, verbs, rest)
     options = taken_apart(form, rest)
-    for word in options.operands if form.operands in ("path", "revision") else ():
+    operands = options.operands if form.operands in ("path", "revision") else ()
+    for word in (*operands, *(paired(operands) if form.pairs else ())):
         plain(word, there)  # what is no revision is taken for a file
     return f"git {name} with these options only reads; {starts_nothing(there, form.reads_worktree)}"
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from agentaccel.effects import secrets
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused, Verdict, analysed, judged
 from agentaccel.types import Effect
@@ -43,7 +44,8 @@ def judge_http(given: Mapping[str, Any]) -> Verdict:
     _headers(given.get("headers"))
     if given.get("body") not in (None, "", {}, []):
         raise Refused("it has a body")
-    _address(given.get("url"))
+    host = _address(given.get("url"))
+    secrets.headers(host, given.get("headers") or {})
     return analysed(Effect.READ_REMOTE, f"http: {method} is a safe method, and nothing in the address asks for a deed")
 
 
@@ -72,7 +74,8 @@ def _headers(headers: object) -> None:
             raise Refused("a header is given twice")
 
 
-def _address(url: object) -> None:
+def _address(url: object) -> str:
+    """Its host. Raises `Refused`."""
     if not isinstance(url, str) or len(url) > MAX_LENGTH or not _URL.fullmatch(url):
         raise Refused("the address is no plain http or https address without user, password, spaces and backslashes")
     parts = urlsplit(url)
@@ -87,6 +90,9 @@ def _address(url: object) -> None:
     for name, value in parameters:
         _parameter(name, value)
     _message({name.lower() for name, _ in parameters}, parts.path)
+    host = (parts.hostname or "").rstrip(".")
+    secrets.address(host, parts.path, parameters, parts.fragment)
+    return host
 
 
 def _path(parts: SplitResult) -> None:
@@ -184,8 +190,6 @@ def _parameter(name: str, value: str) -> None:
     if _endless(plain, value):
         raise Refused(f"the parameter {name!r} asks for an answer that does not end")
     _inner_address(name, value)
-    if re.fullmatch(known["secrets"], value.strip()):
-        raise Refused(f"the parameter {name!r} holds a key, which would be told")
     if re.search(r"\bmutation\b\s*\w*\s*[({]|<script|__proto__", value) or value.lstrip().startswith(
         ("mutation", "{", "[")
     ):

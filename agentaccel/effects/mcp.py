@@ -6,11 +6,15 @@ Both spellings of the hints are read; two that disagree refuse. A hint is true o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
+from agentaccel.effects.code import does
+from agentaccel.effects.commands import is_command, last_word, speaks_of_commands, started
 from agentaccel.effects.http import judge_http
 from agentaccel.effects.places import Surroundings
+from agentaccel.effects.secrets import nobody_elses
 from agentaccel.effects.shell import judge_shell
 from agentaccel.effects.sql import judge_sql, surely_sql
 from agentaccel.effects.tables import table
@@ -31,8 +35,10 @@ def judge_mcp(given: Mapping[str, Any], there: Surroundings) -> Verdict:
     hint = declared(given.get("server"), given.get("tool"), given.get("earlier_listing"), "earlier_listing" in given)
     arguments = given.get("arguments")
     _fits(arguments, given["tool"])
-    said = [one for name, value in _leaves(arguments, 0) for one in _heard(name, value, there)]
+    leaves, runs = list(_leaves(arguments, 0)), speaks_of_commands(given["tool"])
+    said = [one for name, value in leaves for one in _heard(name, value, there, runs)]
     said += _request(arguments)
+    _tells_no_key([value for _, value in leaves if isinstance(value, str)], hint)
     return weigh([hint, *said])
 
 
@@ -202,11 +208,14 @@ def _leaves(value: object, depth: int, name: str = "") -> Iterator[tuple[str, st
         raise Refused("its arguments are nested too deep")
     if isinstance(value, Mapping):
         _no_command(value, depth)
+        yield from started(value)
         for key, one in value.items():
             yield from _leaves(one, depth + 1, spelled(key))
     elif isinstance(value, list):
         if (line := joined(value)) is not None and (why := writes(line)) is not None:
             raise Refused(f"the argument {name!r} may be a command: {why}")
+        if line is not None and (name in table("mcp")["inputs"] or last_word(name) in table("mcp")["with_words"]):
+            yield name, line
         for one in value:
             yield from _leaves(one, depth + 1, name)
     elif isinstance(value, str | bool):
@@ -225,7 +234,7 @@ def _no_command(value: Mapping[str, Any], depth: int) -> None:
         raise Refused("its arguments hold a command of a database that writes")
 
 
-def _heard(name: str, value: str | bool, there: Surroundings) -> Iterator[Evidence]:
+def _heard(name: str, value: str | bool, there: Surroundings, runs: bool) -> Iterator[Evidence]:
     """What the analysers say of one argument: they can only make a read worse."""
     known = table("mcp")
     if isinstance(value, bool):
@@ -235,18 +244,25 @@ def _heard(name: str, value: str | bool, there: Surroundings) -> Iterator[Eviden
     yield from _addressed(name, value.strip())
     if set(name.split("_")) & set(known["deeds"]) and set(_SAID.findall(value.lower())) & set(known["writing"]):
         raise Refused(f"the argument {name!r} asks for a deed")
-    if name in known["commands"] or (name in known["inputs"] and _first(value) in known["programs"]):
+    if is_command(name, value, runs=runs):
         yield from judge_shell(value, there).evidence
     elif name in known["statements"] or surely_sql(value):
         yield from judge_sql(value, None).evidence
+    elif last_word(name) in known["code_words"] and (what := does(value)) is not None:
+        raise Refused(f"the argument {name!r} may be a program that does more than work something out: {what}")
     elif parsed(value) is None and (why := writes(value)) is not None:  # of JSON, each text in it is looked at
         raise Refused(f"the argument {name!r} may be a statement that writes: {why}")
 
 
-def _first(text: str) -> str:
-    """Its first word, as far as the name of a program goes."""
-    found = re.match(r"\s*([\w-]+)", text)
-    return found[1] if found else ""
+def _tells_no_key(texts: Sequence[str], hint: Evidence) -> None:
+    """Raises `Refused` where an argument holds a credential that the tool would tell a host that has not issued it."""
+    hosts = {urlsplit(text).hostname for text in texts if re.fullmatch(r"https?://[!-~]+", text)}
+    if not hosts and hint.effect is not Effect.READ_REMOTE:
+        return
+    host = next(iter(hosts)) if len(hosts) == 1 else None
+    for text in texts:
+        if not re.fullmatch(r"https?://[!-~]+", text):  # an address is judged with its own host
+            nobody_elses(text, host, "an argument", bearer=True)
 
 
 def _addressed(name: str, value: str) -> Iterator[Evidence]:
@@ -261,6 +277,6 @@ def _addressed(name: str, value: str) -> Iterator[Evidence]:
 
 
 def _request(arguments: object) -> Iterator[Evidence]:
-    if isinstance(arguments, Mapping) and "url" in arguments and isinstance(arguments.get("method"), str):
+    if isinstance(arguments, Mapping) and "url" in arguments and {"method", "headers"} & set(arguments):
         given = {key: arguments[key] for key in ("method", "url", "headers", "body") if key in arguments}
-        yield from judge_http(given).evidence
+        yield from judge_http({"method": "GET", **given}).evidence

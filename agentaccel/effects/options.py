@@ -66,6 +66,12 @@ class Form:
     """It tells of files what they are, and opens none: pipes and devices are no danger."""
     completes: tuple[str, ...] = ()
     """Endings with which it looks for a file that is not there by the name that it is given."""
+    pairs: bool = False
+    """Of a folder and a file it reads the file of that name in the folder."""
+    opens_below: bool = False
+    """What lies below a folder, it opens where it goes on into folders."""
+    lists: tuple[str, ...] = ()
+    """Names of files that say what to leave out, in the folders that it goes over and in those above."""
     any_names: bool = False
     """No option of it writes, waits or runs anything, so files may be given that are named like one."""
     reads_worktree: bool = False
@@ -120,6 +126,9 @@ def form_of(row: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> 
         no_input=union("no_input"),
         opens_nothing=row.get("opens_nothing", False),
         completes=tuple(row.get("completes", ())),
+        pairs=row.get("pairs", False),
+        opens_below=any(each.get("opens_below", False) for each in rows),
+        lists=tuple(one for each in rows for one in each.get("lists", ())),
         any_names=row.get("any_names", False),
         reads_worktree=row.get("reads_worktree", False),
     )

@@ -6,12 +6,15 @@ repository is read by git only where every setting, its own, the user's and the 
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from agentaccel.effects.places import Surroundings, plain
 from agentaccel.effects.tables import table
+from agentaccel.effects.unnamed import plain_below, plain_files
 from agentaccel.effects.verdict import Refused
 from agentaccel.effects.words import Word
 
@@ -41,10 +44,13 @@ def starts_nothing(there: Surroundings, reads_worktree: bool) -> str:
     users = (there.home / name for name in (".gitconfig", ".config/git/config"))
     for file in (*map(Path, table("git")["system"]), *users):
         _check(file, there, reads_worktree)
-    found = _repository(_real(there.cwd))
-    if found is None:
+    plain_files(there.home / name for name in table("git")["opens"]["of_users"])
+    placed = _repository(_real(there.cwd))
+    if placed is None:
         return "no repository is there"
+    root, found = placed
     shared = _shared(found)
+    _opens_plain(root, found, shared)
     for own in dict.fromkeys((shared / "config", found / "config.worktree", shared / "config.worktree")):
         _check(own, there, reads_worktree)
     if reads_worktree:
@@ -59,18 +65,29 @@ def _real(path: Path) -> Path:
         raise Refused("git: the folder it would run in cannot be looked at") from None
 
 
-def _repository(cwd: Path) -> Path | None:
-    """The git folder that git would find from `cwd`; a bare one refuses, for it may lie hidden in any download."""
+def _opens_plain(root: Path, *own: Path) -> None:
+    """Raises `Refused` where git would open a pipe: one of its own files, or a list in the work tree at `root`."""
+    opens = table("git")["opens"]
+    for folder in dict.fromkeys(own):
+        plain_below(folder, None, without=opens["not_looked_into"])
+        for name in opens["of_objects"]:
+            plain_below(folder / name, None)
+    plain_below(root, opens["lists"], without=[".git"])
+
+
+def _repository(cwd: Path) -> tuple[Path, Path] | None:
+    """The work tree, and the git folder, that git would find from `cwd`; a bare one refuses, for it may lie hidden in
+    any download."""
     for folder in (cwd, *cwd.parents):
         dot = folder / ".git"
         if dot.is_dir():
-            return _whole(dot)
+            return folder, _whole(dot)
         if dot.is_file():
             text = _text(dot) or ""
             match = re.fullmatch(r"gitdir: ([^\n\0]+)\n?", text)
             if match is None or not (target := folder / match[1]).is_dir():
                 raise Refused("git: a .git file there cannot be followed")
-            return _whole(target)
+            return folder, _whole(target)
         if _stands(dot):
             raise Refused("git: what stands at .git is no folder and no file")
         if _stands(folder / "HEAD") and (_stands(folder / "objects") or _stands(folder / "commondir")):
@@ -110,7 +127,7 @@ def _no_submodules(found: Path) -> bytes:
     if not index.exists():
         return b""
     try:
-        held = index.read_bytes() if index.stat().st_size <= MAX_INDEX else _GITLINK
+        held = index.read_bytes() if index.is_file() and index.stat().st_size <= MAX_INDEX else _GITLINK
     except OSError:
         raise Refused("git: its index cannot be read") from None
     if _GITLINK in held:
@@ -119,13 +136,14 @@ def _no_submodules(found: Path) -> bytes:
 
 
 def names_plain_files(there: Surroundings, *, apart: bool) -> None:
-    """Raises `Refused` where git's index may name anything but plain files.
+    """Raises `Refused` where git's index may name anything but plain files, or where something else stands there now.
 
     Names that `xargs` would take for several words refuse as well, where nothing tells them `apart`.
     """
-    found = _repository(_real(there.cwd)) if there.cwd is not None else None
-    if found is None:
+    placed = _repository(_real(there.cwd)) if there.cwd is not None else None
+    if placed is None:
         return
+    root, found = placed
     held = _no_submodules(found)
     if not held:
         return
@@ -139,7 +157,18 @@ def names_plain_files(there: Surroundings, *, apart: bool) -> None:
             raise Refused("git: its index may name links")
         if not apart and not re.fullmatch(rb"[!#-&(-\[\]-~]+", held[start:end]):
             raise Refused("git: its index names files with blanks or quotes in their names")
+        if not _plain_there(root / os.fsdecode(held[start:end])):
+            raise Refused("git: a file of its index is a link, a pipe or a device by now")
         place += (end - place + 8) & ~7
+
+
+def _plain_there(file: Path) -> bool:
+    try:
+        return stat.S_ISREG(file.lstat().st_mode)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
 
 
 def _number(held: bytes) -> int:

@@ -17,6 +17,7 @@ from agentaccel.effects.options import Form, Options, form_of, taken_apart
 from agentaccel.effects.parse import read_line
 from agentaccel.effects.places import Surroundings, plain
 from agentaccel.effects.tables import table
+from agentaccel.effects.unnamed import goes_over, paired
 from agentaccel.effects.verdict import Refused, Verdict, analysed, judged, worse
 from agentaccel.effects.words import Word
 from agentaccel.types import Effect
@@ -121,13 +122,15 @@ def _form_reads(command: Command, form: Form, needs_option: bool, there: Surroun
     options, files = _parts(form, words, there)
     if rules.recursive(form, options):
         rules.whole_disk(name, files, there)
+        goes_over(form, files, there)
+    clients.settings(name, table("shell")["settings"].get(name, {}), replace(there, home=there.home or there.root))
     if not command.fed and rules.waits(form, options, files):
         raise Refused(f"{name} would wait for input that nobody gives")
     if name == "pwd":
         rules.where(options, there)
     if needs_option and not options.given:
         raise Refused(f"{name} without an option runs programs")
-    for word in (*files, *options.files):
+    for word in (*files, *options.files, *(paired(files) if form.pairs else ())):
         for ending in ("", *form.completes):
             plain(replace(word, text=word.text + ending), there)
     for inner in rules.started(words) if name == "find" else ():

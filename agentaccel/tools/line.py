@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agentaccel.effects import early, lines
-from agentaccel.effects.declare import is_early
+from agentaccel.effects.declare import NotProven, is_early
 from agentaccel.effects.lines import Command
 from agentaccel.effects.places import Surroundings, expanded
 from agentaccel.effects.verdict import Refused
@@ -147,13 +148,19 @@ async def _given(
         return await _start(command, streams, there, line)
     file = (there.cwd or Path("/")) / expanded(command.given, there)[0]
     try:
-        reading = os.open(file, os.O_RDONLY | os.O_NOCTTY)
+        # of a pipe that came there since the verdict, nothing is taken
+        reading = os.open(file, os.O_RDONLY | os.O_NOCTTY | (os.O_NONBLOCK if is_early() else 0))
     except OSError as failure:
         if is_early():
             raise
         await _say(f"{command.given.text}: {failure.strerror}", streams)
         return 1
     try:
+        if is_early():
+            opened = os.fstat(reading)
+            if not (stat.S_ISREG(opened.st_mode) or os.path.samestat(opened, os.stat(os.devnull))):
+                raise NotProven(f"{command.given.text} is no plain file any more")
+            os.set_blocking(reading, True)
         return await _start(command, streams._replace(given=reading), there, line)
     finally:
         os.close(reading)

@@ -291,6 +291,8 @@ def _version(file: Path, arguments: Arguments) -> Hashable:
 def _leaves_a_trace(file: Path) -> str | None:
     """A read-only connection makes the files of a write-ahead log where there are none, and cannot remove them."""
     try:
+        if not file.is_file():  # to open a pipe would wait, and take what it holds
+            return "the database is no plain file"
         with file.open("rb") as opened:
             keeps_log = opened.read(20)[18:20] == _WAL
     except OSError:

@@ -212,8 +212,8 @@ GUARDS = (
     Mutant(
         guard="keys in an address",
         file="effects/http.py",
-        old='    if re.fullmatch(known["secrets"], value.strip()):\n',
-        new="    if False:\n",
+        old="    secrets.address(host, parts.path, parameters, parts.fragment)\n",
+        new="",
     ),
     Mutant(
         guard="a form without a body",

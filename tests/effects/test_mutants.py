@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.effects import (
+    guards_of_found,
     guards_of_places,
     guards_of_programs,
     guards_of_requests,
@@ -23,11 +24,12 @@ GUARDS = (
     *guards_of_requests.GUARDS,
     *guards_of_sql.GUARDS,
     *guards_of_texts.GUARDS,
+    *guards_of_found.GUARDS,
 )
 
 FAST = [
     f"tests/effects/test_{name}.py"
-    for name in ("corpora", "blocks", "clients", "places", "repository", "verdicts", "sandbox", "sql_size")
+    for name in ("corpora", "blocks", "clients", "places", "repository", "verdicts", "sandbox", "sql_size", "found")
 ]
 COMMAND = [*running(*FAST), "-m", "not traces"]
 
