@@ -11,7 +11,7 @@ import base64
 import binascii
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote_plus
@@ -119,7 +119,7 @@ def _layers(text: str, depth: int) -> Iterator[str]:
 def _unpacked(word: str) -> Iterator[str]:
     """What the word says in base64 or in base 16, where that is text."""
     bare = word.rstrip("=").replace("-", "+").replace("_", "/")
-    ways = [lambda: base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)]
+    ways: list[Callable[[], bytes]] = [lambda: base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)]
     if re.fullmatch(r"(?:[0-9a-fA-F]{2}){8,}", word):
         ways.append(lambda: bytes.fromhex(word))
     for way in ways:
