@@ -22,6 +22,7 @@ from agentaccel.effects.repository import starts_nothing
 from agentaccel.effects.secrets import nobody_elses
 from agentaccel.effects.sql import judge_sql
 from agentaccel.effects.tables import table
+from agentaccel.effects.unnamed import beginning
 from agentaccel.effects.verdict import Refused
 from agentaccel.effects.words import Word
 from agentaccel.types import Effect
@@ -156,8 +157,7 @@ def _quiet(database: Word, there: Surroundings) -> None:
         raise Refused("the database is not looked at")
     file = there.cwd / database.text
     try:
-        with file.open("rb") as held:
-            head = held.read(20)
+        head = beginning(file, 20)
     except OSError:
         raise Refused("the database is not there, and would be made") from None
     if head[:16] != b"SQLite format 3\0" or head[18:20] != b"\1\1" or any(file.parent.glob(f"{file.name}-*")):

@@ -6,7 +6,6 @@ repository is read by git only where every setting, its own, the user's and the 
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 from collections.abc import Iterator
@@ -157,7 +156,7 @@ def names_plain_files(there: Surroundings, *, apart: bool) -> None:
             raise Refused("git: its index may name links")
         if not apart and not re.fullmatch(rb"[!#-&(-\[\]-~]+", held[start:end]):
             raise Refused("git: its index names files with blanks or quotes in their names")
-        if not _plain_there(root / os.fsdecode(held[start:end])):
+        if not _plain_there(root / held[start:end].decode(errors="surrogateescape")):
             raise Refused("git: a file of its index is a link, a pipe or a device by now")
         place += (end - place + 8) & ~7
 

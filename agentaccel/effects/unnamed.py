@@ -85,3 +85,11 @@ def plain_files(files: Iterable[str | Path]) -> None:
             continue
         if not harmless and (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
             raise Refused(f"{os.path.basename(file)!r}, which would be opened, is a pipe or a device")
+
+
+def beginning(file: Path, most: int) -> bytes:
+    """The first bytes of a plain file. Raises `OSError` for what is none: to open a pipe would wait for a writer."""
+    if not file.is_file():
+        raise OSError(f"{file.name} is no plain file")
+    with file.open("rb") as opened:
+        return opened.read(most)

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from agentaccel.effects.declare import Arguments, NotProven, ToolSpec, is_early
 from agentaccel.effects.sql import judge_sql
+from agentaccel.effects.unnamed import beginning
 from agentaccel.effects.verdict import Verdict, analysed, judged
 from agentaccel.errors import ConfigError
 from agentaccel.locks import Lock
@@ -291,10 +292,7 @@ def _version(file: Path, arguments: Arguments) -> Hashable:
 def _leaves_a_trace(file: Path) -> str | None:
     """A read-only connection makes the files of a write-ahead log where there are none, and cannot remove them."""
     try:
-        if not file.is_file():  # to open a pipe would wait, and take what it holds
-            return "the database is no plain file"
-        with file.open("rb") as opened:
-            keeps_log = opened.read(20)[18:20] == _WAL
+        keeps_log = beginning(file, 20)[18:20] == _WAL
     except OSError:
         return "the database cannot be opened"
     if keeps_log and not (Path(f"{file}-wal").exists() and Path(f"{file}-shm").exists()):

@@ -50,14 +50,14 @@ GUARDS = (
     Mutant(
         guard="pipes where the index names a file",
         file="effects/repository.py",
-        old="        if not _plain_there(root / os.fsdecode(held[start:end])):\n",
+        old='        if not _plain_there(root / held[start:end].decode(errors="surrogateescape")):\n',
         new="        if False:\n",
     ),
     Mutant(
         guard="a pipe where a database was",
-        file="tools/sql.py",
-        old="        if not file.is_file():  # to open a pipe would wait, and take what it holds\n",
-        new="        if False:\n",
+        file="effects/unnamed.py",
+        old="    if not file.is_file():\n",
+        new="    if False:\n",
     ),
     Mutant(
         guard="a pipe behind a redirection that came after the verdict",
@@ -122,7 +122,7 @@ GUARDS = (
     Mutant(
         guard="keys in headers",
         file="effects/http.py",
-        old='        secrets.headers(host, given.get("headers") or {})\n',
+        old='    secrets.headers(host, given.get("headers") or {})\n',
         new="",
     ),
     Mutant(
@@ -134,7 +134,7 @@ GUARDS = (
     Mutant(
         guard="keys among the arguments of a tool",
         file="effects/mcp.py",
-        old="        _tells_no_key([value for _, value in leaves if isinstance(value, str)], hint)\n",
+        old="    _tells_no_key([value for _, value in leaves if isinstance(value, str)], hint)\n",
         new="",
     ),
     Mutant(

@@ -176,8 +176,8 @@ GUARDS = (
     Mutant(
         guard="settings of a client that start a program",
         file="effects/clients.py",
-        old="    _settings(name, client, there)\n    return",
-        new="    return",
+        old="    settings(name, client, there)\n",
+        new="",
     ),
     Mutant(
         guard="a database that would be made, or brought up to date",

@@ -25,9 +25,9 @@ GUARDS = (
     ),
     Mutant(
         guard="a program that an input names",
-        file="effects/mcp.py",
-        old=' or (name in known["inputs"] and _first(value) in known["programs"]):\n',
-        new=":\n",
+        file="effects/commands.py",
+        old='    return name in known["inputs"] or (len(value.split()) > 1 and not searched)\n',
+        new="    return len(value.split()) > 1 and not searched\n",
     ),
     Mutant(
         guard="comments before a statement",
