@@ -8,6 +8,7 @@ import io
 import json
 import os
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -53,6 +54,14 @@ class ImportTally:
     """Replies that another file of the same import had already told of (resumed and forked sessions)."""
     nested: int = 0
     """Spans that told of the same call as one inside them."""
+    unread_spans: int = 0
+    """Spans whose counters are not understood: of none of them a request was made."""
+    unread_names: Counter[str] = field(default_factory=Counter)
+    """The attributes that seem to count tokens there."""
+    half_read: Counter[str] = field(default_factory=Counter)
+    """Attributes that seem to count what the cache did, of requests whose other counters were understood."""
+    sums: int = 0
+    """Spans of agents with the usage of requests none of which is there."""
     unrecognised: list[str] = field(default_factory=list)
     """Files in neither of the known formats."""
     unreadable: list[str] = field(default_factory=list)
@@ -69,6 +78,10 @@ class ImportTally:
             f"last lines that were cut or still being written, and were skipped: {self.cut:,}": self.cut,
             f"replies or runs that were there more than once, and count once: {self.duplicates:,}": self.duplicates,
             f"spans that told of the same call as one inside them, which counts once: {self.nested:,}": self.nested,
+            f"spans whose counters are not understood, and of which no request was made: {self.unread_spans:,} "
+            f"({some_of(sorted(self.unread_names))})": self.unread_spans,
+            f"requests whose cache counters are not understood: {some_of(sorted(self.half_read))}": self.half_read,
+            f"agents whose requests are not there, only their sum, which is in no figure: {self.sums:,}": self.sums,
             f"empty files: {self.empty:,}": self.empty,
             f"{known}: {some_of(self.unrecognised)}": self.unrecognised,
             f"sessions without content, which StorePolicy(content=True) keeps: {some_of(self.contentless)}": (

@@ -1,81 +1,30 @@
 """Spans of OpenTelemetry as lines: what OTLP/JSON exporters write, and what Python's console exporter prints.
 
 A line is a batch (`resourceSpans`, of the collector's file exporter, or one of its elements), one span of OTLP, or one
-span in the form of Python's `to_json`, which may also stand over several lines. Of its attributes are kept those that
-records are made of; what was said to a model, and by it, is not.
+span in the form of Python's `to_json`, which may also stand over several lines. A batch of log records
+(`resourceLogs`) holds events that tell of requests and tools, too. Names may be in camelCase or in snake_case. Of the
+attributes are kept those that records are made of; what was said to a model, and by it, is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from agentaccel import semconv
 from agentaccel.canonical import digest, identity_bytes
-from agentaccel.facts import lifetimes
-from agentaccel.trace.importers.fields import mapping, seconds, text
+from agentaccel.trace.importers.dialects import ARGUMENTS, Kind, Said, said_by
+from agentaccel.trace.importers.fields import mapping, seconds
 
 Json = Mapping[str, object]
-Kind = Literal["turn", "tool", "agent"]
 
 LONGEST = 100_000
 """Lines that one span may stand on."""
 
-FORMER = {
-    "gen_ai.system": semconv.PROVIDER,
-    "gen_ai.usage.prompt_tokens": semconv.INPUT_TOKENS,
-    "gen_ai.usage.completion_tokens": semconv.OUTPUT_TOKENS,
-    "gen_ai.usage.cache_creation.input_tokens": semconv.CACHE_WRITE,
-    "gen_ai.usage.cache_creation_input_tokens": semconv.CACHE_WRITE,
-    "gen_ai.usage.cache_read_input_tokens": semconv.CACHE_READ,
-    "gen_ai.usage.details.cache_creation_input_tokens": semconv.CACHE_WRITE,
-    "gen_ai.usage.details.cache_read_input_tokens": semconv.CACHE_READ,
-    "gen_ai.usage.input_tokens.cache_write": semconv.CACHE_WRITE,
-    "gen_ai.usage.input_tokens.cached": semconv.CACHE_READ,
-    "anthropic.message.stop_reason": semconv.FINISH_REASONS,
-}
-"""Earlier names, and those of some instrumentations, for what the conventions call otherwise today."""
-
-ARGUMENTS = "gen_ai.tool.call.arguments"
-"""Of these only a hash is kept."""
-WRITTEN_FOR = {
-    **{f"anthropic.usage.cache_creation.ephemeral_{label}_input_tokens": label for label in ("5m", "1h")},
-    **{semconv.WRITTEN_FOR + label: label for label in lifetimes()},
-}
-"""The `anthropic` SDK's names, and ours, for what was written with each lifetime."""
-
-_REQUEST_TYPE = "llm.request.type"
-"""Says of older spans whether they are chats; the others have no operation that this could be told from."""
-
-KEPT = frozenset(
-    {
-        semconv.OPERATION,
-        semconv.PROVIDER,
-        semconv.CONVERSATION,
-        semconv.AGENT,
-        semconv.REQUEST_MODEL,
-        semconv.REQUEST_STREAM,
-        semconv.RESPONSE_MODEL,
-        semconv.FINISH_REASONS,
-        semconv.FIRST_CHUNK,
-        semconv.INPUT_TOKENS,
-        semconv.OUTPUT_TOKENS,
-        semconv.CACHE_READ,
-        semconv.CACHE_WRITE,
-        semconv.TOOL_NAME,
-        semconv.ERROR_TYPE,
-        semconv.HTTP_STATUS,
-        semconv.OUTCOME,
-        semconv.MODE,
-        semconv.SPECULATIVE,
-        semconv.SERVED_FROM,
-        semconv.HIDDEN,
-        ARGUMENTS,
-        _REQUEST_TYPE,
-        *WRITTEN_FOR,
-    }
-)
+_DEEPEST = 4
+"""Levels of a value that is a map."""
 
 
 @dataclass(slots=True)
@@ -94,11 +43,24 @@ class Span:
     """Its attributes, under today's names."""
     kind: Kind | None
     """None for what is neither a request, nor a tool, nor an agent."""
+    counters: dict[str, int] = field(default_factory=dict)
+    """As in `dialects.Said`, as are the next two."""
+    beside: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    event: bool = False
+    """True for a log record, which may tell of what a span tells of, too."""
 
 
 def is_spans(entry: Json) -> bool:
-    """Whether a line holds spans."""
-    return "resourceSpans" in entry or "scopeSpans" in entry or _is_otlp(entry) or _is_python(entry)
+    """Whether a line holds spans, or events that tell of requests or tools."""
+    if _member(entry, "resourceLogs") is not None or _member(entry, "scopeLogs") is not None:
+        return next(iter(spans_of(entry) or ()), None) is not None
+    return (
+        _member(entry, "resourceSpans") is not None
+        or _member(entry, "scopeSpans") is not None
+        or _is_otlp(entry)
+        or _is_python(entry)
+    )
 
 
 def joined(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -117,10 +79,12 @@ def joined(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 def spans_of(entry: Json) -> Iterator[Span] | None:
     """The spans of one line; None where it has another form."""
-    if "resourceSpans" in entry:
-        return _batch(_objects(entry["resourceSpans"]))
-    if "scopeSpans" in entry:
-        return _batch([entry])
+    for signal, make in (("Spans", _otlp), ("Logs", _record)):
+        resources = _member(entry, f"resource{signal}")
+        if resources is not None:
+            return _batch(_objects(resources), signal, make)
+        if _member(entry, f"scope{signal}") is not None:
+            return _batch([entry], signal, make)
     if _is_otlp(entry):
         return iter([_otlp(entry)])
     if _is_python(entry):
@@ -128,73 +92,113 @@ def spans_of(entry: Json) -> Iterator[Span] | None:
     return None
 
 
+def _member(entry: Json, name: str) -> object:
+    """A member of protobuf's JSON, which has two ways of writing names."""
+    found = entry.get(name)
+    return entry.get(_snake(name)) if found is None else found
+
+
+@functools.cache
+def _snake(name: str) -> str:
+    return re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", name)
+
+
 def _is_otlp(entry: Json) -> bool:
-    return isinstance(entry.get("traceId"), str) and isinstance(entry.get("spanId"), str)
+    return isinstance(_member(entry, "traceId"), str) and isinstance(_member(entry, "spanId"), str)
 
 
 def _is_python(entry: Json) -> bool:
     return "trace_id" in mapping(entry, "context") and "attributes" in entry
 
 
-def _batch(resources: Iterable[Json]) -> Iterator[Span]:
+def _batch(resources: Iterable[Json], signal: str, make: Callable[[Json], Span | None]) -> Iterator[Span]:
     for resource in resources:
-        for scope in _objects(resource.get("scopeSpans")):
-            for span in _objects(scope.get("spans")):
-                yield _otlp(span)
+        for scope in _objects(_member(resource, f"scope{signal}")):
+            for one in _objects(_member(scope, "logRecords" if signal == "Logs" else "spans")):
+                if (span := make(one)) is not None:
+                    yield span
+
+
+def _told(holder: Json) -> dict[str, object]:
+    """The attributes of OTLP."""
+    return {
+        name: _value(mapping(one, "value"))
+        for one in _objects(holder.get("attributes"))
+        if isinstance(name := one.get("key"), str)
+    }
 
 
 def _otlp(span: Json) -> Span:
-    said = {}
-    for one in _objects(span.get("attributes")):
-        name = one.get("key")
-        if isinstance(name, str) and (name in KEPT or name in FORMER):
-            said[name] = _value(mapping(one, "value"))
-    code = mapping(span, "status").get("code")
     return _span(
-        (span.get("traceId"), span.get("spanId"), span.get("parentSpanId")),
-        (_from_nanoseconds(span.get("startTimeUnixNano")), _from_nanoseconds(span.get("endTimeUnixNano"))),
-        code in (2, "2", "STATUS_CODE_ERROR"),
-        said,
+        _text(span.get("name")),
+        (_member(span, "traceId"), _member(span, "spanId"), _member(span, "parentSpanId")),
+        (
+            _from_nanoseconds(_member(span, "startTimeUnixNano")),
+            _from_nanoseconds(_member(span, "endTimeUnixNano")),
+        ),
+        mapping(span, "status").get("code") in (2, "2", "STATUS_CODE_ERROR"),
+        _told(span),
     )
 
 
+def _record(record: Json) -> Span | None:
+    """A log record that tells of a request or a tool; it is written when that ends."""
+    told = _told(record)
+    names = (_value(mapping(record, "body")), _member(record, "eventName"), told.get("event.name"))
+    said = next((one for name in names if (one := said_by(_text(name), told)).kind is not None), None)
+    if said is None:
+        return None
+    times = (_from_nanoseconds(_member(record, name)) for name in ("timeUnixNano", "observedTimeUnixNano"))
+    end = next((at for at in times if at), None)
+    lasted = said.said.get("duration")
+    start = end - lasted if end is not None and isinstance(lasted, float) else end
+    span = _made(("", "", ""), (start, end), False, said)
+    span.event = True
+    return span
+
+
 def _python(span: Json) -> Span:
-    context, attributes = mapping(span, "context"), mapping(span, "attributes")
-    said = {name: value for name, value in attributes.items() if name in KEPT or name in FORMER}
+    context = mapping(span, "context")
     return _span(
+        _text(span.get("name")),
         (context.get("trace_id"), context.get("span_id"), span.get("parent_id")),
         (seconds(span.get("start_time")), seconds(span.get("end_time"))),
         mapping(span, "status").get("status_code") == "ERROR",
-        said,
+        mapping(span, "attributes"),
     )
 
 
 def _span(
-    ids: tuple[object, object, object], times: tuple[float | None, float | None], failed: bool, told: dict[str, object]
+    name: str,
+    ids: tuple[object, object, object],
+    times: tuple[float | None, float | None],
+    failed: bool,
+    told: Mapping[str, object],
+) -> Span:
+    return _made(ids, times, failed, said_by(name, told))
+
+
+def _made(
+    ids: tuple[object, object, object], times: tuple[float | None, float | None], failed: bool, told: Said
 ) -> Span:
     trace, own, parent = map(_id, ids)
-    said = {name: value for name, value in told.items() if name in KEPT}
-    for name, value in told.items():
-        if name in FORMER:
-            said.setdefault(FORMER[name], value)
-    kind = _kind(said)
-    if ARGUMENTS in said:
-        said[ARGUMENTS] = digest(identity_bytes([said.get(semconv.TOOL_NAME), said[ARGUMENTS]])).hex()
-    return Span(trace, own, parent, times[0] or 0.0, times[1], failed, said if kind else {}, kind)
-
-
-def _kind(said: Mapping[str, object]) -> Kind | None:
-    operation = said.get(semconv.OPERATION)
-    if not isinstance(operation, str):
-        # Older spans name no operation; a request names a model and who offers it.
-        model = text(said, semconv.REQUEST_MODEL) or text(said, semconv.RESPONSE_MODEL)
-        chats = said.get(_REQUEST_TYPE, "chat") in ("chat", "completion")
-        return "turn" if model and chats and semconv.PROVIDER in said else None
-    if operation in semconv.INFERENCE:
-        return "turn"
-    if operation == semconv.EXECUTE_TOOL:
-        return "tool"
-    return "agent" if operation == semconv.INVOKE_AGENT else None
+    said = told.said if told.kind else {}
+    arguments = said.pop(ARGUMENTS, None)
+    if arguments is not None and told.kind == "tool":
+        said[ARGUMENTS] = digest(identity_bytes([said.get(semconv.TOOL_NAME), arguments])).hex()
+    return Span(
+        trace,
+        own,
+        parent,
+        times[0] or 0.0,
+        times[1],
+        failed or told.failed,
+        said,
+        told.kind,
+        told.counters,
+        told.beside,
+        told.unread,
+    )
 
 
 def _id(value: object) -> str:
@@ -203,23 +207,33 @@ def _id(value: object) -> str:
     return found if found.strip("0") else ""
 
 
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
 def _from_nanoseconds(value: object) -> float | None:
     if isinstance(value, str) and len(value) < 30 and value.isascii() and value.isdigit():
         value = int(value)
     return seconds(value / 1e9) if type(value) is int and value < 1 << 63 else None
 
 
-def _value(value: Json) -> object:
+def _value(value: Json, deepest: int = _DEEPEST) -> object:
     """A value of OTLP as JSON would have it."""
     for kind in ("stringValue", "boolValue", "doubleValue"):
-        if kind in value:
-            return value[kind]
-    whole = value.get("intValue")
+        if (found := _member(value, kind)) is not None:
+            return found
+    whole = _member(value, "intValue")
     if isinstance(whole, str):
         return int(whole) if len(whole) < 20 and whole.isascii() and whole.isdigit() else None
     if whole is not None:
         return whole
-    return [one.get("stringValue") for one in _objects(mapping(value, "arrayValue").get("values"))[:1]]
+    members = _member(value, "kvlistValue")
+    if isinstance(members, dict) and deepest:
+        pairs = _objects(members.get("values"))
+        return {str(one.get("key")): _value(mapping(one, "value"), deepest - 1) for one in pairs}
+    several = _member(value, "arrayValue")
+    values = _objects(several.get("values")) if isinstance(several, dict) else []
+    return [_member(one, "stringValue") for one in values[:1]]
 
 
 def _objects(value: object) -> list[Json]:

@@ -1,0 +1,252 @@
+"""What instrumentations call things: the rows of `dialects.toml`, and what a span's attributes say under our names."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import orjson
+
+from agentaccel import semconv
+
+Kind = Literal["turn", "tool", "agent"]
+
+ARGUMENTS = "gen_ai.tool.call.arguments"
+"""Of these only a hash is kept."""
+
+WITHIN, WITHIN_PARENT, REQUEST = "within", "within_parent", "request"
+"""The sub-agent that a span names, the one that this works for, and the provider's name for the request."""
+
+CACHE = frozenset({"read", "write"})
+
+OWN = {
+    "session": semconv.CONVERSATION,
+    "agent": semconv.AGENT,
+    "model": semconv.REQUEST_MODEL,
+    "provider": semconv.PROVIDER,
+    "stop": semconv.FINISH_REASONS,
+    "tool": semconv.TOOL_NAME,
+    "arguments": ARGUMENTS,
+    "status": semconv.HTTP_STATUS,
+}
+"""Our names for what rows name; what is not here goes by the row's own word."""
+
+ALWAYS = frozenset(
+    {
+        semconv.REQUEST_STREAM,
+        semconv.FIRST_CHUNK,
+        semconv.ERROR_TYPE,
+        semconv.HTTP_STATUS,
+        semconv.OUTCOME,
+        semconv.MODE,
+        semconv.SPECULATIVE,
+        semconv.SERVED_FROM,
+        semconv.HIDDEN,
+        semconv.RESPONSE_MODEL,
+    }
+)
+"""Attributes that have one name everywhere, our own included."""
+
+REQUEST_TYPE = "llm.request.type"
+"""Says of older spans whether they are chats; the others have no operation that this could be told from."""
+
+_COUNTER = re.compile(r"token|usage\b.*(?:prompt|completion|input|output|cach)", re.IGNORECASE)
+_NO_COUNTER = re.compile(r"max|limit|budget|second|cost|price", re.IGNORECASE)
+"""Names that tell of tokens, and those among them that do not count what a request used."""
+
+_DEEPEST = 4
+"""Levels of an attribute that is JSON."""
+
+_MOST = 10**12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """One row of `dialects.toml`, which says what its fields mean."""
+
+    name: str
+    source: str
+    date: object
+    spans: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    unpack: tuple[str, ...] = ()
+    kind: str | None = None
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    failed: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    agent: str | None = None
+    sub_agent: str | None = None
+    provider: str | None = None
+    counters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def holds(self, span: str, told: Mapping[str, object]) -> bool:
+        """True if the span called `span` is written in this dialect."""
+        if self.spans and span.startswith(self.spans):
+            return True
+        return bool(self.marks) and any(name.startswith(self.marks) for name in told)
+
+    def count(self, told: Mapping[str, object]) -> dict[str, int]:
+        """The counters that this row understands, under our words for them."""
+        found = {}
+        for word, names in self.counters.items():
+            value = next((one for name in names if (one := _whole(told.get(name))) is not None), None)
+            if value is not None:
+                found[word] = value
+        return found
+
+
+class Said(NamedTuple):
+    """What a span says."""
+
+    kind: Kind | None
+    said: dict[str, object]
+    """Under today's names."""
+    counters: dict[str, int]
+    """Tokens: `input`, `read`, `write`, `write_` and a lifetime, `output`; empty where none was understood."""
+    beside: tuple[str, ...]
+    """The providers of which `input` leaves the cache out; "*" for all."""
+    unread: tuple[str, ...]
+    """Attributes that look like counters of tokens and are in no row that holds."""
+    failed: bool
+
+
+@functools.cache
+def dialects() -> tuple[Dialect, ...]:
+    """All rows, the most particular first."""
+    raw = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text(encoding="utf-8"))
+    return tuple(Dialect(**_row(row)) for row in raw["dialects"])
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with tuples for its lists, at any depth."""
+    return {
+        name: tuple(value) if isinstance(value, list) else _row(value) if isinstance(value, dict) else value
+        for name, value in row.items()
+    }
+
+
+@functools.cache
+def _unpacked_names() -> frozenset[str]:
+    return frozenset(name for row in dialects() for name in row.unpack)
+
+
+@functools.cache
+def _known_names() -> frozenset[str]:
+    return frozenset(
+        name for row in dialects() for named in (row.counters, row.names) for names in named.values() for name in names
+    ).union(ALWAYS, (semconv.REQUEST_STREAM,))
+
+
+def said_by(span: str, told: Mapping[str, object]) -> Said:
+    """What the span or event called `span` says with the attributes `told`."""
+    told = _unpacked(told)
+    rows = [row for row in dialects() if row.holds(span, told)]
+    said: dict[str, object] = {name: value for name, value in told.items() if name in ALWAYS}
+    for row in rows:
+        for word, names in row.names.items():
+            value = next((told[name] for name in names if told.get(name) not in (None, "")), None)
+            if value is not None:
+                said.setdefault(OWN.get(word, word), value)
+    kind = _kind(span, told, rows, said)
+    for row in rows:
+        if row.agent is not None:
+            said.setdefault(semconv.AGENT, row.sub_agent if said.get(WITHIN) else row.agent)
+        if row.provider is not None:
+            said.setdefault(semconv.PROVIDER, row.provider)
+    if kind == "tool" and semconv.TOOL_NAME not in said and "entity" in said:
+        said[semconv.TOOL_NAME] = said["entity"]
+    if kind == "agent" and semconv.AGENT not in said and "entity" in said:
+        said[semconv.AGENT] = said["entity"]
+    _times(said)
+    counters, beside = _counted(rows, told)
+    unread = tuple(name for name, value in told.items() if _looks_like_a_counter(name, value))
+    failed = said.get("success") in (False, "false") or any(span in row.failed for row in rows)
+    return Said(kind, said, counters, beside, unread, failed)
+
+
+def _kind(span: str, told: Mapping[str, object], rows: list[Dialect], said: Mapping[str, object]) -> Kind | None:
+    told_of = False
+    for row in rows:
+        if row.kind is None:
+            continue
+        value = span if not row.kind else told.get(row.kind)
+        if isinstance(value, str):
+            told_of = True
+            if value in row.kinds:
+                return row.kinds[value]
+    if told_of or not rows:
+        return None
+    # Older spans name no operation; a request names a model and who offers it.
+    model = said.get(semconv.REQUEST_MODEL) or said.get(semconv.RESPONSE_MODEL)
+    chats = told.get(REQUEST_TYPE, "chat") in ("chat", "completion")
+    return "turn" if model and chats and semconv.PROVIDER in said else None
+
+
+def _counted(rows: list[Dialect], told: Mapping[str, object]) -> tuple[dict[str, int], tuple[str, ...]]:
+    """The counters of the first row that knows of the cache, else of the first that counts anything."""
+    found = [(counters, row.beside) for row in rows if (counters := row.count(told))]
+    best = next((one for one in found if "input" in one[0] and not CACHE.isdisjoint(one[0])), None)
+    best = best or next((one for one in found if not CACHE.isdisjoint(one[0])), None)
+    return best or next(iter(found), ({}, ()))
+
+
+def _times(said: dict[str, object]) -> None:
+    """What is told in milliseconds, in seconds."""
+    for word, name in (("first_ms", semconv.FIRST_CHUNK), ("duration_ms", "duration")):
+        value = _number(said.pop(word, None))
+        if value is not None:
+            said.setdefault(name, value / 1000)
+
+
+def _looks_like_a_counter(name: str, value: object) -> bool:
+    return (
+        _whole(value) is not None
+        and name not in _known_names()
+        and _COUNTER.search(name) is not None
+        and _NO_COUNTER.search(name) is None
+    )
+
+
+def _unpacked(told: Mapping[str, object]) -> Mapping[str, object]:
+    """`told`, and the members of the attributes that are JSON as attributes of their own."""
+    packed = _unpacked_names().intersection(told)
+    if not packed:
+        return told
+    whole = dict(told)
+    for name in packed:
+        value = whole.pop(name)
+        if isinstance(value, str):
+            with contextlib.suppress(ValueError):
+                value = orjson.loads(value)
+        whole.update(_leaves(name, value, _DEEPEST))
+    return whole
+
+
+def _leaves(name: str, value: object, deepest: int) -> Iterator[tuple[str, object]]:
+    if isinstance(value, dict):
+        if deepest:
+            for key, inner in value.items():
+                yield from _leaves(f"{name}.{key}", inner, deepest - 1)
+    else:
+        yield name, value
+
+
+def _whole(value: object) -> int | None:
+    """A count, also where an exporter wrote it as a string or with a decimal point."""
+    digits = isinstance(value, str) and len(value) < 20 and value.isascii() and value.isdigit()
+    if digits or (isinstance(value, float) and value.is_integer()):
+        value = int(value)  # type: ignore[call-overload]  # either can be
+    return value if type(value) is int and 0 <= value <= _MOST else None
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, str) and len(value) < 20 and value.isascii() and value.replace(".", "", 1).isdigit():
+        return float(value)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

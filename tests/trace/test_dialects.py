@@ -1,0 +1,339 @@
+"""Spans of many instrumentations: one request, the same tokens in the same session, whatever they are called."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from agentaccel.cli import main
+from agentaccel.report import report
+from agentaccel.trace.importers import dialects
+from agentaccel.types import Usage
+from tests.trace.span_lines import MODEL, NOON, agent, batch, chat, otlp, read, read_files, span, tool
+
+SEEN = Usage(input=1000, read=700, write={"5m": 200}, output=5)
+"""100 fresh + 700 read + 200 written = 1,000."""
+
+AI = {"ai.operationId": "ai.streamText.doStream", "ai.model.id": MODEL, "ai.model.provider": "anthropic.messages"}
+GENAI = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic", "gen_ai.request.model": MODEL}
+
+WRITTEN: dict[str, dict[str, Any]] = {
+    "Claude Code": {
+        "name": "claude_code.llm_request",
+        "session.id": "s1",
+        "gen_ai.system": "anthropic",
+        "gen_ai.request.model": MODEL,
+        "input_tokens": 100,
+        "cache_read_tokens": 700,
+        "cache_creation_tokens": 200,
+        "output_tokens": 5,
+    },
+    "Vercel AI SDK 5": {
+        **AI,
+        "ai.telemetry.metadata.sessionId": "s1",
+        "ai.usage.inputTokens": 100,
+        "ai.usage.cachedInputTokens": 700,
+        "ai.usage.outputTokens": 5,
+        "gen_ai.usage.input_tokens": 100,
+        "gen_ai.usage.output_tokens": 5,
+        "ai.response.providerMetadata": json.dumps({"anthropic": {"cacheCreationInputTokens": 200}}),
+    },
+    "Vercel AI SDK, usage as the provider has it": {
+        **AI,
+        "ai.telemetry.metadata.sessionId": "s1",
+        "ai.usage.inputTokens": 1000,
+        "ai.usage.cachedInputTokens": 700,
+        "ai.response.providerMetadata": json.dumps(
+            {
+                "anthropic": {
+                    "usage": {
+                        "input_tokens": 100,
+                        "cache_read_input_tokens": 700,
+                        "cache_creation_input_tokens": 200,
+                        "output_tokens": 5,
+                    }
+                }
+            }
+        ),
+    },
+    "Vercel AI SDK 6": {
+        **AI,
+        "session.id": "s1",
+        "gen_ai.conversation.id": "s1",
+        "ai.usage.inputTokens": 1000,
+        "ai.usage.inputTokenDetails.cacheReadTokens": 700,
+        "ai.usage.inputTokenDetails.cacheWriteTokens": 200,
+        "ai.usage.outputTokens": 5,
+    },
+    "OpenInference": {
+        "openinference.span.kind": "LLM",
+        "session.id": "s1",
+        "llm.model_name": MODEL,
+        "llm.provider": "anthropic",
+        "llm.token_count.prompt": 1000,
+        "llm.token_count.prompt_details.cache_read": 700,
+        "llm.token_count.prompt_details.cache_write": 200,
+        "llm.token_count.completion": 5,
+        "llm.token_count.total": 1005,
+    },
+    "OpenLLMetry": {
+        "llm.request.type": "chat",
+        "traceloop.association.properties.session_id": "s1",
+        "gen_ai.system": "Anthropic",
+        "gen_ai.request.model": MODEL,
+        "gen_ai.usage.input_tokens": 1000,
+        "gen_ai.usage.output_tokens": 5,
+        "llm.usage.total_tokens": 1005,
+        "gen_ai.usage.cache_read_input_tokens": 700,
+        "gen_ai.usage.cache_creation_input_tokens": 200,
+    },
+    "Pydantic AI": {
+        **GENAI,
+        "gen_ai.conversation.id": "s1",
+        "gen_ai.usage.input_tokens": 1000,
+        "gen_ai.usage.output_tokens": 5,
+        "gen_ai.usage.details.cache_read_tokens": 700,
+        "gen_ai.usage.details.cache_write_tokens": 200,
+    },
+    "Langfuse": {
+        "langfuse.observation.type": "generation",
+        "langfuse.session.id": "s1",
+        "langfuse.observation.model.name": MODEL,
+        "langfuse.observation.usage_details": json.dumps(
+            {"input": 100, "output": 5, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 200}
+        ),
+    },
+    "MLflow": {
+        "mlflow.spanType": '"CHAT_MODEL"',
+        "mlflow.trace.session": "s1",
+        "mlflow.llm.model": json.dumps(MODEL),
+        "mlflow.chat.tokenUsage": json.dumps(
+            {
+                "input_tokens": 100,
+                "output_tokens": 5,
+                "total_tokens": 105,
+                "cache_read_input_tokens": 700,
+                "cache_creation_input_tokens": 200,
+            }
+        ),
+    },
+    "LangSmith": {
+        "langsmith.span.kind": "llm",
+        "langsmith.metadata.session_id": "s1",
+        "gen_ai.system": "anthropic",
+        "gen_ai.request.model": MODEL,
+        "gen_ai.usage.input_tokens": 1000,
+        "gen_ai.usage.output_tokens": 5,
+        "gen_ai.usage.input_token_details": json.dumps({"cache_read": 700, "cache_creation": 200}),
+    },
+    "GenAI conventions": {
+        **GENAI,
+        "gen_ai.conversation.id": "s1",
+        "gen_ai.usage.input_tokens": 1000,
+        "gen_ai.usage.output_tokens": 5,
+        "gen_ai.usage.cache_read.input_tokens": 700,
+        "gen_ai.usage.cache_creation.input_tokens": 200,
+    },
+}
+
+
+def line(said: dict[str, Any], *, name: str = "one", parent: str = "", at: float = 0.0) -> dict[str, Any]:
+    """A span of OTLP, whose own name may stand among its attributes."""
+    said = dict(said)
+    called = said.pop("name", "x")
+    return {**otlp(span(name, said, parent=parent, at=at)), "name": called}
+
+
+def spans(*lines: dict[str, Any]) -> str:
+    return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": list(lines)}]}]}) + "\n"
+
+
+@pytest.mark.parametrize("dialect", WRITTEN)
+def test_a_request_is_the_same_in_every_dialect(tmp_path: Path, dialect: str) -> None:
+    """Each as its instrumentation writes it: input with the cache or without, under whatever names."""
+    (turn,), _, tally = read(tmp_path / "a.jsonl", spans(line(WRITTEN[dialect])))
+    assert turn.usage == SEEN
+    assert (turn.session, turn.model, turn.provider) == ("s1", MODEL, "anthropic")
+    assert tally.notes("") == []
+
+
+@pytest.mark.parametrize("dialect", ["Claude Code", "OpenInference", "Langfuse"])
+def test_without_its_row_a_request_is_named_as_not_understood(
+    tmp_path: Path, dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin: the row is what knows the names. It is no request without a cache, and the attributes are named."""
+    rows = tuple(row for row in dialects.dialects() if not row.name.startswith(dialect))
+    known = frozenset(
+        name for row in rows for named in (row.counters, row.names) for names in named.values() for name in names
+    )
+    monkeypatch.setattr(dialects, "dialects", lambda: rows)
+    monkeypatch.setattr(dialects, "_known_names", lambda: known)
+    turns, _, tally = read(tmp_path / "a.jsonl", spans(line(WRITTEN[dialect])))
+    assert [turn for turn in turns if turn.usage == SEEN] == []
+    if dialect != "Langfuse":  # whose counters are JSON, and would have to be unpacked to be seen
+        assert (turns, tally.unread_spans) == ([], 1)
+        assert "tokens" in " ".join(tally.notes("")) or "token_count" in " ".join(tally.notes(""))
+
+
+def test_a_dialect_that_nobody_knows_is_named(tmp_path: Path) -> None:
+    """How many spans, and which attributes; what is no counter is not named."""
+    said = {"acme.model": MODEL, "acme.prompt_tokens": 50, "acme.cached_tokens": 40, "acme.max_tokens": 1}
+    path = tmp_path / "a.jsonl"
+    path.write_text(spans(line(said), line(said, name="two", at=1), line({"http.method": "GET"}, name="three")))
+    turns, _, tally = read_files(path)
+    assert turns == []
+    assert tally.notes("") == [
+        "spans whose counters are not understood, and of which no request was made: 2 "
+        "(acme.cached_tokens, acme.prompt_tokens)"
+    ]
+    done = CliRunner().invoke(main, ["report", str(path)])
+    assert "acme.prompt_tokens" in done.output + str(done.exception)
+
+
+def test_a_cache_counter_that_nobody_knows_is_named_beside_the_request(tmp_path: Path) -> None:
+    """The rest of the request is understood; its cache is n/a."""
+    (turn,), _, tally = read(tmp_path / "a.jsonl", batch(span("one", {**chat(100), "acme.cached_tokens": 40})))
+    assert turn.usage == Usage(input=100, output=5)
+    assert tally.notes("") == ["requests whose cache counters are not understood: acme.cached_tokens"]
+
+
+def test_steps_count_and_their_sum_does_not(tmp_path: Path) -> None:
+    """The outer span of the Vercel AI SDK has what its two steps used together; so has a span of an agent."""
+    step = WRITTEN["Vercel AI SDK 6"]
+    outer = {
+        **step,
+        "ai.operationId": "ai.streamText",
+        "ai.telemetry.functionId": "desk",
+        "ai.usage.inputTokens": 2000,
+    }
+    lines = spans(
+        line(step, name="s1", parent="out"), line(step, name="s2", parent="out", at=2), line(outer, name="out")
+    )
+    turns, _, tally = read(tmp_path / "a.jsonl", lines)
+    assert [(turn.usage, turn.agent) for turn in turns] == [(SEEN, "desk")] * 2
+    assert tally.notes("") == []
+    told = {"gen_ai.usage.input_tokens": 2000, "gen_ai.usage.output_tokens": 10}
+    both = batch(span("in", chat(1000, 700, 200), parent="run"), span("run", agent("desk", **told)))
+    (turn,), _, tally = read(tmp_path / "b.jsonl", both)
+    assert (turn.usage.input, tally.sums) == (1000, 0)
+
+
+def test_a_sum_whose_requests_are_missing_is_said(tmp_path: Path) -> None:
+    """It is in no figure: a sum of requests has no prompt."""
+    turns, _, tally = read(tmp_path / "a.jsonl", batch(span("run", agent("desk", **{"gen_ai.usage.input_tokens": 9}))))
+    assert (turns, tally.sums) == ([], 1)
+
+
+def event(name: str, said: dict[str, Any], at: float = 1.0) -> dict[str, Any]:
+    """A log record of OTLP, whose numbers are strings, as Claude Code writes them."""
+    told = {"event.name": name.partition(".")[2], **said}
+    return {
+        "timeUnixNano": str(int((NOON + at) * 1e9)),
+        "body": {"stringValue": name},
+        "attributes": [{"key": key, "value": {"stringValue": str(value)}} for key, value in told.items()],
+    }
+
+
+def logs(*records: dict[str, Any]) -> str:
+    return json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": list(records)}]}]}) + "\n"
+
+
+ASKED = {
+    "session.id": "s1",
+    "model": MODEL,
+    "input_tokens": 100,
+    "cache_read_tokens": 700,
+    "cache_creation_tokens": 200,
+    "output_tokens": 5,
+    "duration_ms": 1000,
+    "request_id": "req_1",
+}
+
+
+def test_events_of_claude_code_are_requests_and_tools(tmp_path: Path) -> None:
+    """A record is written when the request has ended; what else happened is nothing to us."""
+    lines = logs(
+        event("claude_code.user_prompt", {"session.id": "s1", "prompt_length": 5}),
+        event("claude_code.api_request", ASKED),
+        event("claude_code.api_error", {"session.id": "s1", "model": MODEL, "status_code": 529, "duration_ms": 10}, 2),
+        event("claude_code.tool_result", {"session.id": "s1", "tool_name": "Bash", "success": "false"}, 3),
+    )
+    (turn, failed), (ran,), tally = read(tmp_path / "a.jsonl", lines)
+    assert (turn.usage, turn.session, turn.started, turn.finished) == (SEEN, "s1", NOON, NOON + 1)
+    assert (failed.outcome, failed.usage) == ("failed", Usage())
+    assert (ran.name, ran.outcome, ran.session) == ("Bash", "failed", "s1")
+    assert tally.notes("") == []
+
+
+@pytest.mark.parametrize("lacks", [None, "span", "event"])
+def test_a_request_in_a_span_and_in_an_event_counts_once(tmp_path: Path, lacks: str | None) -> None:
+    """By its id, and by what it used where one of the two does not name it; either file may come first."""
+    whole = {**WRITTEN["Claude Code"], "request_id": "req_1"}
+    told = dict(ASKED)
+    if lacks == "span":
+        del whole["request_id"]
+    if lacks == "event":
+        del told["request_id"]
+    for first, second in itertools.permutations(["a", "b"]):
+        (tmp_path / f"{first}.jsonl").write_text(spans(line(whole)))
+        (tmp_path / f"{second}.jsonl").write_text(logs(event("claude_code.api_request", told)))
+        (turn,), _, tally = read_files(tmp_path)
+        assert (turn.usage, tally.nested) == (SEEN, 1)
+
+
+def test_sub_agents_of_claude_code_are_below_their_session(tmp_path: Path) -> None:
+    """As in its own logs: a session of their own, and that of the agent that they work for."""
+    said = WRITTEN["Claude Code"]
+    lines = spans(
+        line(said),
+        line({**said, "agent_id": "a1"}, name="two", at=1),
+        line({**said, "agent_id": "a2", "parent_agent_id": "a1"}, name="three", at=2),
+    )
+    turns, _, _ = read(tmp_path / "a.jsonl", lines)
+    assert [(turn.session, turn.parent, turn.agent) for turn in turns] == [
+        ("s1", None, "claude-code"),
+        ("s1/a1", "s1", "claude-code sub-agent"),
+        ("s1/a2", "s1/a1", "claude-code sub-agent"),
+    ]
+
+
+def snake(value: Any) -> Any:
+    """A copy with every member's name in snake_case, as protobuf's JSON may have it."""
+    if isinstance(value, list):
+        return [snake(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {"".join(f"_{c.lower()}" if c.isupper() else c for c in name): snake(one) for name, one in value.items()}
+
+
+def test_names_in_snake_case_are_the_same_spans(tmp_path: Path) -> None:
+    """Protobuf's JSON may keep the names of the fields."""
+    lines = json.dumps(snake(json.loads(spans(line(WRITTEN["Claude Code"]))))) + "\n"
+    lines += json.dumps(snake(json.loads(logs(event("claude_code.tool_result", {"tool_name": "Bash"}))))) + "\n"
+    (turn,), (ran,), _ = read(tmp_path / "a.jsonl", lines)
+    assert (turn.usage, turn.session, turn.started, ran.name) == (SEEN, "s1", NOON, "Bash")
+
+
+def test_a_tool_is_a_tool_in_every_dialect(tmp_path: Path) -> None:
+    """By its kind; arguments are hashed."""
+    told = [
+        {"name": "claude_code.tool", "tool_name": "look"},
+        {"ai.operationId": "ai.toolCall", "ai.toolCall.name": "look", "ai.toolCall.args": "{}"},
+        {"openinference.span.kind": "TOOL", "tool.name": "look", "input.value": "{}"},
+        {"traceloop.span.kind": "tool", "traceloop.entity.name": "look"},
+        tool("look"),
+    ]
+    lines = spans(*(line(said, name=f"t{n}", at=n) for n, said in enumerate(told)))
+    turns, tools, _ = read(tmp_path / "a.jsonl", lines)
+    assert (turns, [one.name for one in tools]) == ([], ["look"] * 5)
+    report(tools)
+
+
+def test_every_row_has_a_source_and_a_date() -> None:
+    """Names change: who mends one must know where it was read."""
+    assert all(row.source and row.date for row in dialects.dialects())
