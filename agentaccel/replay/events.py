@@ -20,6 +20,7 @@ from agentaccel.speculate.events import Asked, Event
 from agentaccel.trace.importers import ImportTally, Progress
 from agentaccel.trace.importers.fields import text
 from agentaccel.trace.importers.lines import Meter, parse, raw_lines, sizes
+from agentaccel.trace.importers.order import in_order
 from agentaccel.trace.soundness import explain_nothing
 from agentaccel.trace.store import open_reader
 
@@ -65,7 +66,7 @@ def _read(group: Group, tally: ImportTally, meter: Meter) -> Iterator[Recorded]:
         yield from _of_runs(raw_lines(group.files[0], tally, meter), tally)
     elif group.kind == "logs":
         seen: set[int] = set()
-        for path in group.files:
+        for path in in_order(group.files):
             tally.files += 1
             yield from _of_log(path, seen, tally, meter)
     elif group.kind == "store":

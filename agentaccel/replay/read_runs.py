@@ -30,6 +30,7 @@ from agentaccel.replay.source import Rules, Source
 from agentaccel.replay.usage_only import runs_from_usage
 from agentaccel.session.conversation import workload_of
 from agentaccel.trace.importers.fields import mapping, text
+from agentaccel.trace.importers.identities import Identities
 from agentaccel.trace.importers.lines import ImportTally, parse
 from agentaccel.trace.importers.runs import read_runs as records_of
 from agentaccel.types import Prompt, Usage
@@ -99,7 +100,7 @@ class _Recorded:
 
 
 def _recorded(line: bytes, tally: ImportTally) -> _Recorded | None:
-    records = [one for one in records_of([line], set(), tally) if isinstance(one, TurnRecord)]
+    records = [one for one in records_of([line], Identities(), tally) if isinstance(one, TurnRecord)]
     raw = parse(line, ImportTally())
     if not records or raw is None:
         return None

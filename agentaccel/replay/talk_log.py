@@ -13,6 +13,7 @@ from typing import Any
 from agentaccel.trace.importers.agents import Agents
 from agentaccel.trace.importers.claude_code import BY_THE_CLIENT, MAIN, SUB
 from agentaccel.trace.importers.fields import mapping, text
+from agentaccel.trace.importers.forms import as_log_line
 from agentaccel.trace.importers.lines import ImportTally, parse
 
 
@@ -35,8 +36,10 @@ def talks_of(lines: Iterable[bytes], name: str, seen: set[int], tally: ImportTal
     for line in lines:
         tally.lines += 1
         entry = parse(line, tally)
-        if entry is None:
+        told = None if entry is None else as_log_line(entry)
+        if told is None:
             continue
+        entry = dict(told)
         session = text(entry, "sessionId") or name
         if entry.get("type") == "progress":
             data = mapping(entry, "data")
@@ -60,7 +63,7 @@ def _take(talk: Talk, entry: Mapping[str, object], seen: set[int], tally: Import
         return
     if message.get("model") == BY_THE_CLIENT or not isinstance(content, list):
         return
-    key = f"{text(message, 'id') or text(entry, 'uuid')} {text(entry, 'requestId')}"
+    key = text(message, "id") or text(entry, "requestId") or text(entry, "uuid") or ""
     reply = talk.replies.get(key)
     if reply is None:
         if hash(key) in seen:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.importers.claude_code import is_session_line, read_session
+from agentaccel.trace.importers.identities import Identities
 from agentaccel.trace.importers.lines import (
     ImportTally,
     Meter,
@@ -23,6 +24,7 @@ from agentaccel.trace.importers.lines import (
     sizes,
     some_of,
 )
+from agentaccel.trace.importers.order import in_order
 from agentaccel.trace.importers.runs import read_runs
 from agentaccel.trace.importers.span_log import SpanLog
 from agentaccel.trace.importers.spans import is_spans, joined
@@ -41,12 +43,12 @@ def read_logs(
     Folders are searched for `.jsonl` and `.jsonl.gz`. `tally` is filled while reading. Raises TraceError at once for
     a path that does not exist; an unknown or unreadable file is noted in `tally` and the others are read.
     """
-    files = find_logs(paths)
+    files = in_order(find_logs(paths))
     return _read(files, Meter(sizes(files), progress), ImportTally() if tally is None else tally)
 
 
 def _read(files: list[Path], meter: Meter, tally: ImportTally) -> Iterator[TurnRecord | ToolRecord]:
-    seen: set[int] = set()
+    seen = Identities()
     spans = SpanLog(tally)
     for path in files:
         lines = raw_lines(path, tally, meter)

@@ -31,7 +31,9 @@ class Identities:
             seen.add(own)
             seen.update([hash(("named", mark)) for mark in marks])
         else:
-            own_marks = [hash(("nameless", mark)) for mark in marks]
-            known = any(mark in seen for mark in own_marks) or any(hash(("named", mark)) in seen for mark in marks)
-            seen.update(own_marks)
+            known = any(hash(("named", mark)) in seen for mark in marks)
+            if not known:  # of one that was met under its name, nothing new was heard
+                nameless = [hash(("nameless", mark)) for mark in marks]
+                known = any(mark in seen for mark in nameless)
+                seen.update(nameless)
         return known

@@ -54,6 +54,10 @@ class ImportTally:
     """Replies that another file of the same import had already told of (resumed and forked sessions)."""
     nested: int = 0
     """Spans that told of the same call as one inside them."""
+    unread_lines: int = 0
+    """Lines with messages in no form that is known."""
+    unread_forms: Counter[str] = field(default_factory=Counter)
+    """The fields of such lines."""
     unread_spans: int = 0
     """Spans whose counters are not understood: of none of them a request was made."""
     unread_names: Counter[str] = field(default_factory=Counter)
@@ -78,6 +82,8 @@ class ImportTally:
             f"last lines that were cut or still being written, and were skipped: {self.cut:,}": self.cut,
             f"replies or runs that were there more than once, and count once: {self.duplicates:,}": self.duplicates,
             f"spans that told of the same call as one inside them, which counts once: {self.nested:,}": self.nested,
+            f"lines in no known form, which were not read: {self.unread_lines:,} "
+            f"(with {some_of(sorted(self.unread_forms))})": self.unread_lines,
             f"spans whose counters are not understood, and of which no request was made: {self.unread_spans:,} "
             f"({some_of(sorted(self.unread_names))})": self.unread_spans,
             f"requests whose cache counters are not understood: {some_of(sorted(self.half_read))}": self.half_read,

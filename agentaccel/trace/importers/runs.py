@@ -10,6 +10,7 @@ from agentaccel.facts import CacheFacts, cache_facts
 from agentaccel.providers.values import terms_of
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.importers.fields import mapping, seconds, text, usage_of
+from agentaccel.trace.importers.identities import Identities
 from agentaccel.trace.importers.infer import Arrival, Conversation, settle
 from agentaccel.trace.importers.lines import ImportTally, parse
 from agentaccel.types import Usage
@@ -17,7 +18,11 @@ from agentaccel.types import Usage
 Messages = list[Mapping[str, object]]
 
 
-def read_runs(lines: Iterable[bytes], seen: set[int], tally: ImportTally) -> Iterator[TurnRecord | ToolRecord]:
+_SESSIONS = ("id", "run_id", "session_id", "sessionId", "conversation_id", "conversationId", "thread_id")
+"""What a run may call itself by."""
+
+
+def read_runs(lines: Iterable[bytes], seen: Identities, tally: ImportTally) -> Iterator[TurnRecord | ToolRecord]:
     """The records of one file; `seen` holds the runs that earlier files have told of."""
     for line in lines:
         tally.lines += 1
@@ -28,18 +33,17 @@ def read_runs(lines: Iterable[bytes], seen: set[int], tally: ImportTally) -> Ite
         if not isinstance(messages, list):
             tally.skipped += 1
             continue
-        session = text(run, "id")
+        session = next((name for key in _SESSIONS if (name := text(run, key)) is not None), None)
         if session is not None:
-            mark = hash(("run", text(run, "source"), session))
-            if mark in seen:
+            source = text(run, "source")
+            if text(run, "id") and seen.met(("run", source, session) if source else None, ("run", session)):
                 tally.duplicates += 1
                 continue
-            seen.add(mark)
         yield from _run(session or f"run-{tally.lines}", run, [m for m in messages if isinstance(m, dict)])
 
 
 def _run(session: str, run: Mapping[str, object], messages: Messages) -> Iterator[TurnRecord | ToolRecord]:
-    model, agent = text(run, "model") or "unknown", text(run, "domain")
+    model, agent = text(run, "model") or "unknown", text(run, "domain") or text(run, "agent")
     past, compacted, before = Conversation(), False, seconds(mapping(run, "meta").get("t0")) or 0.0
     provider = provider_of(model)
     facts = cache_facts(model) if provider == "anthropic" else None

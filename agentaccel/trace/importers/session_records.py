@@ -1,0 +1,119 @@
+"""What a session log tells of replies and tool calls, while they may still grow, and as records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agentaccel.facts import cache_facts
+from agentaccel.providers.values import terms_of
+from agentaccel.records import Outcome, ToolRecord, TurnRecord
+from agentaccel.trace.importers.fields import usage_of
+from agentaccel.trace.importers.infer import Arrival, Conversation, settle
+from agentaccel.types import Usage
+
+MAIN, SUB = "claude-code", "claude-code sub-agent"
+"""The names of the agents, for grouping."""
+
+
+@dataclass(slots=True)
+class Reply:
+    """A reply that may still grow."""
+
+    thread: Thread
+    model: str
+    platform: str
+    started: float
+    finished: float
+    compacted: bool
+    repeated: bool
+    origin: str | None = None
+    """The session that it was copied from, where the line says so."""
+    key: str | None = None
+    """What names it; None for a failure, which has no later lines."""
+    usage: Mapping[str, object] | None = None
+    stop: str | None = None
+    outcome: Outcome = "ok"
+    status: int | None = None
+    error: str | None = None
+    attempt: int = 0
+    diagnosis: str | None = None
+
+
+@dataclass(slots=True)
+class Call:
+    """A tool call that may still end."""
+
+    thread: Thread
+    name: str
+    key: str
+    started: float
+    repeated: bool
+    id: str | None
+    origin: str | None = None
+    finished: float | None = None
+    failed: bool = False
+
+
+@dataclass(slots=True)
+class Thread:
+    """One conversation in one file: the main one, or a sub-agent's."""
+
+    session: str
+    parent: str | None
+    agent: str | None = None
+    prompted: float = 0.0
+    """When a message to the model was written that has no reply yet: its request began then; 0.0 for none."""
+    compacted: bool = False
+    model: str = "unknown"
+    past: Conversation = field(default_factory=Conversation)
+
+    def charged(self, origin: str | None) -> tuple[str, str | None]:
+        """The session that pays, and its parent: that of the conversation, or the one that a line was copied from."""
+        if origin is None:
+            return self.session, self.parent
+        return (f"{origin}/{self.agent}", origin) if self.agent else (origin, None)
+
+
+def turn_record(reply: Reply) -> TurnRecord:
+    thread = reply.thread
+    facts = cache_facts(reply.model, platform=reply.platform)
+    default_ttl = facts.ttls[0].label if facts is not None else "5m"
+    usage = usage_of(reply.usage, default_ttl) if reply.usage else Usage()
+    arrival = Arrival(reply.model, usage, reply.started, reply.compacted)
+    reusable, misses = settle(thread.past, arrival, facts)
+    session, parent = thread.charged(reply.origin)
+    return TurnRecord(
+        session=session,
+        provider="anthropic",
+        platform=reply.platform,
+        model=reply.model,
+        started=reply.started,
+        finished=reply.finished,
+        agent=SUB if thread.parent else MAIN,
+        parent=parent,
+        attempt=reply.attempt,
+        outcome=reply.outcome,
+        status=reply.status,
+        error=reply.error,
+        mode="log",
+        usage=usage,
+        terms=terms_of(reply.usage) if reply.usage else {},
+        stop=reply.stop,
+        diagnosis=reply.diagnosis,
+        reusable=reusable,
+        misses=misses,
+    )
+
+
+def tool_record(call: Call) -> ToolRecord:
+    done: Outcome = "failed" if call.failed else "ok"
+    return ToolRecord(
+        session=call.thread.charged(call.origin)[0],
+        name=call.name,
+        key=call.key,
+        started=call.started,
+        finished=call.finished,
+        outcome=done if call.finished is not None else "abandoned",
+        agent=SUB if call.thread.parent else MAIN,
+    )
