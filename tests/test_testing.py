@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -193,18 +194,29 @@ def test_what_an_accel_or_its_store_has_recorded_is_asserted_of_it(tmp_path: Pat
 PLUGIN = """
 import sys
 import pytest
-code = pytest.main(["-q", "--co", "-p", "no:cacheprovider", "-p", "agentaccel.testing.plugin", *sys.argv[1:]])
+code = pytest.main(["-q", "--fixtures", "-p", "no:cacheprovider", *sys.argv[1:]])
 loaded = sorted(name for name in sys.modules if name.startswith("agentaccel"))
 print(int(code), loaded, "anthropic" in sys.modules, "orjson" in sys.modules)
 """
 
 
 @pytest.mark.slow
-def test_the_plug_in_loads_nothing_until_a_test_asks_for_it(tmp_path: Path) -> None:
-    """In a suite that does not use it; pytest ends with 5 where no test was collected."""
-    root = str(Path(__file__).parent.parent)
-    quick = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": root}
-    command = [sys.executable, "-c", PLUGIN, str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, env=quick, capture_output=True, text=True, timeout=60)
+def test_pytest_finds_the_plug_in_which_loads_nothing_until_a_test_asks_for_it(tmp_path: Path) -> None:
+    """By the entry point that an installation of agentaccel has, in a suite that does not use it."""
+    root = Path(__file__).parent.parent
+    declared = tomllib.loads((root / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
+    installed = tmp_path / "site" / "made_up-0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: made-up\nVersion: 0\n")
+    points = "\n".join(f"made_up_{name} = {module}" for name, module in declared.items())
+    (installed / "entry_points.txt").write_text(f"[pytest11]\n{points}\n")
+    (tmp_path / "suite").mkdir()
+    paths = {"PYTHONPATH": os.pathsep.join((str(root), str(tmp_path / "site")))}
+    command = [sys.executable, "-W", "ignore", "-c", PLUGIN, str(tmp_path / "suite")]
+    done = subprocess.run(
+        command, cwd=tmp_path / "suite", env={**os.environ, **paths}, capture_output=True, text=True, timeout=60
+    )
+    for name in ("agentaccel_emulator", "assert_hit_rate", "assert_prefix_stable", "assert_no_new_cause"):
+        assert f"\n{name}" in done.stdout
     loaded = "['agentaccel', 'agentaccel.testing', 'agentaccel.testing.plugin']"
-    assert done.stdout.splitlines()[-1] == f"5 {loaded} False False"
+    assert done.stdout.splitlines()[-1].endswith(f" {loaded} False False")
