@@ -257,3 +257,131 @@ def test_the_cost_is_linear_in_the_characters() -> None:
     assert few > 4000 / 4
     assert 1.9 < many / few < 2.1
     assert {type(getattr(Closing(), name)) for name in Closing.__slots__} == {int, bool}
+
+
+FILLED = {"name": "f", "arguments": '{"a": 1}'}
+EMPTY: list[Any] = [None, {}, "", {"name": "", "arguments": "", "input": ""}, {"name": None, "arguments": None}]
+
+
+@pytest.mark.parametrize("empty", EMPTY)
+def test_a_call_that_stands_in_one_of_several_forms_is_one_call(empty: Any) -> None:
+    """Chosen by us: servers fill one form and leave the others empty, in bodies and in pieces."""
+    call = {"index": 0, "id": "c", "type": "function", "function": FILLED, "custom": empty}
+    message = {"role": "assistant", "tool_calls": [call], "function_call": empty}
+    body = read("chat", [json.dumps({"choices": [{"index": 0, "message": message}]}).encode()], streamed=False)
+    head = {**call, "function": {"name": "f", "arguments": '{"a"'}}
+    tail = {"index": 0, "id": empty, "function": {"name": empty, "arguments": ": 1}"}, "custom": empty}
+    stream = read("chat", [sse([chunk(delta(tool_calls=[one], function_call=empty)) for one in (head, tail)])])
+    assert body.calls == stream.calls == [("c", "f", {"a": 1})]
+
+
+@pytest.mark.parametrize("empty", EMPTY)
+def test_a_custom_call_beside_empty_forms_is_one_call(empty: Any) -> None:
+    """Chosen by us, as above."""
+    call = {"index": 0, "id": "c", "custom": {"name": "sql", "input": "select 1"}, "function": empty}
+    message = {"tool_calls": [call, empty], "function_call": empty}
+    body = read("chat", [json.dumps({"choices": [{"message": message}]}).encode()], streamed=False)
+    stream = read("chat", [sse([chunk(delta(tool_calls=[call])), finished()])])
+    assert body.calls == stream.calls == [("c", "sql", {"input": "select 1"})]
+
+
+def test_a_call_that_stands_in_two_forms_is_one_call() -> None:
+    """Chosen by us: its former form repeats it."""
+    message = {"tool_calls": [{"id": "c", "function": FILLED}], "function_call": FILLED}
+    body = read("chat", [json.dumps({"choices": [{"message": message}]}).encode()], streamed=False)
+    assert body.calls == [("c", "f", {"a": 1})]
+
+
+@pytest.mark.parametrize("empty", [None, "", {}])
+def test_an_item_of_a_response_that_is_empty_is_no_call(empty: Any) -> None:
+    """Chosen by us, as above."""
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": '{"a": 1}', "input": empty}
+    output = [call, {"type": "custom_tool_call", "call_id": "", "name": empty, "input": empty}]
+    body = read("responses", [json.dumps(response(output=output)).encode()], streamed=False)
+    stream = read("responses", [sse([responses_end(output=output)])])
+    assert body.calls == stream.calls == [("c", "f", {"a": 1})]
+
+
+def piece(text: str, name: str | None = None, id_: Any = None, **more: Any) -> Json:
+    return chunk(delta(tool_calls=[{"id": id_, "function": {"name": name, "arguments": text}, **more}]))
+
+
+@pytest.mark.parametrize("index", [{}, {"index": 0}, {"index": None}])
+def test_calls_that_a_server_does_not_count_are_told_apart_by_their_ids(index: Json) -> None:
+    """Chosen by us: two calls, whole or in pieces, that all claim the first place."""
+    whole = [piece('{"a": 1}', "f", "x", **index), piece('{"b": 2}', "g", "y", **index), finished()]
+    parts = [
+        piece('{"a"', "f", "x", **index), piece(": 1}", **index), piece("", "g", "y", **index),
+        piece('{"b": 2}', **index), finished(),
+    ]  # fmt: skip
+    turns = [
+        piece('{"a"', "f", "x", **index), piece('{"b"', "g", "y", **index), piece(": 1}", None, "x", **index),
+        piece(": 2}", None, "y", **index), finished(),
+    ]  # fmt: skip
+    for events in (whole, parts, turns):
+        assert read("chat", [sse(events)]).calls == [("x", "f", {"a": 1}), ("y", "g", {"b": 2})]
+
+
+@pytest.mark.parametrize("id_", ["", None])
+def test_an_empty_id_is_none_and_a_call_behind_one_that_has_ended_is_another(id_: Any) -> None:
+    """Chosen by us, as above."""
+    events = [piece('{"a": 1}', "f", id_), piece('{"a": 1}', "f", id_), finished()]
+    assert read("chat", [sse(events)]).calls == [(None, "f", {"a": 1})] * 2
+
+
+def test_a_server_that_makes_up_an_id_for_every_piece_still_sends_one_call() -> None:
+    """Chosen by us: only with a name does another id begin another call. What repeats itself at the end is the same."""
+    events = [piece('{"a"', "f", "x"), piece(": 1}", None, "y"), piece("", "f", "x"), finished()]
+    assert read("chat", [sse(events)]).calls == [("x", "f", {"a": 1})]
+
+
+def test_without_looking_at_ids_the_second_call_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin."""
+    monkeypatch.setattr("agentaccel.providers.openai.chat_reply.ChatTap._place", lambda tap, slot, *rest: slot)
+    events = [piece('{"a": 1}', "f", "x"), piece('{"b": 2}', "g", "y"), finished()]
+    assert read("chat", [sse(events)]).calls == [("x", "f", {"a": 1})]
+
+
+ITEM = {"type": "function_call", "id": "i", "call_id": "c", "name": "f", "arguments": '{"a": 1}', "status": "completed"}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [responses_end(output=[ITEM])],
+        [{"type": "response.created", "response": response("in_progress", output=[ITEM])}, responses_end()],
+        [{"type": "response.output_item.added", "output_index": 0, "item": ITEM}, responses_end()],
+        [{"type": "response.output_item.added", "output_index": 0, "item": ITEM}, responses_end(output=[ITEM])],
+        [{"type": "response.output_item.added", "item": ITEM}, responses_end(output=[{"type": "reasoning"}, ITEM])],
+        [*responses_call(0, "f", ['{"a"', ": 1}"]), responses_end(output=[{**ITEM, "call_id": "call_0_0"}])],
+        [responses_end("incomplete", output=[ITEM])],
+    ],
+)
+def test_a_response_may_list_what_no_event_told_of(events: list[Json]) -> None:
+    """Chosen by us: servers send items whole, or nothing but the response as it begins or ends."""
+    assert [(name, arguments) for _, name, arguments in read("responses", [sse(events)]).calls] == [("f", {"a": 1})]
+
+
+@pytest.mark.parametrize("wire", ["chat", "responses"])
+def test_arguments_that_are_no_text_are_taken_as_they_are(wire: Wire) -> None:
+    """Chosen by us: some servers send an object; it was read as a call without arguments."""
+    if wire == "chat":
+        events = [
+            chunk(delta(stop="tool_calls", tool_calls=[{"id": "c", "function": {"name": "f", "arguments": {"a": 1}}}]))
+        ]
+    else:
+        events = [responses_end(output=[{**ITEM, "arguments": {"a": 1}}])]
+    assert read(wire, [sse(events)]).calls == [("c", "f", {"a": 1})]
+
+
+@pytest.mark.parametrize("rest", [b"", b"\n", b"\r\n"])
+@pytest.mark.parametrize("wire", ["chat", "responses"])
+def test_a_last_event_without_its_empty_line_ends_the_reply(wire: Wire, rest: bytes) -> None:
+    """Chosen by us: as the SDKs, which have handed over everything by then."""
+    events = (
+        [*chat_call(0, "f", ["{}"]), finished()]
+        if wire == "chat"
+        else [*responses_call(0, "f", ["{}"]), responses_end()]
+    )
+    found = read(wire, [sse(events).rstrip(b"\n") + rest])
+    assert (found.complete, [name for _, name, _ in found.calls]) == (True, ["f"])

@@ -65,6 +65,8 @@ class _Open:
     name: str
     plain: bool
     """Whether the input is text and not JSON, so that only the protocol can say when it ends."""
+    begun: str = ""
+    """The input that stood in the event that it began with."""
     pieces: list[str] = field(default_factory=list)
     closing: Closing = field(default_factory=Closing)
 
@@ -74,16 +76,17 @@ class OpenCalls:
     """The tool calls of one reply, by the slot that its protocol knows them under."""
 
     _open: dict[Slot, _Open] = field(default_factory=dict)
-    _told: set[Slot] = field(default_factory=set)
+    _told: dict[Slot, str | None] = field(default_factory=dict)
+    """The ids of those that have ended."""
 
-    def start(self, slot: Slot, id_: str | None, name: str, *, plain: bool = False) -> None:
+    def start(self, slot: Slot, id_: str | None, name: str, begun: str = "", *, plain: bool = False) -> None:
         """A call begins, or more of its name has come; what repeats itself is the same."""
         call = self._open.get(slot)
         if call is None:
             if slot not in self._told:
-                self._open[slot] = _Open(id_, name, plain)
+                self._open[slot] = _Open(id_, name, plain, begun)
             return
-        call.id = call.id or id_
+        call.id, call.begun = call.id or id_, call.begun or begun
         if name and name != call.name:
             call.name += name
 
@@ -102,8 +105,26 @@ class OpenCalls:
         call = self._open.pop(slot, None)
         if call is None:
             return
-        self._told.add(slot)
-        yield from call_of(call.id, call.name, whole or "".join(call.pieces), plain=call.plain)
+        self._told[slot] = call.id
+        yield from call_of(call.id, call.name, whole or "".join(call.pieces) or call.begun, plain=call.plain)
+
+    @property
+    def count(self) -> int:
+        """How many there have been."""
+        return len(self._open) + len(self._told)
+
+    def known(self, slot: Slot) -> tuple[str | None, bool] | None:
+        """The id of the call at `slot`, and whether it has ended; None where there is none."""
+        if slot in self._told:
+            return self._told[slot], True
+        return (self._open[slot].id, False) if slot in self._open else None
+
+    def place_of(self, id_: str | None, choice: Hashable = 0) -> Slot | None:
+        """Where the call with that id stands in a choice; None where there is none, or no id."""
+        if id_ is None:
+            return None
+        ids = {**{slot: call.id for slot, call in self._open.items()}, **self._told}
+        return next((slot for slot, known in ids.items() if known == id_ and slot[0] == choice), None)
 
     def end(self, choice: Hashable = None, *, cut: bool) -> Iterator[ToolCall]:
         """A choice has ended, or all of them, and so has every call of it.
@@ -112,8 +133,7 @@ class OpenCalls:
         """
         for slot in [slot for slot in self._open if choice is None or slot[0] == choice]:
             if cut:
-                del self._open[slot]
-                self._told.add(slot)
+                self._told[slot] = self._open.pop(slot).id
             else:
                 yield from self.stop(slot)
 

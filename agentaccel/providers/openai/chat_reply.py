@@ -7,12 +7,13 @@ begins says nothing: servers may open several and then fill them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from agentaccel.canonical import wire_bytes
 from agentaccel.providers.openai.calls import Slot, call_of
 from agentaccel.providers.openai.tap import Tap
-from agentaccel.providers.values import is_object, items, name_of, name_or_none, text_or_none
+from agentaccel.providers.values import is_object, items, name_or_none, text_or_none
 from agentaccel.types import ToolCall
 
 _WHOLE = frozenset({"tool_calls", "function_call", "stop"})
@@ -22,6 +23,9 @@ _WHOLE = frozenset({"tool_calls", "function_call", "stop"})
 @dataclass(slots=True)
 class ChatTap(Tap):
     """Watches one chat completion go by."""
+
+    _now: dict[Slot, Slot] = field(default_factory=dict)
+    """Where what comes next for a place belongs, if several calls are said to stand there."""
 
     def event(self, kind: str, event: Mapping[str, Any]) -> Iterator[ToolCall]:
         self.take_name(event)
@@ -37,9 +41,8 @@ class ChatTap(Tap):
             for place, call in enumerate(items(delta.get("tool_calls"))):
                 if is_object(call):
                     yield from self._call((index, _index(call.get("index"), place)), call)
-            legacy = delta.get("function_call")
-            if is_object(legacy):
-                yield from self._call((index, "function_call"), {"function": legacy})
+            if is_object(delta.get("function_call")):
+                yield from self._call((index, "function_call"), {"function": delta["function_call"]})
         stop = name_or_none(choice.get("finish_reason"))
         if stop is not None:
             yield from self.calls.end(index, cut=stop not in _WHOLE)
@@ -47,13 +50,26 @@ class ChatTap(Tap):
                 self.stop = stop
 
     def _call(self, slot: Slot, call: Mapping[str, Any]) -> Iterator[ToolCall]:
-        custom = call.get("custom")
-        named = custom if is_object(custom) else call.get("function")
-        named = named if is_object(named) else {}
-        id_, name = name_or_none(call.get("id")), name_or_none(named.get("name"))
+        id_, name, text, plain = _form(call)
+        slot = self._place(slot, id_, name, text)
         if id_ or name:
-            self.calls.start(slot, id_, name or "", plain=is_object(custom))
-        yield from self.calls.delta(slot, text_or_none(named.get("input" if is_object(custom) else "arguments")) or "")
+            self.calls.start(slot, id_, name, plain=plain)
+        yield from self.calls.delta(slot, text)
+
+    def _place(self, slot: Slot, id_: str | None, name: str, text: str) -> Slot:
+        """Where a piece of a call belongs that says that it is of `slot`.
+
+        Some servers count no calls, or all of them as the first: another id with a name is another call, and so is a
+        name with arguments behind a call that has ended. (Some make up an id for every piece; those have no name.)
+        """
+        at = self.calls.place_of(id_, slot[0]) or self._now.get(slot, slot)
+        known = self.calls.known(at)
+        if known is not None and name:
+            other, ended = known
+            if (id_ is not None and other is not None and id_ != other) or (ended and id_ is None and text):
+                at = (slot[0], (slot[1], self.calls.count))
+        self._now[slot] = at
+        return at
 
     def whole(self, body: Mapping[str, Any]) -> Iterator[ToolCall]:
         self.take_name(body)
@@ -87,16 +103,29 @@ def _index(value: Any, otherwise: int) -> int:
     return value if isinstance(value, int) else otherwise
 
 
+def _form(call: Mapping[str, Any]) -> tuple[str | None, str, str, bool]:
+    """Id, name and input of a call or of a piece of one, and whether its input is text: in the one form that is filled.
+
+    Some servers fill one and have the others there, empty.
+    """
+    forms = [(custom, call.get(form), field) for form, field, custom in _FORMS]
+    filled = [(custom, of, field) for custom, of, field in forms if is_object(of) and any(map(of.get, ("name", field)))]
+    custom, of, field = filled[0] if filled else (False, {}, "arguments")
+    given = of.get(field)
+    # A server that does not write arguments as text has them as they are.
+    text = wire_bytes(given).decode() if is_object(given) else text_or_none(given) or ""
+    return name_or_none(call.get("id")) or None, name_or_none(of.get("name")) or "", text, custom
+
+
+_FORMS = (("function", "arguments", False), ("custom", "input", True))
+
+
 def _calls(message: Mapping[str, Any]) -> Iterator[ToolCall]:
     """The tool calls of a whole message."""
-    legacy = message.get("function_call")
-    for call in (*items(message.get("tool_calls")), *([{"function": legacy}] if is_object(legacy) else ())):
-        if not is_object(call):
-            continue
-        custom = call.get("custom")
-        named = custom if is_object(custom) else call.get("function")
-        if is_object(named):
-            text = text_or_none(named.get("input" if is_object(custom) else "arguments")) or ""
-            yield from call_of(
-                name_or_none(call.get("id")), name_of(named.get("name") or ""), text, plain=is_object(custom)
-            )
+    found = [_form(call) for call in items(message.get("tool_calls")) if is_object(call)]
+    legacy = _form({"function": message.get("function_call")})
+    if legacy[1:] not in [one[1:] for one in found]:  # the same call in its former form
+        found.append(legacy)
+    for id_, name, text, plain in found:
+        if name or text:
+            yield from call_of(id_, name, text, plain=plain)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agentaccel.canonical import wire_bytes
 from agentaccel.providers.openai.calls import Slot, call_of
 from agentaccel.providers.openai.tap import Tap
 from agentaccel.providers.values import is_object, items, name_of, name_or_none, text_or_none
@@ -19,6 +20,8 @@ _INPUT = {"function_call": "arguments", "custom_tool_call": "input"}
 """Items that ask the caller to run a tool, and where their input stands."""
 
 _TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
+_BROKEN = _TERMINAL - {"response.completed"}
+"""Ends of a response that was cut: what it lists may be cut as well, unless it says that it is not."""
 _CUT = "incomplete"
 """The status of a call whose input is not whole."""
 
@@ -31,7 +34,7 @@ class ResponsesTap(Tap):
         slot, item = _slot(event), _call(event.get("item"))
         match kind:
             case "response.output_item.added" if item is not None:
-                self._start(slot, item)
+                self._start(slot, item, begun=_text(item))
             case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
                 yield from self.calls.delta(slot, text_or_none(event.get("delta")) or "")
             case "response.function_call_arguments.done":
@@ -40,25 +43,35 @@ class ResponsesTap(Tap):
                 yield from self.calls.stop(slot, text_or_none(event.get("input")))
             case "response.output_item.done" if item is not None and item.get("status") != _CUT:
                 self._start(slot, item)
-                yield from self.calls.stop(slot, text_or_none(item.get(_INPUT[item["type"]])))
+                yield from self.calls.stop(slot, _text(item))
             case "error":
                 self.error = name_of(event.get("code") or "error")
             case _ if is_object(event.get("response")):
-                self._response(event["response"])
+                yield from self._so_far(kind, event["response"])
+
+    def _so_far(self, kind: str, response: Mapping[str, Any]) -> Iterator[ToolCall]:
+        """The response as it is when it begins, or ends: it may list what no event told of."""
+        self._response(response)
+        for place, item in enumerate(map(_call, items(response.get("output")))):
+            whole = item is not None and item.get("status") == "completed"
+            if item is not None and (whole or (kind not in _BROKEN and item.get("status") != _CUT)):
+                at = self.calls.place_of(_named(item)[0]) or (0, place)
+                self._start(at, item, begun=_text(item))
                 if kind in _TERMINAL:
-                    yield from self.calls.end(cut=kind != "response.completed")
-                    self.complete = self.error is None
+                    yield from self.calls.stop(at, _text(item))
+        if kind in _TERMINAL:
+            yield from self.calls.end(cut=kind != "response.completed")
+            self.complete = self.error is None
 
     def whole(self, body: Mapping[str, Any]) -> Iterator[ToolCall]:
         self._response(body)
         self.complete = isinstance(body.get("output"), list) and self.error is None
         for item in map(_call, items(body.get("output"))):
             if item is not None and item.get("status") != _CUT:
-                text = text_or_none(item.get(_INPUT[item["type"]])) or ""
-                yield from call_of(*_named(item), text, plain=_plain(item))
+                yield from call_of(*_named(item), _text(item), plain=_plain(item))
 
-    def _start(self, slot: Slot, item: Mapping[str, Any]) -> None:
-        self.calls.start(slot, *_named(item), plain=_plain(item))
+    def _start(self, slot: Slot, item: Mapping[str, Any], begun: str = "") -> None:
+        self.calls.start(slot, *_named(item), begun, plain=_plain(item))
 
     def _response(self, response: Mapping[str, Any]) -> None:
         self.take_name(response)
@@ -82,11 +95,19 @@ def _slot(event: Mapping[str, Any]) -> Slot:
 def _call(item: Any) -> Mapping[str, Any] | None:
     """`item` where it asks the caller to run a tool."""
     kind = item.get("type") if is_object(item) else None
-    return item if isinstance(kind, str) and kind in _INPUT else None
+    if not isinstance(kind, str) or kind not in _INPUT:
+        return None
+    return item if item.get("name") or item.get(_INPUT[kind]) else None
 
 
 def _named(item: Mapping[str, Any]) -> tuple[str | None, str]:
-    return name_or_none(item.get("call_id")), name_of(item.get("name") or "")
+    return name_or_none(item.get("call_id")) or None, name_of(item.get("name") or "")
+
+
+def _text(item: Mapping[str, Any]) -> str:
+    """Its input; a server that does not write arguments as text has them as they are."""
+    given = item.get(_INPUT[item["type"]])
+    return wire_bytes(given).decode() if is_object(given) else text_or_none(given) or ""
 
 
 def _plain(item: Mapping[str, Any]) -> bool:
