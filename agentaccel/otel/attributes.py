@@ -57,6 +57,7 @@ def of_ours(turn: TurnRecord, cost: Cost) -> Attributes:
             semconv.OUTCOME: outcome(turn),
             semconv.HIT_RATIO: hit_ratio(turn),
             **{semconv.WRITTEN_FOR + label: tokens for label, tokens in (turn.billed.write or {}).items() if tokens},
+            **{semconv.TERM + name: value for name, value in turn.terms.items()},
             semconv.MISS_CAUSES: [miss.cause.value for miss in turn.misses] or None,
             semconv.COST_PAID: cost.paid,
             semconv.COST_SAVED: cost.saved,
