@@ -68,9 +68,9 @@ def _opens_plain(root: Path, *own: Path) -> None:
     """Raises `Refused` where git would open a pipe: one of its own files, or a list in the work tree at `root`."""
     opens = table("git")["opens"]
     for folder in dict.fromkeys(own):
-        plain_below(folder, None, without=opens["not_looked_into"])
+        plain_below(folder, (), others=True, without=opens["not_looked_into"])
         for name in opens["of_objects"]:
-            plain_below(folder / name, None)
+            plain_below(folder / name, (), others=True)
     plain_below(root, opens["lists"], without=[".git"])
 
 

@@ -19,7 +19,7 @@ from agentaccel.effects.places import Surroundings, named
 from agentaccel.effects.verdict import Refused
 from agentaccel.effects.words import Word
 
-MOST_LOOKED_AT = 10_000
+MOST_LOOKED_AT = 2_000
 """Names below one folder, the nearest first. What lies deeper is not looked at: a program takes far longer for it."""
 
 
@@ -29,10 +29,8 @@ def goes_over(form: Form, files: Sequence[Word], there: Surroundings) -> None:
     for word in files or (Word(text="."),) if form.opens_below or form.lists else ():
         for path in named(word, there):
             folder = Path(os.path.realpath(path))
-            plain_below(folder, None if form.opens_below else form.lists)
-            if form.lists:
-                plain_below(folder, form.lists)
-                plain_around(folder, form.lists)
+            plain_below(folder, form.lists, others=form.opens_below)
+            plain_around(folder, form.lists)
 
 
 def paired(files: Sequence[Word]) -> tuple[Word, ...]:
@@ -45,8 +43,8 @@ def paired(files: Sequence[Word]) -> tuple[Word, ...]:
     )
 
 
-def plain_below(folder: Path, names: Collection[str] | None, *, without: Collection[str] = ()) -> None:
-    """Raises `Refused` where a pipe or a device below `folder` has one of these `names`; None is any name.
+def plain_below(folder: Path, names: Collection[str], *, others: bool = False, without: Collection[str] = ()) -> None:
+    """Raises `Refused` where a pipe or a device below `folder` has one of these `names`, or any, where `others` stands.
 
     Links are followed only where they have one of the names: a walk does not follow them. Folders that are named in
     `without` are left out.
@@ -63,7 +61,7 @@ def plain_below(folder: Path, names: Collection[str] | None, *, without: Collect
                         left += [entry.path] if entry.name not in without else []
                     elif entry.is_file(follow_symlinks=False):
                         continue
-                    elif entry.name in names if names is not None else not entry.is_symlink():
+                    elif entry.name in names or (others and not entry.is_symlink()):
                         plain_files([entry.path])
         except OSError:
             continue  # it is not there, or not to be looked into: neither for the program

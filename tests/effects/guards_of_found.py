@@ -8,14 +8,14 @@ GUARDS = (
     Mutant(
         guard="pipes below a folder",
         file="effects/unnamed.py",
-        old="            plain_below(folder, None if form.opens_below else form.lists)\n",
+        old="            plain_below(folder, form.lists, others=form.opens_below)\n",
         new="            pass\n",
     ),
     Mutant(
-        guard="lists of what to leave out, above and below",
+        guard="lists of what to leave out, above",
         file="effects/unnamed.py",
-        old="            if form.lists:\n",
-        new="            if False:\n",
+        old="            plain_around(folder, form.lists)\n",
+        new="            pass\n",
     ),
     Mutant(
         guard="a file in the folder that diff is given",
@@ -26,13 +26,13 @@ GUARDS = (
     Mutant(
         guard="pipes among the files of git itself",
         file="effects/repository.py",
-        old='        plain_below(folder, None, without=opens["not_looked_into"])\n',
+        old='        plain_below(folder, (), others=True, without=opens["not_looked_into"])\n',
         new="        pass\n",
     ),
     Mutant(
         guard="pipes beside git's objects",
         file="effects/repository.py",
-        old="            plain_below(folder / name, None)\n",
+        old="            plain_below(folder / name, (), others=True)\n",
         new="            pass\n",
     ),
     Mutant(

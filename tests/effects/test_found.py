@@ -143,7 +143,7 @@ def test_sockets_and_links_to_nothing_keep_no_walk_from_being_run_early(tmp_path
 def test_only_so_many_names_are_looked_at_and_the_nearest_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A known gap, chosen by us: a pipe behind ten thousand other names is not seen."""
+    """A known gap, chosen by us: a pipe behind two thousand other names is not seen."""
     for number in range(9):
         (tmp_path / f"a/{number}").mkdir(parents=True)
     os.mkfifo(tmp_path / "a/8/pipe")
