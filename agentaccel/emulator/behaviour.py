@@ -63,6 +63,9 @@ class Behaviour:
     """Whether its implicit mode finds, at the end of a message, what an explicit breakpoint wrote there."""
     zero_retention: bool = False
     """Whether the organization has zero data retention: OpenAI's older models then keep prefixes in memory only."""
+    hosts: frozenset[str] = frozenset()
+    """Names by which clients may address a server, beside those of the loopback interface: where it stands behind
+    another one, or in a container. In lower case, without a port."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.eviction <= 1:

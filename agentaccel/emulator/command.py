@@ -11,6 +11,7 @@ from typing import NoReturn
 import click
 
 from agentaccel.clock import ManualClock
+from agentaccel.emulator.behaviour import Behaviour
 from agentaccel.emulator.core import Emulator
 from agentaccel.emulator.server import serve
 from agentaccel.emulator.server_clock import RealClock
@@ -31,9 +32,18 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     show_default=True,
     help="Whose rules hold where paths are shared: api, azure, bedrock, vertex, vllm, deepseek, openrouter, ...",
 )
+@click.option(
+    "--host", "hosts", multiple=True, help="A name by which clients address it, beside localhost; repeatable."
+)
 @click.option("--realtime", is_flag=True, help="Let bytes leave when they are due, instead of at once.")
 def emulate(
-    model: str | None, script: Path | None, faults: Path | None, port: int, platform: str, realtime: bool
+    model: str | None,
+    script: Path | None,
+    faults: Path | None,
+    port: int,
+    platform: str,
+    hosts: tuple[str, ...],
+    realtime: bool,
 ) -> None:
     """Run a local provider with the documented prompt caches, until Ctrl-C. It costs nothing and knows nothing.
 
@@ -47,6 +57,7 @@ def emulate(
             script=script,
             faults=faults,
             platform=platform,
+            behaviour=Behaviour(hosts=frozenset(name.lower() for name in hosts)),
             clock=RealClock() if realtime else ManualClock(),
         )
     except ConfigError as error:
@@ -80,5 +91,5 @@ def _usage(url: str, model: str | None) -> str:
   python -c 'import openai; print(openai.OpenAI().responses.create(model="{gpt}", input="Hello"))'
   curl {url}/_ctl/counters        # what was read, written and neither
   curl {url}/_ctl/log             # every request
-  curl {url}/_ctl -d '{{"op": "advance", "seconds": 301}}'
+  curl {url}/_ctl --json '{{"op": "advance", "seconds": 301}}'
 """

@@ -32,6 +32,8 @@ from agentaccel.emulator.trial import Problem
 from agentaccel.errors import ConfigError
 
 _NO_CALL = "req_emulated"
+_MOST_SECONDS = 1_000_000_000
+"""That a clock is advanced by at once: thirty years."""
 
 
 class Emulator:
@@ -165,15 +167,19 @@ class Emulator:
                 advance = getattr(self.clock, "advance", None)
                 if advance is None:
                     raise ConfigError("this emulator's clock cannot be moved")
+                if not 0 <= seconds <= _MOST_SECONDS:
+                    raise ConfigError(f"a clock is advanced by 0 to {_MOST_SECONDS:,} seconds")
                 advance(float(seconds))
             case {"op": "reset"}:
                 self.reset()
-            case {"op": "script", "script": script}:
-                self.use_script(script)  # type: ignore[arg-type]  # script_of judges it
-            case {"op": "faults", "faults": faults}:
-                self.use_faults(faults)  # type: ignore[arg-type]  # faults_of judges it
+            case {"op": "script", "script": list() | dict() | None as script}:  # never the path of one
+                self.use_script(script)
+            case {"op": "faults", "faults": list() | None as faults}:
+                self.use_faults(faults)
             case _:
-                raise ConfigError("use op advance (seconds), reset, script (script) or faults (faults)")
+                raise ConfigError(
+                    "use op advance (seconds), reset, script (its content: a list or an object) or faults (a list)"
+                )
 
 
 def _refused(problem: Problem) -> HttpReply:

@@ -45,6 +45,18 @@ _STATUS_ERRORS: Mapping[str, tuple[str, str]] = {
 }
 
 
+_KINDS: Mapping[str, Any] = {
+    "at": int | None,
+    "match": str | None,
+    "seed": int,
+    "times": int | None,
+    "headers": Mapping,
+    "seconds": int | float,
+    "after_events": int,
+}
+"""What the fields of a fault may be."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """One thing that goes wrong."""
@@ -73,6 +85,11 @@ class Fault:
             raise ConfigError(f"there is no fault {self.kind!r}: use one of {', '.join(get_args(FaultKind))}")
         if not 0 <= self.probability <= 1:
             raise ConfigError(f"the probability of a fault lies between 0 and 1, not {self.probability}")
+        for name, kinds in _KINDS.items():
+            if not isinstance(getattr(self, name), kinds):
+                raise ConfigError(f"{name} of a fault cannot be {getattr(self, name)!r}")
+        if not all(isinstance(one, str) for one in (*self.headers, *self.headers.values())):
+            raise ConfigError("the headers of a fault are texts")
 
     @property
     def status(self) -> int | None:
@@ -131,5 +148,5 @@ def faults_of(value: FaultsLike) -> tuple[Fault, ...]:
 def _fault_of(value: Mapping[str, Any]) -> Fault:
     try:
         return Fault(**{**value, "kind": str(value.get("kind"))})
-    except TypeError as error:
+    except (TypeError, AttributeError) as error:
         raise ConfigError(f"a fault is malformed: {error}") from None

@@ -16,6 +16,8 @@ Replies are written in the form of the Messages API whichever API asks; the othe
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,22 +159,41 @@ def reply_of(value: object) -> ScriptedReply:
     if isinstance(value, Mapping):
         fields = dict(value)
         content = fields.pop("content", ())
-        blocks = say(content).content if isinstance(content, str) else tuple(content)
         try:
-            return ScriptedReply(content=blocks, **fields)
+            blocks = say(content).content if isinstance(content, str) else tuple(content)
+            return _checked(ScriptedReply(content=blocks, **fields))
         except TypeError as error:
             raise ConfigError(f"a scripted reply is malformed: {error}") from None
     if isinstance(value, Sequence):
-        return ScriptedReply(content=tuple(value))
+        return _checked(ScriptedReply(content=tuple(value)))
     raise ConfigError(f"a scripted reply is a string, a list of blocks or an object, not {type(value).__name__}")
+
+
+def _checked(reply: ScriptedReply) -> ScriptedReply:
+    """`reply`, whose blocks and numbers are such. Raises ConfigError."""
+    if not all(isinstance(block, Mapping) and isinstance(block.get("type"), str) for block in reply.content):
+        raise ConfigError("the content of a scripted reply is a list of blocks, each an object with its type")
+    for name in ("output_tokens", "first_token", "tokens_per_second"):
+        number = getattr(reply, name)
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int | float) or number < 0):
+            raise ConfigError(f"{name} of a scripted reply is a number from 0 on, not {number!r}")
+    if reply.tokens_per_second == 0:
+        raise ConfigError("tokens_per_second of a scripted reply is above 0")
+    if not isinstance(reply.stop_reason, str | None):
+        raise ConfigError(f"stop_reason of a scripted reply is a text, not {reply.stop_reason!r}")
+    return reply
 
 
 def read_json(path: Path, what: str) -> Any:
     """The value in a JSON or JSON lines file; lines become a list. Raises ConfigError where it cannot be read."""
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"cannot read the {what} file {path}: {error.strerror}") from None
+        # a pipe that nobody writes to is opened at once, and then seen to be none
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigError(f"cannot read the {what} file {path}: it is no plain file")
+            data = file.read()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read the {what} file {path}: {getattr(error, 'strerror', error)}") from None
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:

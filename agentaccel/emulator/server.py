@@ -26,6 +26,7 @@ from typing import Any, cast
 
 from agentaccel.clock import ManualClock
 from agentaccel.emulator.accounts import Counters, LogEntry
+from agentaccel.emulator.admission import NotAdmitted, admit, admit_body, read_body
 from agentaccel.emulator.behaviour import Behaviour
 from agentaccel.emulator.core import Emulator
 from agentaccel.emulator.exchange import Chunk, HttpReply, HttpRequest
@@ -111,12 +112,27 @@ class _Handler(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         self._handle()
 
+    def handle_expect_100(self) -> bool:
+        """Nobody is asked to go on before it is clear that the request is taken (`_go_on`)."""
+        return True
+
+    def _go_on(self) -> None:
+        if self.headers.get("expect", "").lower() == "100-continue":
+            self.connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class's name
         """Keep quiet: the emulator has a log of its own."""
 
     def _handle(self) -> None:
         start = self._host.emulator.clock.wall()
-        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        try:
+            admit(self.headers, self._host.emulator.behaviour.hosts)
+            body = read_body(self.headers, self.rfile, self._go_on)
+            admit_body(self.headers, body)
+        except NotAdmitted as refusal:  # what is left of it is not read, so the connection ends
+            self.close_connection = True
+            self._send(refusal.reply, start)
+            return
         request = HttpRequest(method=self.command, path=self.path, headers=dict(self.headers.items()), body=body)
         reply = self._host.emulator.handle(request, start)
         with self._host.arrived:

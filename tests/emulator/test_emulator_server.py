@@ -266,7 +266,8 @@ def test_control_paths_answer_over_http():
     """For users in other languages."""
     with serve() as server:
         connection = http.client.HTTPConnection(server.url.removeprefix("http://"))
-        connection.request("POST", "/_ctl", json.dumps({"op": "advance", "seconds": 5}))
+        kind = {"content-type": "application/json"}
+        connection.request("POST", "/_ctl", json.dumps({"op": "advance", "seconds": 5}), kind)
         assert json.loads(connection.getresponse().read())["now"] == server.clock.wall()
         connection.request("GET", "/_ctl/counters")
         assert json.loads(connection.getresponse().read())["total"]["requests"] == 0
