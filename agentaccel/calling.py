@@ -26,6 +26,7 @@ from agentaccel.speculate.buffer import Entry, State
 from agentaccel.speculate.memo import Read, Remembered
 from agentaccel.trace.recorder import Recorder
 from agentaccel.types import ToolCall
+from agentaccel.values import kept_name
 
 log = logging.getLogger("agentaccel")
 
@@ -109,7 +110,7 @@ class Watch:
                 if box.foresight.strict:
                     raise
                 log.exception("agentaccel: could not look for an early result; the call runs")
-        self._began = box.listeners.begins(self._started, self._known.name)
+        self._began = box.listeners.begins(self._started, kept_name(self._known.name))
         if self.found is None:
             self._runs()
         return self
@@ -204,7 +205,7 @@ class Watch:
         here, served = self._here or self._box.conversation(self._call, self._within), self._served
         return ToolRecord(
             session=here.id if here is not None else "",
-            name=self._call.name,
+            name=kept_name(self._call.name),
             key=identity_of(self._call, self._box.recorder.key).hex(),
             started=self._started,
             finished=finished,

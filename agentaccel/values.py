@@ -93,3 +93,29 @@ def _function(written: Any, lines: Sequence[str], scope: dict[str, Any], *, apar
     for name in ("__defaults__", "__kwdefaults__", "__annotations__", "__qualname__", "__module__", "__doc__"):
         setattr(made, name, getattr(written, name))
     return made
+
+
+MOST_NAMED = 200
+"""Characters of a name that is kept."""
+
+
+def kept_name(text: str) -> str:
+    """A name that comes from outside, as it is written into records, spans and logs: bounded, and of characters that
+    can be seen. Where it is cut, its length is said.
+
+    Providers name errors and reasons, and models make up names of tools; nothing keeps them from sending a page of text
+    or an order to a terminal.
+
+    >>> kept_name("rate_limit_error"), kept_name("a\\x1b[2J\\n"), kept_name("x" * 52_000)[-24:]
+    ('rate_limit_error', 'a\ufffd[2J\ufffd', 'xxx… [52,000 characters]')
+    """
+    if len(text) <= MOST_NAMED and text.isprintable():
+        return text
+    said = f"… [{len(text):,} characters]" if len(text) > MOST_NAMED else ""
+    seen = "".join(one if one.isprintable() else "\ufffd" for one in text[: MOST_NAMED - len(said)])
+    return seen + said
+
+
+def kept_name_or_none(text: str | None) -> str | None:
+    """The same; None where nothing is named."""
+    return None if text is None else kept_name(text)

@@ -38,7 +38,7 @@ def error_name(headers: Headers, body: bytes) -> str | None:
         return named
     try:
         told = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     told = told[0] if isinstance(told, list) and told else told  # Google's streams are lists
     error = told.get("error") if isinstance(told, dict) else None

@@ -47,7 +47,7 @@ from agentaccel.session.threads import Threads
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Ended, Turn
 from agentaccel.types import CachePlan, Endpoint, Prompt, Request
-from agentaccel.values import maker
+from agentaccel.values import kept_name_or_none, maker
 
 log = logging.getLogger("agentaccel")
 
@@ -149,7 +149,8 @@ class Composer:
             if self.keeper is not None:
                 self.keeper.paused(going, endpoint, ended)
             if began is not None:
-                self.listeners.ended(began, Told(record, ended.said.message_id, ended.said.model, endpoint.server))
+                named = kept_name_or_none(ended.said.message_id), kept_name_or_none(ended.said.model)
+                self.listeners.ended(began, Told(record, *named, endpoint.server))
         except Exception:
             if self.policy.strict:
                 raise

@@ -34,6 +34,7 @@ from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.store import TurnWrite
 from agentaccel.turn import Answer, Ended, Reported, Resend
 from agentaccel.types import Endpoint, Prompt, Request, Usage
+from agentaccel.values import kept_name
 
 log = logging.getLogger("agentaccel")
 
@@ -224,7 +225,7 @@ class Keeper:
             finished=self.clock.wall(),
             outcome="ok" if status == 200 else "failed",
             status=status,
-            error=error or None,
+            error=kept_name(error) if error else None,
             mode=KEEP_ALIVE,
             usage=said.usage,
             answered_by=said.model,

@@ -34,6 +34,7 @@ from agentaccel.session.tools import Tool, Tools
 from agentaccel.speculate.buffer import Buffer, Entry, State
 from agentaccel.speculate.rates import Rates
 from agentaccel.trace.recorder import Recorder
+from agentaccel.values import kept_name
 
 log = logging.getLogger("agentaccel")
 
@@ -239,7 +240,7 @@ class _Telling:
 
     def begins(self) -> Entry:
         """The run begins here, in the context that it ends in."""
-        self._began = self._runner.listeners.begins(self._started, self.entry.call.name)
+        self._began = self._runner.listeners.begins(self._started, kept_name(self.entry.call.name))
         return self.entry
 
     def ended(self) -> None:
@@ -260,7 +261,7 @@ class _Telling:
         entry, conversation = self.entry, self._conversation
         return ToolRecord(
             session=conversation.id,
-            name=entry.call.name,
+            name=kept_name(entry.call.name),
             key=identity_of(entry.call, self._runner.recorder.key).hex(),
             started=self._started,
             finished=self._started + entry.seconds,

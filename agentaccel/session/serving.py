@@ -34,6 +34,7 @@ from agentaccel.speculate.witness import witnessed
 from agentaccel.speculate.world import Version, World
 from agentaccel.trace.track import TrackRecord
 from agentaccel.types import Effect, ToolCall
+from agentaccel.values import kept_name
 
 MISS: Final = object()
 """What `Serving.join` gives where the call has to be run."""
@@ -256,11 +257,11 @@ class Serving:
     def _expected(self, entry: Entry) -> float:
         """Seconds that a fresh run is expected to take."""
         with self.track.lock:
-            return self.track.experience.latencies.quantile(entry.call.name, 0.5)
+            return self.track.experience.latencies.quantile(kept_name(entry.call.name), 0.5)
 
     def took(self, tool: Tool, seconds: float) -> None:
         """A real call ran so long."""
-        self.track.learn(lambda experience: experience.ran(tool.name, seconds))
+        self.track.learn(lambda experience: experience.ran(kept_name(tool.name), seconds))
 
     def _read(self, tool: Tool, key: Key, call: ToolCall, *, version: Version, at: float, seen: object) -> Read:
         spec = tool.spec

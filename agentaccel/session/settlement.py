@@ -34,6 +34,7 @@ from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.store import TurnWrite
 from agentaccel.turn import Ended
 from agentaccel.types import Expected, Usage, value_at
+from agentaccel.values import kept_name, kept_name_or_none
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class Settlement:
                 ours=on and bool(going.plan.markers or going.plan.without or written),
                 standing=going.standing,
                 lent=going.lent,
-                awaits=f"{TOOL}:{ended.calls[0].name}" if ended.calls else USER,
+                awaits=f"{TOOL}:{kept_name(ended.calls[0].name)}" if ended.calls else USER,
                 first=conversation.is_new,
             ),
             going.observed,
@@ -134,16 +135,16 @@ class Settlement:
             finished=wall(ended.finished),
             outcome=ended.outcome,
             status=ended.status,
-            error=ended.error,
+            error=kept_name_or_none(ended.error),
             mode=going.mode,
             streamed=prompt.stream,
             usage=ended.usage,
-            answered_by=ended.said.model,
+            answered_by=kept_name_or_none(ended.said.model),
             besides=ended.said.besides,
             doubts=ended.said.doubts,
-            terms=going.terms(ended.said.terms),
-            stop=ended.said.stop,
-            calls=tuple(call.name for call in ended.calls),
+            terms={kept_name(name): kept_name(value) for name, value in going.terms(ended.said.terms).items()},
+            stop=kept_name_or_none(ended.said.stop),
+            calls=tuple(kept_name(call.name) for call in ended.calls),
             markers=going.markers_sent,
             reasons=going.plan.reasons,
             consents=going.plan.consents,
@@ -153,7 +154,7 @@ class Settlement:
             misses=settled.misses if settled is not None else (),
             drift=moved,
             held=prompt.held,
-            diagnosis=ended.said.diagnostics,
+            diagnosis=kept_name_or_none(ended.said.diagnostics),
             waited=going.waited,
         )
 

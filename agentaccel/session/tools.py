@@ -18,6 +18,7 @@ from agentaccel.policy import ToolPolicy
 from agentaccel.speculate.keys import Key, Principal, arguments_key, is_plain
 from agentaccel.speculate.need import still_needed
 from agentaccel.types import Effect, EffectSaid, ToolCall
+from agentaccel.values import kept_name
 
 log = logging.getLogger("agentaccel")
 
@@ -277,7 +278,7 @@ class Tools:
                 return
             self._wrote |= {name}
             self.epoch += 1
-        log.warning("agentaccel: %s wrote although it is said to read; it is not run early again", name)
+        log.warning("agentaccel: %s wrote although it is said to read; it is not run early again", kept_name(name))
 
 
 _MOST_NAMES = 1024

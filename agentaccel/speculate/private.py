@@ -24,6 +24,7 @@ from agentaccel.speculate.literals import may_be_kept, value_may_be_kept
 from agentaccel.speculate.scene import value_of
 from agentaccel.speculate.stats import Sensitive
 from agentaccel.speculate.symbols import tool_of
+from agentaccel.values import MOST_NAMED
 
 FLEET = ""
 """The name of the part that holds what is the same for all workloads."""
@@ -150,6 +151,8 @@ def _is_path(path: str) -> bool:
 
 def _is_name(symbol: str) -> bool:
     """Whether a symbol may be written: a tool's name may always, a program's if it looks like one."""
+    if len(symbol) > MOST_NAMED:
+        return False  # no tool is called so: the model made it up
     return symbol.isprintable() and may_be_kept(symbol.rpartition(":")[2] if ":" in symbol else "")
 
 
