@@ -15,7 +15,7 @@ from agentaccel.canonical import digest, identity_bytes
 from agentaccel.providers.values import name_or_none
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.importers.agents import Agents
-from agentaccel.trace.importers.fields import blocks, count, mapping, seconds, text
+from agentaccel.trace.importers.fields import blocks, count, lifetimes_told, mapping, seconds, text
 from agentaccel.trace.importers.forms import as_log_line
 from agentaccel.trace.importers.identities import Identities
 from agentaccel.trace.importers.lines import ImportTally, parse
@@ -75,6 +75,7 @@ class _Reader:
         self._calls: dict[str, Call] = {}
         self._agents = Agents()
         self._now = 0.0
+        self._lifetimes = set[str]()
 
     def take(self, entry: Mapping[str, object]) -> None:
         """One line of the log."""
@@ -141,6 +142,7 @@ class _Reader:
         thread = self._threads.get((session, agent or ""))
         if thread is None:
             thread = Thread(f"{session}/{agent}", session, agent) if agent else Thread(session, None)
+            thread.around = self._lifetimes
             self._threads[session, agent or ""] = thread
         if agent is None:
             self._main = thread
@@ -173,6 +175,9 @@ class _Reader:
             reply.finished = at
         reply.stop = text(message, "stop_reason") or reply.stop
         reply.usage = mapping(message, "usage") or reply.usage
+        if reply.usage and (told := lifetimes_told(reply.usage)):
+            thread.lifetimes |= told
+            self._lifetimes |= told
         if message.get("diagnostics") is not None:
             reply.diagnosis = _diagnosis(message) or reply.diagnosis
         for block in blocks(message):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 
 from agentaccel.providers.anthropic.usage import READ, WRITTEN
 from agentaccel.providers.anthropic.usage import metered as metered_beside
 from agentaccel.providers.openai.usage import metered as metered_inside
-from agentaccel.types import Metered, Usage
+from agentaccel.types import UNSPLIT, Metered, Usage
 from agentaccel.values import maker
 
 _BESIDE = frozenset({READ, WRITTEN})
@@ -60,6 +63,49 @@ def seconds(value: object) -> float | None:
     else:
         return None
     return float(at) if _EARLIEST <= at <= _LATEST else None
+
+
+def lifetimes_told(reported: Mapping[str, object]) -> set[str]:
+    """The labels of the lifetimes that a usage says to have written for."""
+    found = set[str]()
+    for holder, key in _SPLITS:
+        split = mapping(mapping(reported, holder) if holder else reported, key)
+        for name, told in split.items():
+            label = _label(name)
+            if label is not None and type(told) is int and told > 0:
+                found.add(label)
+    return found
+
+
+_SPLITS = (
+    ("", "cache_creation"),
+    ("input_tokens_details", "cache_write_tokens_details"),
+    ("prompt_tokens_details", "cache_write_tokens_details"),
+)
+"""Where usage splits by lifetime what was written."""
+_TTL_KEY = re.compile(r"(?:ephemeral|ttl)_(\w+?)(?:_input)?_tokens")
+"""How the providers name the tokens written with one lifetime."""
+
+
+@functools.lru_cache(maxsize=256)
+def _label(key: str) -> str | None:
+    """The lifetime that a field is about; None where it is about none."""
+    match = _TTL_KEY.fullmatch(key)
+    return match[1] if match else None
+
+
+def lifetime_among(*told: AbstractSet[str], default: str) -> str:
+    """The label of what was written where nobody says for how long: that of the other requests, the nearest first.
+
+    `UNSPLIT` where those have written for several; `default` where nothing tells.
+
+    >>> [lifetime_among(own, {"1h"}, default="5m") for own in (set(), {"5m"}, {"5m", "1h"})]
+    ['1h', '5m', 'unsplit']
+    """
+    for labels in told:
+        if labels:
+            return UNSPLIT if len(labels) > 1 else next(iter(labels))
+    return default
 
 
 def usage_of(reported: Mapping[str, object], default_ttl: str) -> Usage:

@@ -9,11 +9,11 @@ from agentaccel.canonical import digest, identity_bytes
 from agentaccel.facts import CacheFacts, cache_facts
 from agentaccel.providers.values import terms_of
 from agentaccel.records import ToolRecord, TurnRecord
-from agentaccel.trace.importers.fields import mapping, seconds, text, usage_of
+from agentaccel.trace.importers.fields import lifetime_among, lifetimes_told, mapping, metered_of, seconds, text
 from agentaccel.trace.importers.identities import Identities
 from agentaccel.trace.importers.infer import Arrival, Conversation, settle
 from agentaccel.trace.importers.lines import ImportTally, parse
-from agentaccel.types import Usage
+from agentaccel.types import Metered, Usage
 
 Messages = list[Mapping[str, object]]
 
@@ -48,12 +48,15 @@ def _run(session: str, run: Mapping[str, object], messages: Messages) -> Iterato
     provider = provider_of(model)
     facts = cache_facts(model) if provider == "anthropic" else None
     results = {text(m, "tool_call_id"): m for m in messages if m.get("role") == "tool"}
+    told = set[str]().union(*(lifetimes_told(mapping(message, "usage")) for message in messages))
+    lifetime = lifetime_among(told, default=facts.ttls[0].label if facts else "default")
     for message in messages:
         end = seconds(message.get("ts_end")) or seconds(message.get("ts"))
         compacted |= message.get("compact_boundary") is True
         if message.get("role") == "assistant":
             reported = mapping(message, "usage")
-            usage = usage_of(reported, facts.ttls[0].label if facts else "default") if reported else Usage()
+            metered = metered_of(reported, lifetime) if reported else Metered(Usage())
+            usage = metered.usage
             arrival = Arrival(model, usage, before, compacted)
             reusable, misses = settle(past, arrival, facts)
             yield TurnRecord(
@@ -65,6 +68,9 @@ def _run(session: str, run: Mapping[str, object], messages: Messages) -> Iterato
                 agent=agent,
                 mode="log",
                 usage=usage,
+                answered_by=metered.model,
+                besides=metered.besides,
+                doubts=metered.doubts,
                 terms=terms_of(reported),
                 reusable=reusable,
                 misses=misses,

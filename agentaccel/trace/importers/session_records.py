@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from agentaccel.facts import cache_facts
 from agentaccel.providers.values import terms_of
 from agentaccel.records import Outcome, ToolRecord, TurnRecord
-from agentaccel.trace.importers.fields import usage_of
+from agentaccel.trace.importers.fields import lifetime_among, metered_of
 from agentaccel.trace.importers.infer import Arrival, Conversation, settle
-from agentaccel.types import Usage
+from agentaccel.types import Metered, Usage
 
 MAIN, SUB = "claude-code", "claude-code sub-agent"
 """The names of the agents, for grouping."""
@@ -67,6 +67,10 @@ class Thread:
     compacted: bool = False
     model: str = "unknown"
     past: Conversation = field(default_factory=Conversation)
+    lifetimes: set[str] = field(default_factory=set)
+    """Labels of the lifetimes that its replies say to have written for."""
+    around: set[str] = field(default_factory=set)
+    """The same of all replies in the file."""
 
     def charged(self, origin: str | None) -> tuple[str, str | None]:
         """The session that pays, and its parent: that of the conversation, or the one that a line was copied from."""
@@ -78,8 +82,10 @@ class Thread:
 def turn_record(reply: Reply) -> TurnRecord:
     thread = reply.thread
     facts = cache_facts(reply.model, platform=reply.platform)
-    default_ttl = facts.ttls[0].label if facts is not None else "5m"
-    usage = usage_of(reply.usage, default_ttl) if reply.usage else Usage()
+    default = facts.ttls[0].label if facts is not None else "5m"
+    lifetime = lifetime_among(thread.lifetimes, thread.around, default=default)
+    metered = metered_of(reply.usage, lifetime) if reply.usage else Metered(Usage())
+    usage = metered.usage
     arrival = Arrival(reply.model, usage, reply.started, reply.compacted)
     reusable, misses = settle(thread.past, arrival, facts)
     session, parent = thread.charged(reply.origin)
@@ -98,6 +104,9 @@ def turn_record(reply: Reply) -> TurnRecord:
         error=reply.error,
         mode="log",
         usage=usage,
+        answered_by=metered.model,
+        besides=metered.besides,
+        doubts=metered.doubts,
         terms=terms_of(reply.usage) if reply.usage else {},
         stop=reply.stop,
         diagnosis=reply.diagnosis,

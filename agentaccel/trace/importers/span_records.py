@@ -51,6 +51,7 @@ def turn_record(span: Span, place: Place, pasts: dict[str, Conversation]) -> Tur
         mode=mode if (mode := said.get(semconv.MODE)) in _MODES else "log",
         streamed=said.get(semconv.REQUEST_STREAM) is True,
         usage=usage,
+        answered_by=text(said, semconv.RESPONSE_MODEL),
         stop=_first(said.get(semconv.FINISH_REASONS)),
         reusable=reusable,
         misses=misses,
