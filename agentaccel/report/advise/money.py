@@ -40,7 +40,10 @@ def prices_for(talks: Iterable[Talk], override: Override | None) -> Prices:
     requests = [request for talk in talks for request in talk.requests]
     cards = [card_of(request, override) for request in requests]
     whole = all(
-        card is not None and card.read is not None and card.write.keys() >= {ttl.label for ttl in facts.ttls}
+        card is not None
+        and not card.unknown
+        and card.read is not None
+        and card.write.keys() >= {ttl.label for ttl in facts.ttls}
         for card, facts in zip(cards, (request.step.prefix.facts for request in requests), strict=True)
     )
     return Prices(unit="USD" if whole else "tokens", override=override)
