@@ -11,6 +11,8 @@ from typing import Any, TypeVar, Unpack, overload
 
 from agentaccel.background import Background, in_a_loop
 from agentaccel.checks import check_session_name, is_of_sdk
+from agentaccel.clients import anthropic, openai
+from agentaccel.clients.announcing import call_of
 from agentaccel.clients.places import endpoint_of, platform_named
 from agentaccel.clock import Clock, SystemClock
 from agentaccel.effects.declare import ToolSpec
@@ -118,11 +120,7 @@ class Accel:
         if found[0] == "anthropic":
             if platform is not None:
                 raise ConfigError("platform is for clients of the openai SDK; those of anthropic say theirs themselves")
-            from agentaccel.clients import anthropic
-
             return anthropic.wrap_client(client, self._composer, platform=found[1])
-        from agentaccel.clients import openai
-
         of_class = found if found[1] != "api" else None
         return openai.wrap_client(client, self._composer, named=platform_named(platform), of_class=of_class)
 
@@ -239,8 +237,6 @@ class Accel:
         if prewarmer is None or self._background.closed:
             return
         try:
-            from agentaccel.clients.announcing import call_of
-
             made = call_of(create, request, self._composer)
             if made is None:
                 prewarmer.once.say(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentaccel.facts import cache_facts, plain_name
+from agentaccel.facts import cache_facts, plain_name, usage_asked
 
 SONNET = "anthropic.claude-sonnet-4-5-20250929-v1:0"
 
@@ -85,3 +85,11 @@ def test_a_platform_has_a_read_price_of_its_own() -> None:
     """Mandated by the vendors, where the price tables have no better figure."""
     found = {name: cache_facts("m", provider="compatible", platform=name) for name in ("groq", "qwen", "mistral")}
     assert {name: facts and facts.read for name, facts in found.items()} == {"groq": 0.5, "qwen": 0.2, "mistral": 0.1}
+
+
+def test_a_stream_is_asked_for_its_usage_only_where_it_is_known_to_need_that() -> None:
+    """A gateway may send its usage unasked, and what we keep back then was the caller's."""
+    unknown = ["server", "vercel", "huggingface", "cerebras", "anthropic", "ollama"]
+    assert [usage_asked("compatible", platform) for platform in unknown] == [False] * len(unknown)
+    assert usage_asked("openai", "api")
+    assert usage_asked("compatible", "vllm")

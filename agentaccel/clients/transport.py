@@ -268,6 +268,16 @@ def with_transport(client: C, composer: Composer, route: Route) -> C:
     http = wrapped_http(sdk._client, composer, route)
     return derived(
         client,
-        lambda: cast(C, sdk.with_options(http_client=http)),
+        lambda: cast(C, _with_http(sdk, http)),
         is_ours=lambda made: is_wrapped(cast(Any, made)._client) is composer,
     )
+
+
+def _with_http(sdk: Any, http: Any) -> Any:
+    """A copy of the client `sdk` with another HTTP client, also of one that has no credentials yet."""
+    try:
+        return sdk.with_options(http_client=http)
+    except Exception:
+        if getattr(sdk, "api_key", None):
+            raise
+        return sdk.with_options(http_client=http, _enforce_credentials=False)

@@ -24,10 +24,18 @@ _PLATFORM_PREFIX = re.compile(
 _PLATFORM_SUFFIX = re.compile(r"(?:-v\d+(?::[a-z0-9]+)*|@default|\[1m\]|:[a-z0-9:_-]*)$")
 
 
+_FILES: Mapping[str, str] = {
+    file.name.removesuffix(".toml"): file.read_text(encoding="utf-8")
+    for file in resources.files("agentaccel.facts").iterdir()
+    if file.name.endswith(".toml")
+}
+"""The data files, read with this module: an event loop that asks for a table later does not wait for the disk."""
+
+
 @functools.cache
 def table(name: str) -> Mapping[str, Any]:
-    """The data file `name` as parsed, read once per process; treat it as immutable."""
-    return tomllib.loads(resources.files("agentaccel.facts").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    """The data file `name`, parsed once per process; treat it as immutable."""
+    return tomllib.loads(_FILES[name])
 
 
 def plain_name(model: str) -> str:

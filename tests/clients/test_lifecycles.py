@@ -261,13 +261,6 @@ def test_what_a_users_class_was_given_after_it_was_made_is_kept(tmp_path: Path) 
     assert wrapped.desk.client is wrapped, "what belongs to the client that was given stays its own"
 
 
-def test_a_copy_that_the_sdk_refuses_is_a_mistake_in_the_setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever it raises."""
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(ConfigError, match="cannot be copied"):
-        an_accel(tmp_path).wrap(openai.OpenAI(_enforce_credentials=False))
-
-
 def test_what_a_middleware_asks_a_model_on_the_way_is_not_taken_for_what_was_announced(tmp_path: Path) -> None:
     """Nor sent: nobody has asked for that yet."""
     peer, asked = Peer(message()), []

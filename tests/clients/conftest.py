@@ -1,0 +1,53 @@
+"""The tests of the seams run under a detector of what blocks an event loop."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Iterator
+
+import blockbuster
+import pytest
+
+import agentaccel
+
+BLOCKED: list[str] = []
+"""Where code of ours has blocked an event loop since the last test began."""
+
+
+class _Noted(blockbuster.BlockingError):
+    """Also where it is caught, as failures of ours are."""
+
+    def __init__(self, func: str) -> None:
+        ours = [frame for frame in traceback.extract_stack() if f"{os.sep}agentaccel{os.sep}" in frame.filename]
+        BLOCKED.append(f"{func} at {ours[-1].filename}:{ours[-1].lineno}")
+        super().__init__(func)
+
+
+_BY_DESIGN = {
+    "agentaccel/trace/recorder.py": {"__init__", "_guarded", "close"},  # the known exception: the store
+    "agentaccel/trace/store.py": {"open_reader", "turns", "tools", "_records"},  # with which tests look at it
+    "logging/__init__.py": {"emit"},  # whose handlers are the user's
+    "agentaccel/background.py": {"submit", "later"},  # starts a thread
+}
+"""Functions that may block an event loop, by file."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _detector() -> Iterator[None]:
+    """Whatever of ours waits for a disk, a lock or a socket on an event loop raises there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("blockbuster.blockbuster.BlockingError", _Noted)
+        with blockbuster.blockbuster_ctx(scanned_modules=[agentaccel]) as detector:
+            for function in detector.functions.values():
+                for file, names in _BY_DESIGN.items():
+                    function.can_block_in(file, names)
+            yield
+
+
+@pytest.fixture(autouse=True)
+def _loops_are_not_blocked(_detector: None) -> Iterator[None]:
+    """No test passes in which something of ours has blocked an event loop, also where that was caught."""
+    BLOCKED.clear()
+    yield
+    assert not BLOCKED
