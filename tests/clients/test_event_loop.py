@@ -8,6 +8,8 @@ from textwrap import dedent
 
 import pytest
 
+pytest.importorskip("blockbuster")
+
 AGENT = """
 import asyncio, sys
 import anthropic, openai, blockbuster
