@@ -178,3 +178,27 @@ class ToolRecord:
     """Seconds of the run that served this call for which the call did not wait; None where it was run."""
     wasted: float | None = None
     """Seconds of an early run that served no call; None for one that did."""
+
+
+@dataclass(slots=True)
+class Calls:
+    """Calls of one session, one after another without a request between them, each run when the model asked for it:
+    all that a report says of such calls. Mutable: it grows as they are read."""
+
+    session: str
+    started: float
+    """When the first of them was."""
+    agent: str | None
+    tenant: str | None
+    count: int = 0
+    failed: int = 0
+    unfinished: int = 0
+    spans: list[tuple[float, float]] = field(default_factory=list)
+    """When each of those that ended began and ended, in the order in which they began."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOver:
+    """Says among records that those of a session have all come."""
+
+    session: str

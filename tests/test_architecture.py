@@ -46,6 +46,7 @@ MAY_TOUCH_THE_WORLD = {
     "trace/store.py",
     "trace/soundness.py",
     "trace/chains.py",
+    "trace/evidence.py",
     "trace/schema.py",
     "trace/recorder.py",
     "trace/room.py",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -10,21 +9,20 @@ from collections.abc import Set as AbstractSet
 from agentaccel.cache.bills import Cards, answerer, cards_of
 from agentaccel.cache.price import Override
 from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, table
-from agentaccel.records import OURS, ToolRecord, TurnRecord
+from agentaccel.records import OURS, Calls, SessionOver, ToolRecord, TurnRecord
 from agentaccel.report.bill import billed
-from agentaccel.report.figures import By, Example, Group, Report
+from agentaccel.report.figures import By, Group, Report
 from agentaccel.report.fold import Sums
+from agentaccel.report.largest import Largest
 from agentaccel.report.numbers import exact, plural
+from agentaccel.report.parts import Session
 from agentaccel.report.period import EVER, FORMS, Calendar, Period
 from agentaccel.trace.importers import ImportTally, some_of
 from agentaccel.types import UNSPLIT, Cause
 
-EXAMPLES = 10
-"""Largest misses kept to be shown."""
-
-AT_ONCE = 256
+AT_ONCE = 64
 """Records read before they are added up. Reading one is a lot of code and adding it up as much: in turns, each finds
-the processor's caches full of the other, and a log takes a tenth longer."""
+the processor's caches full of the other; and so it does where there are many."""
 
 NOT_KNOWN = "n/a"
 """The group of records that do not say what they belong to."""
@@ -32,8 +30,12 @@ NOT_KNOWN = "n/a"
 _UNKNOWN = "neither Claude Code logs nor agent runs nor spans"
 
 
+Told = TurnRecord | ToolRecord | Calls | SessionOver
+"""What a report is made of."""
+
+
 def report(
-    records: Iterable[TurnRecord | ToolRecord],
+    records: Iterable[Told],
     by: By = "session",
     causes: bool = False,
     *,
@@ -41,22 +43,20 @@ def report(
     aliases: Mapping[str, str] | None = None,
     tally: ImportTally | None = None,
     period: Period = EVER,
+    most: int | None = None,
 ) -> Report:
     """What `records` say, in all and `by` group; of `period`, in whose zone its days are.
 
     Records of one session come in the order in which they began. `prices` and `aliases` are the user's; `tally` is
-    that of the import that the records come from, and is looked at when they are all read.
+    that of the import that the records come from, and is looked at when they are all read. Only `most` groups are
+    kept, the first ones; the others are part of the total alone. A session takes no more memory once it is over.
     """
     fold = _Fold(by, prices, aliases, period)
+    fold.most = most
     coming = iter(records)
     while some := list(itertools.islice(coming, AT_ONCE)):
         for record in some:
-            if period.bounded and not fold.inside(record):
-                continue
-            if isinstance(record, TurnRecord):
-                fold.turn(record)
-            else:
-                fold.tool(record)
+            fold.take(record)
     return fold.report(causes, tally)
 
 
@@ -79,42 +79,57 @@ class _Fold:
         self._calendar = Calendar(by, period.zone) if by in FORMS else None
         self._undated = 0
         self._prices, self._aliases = prices, aliases
+        self.most: int | None = None
+        """How many groups are wanted; None for all."""
         self._total, self._groups = Sums(peaks=True), dict[str, Sums]()
-        self._times = self._total.timeline
-        self._whole = by == "session"  # then each session is in one group, and its times need not be kept twice
-        self._largest: dict[str, int] = {}
-        self._last_group: dict[str, str] = {}
+        self._sessions: dict[str, Session] = {}
+        self._done: list[tuple[str, Sums]] = []
+        """Groups that nothing is added to any more, and that are part of the total."""
+        self._left_out = 0
         self._first_at: float | None = None
         self._last_at: float | None = None
-        self._examples: list[tuple[int, int, Example]] = []
+        self._largest = Largest()
         self._causes: dict[str, set[Cause]] = {}
-        self._order = 0
         self._unpriced: set[str] = set()
         self._models, self._names = set[str](), set[str]()  # with prices of the user's: models, also as they are known
         self._known: dict[tuple[str, str, str], CacheFacts | None] = {}
 
-    def inside(self, record: TurnRecord | ToolRecord) -> bool:
+    def inside(self, record: TurnRecord | ToolRecord | Calls) -> bool:
         """True if the record is of the period; one without a time is of none."""
         if not record.started:
             self._undated += isinstance(record, TurnRecord)
             return False
         return self._period.holds(record.started)
 
+    def take(self, record: Told) -> None:
+        """One record."""
+        if isinstance(record, SessionOver):
+            self.over(record.session)
+        elif self._period.bounded and not self.inside(record):
+            return
+        elif isinstance(record, TurnRecord):
+            self.turn(record)
+        elif isinstance(record, Calls):
+            self.calls(record)
+        else:
+            self.tool(record)
+
     def turn(self, turn: TurnRecord) -> None:
         total, started, needed = turn.usage.input, turn.started, 0
+        session = self._session(turn.session)
         if total is not None and turn.mode not in OURS:
-            before = self._largest.get(turn.session, 0)
             # A forked session begins with a prompt that another session has already sent.
-            needed = max(0, total - max(before, turn.reusable or 0))
-            if total > before:
-                self._largest[turn.session] = total
+            needed = max(0, total - max(session.largest, turn.reusable or 0))
+            if total > session.largest:
+                session.largest = total
         bill = billed(turn, self._cards(turn), self._facts(turn), needed)
-        name = self._name(turn, turn.model if turn.answered_by is None else answerer(turn))
-        self._last_group[turn.session] = name
-        if self._whole:
-            self._times.tokens(bill)
-        else:
-            self._times.turn(bill)
+        name = session.last = self._name(turn, turn.model if turn.answered_by is None else answerer(turn))
+        part = session.part(name)
+        part.turn(bill)
+        if session.whole is not part:
+            session.whole.turn(bill)
+        if self._total.minutes is not None:
+            self._total.minutes.turn(bill)
         self._group(name).turn(bill)
         if started and (self._first_at is None or started < self._first_at):
             self._first_at = started
@@ -124,38 +139,85 @@ class _Fold:
             causes = self._causes.setdefault(turn.agent or NOT_KNOWN, set())
             causes.update(miss.cause for miss in turn.misses)
         if turn.misses:
-            self._keep_examples(turn)
+            self._largest.take(turn)
 
     def tool(self, tool: ToolRecord) -> None:
         """A tool belongs where the request before it in its session does: that one asked for it."""
-        name = self._last_group.get(tool.session) or self._name(tool, NOT_KNOWN)
-        if not (tool.speculative or self._whole):
-            self._times.tool(tool)
+        session = self._session(tool.session)
+        name = session.last or self._name(tool, NOT_KNOWN)
         self._group(name).tool(tool)
+        if tool.speculative:
+            return
+        part = session.part(name)
+        part.tool(tool)
+        if session.whole is not part:
+            session.whole.tool(tool)
+
+    def calls(self, calls: Calls) -> None:
+        """Several calls of tools, which all belong there."""
+        session = self._session(calls.session)
+        name = session.last or self._name(calls, NOT_KNOWN)
+        self._group(name).calls(calls)
+        part = session.part(name)
+        part.calls(calls)
+        if session.whole is not part:
+            session.whole.calls(calls)
+
+    def over(self, name: str) -> None:
+        """Nothing more comes of a session."""
+        session = self._sessions.pop(name, None)
+        if session is None:
+            return
+        for group, part in session.parts.items():
+            self._group(group).session(part, named=bool(name))
+        self._total.session(session.whole, named=bool(name))
+        if self._by == "session":
+            self._close(name or NOT_KNOWN)
+
+    def _close(self, name: str) -> None:
+        """Nothing more comes of a group."""
+        sums = self._groups.pop(name)
+        self._total.add(sums)
+        self._done.append((name, sums))
+        if self.most is not None and len(self._done) > 2 * self.most + 8:
+            self._keep_first()
+
+    def _keep_first(self) -> None:
+        """Sort the groups, and leave out those that are not wanted."""
+        if self._calendar is not None:
+            self._done.sort(key=lambda pair: pair[0])
+        else:
+            self._done.sort(key=lambda pair: (-pair[1].size[0], -pair[1].size[1], pair[0]))
+        if self.most is not None:
+            self._left_out += len(self._done[self.most :])
+            del self._done[self.most :]
 
     def report(self, causes: bool, tally: ImportTally | None) -> Report:
-        for sums in self._groups.values():
-            self._total.add(sums)
-            if self._whole:
-                self._times.join(sums.timeline)
-        groups = [sums.group(name) for name, sums in self._groups.items()]
-        if self._calendar is not None:
-            groups.sort(key=lambda group: group.name)
-        else:
-            groups.sort(key=lambda group: (-group.tokens.input, -group.requests, group.name))
+        for session in tuple(self._sessions):
+            self.over(session)
+        for name in tuple(self._groups):
+            self._close(name)
+        self._keep_first()
         total = self._total.group("total")
         return Report(
             by=self._by,
             causes=causes,
             total=total,
-            groups=tuple(groups),
+            more=self._left_out,
+            groups=tuple(sums.group(name) for name, sums in self._done),
             first=self._first_at,
             last=self._last_at,
-            examples=tuple(example for _, _, example in sorted(self._examples, reverse=True)),
+            examples=self._largest.all(),
             causes_by_agent={name: tuple(sorted(causes)) for name, causes in sorted(self._causes.items())},
             period=self._period,
             notes=(*self._notes(), *_usage_notes(total), *(tally.notes(_UNKNOWN) if tally is not None else ())),
         )
+
+    def _session(self, name: str) -> Session:
+        session = self._sessions.get(name)
+        if session is None:
+            session = self._sessions[name] = Session()
+        return session
 
     def _group(self, name: str) -> Sums:
         sums = self._groups.get(name)
@@ -164,7 +226,7 @@ class _Fold:
             sums = self._groups[name] = Sums(peaks=self._by == "model")
         return sums
 
-    def _name(self, record: TurnRecord | ToolRecord, model: str) -> str:
+    def _name(self, record: TurnRecord | ToolRecord | Calls, model: str) -> str:
         if self._by == "session":
             return record.session or NOT_KNOWN
         if self._by == "agent":
@@ -199,26 +261,6 @@ class _Fold:
                 cache_facts(model, provider=provider, platform=platform, aliases=self._aliases) if listed else None
             )
         return self._known[key]
-
-    def _keep_examples(self, turn: TurnRecord) -> None:
-        for miss in turn.misses:
-            if miss.cause is Cause.FIRST:
-                continue
-            self._order -= 1
-            drift = turn.drift
-            place = f"{drift.where}: {drift.likely}" if drift is not None else ""
-            known = drift is not None and miss.detail in (drift.where, drift.level)
-            example = Example(
-                cause=miss.cause,
-                inferred=miss.inferred,
-                tokens=miss.tokens,
-                session=turn.session,
-                started=turn.started,
-                detail="; ".join(part for part in (place, "" if known else miss.detail) if part),
-            )
-            # The order breaks ties, so that examples themselves are never compared.
-            keep = heapq.heappush if len(self._examples) < EXAMPLES else heapq.heappushpop
-            keep(self._examples, (miss.tokens, self._order, example))
 
     def _notes(self) -> list[str]:
         notes = unused_prices(self._prices or {}, self._names, self._models)

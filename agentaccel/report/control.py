@@ -8,12 +8,17 @@ and the interval of the difference is Welch's. Source: Cochran, Sampling Techniq
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Collection
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import NamedTuple
 
 from agentaccel.report.figures import Control
+
+ON, HOLDOUT = "on", "holdout"
+COMPARED = (ON, HOLDOUT)
+"""The modes whose sessions are compared: what agentaccel acts on, and its control group."""
 
 LEAST_SESSIONS = 10
 """In each of the two groups: with fewer, one long session decides, and an interval would promise too much."""
@@ -100,3 +105,21 @@ def student(level: float, freedom: float) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
     )
     return sum(term / freedom**power for power, term in enumerate(terms))
+
+
+class Spendings:
+    """What the sessions of one mode spent, two numbers each."""
+
+    __slots__ = ("_tokens", "_usd")
+
+    def __init__(self) -> None:
+        self._usd, self._tokens = array("d"), array("q")
+
+    def add(self, spent: Spent) -> None:
+        """One session."""
+        self._usd.append(spent.usd)
+        self._tokens.append(spent.tokens)
+
+    def all(self) -> list[Spent]:
+        """All of them."""
+        return list(map(Spent, self._usd, self._tokens))

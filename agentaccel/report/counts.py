@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -18,10 +19,12 @@ MINUTES_A_DAY = DAY // MINUTE
 T = TypeVar("T")
 
 
-def add_up(sums: T, more: T) -> None:
-    """Add to each of some plain sums, the slots of one object, what another one has there."""
+def add_up(sums: T, more: T, *, but: AbstractSet[str] = frozenset()) -> None:
+    """Add to each of some plain sums, the slots of one object, what another one has there, `but` for some."""
     for name in type(sums).__slots__:  # type: ignore[attr-defined]  # of dataclasses with slots
-        setattr(sums, name, getattr(sums, name) + getattr(more, name))
+        value = getattr(more, name)
+        if value and name not in but:
+            setattr(sums, name, getattr(sums, name) + value)
 
 
 def add_counts(counts: dict[str, int], more: Mapping[str, int]) -> None:
@@ -35,6 +38,12 @@ class Minutes:
 
     def __init__(self) -> None:
         self._days: dict[int, array[int]] = {}
+
+    def turn(self, billed: Billed) -> None:
+        """The tokens of a request that count against a limit, where that and its time are known."""
+        turn, counted = billed.turn, billed.counted
+        if counted is not None and turn.started:
+            self.add(turn.started, counted, billed.usage.input or 0)
 
     def add(self, at: float, counted: int, everything: int) -> None:
         """Tokens of a request sent at `at`."""
@@ -51,6 +60,10 @@ class Minutes:
             return None
         days = self._days.values()
         return max(max(day[:MINUTES_A_DAY]) for day in days), max(max(day[MINUTES_A_DAY:]) for day in days)
+
+
+OF_SESSIONS = frozenset({"sessions", "blind", "subagents", "seconds", "active"})
+"""Sums of what sessions add when they are over."""
 
 
 @dataclass(slots=True)
@@ -78,6 +91,11 @@ class Counts:
     unstreamed: int = 0
     held: int = 0
     waited: float = 0.0
+    sessions: int = 0
+    blind: int = 0
+    subagents: int = 0
+    seconds: float = 0.0
+    active: float = 0.0
 
     def add(self, billed: Billed, write: dict[str, int]) -> None:
         """The tokens of one request; what it wrote goes into `write`, by lifetime."""

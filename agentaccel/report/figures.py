@@ -212,6 +212,8 @@ class Report:
     causes: bool
     """Whether the causes of every group are to be shown, and examples."""
     total: Group
+    more: int
+    """Groups that are left out of `groups`, which has the first so many that were asked for."""
     groups: tuple[Group, ...]
     """By input tokens, most first; days, weeks and months in their order."""
     first: float | None

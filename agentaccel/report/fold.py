@@ -1,6 +1,7 @@
 """Adding up records: one accumulator per group, in memory that grows with sessions and active days, not with tokens.
 
-Each record is added to its group alone; what all of them come to is had from the groups, but for their times.
+Each record is added to its group alone; what all of them come to is had from the groups, but for what sessions add when
+they are over: `parts` has that.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass
 
-from agentaccel.records import OURS, PREWARM, ToolRecord
+from agentaccel.records import OURS, PREWARM, Calls, ToolRecord
 from agentaccel.report.bill import Billed, Money
-from agentaccel.report.control import Spent, control
-from agentaccel.report.counts import Counts, KeptSum, add_counts, add_up
+from agentaccel.report.control import HOLDOUT, ON, Spendings, control
+from agentaccel.report.counts import OF_SESSIONS, Counts, KeptSum, Minutes, add_counts, add_up
 from agentaccel.report.early import EarlySum
 from agentaccel.report.figures import CauseRow, Group, Holds, Latency, Limits, ModeRow, ToolTime
-from agentaccel.report.timeline import Timeline
+from agentaccel.report.parts import Part
 from agentaccel.types import Cause, Miss
 
-COMPARED = ("on", "holdout")
-"""The modes whose sessions are compared: what agentaccel acts on, and its control group."""
+NONE = Spendings()
+"""Of a mode that no session was in."""
 
 
 @dataclass(slots=True)
@@ -62,11 +63,11 @@ class Sums:
         "_unclear",
         "_warm",
         "_write",
-        "timeline",
+        "minutes",
     )
 
     def __init__(self, *, peaks: bool) -> None:
-        self.timeline = Timeline(peaks=peaks)
+        self.minutes = Minutes() if peaks else None
         self._counts, self._early = Counts(), EarlySum()
         self._kept, self._prewarmed = KeptSum(), KeptSum()
         self._attempts: Counter[str] = Counter()
@@ -77,14 +78,16 @@ class Sums:
         self._causes: dict[tuple[Cause, bool], tuple[int, int, float | None]] = {}
         self._warm, self._cold = array("d"), array("d")
         self._modes: dict[str, ModeSum] = {}
-        self._spent: dict[str, dict[str, Spent]] = {mode: {} for mode in COMPARED}
+        self._spent: dict[str, Spendings] = {}
 
     def turn(self, billed: Billed) -> None:
         """One request."""
         turn, usage = billed.turn, billed.usage
-        self.timeline.turn(billed)
-        self._doubted.update(turn.doubts)
-        self._unclear.update(billed.unclear)
+        if self.minutes is not None:
+            self.minutes.turn(billed)
+        if turn.doubts or billed.unclear:
+            self._doubted.update(turn.doubts)
+            self._unclear.update(billed.unclear)
         if turn.mode in OURS:
             self._keep(billed)
             return
@@ -102,10 +105,14 @@ class Sums:
             self._limit(billed, usage.input)
         for miss in turn.misses:
             self._miss(miss, billed.missed)
+        self._first_byte(billed)
+
+    def _first_byte(self, billed: Billed) -> None:
+        turn, read = billed.turn, billed.usage.read
         if turn.first_byte is None:
             self._counts.unstreamed += not turn.streamed and turn.mode != "log"
-        elif turn.started and usage.read is not None:
-            (self._warm if usage.read else self._cold).append(turn.first_byte - turn.started)
+        elif turn.started and read is not None:
+            (self._warm if read else self._cold).append(turn.first_byte - turn.started)
 
     def _keep(self, billed: Billed) -> None:
         """A request of our own: what it cost was paid, and nobody wrote it."""
@@ -116,12 +123,8 @@ class Sums:
         (self._prewarmed if billed.turn.mode == PREWARM else self._kept).add(billed)
         self._mode(billed)
         self._limit(billed, usage.input)
-        if bill is None:
-            return
-        self._money.ours(bill)
-        spent = self._spent["on"]
-        usd, tokens = spent.get(billed.turn.session, Spent(0.0, 0))
-        spent[billed.turn.session] = Spent(usd + bill.paid, tokens)
+        if bill is not None:
+            self._money.ours(bill)
 
     def tool(self, tool: ToolRecord) -> None:
         """One execution of a tool."""
@@ -133,7 +136,24 @@ class Sums:
         counts.calls += 1
         counts.failed += tool.outcome == "failed"
         counts.unfinished += tool.finished is None
-        self.timeline.tool(tool)
+
+    def calls(self, calls: Calls) -> None:
+        """Several calls that nothing had been run early for."""
+        self._counts.calls += calls.count
+        self._counts.failed += calls.failed
+        self._counts.unfinished += calls.unfinished
+
+    def session(self, part: Part, *, named: bool) -> None:
+        """What a session that is over added; `named` where it has a name: tool calls outside any session have none."""
+        counts = self._counts
+        if part.present:
+            counts.sessions += named
+            counts.blind += named and not part.reported
+            counts.subagents += part.subagent
+            counts.seconds += part.tools.seconds
+            counts.active += part.active.seconds
+        for mode, spent in part.spent.items():
+            self._spent.setdefault(mode, Spendings()).add(spent)
 
     def _limit(self, billed: Billed, total: int) -> None:
         if billed.counted is None:
@@ -156,10 +176,6 @@ class Sums:
             return
         mode.priced += 1
         mode.paid += bill.paid
-        spent = self._spent.get(turn.mode)
-        if spent is not None:
-            usd, tokens = spent.get(turn.session, Spent(0.0, 0))
-            spent[turn.session] = Spent(usd + bill.paid, tokens + (billed.usage.input or 0))
 
     def _miss(self, miss: Miss, missed: float | None) -> None:
         count, tokens, cost = self._causes.get((miss.cause, miss.inferred), (0, 0, None))
@@ -168,15 +184,16 @@ class Sums:
         self._causes[miss.cause, miss.inferred] = (count + 1, tokens + miss.tokens, cost)
 
     def add(self, other: Sums) -> None:
-        """All that another group adds up, but for its times."""
-        add_up(self._counts, other._counts)
+        """All that another group adds up, but for its sessions."""
+        add_up(self._counts, other._counts, but=OF_SESSIONS)
         add_up(self._early, other._early)
         add_up(self._money, other._money)
-        self._kept.merge(other._kept)
-        self._prewarmed.merge(other._prewarmed)
-        self._attempts += other._attempts
-        self._unclear += other._unclear
-        self._doubted += other._doubted
+        for kept, more in ((self._kept, other._kept), (self._prewarmed, other._prewarmed)):
+            if more.counts.requests:
+                kept.merge(more)
+        self._attempts.update(other._attempts)
+        self._unclear.update(other._unclear)
+        self._doubted.update(other._doubted)
         add_counts(self._write, other._write)
         for cause, (count, tokens, cost) in other._causes.items():
             before, missed, paid = self._causes.get(cause, (0, 0, None))
@@ -186,21 +203,21 @@ class Sums:
         self._cold.extend(other._cold)
         for mode, sums in other._modes.items():
             add_up(self._modes.setdefault(mode, ModeSum()), sums)
-        for mode, sessions in other._spent.items():
-            spent = self._spent[mode]
-            for session, (usd, tokens) in sessions.items():
-                paid, told = spent.get(session, Spent(0.0, 0))
-                spent[session] = Spent(paid + usd, told + tokens)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """What groups are sorted by: input tokens, then requests."""
+        return self._counts.input, self._counts.requests
 
     def group(self, name: str) -> Group:
         """The figures of this group."""
-        counts, spans, peaks = self._counts, self.timeline.spans, self.timeline.peaks()
+        counts, peaks = self._counts, self.minutes.peaks() if self.minutes is not None else None
         rows = sorted(self._causes.items(), key=lambda item: (-item[1][1], item[0]))
         return Group(
             name=name,
-            sessions=self.timeline.sessions,
-            sessions_unreported=sum(not span.reported for span in spans),
-            subagents=sum(span.subagent for span in spans),
+            sessions=counts.sessions,
+            sessions_unreported=counts.blind,
+            subagents=counts.subagents,
             requests=counts.requests,
             unreported=counts.unreported,
             attempts=dict(self._attempts),
@@ -222,8 +239,8 @@ class Sums:
                 calls=counts.calls,
                 failed=counts.failed,
                 unfinished=counts.unfinished,
-                seconds=sum(span.tools.seconds for span in spans),
-                active=sum(span.active.seconds for span in spans),
+                seconds=counts.seconds,
+                active=counts.active,
             ),
             early=self._early.early(),
             limits=Limits(
@@ -233,7 +250,7 @@ class Sums:
                 peak_everything=peaks[1] if peaks else None,
             ),
             modes=tuple(mode.row(name) for name, mode in sorted(self._modes.items())),
-            control=control(*(spent.values() for spent in self._spent.values())),
+            control=control(*(self._spent.get(mode, NONE).all() for mode in (ON, HOLDOUT))),
         )
 
 

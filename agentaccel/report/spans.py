@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -17,3 +18,12 @@ class Covered:
         if end > self.until:
             self.seconds += end - max(start, self.until)
             self.until = end
+
+    def add_all(self, spans: Iterable[tuple[float, float]]) -> None:
+        """Several intervals."""
+        seconds, until = self.seconds, self.until
+        for start, end in spans:
+            if end > until:
+                seconds += end - (start if start > until else until)
+                until = end
+        self.seconds, self.until = seconds, until

@@ -41,7 +41,7 @@ def costs_by_group(report: Report) -> Block:
         ),
     )
     header = (report.by, "hit rate", "input", "output", TOTAL)
-    more = len(report.groups) - GROUPS_SHOWN
+    more = len(report.groups) + report.more - GROUPS_SHOWN
     after = f"And {more:,} more: --format json has them all." if more > 0 else ""
     return Block(title=f"By {report.by} (USD)", header=header, rows=rows, after=after)
 

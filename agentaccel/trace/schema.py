@@ -93,6 +93,17 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX places_by_session ON places (session, turn);
     DROP TABLE lineage;
     """,
+    # Reports read session by session, and of a call that was simply run no more than an index holds: `simply` is 0 for
+    # one that went well, 1 for one that failed, and NULL for what only its record tells.
+    """
+    ALTER TABLE tools ADD COLUMN finished REAL AS
+        (CASE WHEN json_valid(record) THEN json_extract(record, '$.finished') END);
+    ALTER TABLE tools ADD COLUMN simply INTEGER AS (CASE WHEN json_valid(record) AND typeof(started) = 'real'
+        AND json_type(record, '$.finished') IN ('real', 'null') AND json_type(record, '$.speculative') = 'false'
+        AND json_type(record, '$.served_from') = 'null' THEN json_extract(record, '$.outcome') = 'failed' END);
+    CREATE INDEX tools_by_session ON tools (session, started, finished, simply);
+    CREATE INDEX turns_by_session ON turns (session, started);
+    """,
 )
 
 

@@ -22,6 +22,7 @@ from agentaccel.trace.chains import Chains, Ends
 from agentaccel.trace.database import Database, store_path
 from agentaccel.trace.learned import believed, learn
 from agentaccel.trace.record import (
+    UNREADABLE,
     Routed,
     SessionRow,
     dump_json,
@@ -40,7 +41,7 @@ _ROOM_MADE = 0.95
 """A store that has grown too large is brought down to this part of the size that it may have."""
 _LOOK_EVERY = 16
 """Records between two looks at the size of the store: by so many it may be exceeded."""
-_CHUNK = 500
+CHUNK = 100
 """Rows read at a time: no lock is held between two chunks."""
 _MESSAGES_BY_THEN = (
     "coalesce((SELECT min(messages) FROM places WHERE session = p.session AND turn > p.turn), p.messages)"
@@ -65,7 +66,7 @@ class Store:
         self._since = 0
         """Records written since then."""
         self.skipped = 0
-        """Rows that `turns` and `tools` left out, because they are not what this module writes."""
+        """Rows that readers left out, because they are not what this module writes."""
 
     @property
     def reopened(self) -> int:
@@ -251,13 +252,13 @@ class Store:
                 cursor = connection.execute(f"SELECT CAST(record AS BLOB) FROM {table} ORDER BY started, id")
             while True:
                 with self.database.using():
-                    rows = cursor.fetchmany(_CHUNK)
+                    rows = cursor.fetchmany(CHUNK)
                 if not rows:
                     return
                 for (row,) in rows:
                     try:
                         record = load(row)
-                    except (ValueError, TypeError, KeyError, AttributeError):
+                    except UNREADABLE:
                         self.skipped += 1
                     else:
                         yield record
