@@ -46,8 +46,7 @@ CHUNK = 100
 _MESSAGES_BY_THEN = (
     "coalesce((SELECT min(messages) FROM places WHERE session = p.session AND turn > p.turn), p.messages)"
 )
-"""Messages of the shortest request that went on from a place; where none has left a place of its own, of the one that
-came there."""
+"""Messages of the shortest request that went on from a place; where none left a place, of the one that came there."""
 R = TypeVar("R")
 
 
