@@ -129,8 +129,7 @@ def head_of(
         start -= 1
     if before is not None and shared_length(before, prefix) == len(before.hashes):
         start = min(start, len(before.hashes))
-    if tokens is not None and count < len(prefix.hashes):
-        tokens = round(tokens * prefix.sizes[count - 1] / max(prefix.size, 1)) if count else 0
+    tokens = lasting_tokens(prefix, tokens)
     return Head(
         hashes=prefix.hashes[:count],
         segments=segments,
@@ -148,6 +147,14 @@ def head_of(
         message_id=message_id,
         arranged=prefix.prompt.arranged,
     )
+
+
+def lasting_tokens(prefix: Prefixes, tokens: int | None) -> int | None:
+    """Of the `tokens` of a whole prompt, those without what only this request has at its end."""
+    count = len(prefix.prompt.lasting)
+    if tokens is None or count == len(prefix.hashes):
+        return tokens
+    return round(tokens * prefix.sizes[count - 1] / max(prefix.size, 1)) if count else 0
 
 
 class _Hashed(Protocol):

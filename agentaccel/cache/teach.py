@@ -24,7 +24,7 @@ from agentaccel.cache.observe import Observed
 from agentaccel.cache.pauses import rhythm_seen
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.sent import Sent
-from agentaccel.cache.state import State
+from agentaccel.cache.state import State, lasting_tokens
 from agentaccel.facts import priors
 from agentaccel.types import Usage
 
@@ -43,7 +43,7 @@ def teach(state: State, sent: Sent, observed: Observed, predicted: Bill, before:
     tokens of the prompt before it.
     """
     usage = sent.usage
-    grows = _grows(observed, usage, before)
+    grows = _grows(observed, lasting_tokens(sent.prefix, usage.input), before)
     size, alive = _size(sent.prefix, usage), _alive(predicted, usage)
     pace = _pace(state, sent, observed, predicted)
     return Taught(
@@ -66,11 +66,12 @@ def _size(prefix: Prefixes, usage: Usage) -> tuple[Observation, ...]:
     return (Observation(f"bytes/{prefix.prompt.model}", float(prefix.size), float(usage.input)),)
 
 
-def _grows(observed: Observed, usage: Usage, before: int | None) -> tuple[Observation, ...]:
-    """By how many tokens the prompt has grown; one that became smaller was edited, and says nothing of that."""
-    if observed.in_time is None or before is None or usage.input is None or usage.input < before:
+def _grows(observed: Observed, now: int | None, before: int | None) -> tuple[Observation, ...]:
+    """By how many tokens the prompt has grown, but for what we have put at its end; one that became smaller was edited,
+    and says nothing of that."""
+    if observed.in_time is None or before is None or now is None or now < before:
         return ()
-    return (Observation(GROWS, float(usage.input - before)),)
+    return (Observation(GROWS, float(now - before)),)
 
 
 def _lasting(observed: Observed) -> tuple[Observation, ...]:

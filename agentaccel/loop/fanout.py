@@ -105,8 +105,7 @@ class Flight:
     """Seconds that it may wait in all; 0 where it only leads."""
     second_costs: float
     price: Callable[[], float | None]
-    """USD that reading a token saves over writing it; None where not known. Asked only where there is one to wait for.
-    """
+    """USD that reading a token saves over writing it; None where not known."""
     since: float | None = None
     """When it began to wait."""
     sent: float | None = None
@@ -115,6 +114,8 @@ class Flight:
     """Seconds that its first byte is stated to take, once it went out."""
     done: bool = False
     """Whether it has begun to be answered, or ended."""
+    wrote: frozenset[bytes] = frozenset()
+    """Hashes of the prefixes that nobody held before its reply began."""
 
     def before(self, at: float, *, can_wait: bool = True) -> tuple[Future[None], float] | None:
         """The gate to wait for and the most seconds; None where the request goes out now, and leads from now on."""
@@ -123,15 +124,14 @@ class Flight:
 
     def began(self, at: float) -> None:
         """The reply has begun: what it writes can be read."""
-        if not self.done and self.sent is not None:
-            self.done = True
-            self.fanout.open(self, at, at)
+        if self.sent is not None:
+            self.over(at, at)
 
-    def over(self, at: float) -> None:
+    def over(self, at: float, began: float | None = None) -> None:
         """The turn has ended, whatever way; nothing more can be expected of it."""
         if not self.done:
             self.done = True
-            self.fanout.open(self, at, None)
+            self.fanout.open(self, at, began)
 
     def worth(self, tokens: float, wait: float) -> bool:
         """Whether reading so many tokens in place of writing them is worth so many seconds."""
@@ -209,8 +209,8 @@ class Fanout:
         with self._lock:
             if began is not None and flight.sent is not None:
                 self._pace.saw(flight.kind, took=began - flight.sent, stated=flight.stated)
-                for write in flight.writes:
-                    self._note(write.key, write.entry, began, flight.sent)
+                new = [write for write in flight.writes if self._notes_new(write.key, write.entry, began, flight.sent)]
+                flight.wrote = frozenset(write.key[1] for write in new)
             gates = self._leave(flight, began is not None)
         for gate in gates:
             gate.set_result(None)
@@ -260,16 +260,16 @@ class Fanout:
                 self._held.move_to_end((account, hash_))
             self._bound()
 
-    def _note(self, key: Key, entry: Held, visible: float, sent: float) -> None:
+    def _notes_new(self, key: Key, entry: Held, visible: float, sent: float) -> bool:
         old = self._held.get(key)
-        if old is not None and old.live(visible):
-            # Read, not written: it goes on with the lifetime that it has, whatever the marker says.
-            entry = old if old.own <= entry.own else entry._replace(visible=old.visible)
-        else:
-            entry = entry._replace(visible=visible)
+        held = old if old is not None and old.live(visible) else None
+        entry = entry._replace(visible=visible if held is None else held.visible)
+        if held is not None and held.own <= entry.own:
+            entry = held  # read, not written: it goes on with the lifetime that it has, whatever the marker says
         self._held[key] = entry._replace(expires=sent + entry.seconds)
         self._held.move_to_end(key)
         self._bound()
+        return held is None
 
     def _bound(self) -> None:
         for known in (self._held, self._unwritten, self._waited):

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from agentaccel.prompt.templates import Units
 from agentaccel.prompt.toolset import Tool
-from agentaccel.prompt.volatile import REFERENCE, Known, Piece, Taken, Terms, take
+from agentaccel.prompt.volatile import REFERENCE, Known, Taken, take
+from agentaccel.prompt.worth import LEAST_LEFT, Piece, Terms
 from agentaccel.types import Path, Text
 
 HEADER = (
@@ -54,6 +55,32 @@ class Moves(NamedTuple):
     places: frozenset[str]
     """The names of the places that something was moved from."""
     reasons: tuple[str, ...]
+    left: Mapping[int, str]
+    """Why what changed in a text was left where it is, by the text's segment."""
+
+
+class Room:
+    """How much may be moved out of texts, told in wire order.
+
+    Of all that the operator says at least half stays where it is, and so does of the description of a tool. Behind a
+    block of the operator's of which at least half stays, another one may go as a whole: a memory, say.
+    """
+
+    def __init__(self, texts: Sequence[Text]) -> None:
+        self._left = LEAST_LEFT * sum(len(text.text) for text in texts if text.place != "tools")
+        self._stands = False
+
+    def of(self, text: Text) -> float:
+        """Characters of `text` that may be moved."""
+        if text.place == "tools":
+            return LEAST_LEFT * len(text.text)
+        return float(len(text.text)) if self._stands else self._left
+
+    def moved(self, text: Text, characters: int) -> None:
+        """So many of `text` are moved."""
+        if text.place != "tools":
+            self._left -= characters
+            self._stands = self._stands or characters <= LEAST_LEFT * len(text.text)
 
 
 @dataclass(slots=True)
@@ -68,21 +95,22 @@ class _Gathered:
     first: tuple[int, int] | None = None
     places: set[str] = field(default_factory=set)
     reasons: list[str] = field(default_factory=list)
+    left: dict[int, str] = field(default_factory=dict)
 
 
 def move(texts: Sequence[Text], known: Mapping[str, Known], terms: Terms, *, fresh: bool) -> Moves:
     """What to move out of `texts`, in wire order; `fresh` tells that the prefix breaks in front of the first anyway."""
     gathered = _Gathered(broken=fresh, known=dict(known))
-    operators = 0
+    room = Room(texts)
     for text in texts:
-        # Instructions are never moved as a whole; a block of the operator's behind them, such as a memory, may be.
-        whole = text.place != "tools" and operators > 0
-        operators += text.place != "tools"
         before = known.get(text.name)
-        taken = take(text, before, terms, whole=whole, broken=gathered.broken)
-        if taken is None:
+        taken = take(text, before, terms, room=room.of(text), broken=gathered.broken)
+        if isinstance(taken, str):
             gathered.broken = True
+            gathered.left[text.segment] = taken
+            room.moved(text, 0)
             continue
+        room.moved(text, sum(len(piece.value) for piece in taken.pieces))
         _add(gathered, text, before, taken)
     note = "\n".join((HEADER, *gathered.lines)) if gathered.lines else ""
     return Moves(
@@ -93,6 +121,7 @@ def move(texts: Sequence[Text], known: Mapping[str, Known], terms: Terms, *, fre
         first=gathered.first,
         places=frozenset(gathered.places),
         reasons=tuple(gathered.reasons),
+        left=gathered.left,
     )
 
 
@@ -108,6 +137,8 @@ def _add(gathered: _Gathered, text: Text, before: Known | None, taken: Taken) ->
         for piece in taken.pieces:
             gathered.lines.append(_line(len(gathered.lines) + 1, piece.value))
             gathered.reasons.append(_reason(text, piece))
+    if taken.left:
+        gathered.left[text.segment] = taken.left
     gathered.seen.extend(taken.seen)
     gathered.known[text.name] = taken.known._replace(sent=sent)
     gathered.broken = gathered.broken or before is None or before.sent != sent

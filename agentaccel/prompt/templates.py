@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import chain, pairwise
 from typing import NamedTuple
@@ -27,6 +27,10 @@ grows with these and with the differences. With more, all in between is taken fo
 _LEAST_ISLAND = 12
 """Characters of stable text between two holes, blanks apart, from which it does not belong to them: lines that hold no
 more are alike by chance."""
+
+_MOSTLY = 0.5
+"""Share of a sentence that is taken by its words from which on it is the same one with other words in it: of another
+sentence a few words are alike by chance, and would not be the next time."""
 
 _SENTENCE = re.compile(r"(?<=[.!?;] )")
 _WORD = re.compile(r"\S+\s*|\s+")
@@ -132,7 +136,7 @@ def merged(template: Template, units: Units) -> Template:
         at += len(run)
         borders.add(at)
     pieces: list[tuple[int, int, int]] = []
-    for begin, at, size in _common(flat, units):
+    for begin, at, size in _not_by_chance(_common(flat, units), units):
         end = begin + size
         cuts = sorted({begin, end, *(border for border in borders if begin < border < end)})
         pieces.extend((one, at + one - begin, other - one) for one, other in pairwise(cuts))
@@ -151,6 +155,36 @@ def _common(one: Units, other: Units) -> Iterator[tuple[int, int, int]]:
         for block in SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks():
             yield block.a + start, block.b + start, block.size
     yield len(one) - end, len(other) - end, end
+
+
+def _not_by_chance(common: Iterable[tuple[int, int, int]], units: Units) -> Iterator[tuple[int, int, int]]:
+    """What is `common` without the few words that a sentence has in common with the one that stood in its place."""
+    pieces, other = list(common), set[int]()
+    alike = {i for _, at, size in pieces for i in range(at, at + size)}
+    for sentence in _in_words(units):
+        size = sum(len(units[i]) for i in sentence)
+        if sum(len(units[i]) for i in sentence if i in alike) < _MOSTLY * size:
+            other.update(sentence)
+    for begin, at, size in pieces:
+        start = 0
+        for i in range(size + 1):
+            if i == size or at + i in other:
+                if i > start or size == 0:
+                    yield begin + start, at + start, i - start
+                start = i + 1
+
+
+def _in_words(units: Units) -> Iterator[range]:
+    """Sentences that are taken by their words, each as the range of these."""
+    start = 0
+    for i in range(len(units) + 1):
+        words = i < len(units) and not any(map(str.isspace, units[i].strip()))
+        if words and not units[i].endswith("\n"):
+            continue
+        end = i + words
+        if end - start > 1:
+            yield range(start, end)
+        start = i + 1
 
 
 def _assembled(template: Template, flat: Units, units: Units, pieces: Sequence[tuple[int, int, int]]) -> Template:

@@ -6,7 +6,8 @@ counted how often it was another one than in the request before. So the next ses
 process, find it again without any content having been kept.
 
 With q the probability that it is another one in the next request, T the tokens behind it, v its own, and w and r the
-prices of a written and a read token, a piece that stays costs q·T·(w - r) a request, and one that is moved v·(1 - r)
+prices of a written and a read token (T counts from the beginning of its block where the provider reads whole blocks
+alone), a piece that stays costs q·T·(w - r) a request, and one that is moved v·(1 - r)
 and the few words around it. What stays can be moved only where it next changes, since to move it breaks the prefix; by
 then the prompt has grown. With f the probability that another request follows and g the tokens by which each is longer,
 T counts as it will be then, T + g·(1/(1 - f·(1 - q)) - 1).
@@ -15,13 +16,13 @@ T counts as it will be then, T + g·(1/(1 - f·(1 - q)) - 1).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from agentaccel.canonical import digest
 from agentaccel.facts import priors
 from agentaccel.prompt.shapes import stamps
 from agentaccel.prompt.templates import MOST_UNITS, WHOLE, Range, Template, Units, merged, units_of, with_holes
+from agentaccel.prompt.worth import LEAST_LEFT, PRIOR_WORTH, TOO_MUCH, Piece, Terms, fits, pays
 from agentaccel.types import Text
 
 TOPIC = "moves/"
@@ -30,45 +31,8 @@ TOPIC = "moves/"
 REFERENCE = "[current value at the end of this conversation: "
 """How what stands in place of a moved piece begins; its number and a bracket follow."""
 
-_PRIOR_WORTH = 0.5
-"""Occasions that the prior of a shape is worth once texts were compared."""
-
-_LEAST_LEFT = 0.5
-"""Share of a text that must stay for pieces of it to be moved, unless it may move as a whole."""
-
-_STAYS_MOVED = 3.0
-"""A piece that is moved goes back only where that is so many times as cheap: both ways break the prefix once."""
-
-_REFERENCE_TOKENS, _LINE_TOKENS = 14.0, 8.0
-"""What a moved piece leaves in its place, read in every request, and adds at the end."""
-
-_LONGEST = 50.0
-"""Requests until a change that are looked ahead to, at most."""
-
 _MOST_HOLES = 8
 """Pieces of one text that are told apart."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """What a piece is weighed by."""
-
-    now: float
-    key: bytes
-    """The store's, for the hashes that pieces are known by."""
-    counts: Mapping[str, tuple[float, float]]
-    """What is believed, by topic: (other than before, compared)."""
-    write: float
-    read: float
-    bytes_per_token: float
-    behind: Sequence[float]
-    """Tokens of the prompt from the beginning of each segment on."""
-    worth: float
-    """That what is kept is read again: by the next request, or by another session."""
-    grows: float
-    """Tokens by which the prompt grows from request to request."""
-    compares: bool
-    """Whether this request goes on from the one before: a repeated one tells nothing."""
 
 
 class Known(NamedTuple):
@@ -86,22 +50,6 @@ class Known(NamedTuple):
     """How often it was compared."""
 
 
-class Piece(NamedTuple):
-    """A hole of one text in one request."""
-
-    topic: str
-    range: Range
-    value: str
-    shape: str
-    chance: float
-    """That it is another one in the next request."""
-    tokens: float
-    behind: float
-    """Tokens behind its beginning."""
-    fresh: bool
-    """Whether the prefix breaks here in this request anyway."""
-
-
 class Taken(NamedTuple):
     """What becomes of one text."""
 
@@ -111,25 +59,32 @@ class Taken(NamedTuple):
     units: Units
     seen: tuple[tuple[str, float, float], ...]
     """What was counted: topic, other than before, occasions."""
+    left: str = ""
+    """Why the first piece that changed was left where it is; empty where none was."""
 
 
-def take(text: Text, before: Known | None, terms: Terms, *, whole: bool, broken: bool) -> Taken | None:
-    """What to move out of `text`, which may go as a `whole`; None where it is another text than the one known.
+def take(text: Text, before: Known | None, terms: Terms, *, room: float, broken: bool) -> Taken | str:
+    """What to move out of `text`, `room` characters at most; why nothing is, where it is another text than the known.
 
     `broken` tells that the prefix breaks in front of it anyway, so that a change of mind costs nothing.
     """
     units = units_of(text.text, words=text.place == "tools")
-    if REFERENCE in text.text or len(units) > MOST_UNITS:
-        return None
+    if REFERENCE in text.text:
+        return "it was moved out of before this request came here"
+    if len(units) > MOST_UNITS:
+        return "it is too long to be compared"
     template = _first(text, units, terms) if before is None else before.template
     if before is not None and template.match(units) is None:
         template = merged(template, units)
-        if template.stable < _LEAST_LEFT * len(text.text) or template.holes > _MOST_HOLES:
-            if not whole:
-                return None
+        changed = len(text.text) - template.stable
+        if not fits(changed, len(text.text), room):
+            return TOO_MUCH
+        if changed > LEAST_LEFT * len(text.text) or template.holes > _MOST_HOLES:
+            if len(text.text) > room:
+                return TOO_MUCH
             template = WHOLE
     found = _Found(units, template, template.match(units) or ())
-    return _decided(text, before, terms, found, whole=whole, broken=broken)
+    return _decided(text, before, terms, found, room=room, broken=broken)
 
 
 class _Found(NamedTuple):
@@ -138,14 +93,13 @@ class _Found(NamedTuple):
     holes: tuple[Range, ...]
 
 
-def _decided(text: Text, before: Known | None, terms: Terms, found: _Found, *, whole: bool, broken: bool) -> Taken:
+def _decided(text: Text, before: Known | None, terms: Terms, found: _Found, *, room: float, broken: bool) -> Taken:
     units, template, holes = found
     compares = before is not None and terms.compares
     seen: list[tuple[str, float, float]] = []
     pieces: list[Piece] = []
     values: dict[str, str] = {}
-    survives = 1.0
-    budget = len(text.text) if whole else (1 - _LEAST_LEFT) * len(text.text)
+    survives, left = 1.0, ""
     for hole, (start, end) in enumerate(holes):
         topic, value = topic_of(text, template, hole, terms.key), "".join(units[start:end])
         values[topic] = value
@@ -155,10 +109,12 @@ def _decided(text: Text, before: Known | None, terms: Terms, found: _Found, *, w
             seen.append((topic, float(changed), was))
         fresh = broken or before is None or (changed and topic not in before.moved)
         piece = _piece(text, units, (start, end), (topic, value, fresh), (terms, seen, survives))
-        if len(value) <= budget and _moves(piece, before, terms):
+        if len(value) <= room and _moves(piece, before, terms):
             pieces.append(piece)
-            budget -= len(value)
+            room -= len(value)
         else:
+            if (changed or before is None) and not left:
+                left = TOO_MUCH if len(value) > room else piece.stays()
             broken = broken or changed
             survives *= 1 - piece.chance
     known = Known(
@@ -169,7 +125,7 @@ def _decided(text: Text, before: Known | None, terms: Terms, found: _Found, *, w
         moved=frozenset(piece.topic for piece in pieces),
         compared=0 if before is None else before.compared + compares,
     )
-    return Taken(known, tuple(pieces), units, tuple(seen))
+    return Taken(known, tuple(pieces), units, tuple(seen), left)
 
 
 def _piece(
@@ -180,7 +136,7 @@ def _piece(
     weighed: tuple[Terms, Sequence[tuple[str, float, float]], float],
 ) -> Piece:
     (topic, value, fresh), (terms, seen, survives) = named, weighed
-    before = sum(len(unit) for unit in units[: range_[0]])
+    before = 0 if terms.in_blocks else sum(len(unit) for unit in units[: range_[0]])
     shape = shape_of(value, terms.now)
     return Piece(
         topic=topic,
@@ -203,7 +159,7 @@ def _chance(topic: str, shape: str, terms: Terms, seen: Sequence[tuple[str, floa
     prior = priors().moves.get(shape, 0.0)
     if of and not yes:
         return 0.0
-    return (yes + prior * _PRIOR_WORTH) / (of + _PRIOR_WORTH) if of else prior
+    return (yes + prior * PRIOR_WORTH) / (of + PRIOR_WORTH) if of else prior
 
 
 def _moves(piece: Piece, before: Known | None, terms: Terms) -> bool:
@@ -211,11 +167,7 @@ def _moves(piece: Piece, before: Known | None, terms: Terms) -> bool:
     moved = before is not None and piece.topic in before.moved
     if not piece.fresh:
         return moved
-    quiet = 1 / max(1 - terms.worth * (1 - piece.chance), 1 / _LONGEST)
-    behind = piece.behind + terms.grows * (quiet - 1)
-    stays = piece.chance * behind * (terms.write - terms.read) * terms.worth
-    goes = piece.tokens * (1 - terms.read) + _LINE_TOKENS + _REFERENCE_TOKENS * terms.read
-    return stays > goes / _STAYS_MOVED if moved else stays > goes
+    return pays(piece, terms, moved=moved)
 
 
 def shape_of(value: str, now: float) -> str:

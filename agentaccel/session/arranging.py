@@ -6,7 +6,7 @@ changes who says it, the reasons of the plan say so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
@@ -19,12 +19,12 @@ from agentaccel.facts import CacheFacts, Wire
 from agentaccel.policy import CachePolicy
 from agentaccel.prompt.arrange import Memory, Moves, move
 from agentaccel.prompt.toolset import Frozen, Tool, freeze
-from agentaccel.prompt.volatile import Terms
+from agentaccel.prompt.worth import Terms
 from agentaccel.providers import dialect
 from agentaccel.providers.arranging import Listed, listed, texts_of, with_tools
 from agentaccel.providers.values import with_texts
 from agentaccel.segments import THINKING
-from agentaccel.types import CachePlan, Marker, Prompt, Request, digest_of
+from agentaccel.types import CachePlan, Marker, Prompt, Request, Text, digest_of
 
 CONSENTED = {
     "move_volatile": "moving text that keeps changing to the end of prompts, as the policy allows",
@@ -67,6 +67,8 @@ class Arranged(NamedTuple):
     """Those that were used."""
     intact: int = 0
     """Bytes of the prompt as written in front of all that was arranged."""
+    left: Mapping[int, str] = {}
+    """Why texts that changed were left where they are, by segment."""
 
 
 class _Listing(NamedTuple):
@@ -89,9 +91,7 @@ def arrange(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, kno
     untouched = Arranged(request, prompt, knowing.memory)
     if prompt.held or prompt.illegal or not prompt.messages or not facts.operator_message:
         return untouched
-    says = dialect(wire).with_note(request, "-", facts.operator_message) is not None
-    if facts.strips_thinking and any(segment.kind in THINKING for segment in prompt.segments):
-        says = False  # text of the user would take earlier thinking out of the prompt
+    says = not unsaid(request, prompt, facts, wire)
     memory = knowing.memory or _NO_MEMORY
     listing = _frozen(request, prompt, facts, wire, knowing, says)
     moves = _no_moves(memory)
@@ -102,7 +102,7 @@ def arrange(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, kno
     seen = tuple(Observation(*one) for one in moves.seen)
     note = "\n".join(filter(None, (moves.note, listing.note)))
     if listing.request is request and not moves.edits:
-        return untouched._replace(memory=kept, moves=seen)
+        return untouched._replace(memory=kept, moves=seen, left=moves.left)
     sent = _with_note(with_texts(listing.request, moves.edits), listing.prompt, facts, wire, note)
     read = replace(
         knowing.read(sent),
@@ -120,11 +120,21 @@ def arrange(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, kno
         (*listing.reasons, *moves.reasons, *_authority(facts, note)),
         (*(["move_volatile"] if moves.edits else []), *(["freeze_tools"] if listing.request is not request else [])),
         _intact(moves, listing, prompt),
+        moves.left,
     )
 
 
+def unsaid(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire) -> str:
+    """Why nothing can be said at the end of this request; empty where it can."""
+    if facts.strips_thinking and any(segment.kind in THINKING for segment in prompt.segments):
+        return "text at the end would take earlier thinking out of the prompt"
+    if dialect(wire).with_note(request, "-", facts.operator_message or "user") is None:
+        return "nothing can be said at the end of this request"
+    return ""
+
+
 def _no_moves(memory: Memory) -> Moves:
-    return Moves((), "", memory.texts, (), None, frozenset(), ())
+    return Moves((), "", memory.texts, (), None, frozenset(), (), {})
 
 
 def _intact(moves: Moves, listing: _Listing, prompt: Prompt) -> int:
@@ -161,35 +171,46 @@ def _with_note(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, 
 
 def _moved(listing: _Listing, facts: CacheFacts, knowing: Knowing, memory: Memory) -> Moves:
     request, prompt, tools = listing.request, listing.prompt, listing.tools
-    ratio = knowing.beliefs.bytes_per_token(prompt.model) or facts.bytes_per_token
-    ends = list(accumulate(segment.size for segment in prompt.segments))
-    total = ends[-1] / ratio if ends else 0.0
-    texts = [text for text in texts_of(request, prompt) if not _pinned(text.segment, prompt, knowing.policy.pinned)]
-    if not texts or (total < facts.min_tokens and not memory.texts):
+    texts = movable(request, prompt, knowing.policy)
+    terms = terms_of(prompt, facts, knowing)
+    if not texts or (terms.behind[0] < facts.min_tokens and not memory.texts):
         return _no_moves(memory)
-    last = prompt.segments[-1].digest
+    order = [tool.key for tool in tools] != [tool.key for tool in memory.tools]
+    return move(texts, memory.texts, terms, fresh=knowing.memory is None or order)
+
+
+def movable(request: Request, prompt: Prompt, policy: CachePolicy) -> list[Text]:
+    """The texts before the conversation that the policy does not keep in their place."""
+    return [text for text in texts_of(request, prompt) if not is_pinned(text.segment, prompt, policy.pinned)]
+
+
+def terms_of(prompt: Prompt, facts: CacheFacts, knowing: Knowing) -> Terms:
+    """What pieces of the texts of `prompt` are weighed by."""
+    memory = knowing.memory or _NO_MEMORY
+    ratio = knowing.beliefs.bytes_per_token(prompt.model) or facts.bytes_per_token
+    ends = list(accumulate((segment.size for segment in prompt.segments), initial=0))
     written = facts.ttl(knowing.policy.ttl) or facts.ttls[0]
-    terms = Terms(
+    return Terms(
         now=knowing.now,
         key=knowing.key,
         counts=knowing.beliefs.counts,
         write=written.write,
         read=facts.read,
         bytes_per_token=ratio,
-        behind=[total - end / ratio for end in (0, *ends[:-1])],
+        behind=[(ends[-1] - end) / ratio for end in ends],
         worth=max(_goes_on(prompt, knowing.beliefs), knowing.beliefs.shared()),
         grows=knowing.beliefs.grows(),
-        compares=knowing.head is not None and memory.last != (len(prompt.segments), last),
+        compares=knowing.head is not None and memory.last != (len(prompt.segments), prompt.segments[-1].digest),
+        in_blocks=facts.physics != "automatic",
     )
-    order = [tool.key for tool in tools] != [tool.key for tool in memory.tools]
-    return move(texts, memory.texts, terms, fresh=knowing.memory is None or order)
 
 
 def _goes_on(prompt: Prompt, beliefs: Beliefs) -> float:
     return beliefs.followed(turn_of(prompt), tools=prompt.starts[1] > 0)
 
 
-def _pinned(segment: int, prompt: Prompt, pinned: Sequence[str]) -> bool:
+def is_pinned(segment: int, prompt: Prompt, pinned: Sequence[str]) -> bool:
+    """Whether the policy keeps what stands there in its place."""
     if not pinned:
         return False
     level, start = ("tools", 0) if segment < prompt.starts[1] else ("system", prompt.starts[1])

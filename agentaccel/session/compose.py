@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from agentaccel.cache.decide import Latest, decide
-from agentaccel.cache.observe import ONLY_GREW, Observed, observe
+from agentaccel.cache.observe import Observed, observe
 from agentaccel.cache.plan import Decided
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import expected_cost
@@ -33,7 +33,7 @@ from agentaccel.session.fields import asking_usage, unplanned, with_diagnosis
 from agentaccel.session.foresight import Foresight
 from agentaccel.session.going import Going
 from agentaccel.session.handle import Announced, Session, Within, current
-from agentaccel.session.hinting import NO_HINTS, Seen, hints
+from agentaccel.session.hinting import NO_HINTS
 from agentaccel.session.keeping import Keeper
 from agentaccel.session.modes import mode_of
 from agentaccel.session.opening import followed, open_with
@@ -141,7 +141,7 @@ class Composer:
 
     def _end(self, going: Going, endpoint: Endpoint, flight: Flight | None, began: Began | None, ended: Ended) -> None:
         try:
-            going = came(self.fanning.ended(going, endpoint.account, ended), ended.usage)
+            going = came(self.fanning.ended(going, endpoint.account, flight, ended), ended.usage)
             if self.foresight is not None:
                 self.foresight.ended(going, ended)
             record = self.settlement.settle(going, ended)
@@ -226,9 +226,9 @@ class Composer:
             chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
         if facts is not None and (facts.key or facts.salt_field or facts.session_field or facts.retentions):
             chosen = self._routing.routed(chosen, (request, prompt, facts), conversation, now, on=mode == "on")
-        hinted, before = NO_HINTS, conversation.print
-        if prefix is not None and observed is not None and (before is None or observed.stability != ONLY_GREW):
-            hinted = hints(Seen(request, prefix, observed, before, now), self.policy.cache)
+        hinted = NO_HINTS
+        if prefix is not None and observed is not None:
+            hinted = self._shaping.hinted(conversation, request, prefix, observed, now, shaped)
         if shaped is not AS_WRITTEN or hinted is not NO_HINTS:
             chosen = said(chosen, request, shaped, hinted)
         return _going(
@@ -244,7 +244,7 @@ class Composer:
             known_as=self.policy.aliases.get(prompt.model),
             started=now,
             head=conversation.head,
-            print=before,
+            print=conversation.print,
             arranged=shaped.arranged,
             edited=shaped.edited,
             written=asked.prompt if prompt is not asked.prompt else None,

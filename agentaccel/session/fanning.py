@@ -86,13 +86,18 @@ class Fanning:
             price=partial(self._price, going, tuple({write.entry.ttl for write in writes})),
         )
 
-    def ended(self, going: Going, account: str, ended: Ended) -> Going:
-        """The turn as it was sent, which may have been later than planned, and with what others held by then."""
+    def ended(self, going: Going, account: str, flight: Flight | None, ended: Ended) -> Going:
+        """The turn as it was sent, which may have been later than planned, and with what others held by then.
+
+        Where the clock does not move during a request, what that itself has written seems to have been held already.
+        """
         self.fanout.came_to(going.conversation.id, ended.waited or 0.0, nothing=ended.outcome == "failed")
         lent = _NONE
         if going.prefix is not None:
             here, place = going.conversation, account + going.apart
             lent = self.lent(here.state, going.prefix, place, ended.started, first=here.is_new)
+            if flight is not None and flight.wrote:
+                lent = {hash_: entry for hash_, entry in lent.items() if hash_ not in flight.wrote}
         if not lent and ended.waited is None:
             return going
         later = ended.started - ended.asked

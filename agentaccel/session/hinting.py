@@ -1,8 +1,11 @@
-"""What a plan says of text that keeps changing, and of a tool list in another order, where nobody consented to more."""
+"""What a plan says of text that keeps changing, and of a tool list in another order: the consent that would mend it, or
+why it stays where it is. Both are judged by what moves text, so nothing is recommended that would not be done.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from agentaccel.cache.beliefs import PARAMETERS, TAIL
@@ -10,9 +13,12 @@ from agentaccel.cache.observe import Observed
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import priors
 from agentaccel.policy import CachePolicy
+from agentaccel.prompt.arrange import Room, move
 from agentaccel.prompt.drift import Print, drift
 from agentaccel.prompt.shapes import stamps
-from agentaccel.providers.arranging import texts_of
+from agentaccel.prompt.worth import TOO_MUCH, changed_once, fits, pays
+from agentaccel.segments import agreeing, digest_of
+from agentaccel.session.arranging import Knowing, is_pinned, movable, terms_of, unsaid
 from agentaccel.types import Drift, Request
 
 _LIKELY = 0.5
@@ -20,6 +26,9 @@ _LIKELY = 0.5
 
 _LONGEST = 1 << 16
 """Characters of a text that are looked at."""
+
+_SHAPES = {"clock": "clock with seconds", "id": "uuid"}
+"""What a drift calls a shape that has another name among the priors."""
 
 
 class Seen(NamedTuple):
@@ -30,7 +39,10 @@ class Seen(NamedTuple):
     observed: Observed
     print: Print | None
     """Of the prompt before; None on a first request."""
-    now: float
+    knowing: Callable[[], Knowing]
+    """What an arrangement of it is made with."""
+    left: Mapping[int, str] = {}
+    """Why texts that changed were left where they are, with consent, by segment."""
 
 
 class Hints(NamedTuple):
@@ -45,13 +57,13 @@ NO_HINTS = Hints()
 
 
 def hints(seen: Seen, policy: CachePolicy) -> Hints:
-    """What the beginning of the prompt loses by changing, and the consent that would mend it. Of a prompt that only
-    grew, nobody asks."""
+    """What the beginning of the prompt loses by changing, and what would mend it. Of a prompt that only grew, nobody
+    asks."""
     prompt, facts = seen.prefix.prompt, seen.prefix.facts
     if prompt.held or prompt.illegal or not prompt.messages or not facts.operator_message:
         return NO_HINTS
     if seen.print is None:
-        return Hints(() if policy.move_volatile else tuple(_by_shape(seen)))
+        return Hints(() if policy.move_volatile else tuple(_by_shape(seen, policy)))
     places = [one.topic.partition("/")[2] for one in seen.observed.stability if not one.yes]
     if not any([place != TAIL and not place.startswith((PARAMETERS, "messages", "input")) for place in places]):
         return NO_HINTS
@@ -61,32 +73,91 @@ def hints(seen: Seen, policy: CachePolicy) -> Hints:
     return Hints(tuple(_of_drift(found, seen, policy)), found)
 
 
-def _by_shape(seen: Seen) -> Iterator[str]:
-    known = priors().moves
-    for text in texts_of(seen.request, seen.prefix.prompt):
-        found = next((s for s in stamps(text.text[:_LONGEST], seen.now) if known.get(s.shape, 0.0) >= _LIKELY), None)
-        if found is not None:
+def _by_shape(seen: Seen, policy: CachePolicy) -> Iterator[str]:
+    known, prompt, facts = priors().moves, seen.prefix.prompt, seen.prefix.facts
+    now = None
+    for text in (texts := movable(seen.request, prompt, policy)):
+        knowing = seen.knowing() if now is None else now
+        now = knowing
+        stamped = stamps(text.text[:_LONGEST], knowing.now)
+        found = next((one for one in stamped if known.get(one.shape, 0.0) >= _LIKELY), None)
+        if found is None:
+            continue
+        moves = move(texts, {}, terms_of(prompt, facts, knowing), fresh=True)
+        if text.place in moves.places and not unsaid(seen.request, prompt, facts, seen.prefix.facts.wire):
             behind = _behind(seen, text.segment)
             yield (
                 f"{text.name} has a {found.shape}: where it changes, about {behind:.0f} tokens behind it are not read; "
                 "CachePolicy(move_volatile=True) consents to moving it to the end"
             )
-            return
+        return
 
 
 def _of_drift(found: Drift, seen: Seen, policy: CachePolicy) -> Iterator[str]:
     if found.where == "tools" or found.likely == "key order":
-        if not policy.freeze_tools:
+        if not policy.freeze_tools and _is_own_list(found, seen):
             yield (
                 f"{found.likely} in {found.where}: about {_behind(seen, 0):.0f} tokens from there on are not read; "
                 "CachePolicy(freeze_tools=True) consents to keeping what came first"
             )
+        return
+    assert seen.print is not None
+    segment = agreeing(seen.print.segments, seen.prefix.prompt.segments)
+    text = next(
+        (one for one in movable(seen.request, seen.prefix.prompt, CachePolicy()) if one.segment == segment), None
+    )
+    if text is not None and text.place in seen.prefix.prompt.arranged:
+        return  # what is new there is what we have put in its place
+    start = 0 if found.level == "tools" else seen.prefix.starts[1]
+    lost = (
+        f"{found.where} changed ({found.likely}): about {_behind(seen, start):.0f} tokens from there on are not read; "
+    )
+    why = seen.left.get(segment) or _why_not(found, seen, policy, segment)
+    if why:
+        yield f"{lost}it stays where it is: {why}"
     elif not policy.move_volatile:
-        start = 0 if found.level == "tools" else seen.prefix.starts[1]
-        yield (
-            f"{found.where} changed ({found.likely}): about {_behind(seen, start):.0f} tokens from there on are not "
-            "read; CachePolicy(move_volatile=True) consents to moving what changes to the end"
-        )
+        yield f"{lost}CachePolicy(move_volatile=True) consents to moving what changes to the end"
+    else:
+        yield f"{lost}it stays where it is until it has been compared in this process"
+
+
+def _is_own_list(found: Drift, seen: Seen) -> bool:
+    """Whether the tools are this conversation's with another order or a few others, and no list of somebody else's."""
+    assert seen.print is not None
+    old, now = seen.print.segments, seen.prefix.prompt.segments
+    if found.likely != "changed tool set":
+        return True
+    before = {one.name for one in old if one.level == "tools"}
+    kept = before & {one.name for one in now if one.level == "tools"}
+    systems = [list(map(digest_of, (one for one in side if one.level == "system"))) for side in (old, now)]
+    return 2 * len(kept) >= len(before) and systems[0] == systems[1]
+
+
+def _why_not(found: Drift, seen: Seen, policy: CachePolicy, segment: int) -> str:
+    """Why what has changed in that segment would stay where it is, with consent; empty where it would be moved."""
+    prompt, facts = seen.prefix.prompt, seen.prefix.facts
+    if is_pinned(segment, prompt, policy.pinned):
+        return "the policy has it pinned"
+    texts = movable(seen.request, prompt, policy)
+    text = next((one for one in texts if one.segment == segment), None)
+    if text is None:
+        return "it is no text that can be moved"
+    why = unsaid(seen.request, prompt, facts, seen.prefix.facts.wire)
+    if why:
+        return why
+    room, size = Room(texts), len(text.text)
+    for one in texts:
+        if one.segment < segment:
+            room.moved(one, 0)
+    changed = size if found.bytes is None else min(found.bytes, size)
+    if found.bytes is not None and not fits(changed, size, room.of(text)):
+        return TOO_MUCH
+    knowing = seen.knowing()
+    terms = terms_of(prompt, facts, knowing._replace(policy=replace(policy, move_volatile=True)))
+    if terms.behind[0] < facts.min_tokens:
+        return f"the prompt has fewer than {facts.min_tokens} tokens, and nothing of it is cached"
+    piece = changed_once(_SHAPES.get(found.likely, found.likely), changed, terms.behind[segment], terms)
+    return "" if pays(piece, terms) else piece.stays()
 
 
 def _behind(seen: Seen, segment: int) -> float:

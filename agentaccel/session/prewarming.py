@@ -209,7 +209,7 @@ class Prewarmer:
         conversation, usage = going.conversation, ended.usage
         if self.refusals.answered(going.prompt, ended.status):
             self.once.say(f"writing ahead was refused with {ended.status} for {going.prompt.model!r}; no more")
-        going = self.fanning.ended(going, endpoint.account, ended)
+        going = self.fanning.ended(going, endpoint.account, flight, ended)
         if ended.outcome != "cancelled":  # else it may have been billed, nobody knows
             cost = (
                 input_cost(card_of(going.prompt, self.policy, usage.input), usage) if usage.input is not None else 0.0

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
+from agentaccel.cache.observe import ONLY_GREW, Observed
+from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import CacheFacts
 from agentaccel.policy import Policy
 from agentaccel.session import arranging, editing, weighing
@@ -14,7 +17,7 @@ from agentaccel.session.conversation import Conversation
 from agentaccel.session.deferring import what_it_costs
 from agentaccel.session.editing import Edited
 from agentaccel.session.forms import Edits
-from agentaccel.session.hinting import Hints
+from agentaccel.session.hinting import NO_HINTS, Hints, Seen, hints
 from agentaccel.trace.recorder import Recorder
 from agentaccel.types import CachePlan, Endpoint, Prompt, Request
 
@@ -96,8 +99,29 @@ class Shaping:
         cache, facts = self.policy.cache, asked.facts
         if facts is None or not (cache.move_volatile or cache.freeze_tools):
             return None
-        knowing = arranging.Knowing(
-            policy=cache,
+        knowing = self.knowing(conversation, now, read)
+        return arranging.arrange(asked.request, asked.prompt, facts, asked.endpoint.wire, knowing)
+
+    def hinted(
+        self,
+        conversation: Conversation,
+        request: Request,
+        prefix: Prefixes,
+        observed: Observed,
+        now: float,
+        shaped: Shaped,
+    ) -> Hints:
+        """What is said of what keeps changing in front of the messages of `request`, which is sent so."""
+        if conversation.print is not None and observed.stability == ONLY_GREW:
+            return NO_HINTS
+        left = shaped.arranged.left if shaped.arranged is not None else {}
+        knowing = partial(self.knowing, conversation, now, lambda it: prefix.prompt)
+        return hints(Seen(request, prefix, observed, conversation.print, knowing, left), self.policy.cache)
+
+    def knowing(self, conversation: Conversation, now: float, read: Callable[[Request], Prompt]) -> arranging.Knowing:
+        """What a request of the conversation is arranged with."""
+        return arranging.Knowing(
+            policy=self.policy.cache,
             memory=conversation.arranging,
             head=conversation.head,
             beliefs=conversation.snapshot.joined(conversation.state.seen),
@@ -105,7 +129,6 @@ class Shaping:
             key=self.recorder.key,
             read=read,
         )
-        return arranging.arrange(asked.request, asked.prompt, facts, asked.endpoint.wire, knowing)
 
     def _edited(
         self, conversation: Conversation, asked: Reading, now: float, read: Callable[[Request], Prompt]

@@ -235,7 +235,11 @@ def _is_rewritten(one: Conversation, prompt: Prompt, static: Static, facts: Cach
     )
     if len(set(old[first:]) & set(new[first:])) >= _LEAST_KEPT:
         return True
-    return _alike(one, static) == 3 and _is_summed_up(one, head, prompt, facts)
+    if _alike(one, static) < 3:
+        return False
+    if first and one.state.turns == 1 and prompt.messages > head.messages:
+        return True  # its first message ended in something that was for that request alone, as a reminder is
+    return _is_summed_up(one, head, prompt, facts)
 
 
 def _is_summed_up(one: Conversation, head: Head, prompt: Prompt, facts: CacheFacts) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from agentaccel.cache.sent import Sent
 from agentaccel.cache.state import State
 from agentaccel.emulator import Behaviour, Emulator, Tokenizer
 from agentaccel.facts import cache_facts
+from agentaccel.loop.fanout import Flight
 from agentaccel.providers.anthropic import decode
 from agentaccel.turn import Finished, Reported, Send, Started
 from agentaccel.types import Expected
@@ -300,3 +302,24 @@ def test_a_users_own_marker_is_not_taken_for_the_one_that_was_read(driver: Drive
     assert record.as_written is not None
     assert record.as_written.read == 0
     assert sum((record.as_written.write or {}).values()) > (record.usage.read or 0)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_what_expired_is_not_called_evicted_where_the_clock_stands_still_during_a_request(
+    driver: Driver, named: bool
+) -> None:
+    """A coarse clock: each request begins and is answered in one moment. 4,000 s later its entries, which live for
+    an hour at most, are gone; what the request itself has just written was not held before it."""
+    messages = [user(prose(40))]
+    with driver.accel.session("s") if named else nullcontext():
+        for turn in range(3):
+            driver.ask(body(*messages, system=SYSTEM, tools=TOOLS), gap=4000.0, seconds=0.0)
+            messages += [assistant(prose(30, turn)), user(prose(25, turn + 100))]
+    assert [causes(record) for record in driver.records] == [[Cause.FIRST], [Cause.EXPIRED], [Cause.EXPIRED]]
+
+
+def test_lent_its_own_write_it_would_be_called_evicted(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin."""
+    monkeypatch.setattr(Flight, "wrote", property(lambda self: frozenset(), lambda self, wrote: None))
+    with pytest.raises(AssertionError):
+        test_what_expired_is_not_called_evicted_where_the_clock_stands_still_during_a_request(driver, True)

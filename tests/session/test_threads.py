@@ -323,6 +323,19 @@ def test_a_history_whose_first_messages_were_dropped_is_the_same_conversation(tm
     assert {record.thread for record in one.records} == {""}
 
 
+def test_a_reminder_at_the_end_of_each_request_makes_no_other_conversation(tmp_path: Path) -> None:
+    """The next request does not have it, so the first message is another one from the second request on."""
+    one, messages = Driver(tmp_path), [user([{"type": "text", "text": prose(300)}])]
+    with one.accel.session("s"):
+        for turn in range(4):
+            *before, last = messages
+            one.ask(
+                body(*before, user([*last["content"], {"type": "text", "text": f"Todo {turn}"}]), system=prose(900))
+            )
+            messages += [assistant(prose(30, turn)), user([{"type": "text", "text": prose(60, turn)}])]
+    assert {record.thread for record in one.records} == {""}
+
+
 def test_a_summary_as_long_as_the_last_reply_goes_on_from_it(tmp_path: Path) -> None:
     """Nothing of the history is left, but the same agent goes on with what it has just said, and with less."""
     one = Driver(tmp_path)
