@@ -18,6 +18,7 @@ from agentaccel.cache.marks import both_ends, markable_up_to, marks_of
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.scene import Candidate, Scene, View, reaches_minimum, scene_of, without_own
 from agentaccel.cache.standing import Standing, standing_of
+from agentaccel.cache.vain import in_vain
 from agentaccel.cache.weigh import expected_bill, expected_cost
 from agentaccel.facts import Ttl
 from agentaccel.types import CachePlan, Marker, Prompt, show_path
@@ -50,7 +51,7 @@ def plan(prefix: Prefixes, view: View) -> Decided:
     scene, chosen = choice.scene, choice.chosen
     moved = _moved(prefix) if own and not facts.top_level_marker else ()
     off = prompt.implicit and choice.room > room
-    reasons = _remarks(scene, choice.candidates, chosen, choice.room)
+    reasons = [*in_vain(scene, choice.cost), *_remarks(scene, choice.candidates, chosen, choice.room)]
     made = CachePlan(
         wire=facts.wire,
         mark=facts.mark,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from agentaccel.cache.beliefs import PARAMETERS, TAIL
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.facts import priors
+from agentaccel.facts import CacheFacts, priors
 from agentaccel.policy import CachePolicy
 from agentaccel.prompt.arrange import Room, move
 from agentaccel.prompt.drift import Print, drift
@@ -60,7 +60,7 @@ def hints(seen: Seen, policy: CachePolicy) -> Hints:
     """What the beginning of the prompt loses by changing, and what would mend it. Of a prompt that only grew, nobody
     asks."""
     prompt, facts = seen.prefix.prompt, seen.prefix.facts
-    if prompt.held or prompt.illegal or not prompt.messages or not facts.operator_message:
+    if prompt.held or prompt.illegal or not prompt.messages or not (facts.operator_message or _reuses(facts)):
         return NO_HINTS
     if seen.print is None:
         return Hints(() if policy.move_volatile else tuple(_by_shape(seen, policy)))
@@ -83,6 +83,10 @@ def _by_shape(seen: Seen, policy: CachePolicy) -> Iterator[str]:
         found = next((one for one in stamped if known.get(one.shape, 0.0) >= _LIKELY), None)
         if found is None:
             continue
+        if not facts.operator_message:
+            before = len(text.text[: found.start].encode("utf-8", "replace")) / facts.bytes_per_token
+            yield f"{text.name} has a {found.shape}: where it changes, {_again(_behind(seen, text.segment) - before)}"
+            return
         moves = move(texts, {}, terms_of(prompt, facts, knowing), fresh=True)
         if text.place in moves.places and not unsaid(seen.request, prompt, facts, seen.prefix.facts.wire):
             behind = _behind(seen, text.segment)
@@ -93,7 +97,23 @@ def _by_shape(seen: Seen, policy: CachePolicy) -> Iterator[str]:
         return
 
 
+def _reuses(facts: CacheFacts) -> bool:
+    """Whether a server is known to go on from any prefix that it still has, with no field of ours."""
+    return facts.physics == "automatic" and facts.assured
+
+
+def _again(tokens: float) -> str:
+    return (
+        f"the server computes about {tokens:.0f} tokens from there on again; at the end of the prompt it breaks nothing"
+    )
+
+
 def _of_drift(found: Drift, seen: Seen, policy: CachePolicy) -> Iterator[str]:
+    if not seen.prefix.facts.operator_message:
+        assert seen.print is not None
+        segment = agreeing(seen.print.segments, seen.prefix.prompt.segments)
+        yield f"{found.where} changed ({found.likely}): {_again(_behind(seen, segment))}"
+        return
     if found.where == "tools" or found.likely == "key order":
         if not policy.freeze_tools and _is_own_list(found, seen):
             yield (

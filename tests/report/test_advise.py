@@ -32,6 +32,7 @@ MENDED_BY: dict[str, Remedy] = dict(
             "tool order",
             "model switch",
             "turn beyond the lookback",
+            "markers in vain",
         ),
         REMEDIES,
         strict=True,

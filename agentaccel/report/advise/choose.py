@@ -9,7 +9,7 @@ from agentaccel.cache.price import Override
 from agentaccel.report.advise.case import Case, case_of
 from agentaccel.report.advise.contents import too_short, tool_order
 from agentaccel.report.advise.history import without_summaries
-from agentaccel.report.advise.markers import beyond_lookback, cache_off, other_lifetime
+from agentaccel.report.advise.markers import beyond_lookback, cache_off, in_vain, other_lifetime
 from agentaccel.report.advise.models import one_model
 from agentaccel.report.advise.money import prices_for
 from agentaccel.report.advise.nouns import Advice, Mended, Sure, Talk, Talks
@@ -37,6 +37,7 @@ REMEDIES: tuple[Remedy, ...] = (
     tool_order,
     one_model,
     beyond_lookback,
+    in_vain,
 )
 """What is tried on every workload; each offers what it can mend, in one way or several. In the order in which they are
 mended together: markers first, so that what changes is moved behind them."""

@@ -46,6 +46,19 @@ def _asks(talk: Talk) -> bool:
     return any(one.step.marks or one.turn.mode in _PLANNED for one in talk.requests)
 
 
+def in_vain(talks: Talks) -> Iterator[Mended]:
+    """Sessions whose markers are taken out: what changes in front of them leaves little to read."""
+    if not any(one.step.marks for talk in talks for one in talk.requests) or any(talk.inferred for talk in talks):
+        return
+    yield Mended(
+        kind="markers in vain",
+        where="",
+        todo="Switch off the caching that sets these markers, of the framework or your own, as long as what it writes "
+        "is hardly read again.",
+        talks=tuple(each(talk, lambda request, before: with_marks(request, ())) for talk in talks),
+    )
+
+
 def other_lifetime(talks: Talks) -> Iterator[Mended]:
     """All markers of one lifetime with another one that the provider offers."""
     used = sorted({mark.ttl for talk in talks for one in talk.requests for mark in one.step.marks})
