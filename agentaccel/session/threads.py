@@ -97,12 +97,12 @@ class Threads:
             known = self.registry.by_reply(prompt.after) if prompt.after else None
             return known if known is not None and known.session is root else family[-1]
         begun = _whole(lineage), static
-        same = next((one for one in family if one.begun == begun), None)
+        same = next((one for one in family if one.begun == begun and (attempt or not _has_gone_on(one))), None)
         if same is not None:
             same.repeats += not attempt
             return same
         places = self._places(family, lineage, prompt, static)
-        best = max(places, key=lambda place: (place[0], family.index(place[1])), default=None)
+        best = max(places, key=lambda place: (place[0], place[1].repeats, family.index(place[1])), default=None)
         if best is None:
             return next((one for one in family[::-1] if _is_rewritten(one, prompt, static, facts)), None)
         (_, common, waits), found = best
@@ -115,7 +115,7 @@ class Threads:
         self, family: Sequence[Conversation], lineage: Lineage, prompt: Prompt, static: Static
     ) -> Iterator[tuple[Place, Conversation]]:
         """Where `prompt` goes on from conversations, the longest way first."""
-        left = {one.key: one for one in family}
+        left, done = {one.key: one for one in family}, False
         for common, hash_ in _ends(lineage):
             for key, one in list(left.items()):
                 stop = self.registry.stop(key, hash_)
@@ -125,10 +125,9 @@ class Threads:
                 alike = _alike(one, static)
                 if alike or (one.state.static is not None and abs(one.state.static.size - static.size) <= _STEADY):
                     yield Place(alike, common, not stop.passed), one
-                if alike == 3:
-                    return  # no other place comes before it
-            if not left:
-                return
+                done = done or alike == 3
+            if done or not left:
+                return  # no place farther back comes before these
 
     def _new(self, root: Conversation, prompt: Prompt, *, begins: bool) -> Conversation:
         """A conversation that begins: in the place of one whose first request came to nothing, or another."""
@@ -214,6 +213,11 @@ def _grew(head: Head | None, prompt: Prompt) -> bool:
         return False
     count = len(head.segments)
     return head.segments[-1:] == prompt.segments[count - 1 : count] and head.segments == prompt.segments[:count]
+
+
+def _has_gone_on(one: Conversation) -> bool:
+    """Whether its first request was gone on from."""
+    return one.head is not None and one.head.messages > one.state.born
 
 
 def _alike(one: Conversation, static: Static) -> int:

@@ -14,8 +14,8 @@ GUARDS = (
     Mutant(
         guard="a leader that fails and lets nobody go",
         file=FANOUT,
-        old="            self.fanout.open(self, at, None)\n",
-        new="            pass\n",
+        old="            self.fanout.open(self, at, began)\n",
+        new="            if began is not None:\n                self.fanout.open(self, at, began)\n",
     ),
     Mutant(
         guard="a leader that is dropped without a word",
