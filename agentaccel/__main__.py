@@ -13,10 +13,12 @@ def main() -> None:
     try:
         cli(prog_name="agentaccel")
     except (AgentAccelError, OSError) as error:  # the latter for a path that cannot be
+        from agentaccel.report.numbers import clean
+
         said = str(error)
         if isinstance(error, OSError) and error.filename is not None:
             said = f"{error.filename}: {error.strerror}"
-        sys.stderr.write(f"{' '.join(('agentaccel', *sys.argv[1:2]))}: {said}\n")
+        sys.stderr.write(f"{clean(' '.join(('agentaccel', *sys.argv[1:2])))}: {clean(said)}\n")
         sys.exit(2)
 
 

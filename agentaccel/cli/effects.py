@@ -18,6 +18,7 @@ from agentaccel.effects.sql import looks_like_sql
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused, Verdict, analysed, weigh
 from agentaccel.errors import ConfigError, TraceError
+from agentaccel.report.numbers import clean
 from agentaccel.types import Effect
 
 
@@ -95,6 +96,6 @@ def _show(found: Mapping[str, Verdict], as_json: bool) -> None:
         "never": "never early",
     }
     for name, verdict in found.items():
-        click.echo(f"{name}\n  {verdict.effect.value}: {words[verdict.launchable]}")
+        click.echo(f"{clean(name)}\n  {verdict.effect.value}: {words[verdict.launchable]}")
         for one in verdict.evidence:
-            click.echo(f"  - {one.why} ({one.source}: {one.effect.value})")
+            click.echo(f"  - {clean(one.why)} ({one.source}: {one.effect.value})")

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 
 from agentaccel.explain import Explanation
+from agentaccel.report.numbers import clean
 from agentaccel.types import show_path
 
 Say = Callable[..., None]
@@ -103,4 +104,4 @@ def _drift(it: Explanation, say: Say) -> None:
 def _safe(text: str) -> str:
     from rich.markup import escape
 
-    return escape(text.encode("utf-8", "replace").decode())
+    return escape(clean(text))

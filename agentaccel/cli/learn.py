@@ -17,7 +17,7 @@ from agentaccel.errors import TraceError
 from agentaccel.policy import StorePolicy
 from agentaccel.replay.events import Recorded, recorded
 from agentaccel.replay.learn import Learned, learn
-from agentaccel.report.numbers import plural
+from agentaccel.report.numbers import clean, plural
 from agentaccel.speculate.knowledge import Knowledge
 from agentaccel.speculate.private import FLEET, news_of
 from agentaccel.speculate.shelving import readable, shelved
@@ -99,4 +99,4 @@ def _shown(found: Learned, patterns: int, notes: list[str], as_json: bool) -> st
     elif found.turns:
         first, among = (f"{count} of {found.turns}" for count in (found.first, found.among))
         lines.append(f"the last fifth, by what was learned before: {first} turns guessed at once, {among} in three")
-    return "\n".join((*lines, *(f"note: {one}" for one in notes))) + "\n"
+    return "\n".join((*lines, *(f"note: {clean(one)}" for one in notes))) + "\n"

@@ -20,6 +20,7 @@ from agentaccel.cache.price import Override
 from agentaccel.errors import ConfigError, TraceError
 from agentaccel.policy import Policy
 from agentaccel.report.period import Period
+from agentaccel.trace.importers import files
 
 MIN_WIDTH = 60
 """Columns from which the text form is laid out well."""
@@ -50,7 +51,7 @@ def layout() -> tuple[int, bool]:
 def read_text(path: Path) -> str:
     """The text of a file that the user names; of standard input for "-". Raises TraceError, with one sentence."""
     try:
-        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        data = sys.stdin.buffer.read() if str(path) == "-" else files.read_bytes(path)
         return data.decode("utf-8")
     except OSError as error:
         raise TraceError(f"{path} cannot be read: {error.strerror}") from error

@@ -20,6 +20,7 @@ from agentaccel.replay.pace import paces
 from agentaccel.replay.read import read
 from agentaccel.replay.source import PROVIDER, Rules
 from agentaccel.report.aggregate import unused_prices
+from agentaccel.report.numbers import clean
 from agentaccel.trace.importers import ImportTally
 
 Progress = Callable[[str, int, int], None]
@@ -85,7 +86,7 @@ def replay_command(
         models = {name for one in found for name in one.models}
         notes = [*tally.notes(UNKNOWN), *unused_prices(prices or {}, models, models)]
     except AgentAccelError as error:
-        click.echo(f"agentaccel replay: {error}", err=True)
+        click.echo(f"agentaccel replay: {clean(str(error))}", err=True)
         sys.exit(2)
     click.echo(_shown(found, notes, form), nl=False)
 

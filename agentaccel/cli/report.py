@@ -27,6 +27,7 @@ from agentaccel.errors import AgentAccelError, TraceError
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report import By, Report, render_markdown, render_text, to_json
 from agentaccel.report import report as fold
+from agentaccel.report.numbers import clean
 from agentaccel.report.period import Period
 from agentaccel.report.wording import WHAT_TO_DO
 from agentaccel.report.wording_groups import GROUPS_SHOWN
@@ -62,7 +63,7 @@ def report_command(
         asked = Asked(by=by, causes=causes, advise=advise, prices=prices, period=period, most=most)
         found = read_report(sources, asked)
     except AgentAccelError as error:
-        click.echo(f"agentaccel report: {error}", err=True)
+        click.echo(f"agentaccel report: {clean(str(error))}", err=True)
         if not sources and isinstance(error, TraceError) and not store_path(None).exists():
             click.echo(WHAT_TO_DO, err=True, nl=False)
         sys.exit(2)

@@ -7,6 +7,7 @@ folder are one source: the folders right below the one that was named, or this o
 from __future__ import annotations
 
 import gzip
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from agentaccel.replay.source import Rules, Source
 from agentaccel.trace.database import is_sqlite
 from agentaccel.trace.importers import ImportTally, Progress
 from agentaccel.trace.importers.claude_code import is_session_line
+from agentaccel.trace.importers.files import open_file, real
 from agentaccel.trace.importers.lines import Meter, parse, raw_lines, sizes
 from agentaccel.trace.soundness import explain_nothing
 from agentaccel.trace.store import open_reader
@@ -64,11 +66,11 @@ class Group:
 def groups_of(paths: Iterable[Path], tally: ImportTally) -> list[Group]:
     """The sources under `paths`, unread, in the order of their names. Raises TraceError for a path that is missing."""
     groups: dict[tuple[Path, Kind], Group] = {}
-    seen: set[Path] = set()
+    seen: set[str] = set()
     for path, place in _files(paths):
-        if path.resolve() in seen:
+        if real(path) in seen:
             continue
-        seen.add(path.resolve())
+        seen.add(real(path))
         kind = _kind(path)
         if kind is None:
             if sizes([path]):
@@ -97,7 +99,7 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, Path]]:
 
 
 def _stem(path: Path) -> str:
-    name = path.resolve().name
+    name = Path(real(path)).name
     return next(
         (name.removesuffix(end) for end in sorted(_SUFFIXES, key=len, reverse=True) if name.endswith(end)), name
     )
@@ -122,10 +124,11 @@ def _kind(path: Path) -> Kind | None:
 def _value(path: Path) -> object:
     """The one JSON value that a file holds; None where it holds none, or one that is too large."""
     try:
-        with path.open("rb") as raw:
+        with open_file(path) as raw:
             packed = raw.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if packed else path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+            raw.seek(0)
+            with gzip.GzipFile(fileobj=raw) if packed else io.BufferedReader(raw) as file:
+                data = file.read(_MOST_BYTES + 1)
         return orjson.loads(data) if len(data) <= _MOST_BYTES else None
     except (OSError, EOFError, ValueError):
         return None

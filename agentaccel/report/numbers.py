@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 NA = "n/a"
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 """What names from logs may not bring to a terminal: control characters, changes of direction, half characters."""
 
 _DATED = re.compile(r"[-@](20\d{6}|20\d\d-\d\d-\d\d)(-v\d+(:\d+)?)?$")

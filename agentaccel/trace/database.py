@@ -13,6 +13,7 @@ from pathlib import Path
 from agentaccel.environment import ENV_STORE
 from agentaccel.errors import ConfigError, TraceError
 from agentaccel.locks import Lock
+from agentaccel.trace.importers.files import open_file
 from agentaccel.trace.schema import format_of, migrate
 
 KEY_BYTES = 32
@@ -57,9 +58,9 @@ def check_place(path: Path) -> None:
 def is_sqlite(path: Path) -> bool:
     """Whether an SQLite database stands at `path`; not where that cannot be told."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return file.read(len(_MAGIC)) == _MAGIC
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 

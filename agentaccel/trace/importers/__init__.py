@@ -43,15 +43,18 @@ def read_logs(
     Folders are searched for `.jsonl` and `.jsonl.gz`. `tally` is filled while reading. Raises TraceError at once for
     a path that does not exist; an unknown or unreadable file is noted in `tally` and the others are read.
     """
-    files = in_order(find_logs(paths))
-    return _read(files, Meter(sizes(files), progress), ImportTally() if tally is None else tally)
+    given = [Path(path) for path in paths]
+    files = in_order(find_logs(given))
+    return _read(files, frozenset(given), Meter(sizes(files), progress), ImportTally() if tally is None else tally)
 
 
-def _read(files: list[Path], meter: Meter, tally: ImportTally) -> Iterator[TurnRecord | ToolRecord]:
+def _read(
+    files: list[Path], given: frozenset[Path], meter: Meter, tally: ImportTally
+) -> Iterator[TurnRecord | ToolRecord]:
     seen = Identities()
     spans = SpanLog(tally)
     for path in files:
-        lines = raw_lines(path, tally, meter)
+        lines = raw_lines(path, tally, meter, pipes=path in given)
         head, kind = _recognise(lines)
         unread = len(tally.unreadable)
         if kind == "session":

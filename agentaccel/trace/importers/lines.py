@@ -18,6 +18,7 @@ from typing import IO, Any
 import orjson
 
 from agentaccel.errors import TraceError
+from agentaccel.trace.importers.files import open_file, real
 
 Progress = Callable[[int, int], None]
 """Called with the bytes read so far and the bytes there were when the import began."""
@@ -30,6 +31,10 @@ MAX_LINE = 64 << 20
 
 GZIP_BUFFER = 1 << 14
 """Bytes unpacked at a time: as much is lost before the place where a compressed file was cut."""
+
+MOST_UNPACKED, MOST_RATIO = 1 << 30, 200
+"""Bytes up to which a compressed file may unpack to anything, and how many times its size it may be beyond that; logs
+come to ten or twenty times theirs."""
 
 REPORT_EVERY = 4 << 20
 """Bytes between two calls of the progress callback."""
@@ -114,17 +119,17 @@ def find_logs(paths: Iterable[Path | str]) -> list[Path]:
     Sub-agents come first because the main log repeats only a part of what they did. Raises TraceError for a path
     that does not exist, or is a device, which need not end.
     """
-    found: dict[Path, Path] = {}
+    found: dict[str, Path] = {}
     for given in map(Path, paths):
         if given.is_dir():
             inside = (Path(root, name) for root, _, names in os.walk(given) for name in names)
             for path in inside:
                 if path.name.endswith(SUFFIXES):
-                    found.setdefault(path.resolve(), path)
+                    found.setdefault(real(path), path)
         elif given.is_char_device() or given.is_block_device():
             raise TraceError(f"{given} is a device and no file")
         elif given.exists():
-            found.setdefault(given.resolve(), given)
+            found.setdefault(real(given), given)
         else:
             raise TraceError(f"no such file or folder: {given}")
     return sorted(found.values(), key=lambda path: (not path.name.startswith("agent-"), str(path)))
@@ -165,14 +170,17 @@ class Meter:
             self.progress(self.done, max(self.done, self.total))
 
 
-def raw_lines(path: Path, tally: ImportTally, meter: Meter) -> Iterator[bytes]:
-    """The lines of one file with their line ends; an unreadable rest ends the file and is noted in `tally`."""
+def raw_lines(path: Path, tally: ImportTally, meter: Meter, *, pipes: bool = False) -> Iterator[bytes]:
+    """The lines of one file with their line ends; an unreadable rest ends the file and is noted in `tally`.
+
+    With `pipes`, what may be a pipe is read as one; else that is unreadable, too.
+    """
     try:
-        with path.open("rb", buffering=0) as raw:
+        with open_file(path, pipes=pipes) as raw:
             stream = _unpacked(raw)  # owns `raw`, and closes it when it goes
             yield from _bounded(stream, raw, tally, meter)
             meter.finish(raw.tell())
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         tally.unreadable.append(f"{path}: {str(error) or type(error).__name__}")
 
 
@@ -189,13 +197,16 @@ class _Gunzipped(io.RawIOBase):
     cut before that is full."""
 
     def __init__(self, packed: IO[bytes]) -> None:
-        self._file = gzip.GzipFile(fileobj=packed)
+        self._file, self._packed, self._given = gzip.GzipFile(fileobj=packed), packed, 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         data = self._file.read1(len(buffer))
+        self._given += len(data)
+        if self._given > MOST_UNPACKED and self._given > MOST_RATIO * max(self._packed.tell(), 1):
+            raise EOFError(f"unpacks to over {MOST_RATIO} times its size")
         buffer[: len(data)] = data
         return len(data)
 
