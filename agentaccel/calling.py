@@ -119,7 +119,7 @@ class Watch:
         """Whether the call can be answered, and what to remember of it. Calls inside early runs only run."""
         serving = box.serving
         if within.early is not None:
-            if not serving.tools.at_once(self._known) and not serving.tools.reads(self._known, self._call):
+            if not serving.tools.at_once(self._known) and not serving.judging.reads(self._known, self._call):
                 serving.buffer.drop(within.early, State.FAILED)
                 serving.tools.wrote(within.early.call.name)
                 raise NotProven(f"{self._known.name} may write, and it was called in a run that nobody asked for")

@@ -6,17 +6,23 @@ arguments are never those that wait, defaults are filled in, and shell and SQL t
 
 Beside it the lag of the event loop: how long one pass through it takes while eight early runs wait, against eight
 ordinary tasks that wait, and against eight others to show what chance does.
+
+And its longest pass while ten long calls are judged, asked for and made: a statement of 15 KB, a shell line of 4,000
+parts, a line of 100 KB of blanks. The same calls of the same functions without us run before each; medians of blocks
+that alternate. Must show: at most 20 ms more.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import sqlite3
 import statistics
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -26,11 +32,16 @@ from agentaccel import Accel, Policy, StorePolicy, ToolCall, ToolPolicy, ToolSpe
 from agentaccel.effects.declare import SPEC_ATTRIBUTE, spec_of
 from agentaccel.tools import Shell, Sql
 from agentaccel.turn import CallClosed, Started
+from agentaccel.worker import beside
 from benchmarks.measure import ROUNDS
 from benchmarks.registry import Result, Table, benchmark
 
 TYPED_BOUND, TEXT_BOUND, LAG_BOUND = 5.0, 10.0, 1.5
 """At most so many times `json.dumps` for typed tools and for texts, and so many times the lag of eight tasks."""
+STALL_BOUND = 0.020
+"""At most so many seconds more in the longest pass of the loop while long calls are judged."""
+JUDGED = 10
+"""Long calls in a block."""
 WAITING = 8
 CALLS = 200
 """Calls in a block."""
@@ -75,6 +86,15 @@ def measure(*, rounds: int = ROUNDS) -> Result:
     lag = asyncio.run(_lag(rounds))
     if lag["early runs"] > LAG_BOUND:
         broken.append(f"the loop lags {lag['early runs']:.2f} times as long with early runs, not {LAG_BOUND:g}")
+    stalls = []
+    for name in LONG:
+        ours, alone = asyncio.run(_stalls(name, rounds))
+        stalls.append((name, ours * 1e3, alone * 1e3, (ours - alone) * 1e3, STALL_BOUND * 1e3))
+        if ours - alone > STALL_BOUND:
+            more = (ours - alone) * 1e3
+            broken.append(
+                f"the loop stands still for {more:.0f} ms more while {name} is judged, not {STALL_BOUND * 1e3:g}"
+            )
     return Result(
         figure=(
             f"A missed typed call is dispatched in {rows[0][3]:.1f} times json.dumps of its arguments, shell text in "
@@ -92,6 +112,11 @@ def measure(*, rounds: int = ROUNDS) -> Result:
                 title="Lag of the loop, p99 of a block in times that of eight tasks",
                 columns=("waiting", "median ratio"),
                 rows=tuple(lag.items()),
+            ),
+            Table(
+                title=f"Longest pass of the loop while {JUDGED} long calls are judged and made",
+                columns=("call", "ms", "without us, ms", "more, ms", "bound"),
+                rows=tuple(stalls),
             ),
         ),
         broken=tuple(broken),
@@ -205,3 +230,81 @@ async def _p99() -> float:
         await asyncio.sleep(0)
         times.append(clock() - began)
     return sorted(times)[int(0.99 * PASSES)]
+
+
+LONG: Mapping[str, tuple[str, Callable[[int], str]]] = {
+    "a statement of 15 KB": ("sql", lambda number: _statement(number, 15_000)),
+    "a statement of 4.9 KB": ("sql", lambda number: _statement(number, 4_900)),
+    "a line of 4,000 parts": ("command", lambda number: ";".join([":"] * number + ["a"] + [":"] * (3_999 - number))),
+    "a line of 100 KB of blanks": ("command", lambda number: " " * 100_000 + f"echo {number}"),
+    "a statement of 100 KB of blanks": ("sql", lambda number: " " * 100_000 + f"select {number}"),
+}
+"""What is judged: the argument that it is given in, and the text, a new one by each number."""
+_NEW = count()
+"""Verdicts are kept as long as the process lives: no text is judged twice."""
+
+
+def _statement(number: int, length: int) -> str:
+    text = f"SELECT id FROM orders WHERE customer IN ({number}"
+    while len(text) < length:
+        number += 1
+        text += f", {number}"
+    return text + ")"
+
+
+async def _stalls(name: str, rounds: int) -> tuple[float, float]:
+    """The median of the longest pass of the loop in seconds, with us and without."""
+    argument, text = LONG[name]
+    spec = _spec(
+        Shell().run if argument == "command" else Sql(connect=_opened, read_only=_opened, dialect="sqlite").query
+    )
+    ours, alone = list[float](), list[float]()
+    for number in range(2 * (rounds + 1)):
+        calls = [{argument: text(next(_NEW))} for _ in range(JUDGED)]
+
+        async def run(**given: str) -> int:
+            await asyncio.sleep(0)
+            return len(given)
+
+        if number % 2:
+            found = await _longest(partial(_all, run, calls))
+        else:
+            setattr(run, SPEC_ATTRIBUTE, spec)
+            run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+                [inspect.Parameter(argument, inspect.Parameter.KEYWORD_ONLY)]
+            )
+            with _accel() as accel:
+                tool = accel.tools({"long": run})["long"]
+                async with accel.session("s"):
+                    found = await _longest(partial(_asked_and_made, accel, tool, calls))
+        if number >= 2:  # the first of each is to warm up
+            (alone if number % 2 else ours).append(found)
+    return statistics.median(ours), statistics.median(alone)
+
+
+async def _asked_and_made(accel: Accel, tool: Callable[..., Awaitable[Any]], calls: list[Arguments]) -> None:
+    """The model asks for all of them in one message, and the loop makes them, as it goes on to."""
+    turn = accel.turn({"model": "claude-sonnet-5", "max_tokens": 1, "messages": [{"role": "user", "content": "Go"}]})
+    turn.handle(Started(time.monotonic()))
+    for number, given in enumerate(calls):
+        turn.handle(CallClosed(ToolCall(name="long", arguments=given, id=str(number)), time.monotonic()))
+        await asyncio.sleep(0)
+    await _all(tool, calls)
+    for _ in range(2):  # what is judged is so by then, and what comes of it has begun
+        await beside(lambda: None)
+
+
+async def _all(tool: Callable[..., Awaitable[Any]], calls: list[Arguments]) -> None:
+    await asyncio.gather(*(tool(**given) for given in calls))
+
+
+async def _longest(work: Callable[[], Awaitable[None]]) -> float:
+    """The longest pass through the loop while `work` goes on, in seconds."""
+    clock, longest = time.perf_counter, 0.0
+    doing = asyncio.ensure_future(work())
+    while not doing.done():
+        began = clock()
+        await asyncio.sleep(0)
+        longest = max(longest, clock() - began)
+    await doing
+    return longest

@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("environment",),
     ("providers", "prompt", "cache", "effects", "speculate", "loop", "turn"),
     ("trace",),
-    ("background",),
+    ("background", "worker"),
     ("session",),
     ("calling",),
     ("tooling", "tools", "clients"),
@@ -52,6 +52,8 @@ MAY_TOUCH_THE_WORLD = {
     "trace/room.py",
     "trace/shelf.py",
     "background.py",
+    "worker.py",  # one thread, and what an event loop is told of it
+    "session/judging.py",  # on which event loop somebody waits
     "effects/unnamed.py",
     "locks.py",
     "policy.py",
@@ -67,6 +69,8 @@ MAY_TOUCH_THE_WORLD = {
     "tools/line.py",  # their pipes, and where they are
     "tools/shell.py",  # the user's environment, time limits
     "tools/folder.py",  # reads the user's files
+    "tools/descend.py",  # looks them up
+    "speculate/witness.py",  # the state of files, which is told by the system
     "tools/sql.py",  # in threads, and SQLite
     "tools/http.py",  # time limits, and requests
     "demo/desk.py",

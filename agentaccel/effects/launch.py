@@ -50,10 +50,18 @@ class Permission:
     """What the call does, with the evidence; it stands whatever keeps the call from being launched."""
 
 
-def permission(call: ToolCall, spec: ToolSpec, allowance: Allowance | None = None, *, sync: bool = False) -> Permission:
+def permission(
+    call: ToolCall,
+    spec: ToolSpec,
+    allowance: Allowance | None = None,
+    *,
+    sync: bool = False,
+    verdict: Verdict | None = None,
+) -> Permission:
     """When this call of a tool that is declared as `spec` may be launched. Pure but for what analysers look at.
 
-    `sync`: the tool is an ordinary function, which would run in a thread.
+    `sync`: the tool is an ordinary function, which would run in a thread. `verdict`: what `judge_call` said of the call
+    a moment ago, where it was asked.
 
     >>> look = ToolSpec(effect="read_local", concurrent=True)
     >>> permission(ToolCall(name="look", arguments={}), look).launch
@@ -62,7 +70,7 @@ def permission(call: ToolCall, spec: ToolSpec, allowance: Allowance | None = Non
     'it is not declared safe to run beside anything else'
     """
     allowance = allowance or Allowance()
-    verdict = judge_call(call, spec, allowance)
+    verdict = verdict or judge_call(call, spec, allowance)
     kept = _kept_from(spec, sync)
     if kept is not None:
         return Permission(launch="never", why=kept, verdict=verdict)

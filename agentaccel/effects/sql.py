@@ -15,8 +15,9 @@ from agentaccel.effects.verdict import Refused, Verdict, analysed, judged, weigh
 from agentaccel.errors import MissingExtra
 from agentaccel.types import Effect
 
-MAX_LENGTH = 20_000
-"""Characters of a statement that are looked at."""
+MAX_LENGTH = 5_000
+"""Characters of a statement that are looked at: each takes some 10 µs, so all of them a twentieth of a second, in which
+the interpreter's other threads have to wait for their turn again and again."""
 MAX_DEPTH = 120
 """Parentheses within parentheses."""
 _KEPT = 256

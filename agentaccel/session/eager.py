@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.launching import Launcher, Step
@@ -29,9 +30,19 @@ class Eager:
         order, tools = step.following.order, self.launcher.serving.tools
         if not self.launcher.policy.eager or order is None or step.following.step != step.number:
             return
-        tool = tools.of(call.name, step.conversation.id)
-        reads = tool.function is not None and tools.reads(tool, call)
-        for one in order.closed(Placed(call, tool.identity(call.arguments), reads)):
+        tool, judging = tools.of(call.name, step.conversation.id), self.launcher.serving.judging
+        placed = Placed(call, tool.identity(call.arguments), False)
+        if tool.function is not None and judging.look(tool, call, partial(self._looked, step, order, tool, placed)):
+            placed = placed._replace(reads=judging.reads(tool, call))
+        for one in order.closed(placed):
+            self._launch(step, order, one)
+
+    def _looked(self, step: Step, order: Order, tool: Tool, placed: Placed) -> None:
+        """It is known by now what a call does, which stood in its place as one that may write until then."""
+        serving = self.launcher.serving
+        if step.following.order is not order or not serving.judging.reads(tool, placed.call):
+            return
+        for one in order.reads(placed):
             self._launch(step, order, one)
 
     def wrote(self, call: ToolCall, tool: Tool, conversation: Conversation) -> None:
@@ -48,10 +59,14 @@ class Eager:
         launcher, call = self.launcher, placed.call
         tool = launcher.runnable(step.conversation, call)
         key = launcher.key(step.conversation, tool, call) if tool is not None else None
-        if tool is None or key is None or launcher.remembered(tool, key):
+        if tool is None or key is None or launcher.remembered(tool, key) or step.following.order is not order:
             return
+        serving = launcher.serving
+        if not serving.judging.look(tool, call, partial(self._launch, step, order, placed)):
+            return  # it is begun once that is known
         if (
-            launcher.serving.buffer.waits(key) >= order.copies(placed)
+            serving.buffer.waits(key) >= order.copies(placed)
+            or serving.writes.is_looked_at(tool, call)  # its own run was not long in coming
             or launcher.may(step, tool, call).launch == "never"
         ):
             return

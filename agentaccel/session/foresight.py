@@ -24,15 +24,14 @@ from agentaccel.session.eager import Eager
 from agentaccel.session.following import Following, Waiting
 from agentaccel.session.going import Going
 from agentaccel.session.handle import Within
-from agentaccel.session.launching import Launcher, Step
+from agentaccel.session.launching import Launcher, Step, chained
 from agentaccel.session.learning import Learning
 from agentaccel.session.modes import mode_of
 from agentaccel.session.running import shown
 from agentaccel.session.tools import Tool
 from agentaccel.session.warming import Warming
-from agentaccel.speculate.breaker import CHAINED
 from agentaccel.speculate.buffer import Entry, State
-from agentaccel.speculate.decide import Candidate, Host, Load, decide
+from agentaccel.speculate.decide import Candidate, decide
 from agentaccel.speculate.foresees import Foresees, Predicts
 from agentaccel.speculate.guesses import SOON
 from agentaccel.speculate.order import Order
@@ -165,8 +164,8 @@ class Foresight:
             self._expect(step, following.history, None)
 
     def _reads(self, session: str, call: ToolCall) -> bool:
-        tools = self.launcher.serving.tools
-        return tools.reads(tools.of(call.name, session), call)
+        serving = self.launcher.serving
+        return serving.judging.did_read(serving.tools.of(call.name, session), call)
 
     def _expect(self, step: Step, history: Foresees, after: Entry | None) -> None:
         """Launch what pays of what is expected, where `after` is the guess that it all depends on."""
@@ -181,11 +180,22 @@ class Foresight:
         if not self.policy.tools.speculate:
             return
         if after is not None:
-            expected = tuple(_chained(one, after) for one in expected)
+            expected = tuple(chained(one, after) for one in expected)
+        later = partial(self._choose_later, step, history, after)
+        self._choose(step, history, self.launcher.looked_at(step, expected, later), after)
+
+    def _choose_later(self, step: Step, history: Foresees, after: Entry | None, expected: list[Prediction]) -> None:
+        """It is known by now what these calls do."""
+        with step.following.lock:
+            if step.following.step == step.number and step.following.sent is not None:
+                self._choose(step, history, expected, after)
+
+    def _choose(self, step: Step, history: Foresees, expected: list[Prediction], after: Entry | None) -> None:
+        serving, clock = self.launcher.serving, self.launcher.clock
         candidates = [one for one in map(partial(self._candidate, step), expected) if one is not None]
         if not candidates:
             return
-        load, sent = self._load(step, candidates), step.following.sent
+        load, sent = self.launcher.load(step, candidates), step.following.sent
         elapsed = clock.monotonic() - sent if sent is not None else 0.0
         with serving.track.lock:
             known = serving.track.experience
@@ -212,29 +222,8 @@ class Foresight:
             prediction=replace(prediction, rule=launcher.serving.track.named(prediction.rule)),
             launchable=permission.verdict.launchable if permission.launch != "never" else "never",
             egress=permission.launch == "predicted",
-            host=tool.name if self._is_limited(tool.name) else "",
+            host=tool.name if launcher.is_limited(tool.name) else "",
             gives_back=0.0 if tool.is_async else None,
-        )
-
-    def _is_limited(self, name: str) -> bool:
-        launcher = self.launcher
-        return name in launcher.policy.slots or launcher.serving.rates.limited(name, launcher.clock.monotonic())
-
-    def _load(self, step: Step, candidates: list[Candidate]) -> Load:
-        hosts = {one.host: self._host(one.host) for one in candidates if one.host}
-        kept = self.launcher.serving.buffer.of(step.conversation.id)
-        return Load(hosts=hosts, kept=kept, running=self.launcher.runner.under_way())
-
-    def _host(self, name: str) -> Host:
-        serving, slots = self.launcher.serving, self.policy.tools.slots.get(name)
-        running, needed = serving.tools.running(name)
-        taken = running + self.launcher.runner.under_way(name)
-        return Host(
-            free=None if slots is None else max(slots - taken, 0),
-            slots=slots,
-            needed=needed,
-            headroom=serving.rates.headroom(name, self.launcher.clock.monotonic()),
-            rate=serving.rates.limit(name),
         )
 
     def _launch(self, step: Step, history: Foresees, prediction: Prediction, after: Entry | None) -> None:
@@ -292,9 +281,3 @@ class Foresight:
         for part in (serving.buffer, serving.memo, serving.tools):
             part.leave(conversation.id)
         self._guarded(conversation.following.ends)
-
-
-def _chained(prediction: Prediction, after: Entry) -> Prediction:
-    """As likely as that both are right; its call is not the very next one."""
-    joint = max(prediction.soon, prediction.probability) * after.probability
-    return replace(prediction, probability=0.0, soon=joint, rule=f"{after.rule}{CHAINED}{prediction.rule}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from agentaccel.background import in_a_loop
@@ -15,10 +15,12 @@ from agentaccel.session.following import Following
 from agentaccel.session.running import Runner
 from agentaccel.session.serving import Serving
 from agentaccel.session.tools import Tool, copied
+from agentaccel.speculate.breaker import CHAINED
 from agentaccel.speculate.buffer import Entry, Tier
+from agentaccel.speculate.decide import Candidate, Host, Load
 from agentaccel.speculate.keys import Key, Principal
 from agentaccel.speculate.witness import witnessed
-from agentaccel.types import ToolCall
+from agentaccel.types import Prediction, ToolCall
 
 
 class Step(NamedTuple):
@@ -59,10 +61,53 @@ class Launcher:
         self, step: Step, tool: Tool, call: ToolCall, familiar: Callable[[ToolCall], bool] | None = None
     ) -> Permission:
         """When `call` may be launched, by its effect; what may not is counted."""
-        permission = self.serving.tools.may(tool, call, familiar)
+        permission = self.serving.judging.may(tool, call, familiar)
         if permission.launch == "never":
             step.conversation.ledger.refused[permission.verdict.effect.value] += 1
         return permission
+
+    def looked_at(
+        self, step: Step, expected: Iterable[Prediction], later: Callable[[list[Prediction]], None]
+    ) -> list[Prediction]:
+        """Those of which it can be told at once what their calls do; `later` is given the others once it can of all."""
+        found, waiting, left = list[Prediction](), list[Prediction](), 0
+
+        def is_known() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                later(waiting)
+
+        for one in expected:
+            tool = self.runnable(step.conversation, one.call)
+            if tool is None or self.serving.judging.look(tool, one.call, is_known):
+                found.append(one)
+            else:
+                waiting.append(one)
+                left += 1
+        return found
+
+    def is_limited(self, name: str) -> bool:
+        """True if no more than so many runs of a tool may be under way, or begun in a minute."""
+        return name in self.policy.slots or self.serving.rates.limited(name, self.clock.monotonic())
+
+    def load(self, step: Step, candidates: Iterable[Candidate]) -> Load:
+        """What is under way, and what the tools of `candidates` have left."""
+        hosts = {one.host: self._host(one.host) for one in candidates if one.host}
+        kept = self.serving.buffer.of(step.conversation.id)
+        return Load(hosts=hosts, kept=kept, running=self.runner.under_way())
+
+    def _host(self, name: str) -> Host:
+        serving, slots = self.serving, self.policy.slots.get(name)
+        running, needed = serving.tools.running(name)
+        taken = running + self.runner.under_way(name)
+        return Host(
+            free=None if slots is None else max(slots - taken, 0),
+            slots=slots,
+            needed=needed,
+            headroom=serving.rates.headroom(name, self.clock.monotonic()),
+            rate=serving.rates.limit(name),
+        )
 
     def launch(
         self,
@@ -108,3 +153,9 @@ class Launcher:
         self.serving.rates.ran(tool.name, entry.born)
         self.runner.start(tool, entry, conversation, then=then, told=told)
         return entry
+
+
+def chained(prediction: Prediction, after: Entry) -> Prediction:
+    """As likely as that both are right; its call is not the very next one."""
+    joint = max(prediction.soon, prediction.probability) * after.probability
+    return replace(prediction, probability=0.0, soon=joint, rule=f"{after.rule}{CHAINED}{prediction.rule}")

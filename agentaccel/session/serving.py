@@ -23,6 +23,7 @@ from agentaccel.locks import Lock, forks
 from agentaccel.policy import ToolPolicy
 from agentaccel.records import ServedFrom
 from agentaccel.session.conversation import Conversation
+from agentaccel.session.judging import Judging
 from agentaccel.session.running import Run
 from agentaccel.session.tools import READS, Tool, Tools
 from agentaccel.session.writes import Writes
@@ -56,6 +57,7 @@ class Serving:
     clock: Clock
     background: Background
     tools: Tools
+    judging: Judging
     world: World
     buffer: Buffer
     memo: Memo
@@ -68,7 +70,9 @@ class Serving:
     _forks: int = field(default_factory=forks)
 
     def __post_init__(self) -> None:
-        self.writes = Writes(clock=self.clock, tools=self.tools, world=self.world, rates=self.rates, spoil=self._spoil)
+        self.writes = Writes(
+            clock=self.clock, judging=self.judging, world=self.world, rates=self.rates, spoil=self._spoil
+        )
 
     def remembers(self, tool: Tool) -> bool:
         """Whether results of a tool may answer later calls: where it is known when they are not fresh any more."""

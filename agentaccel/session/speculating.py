@@ -7,6 +7,7 @@ from agentaccel.clock import Clock
 from agentaccel.listening import Listeners
 from agentaccel.policy import Policy
 from agentaccel.session.foresight import Foresight
+from agentaccel.session.judging import Judging
 from agentaccel.session.launching import Launcher
 from agentaccel.session.learning import Learning
 from agentaccel.session.running import Runner
@@ -30,12 +31,13 @@ def speculation(
     """All of it, around one world."""
     tools, world = Tools(policy.tools), World()
     learning = Learning(policy, clock, recorder, background)
-    buffer = Buffer(world)
+    buffer, judging = Buffer(world), Judging(tools=tools, world=world, clock=clock)
     serving = Serving(
         policy=policy.tools,
         clock=clock,
         background=background,
         tools=tools,
+        judging=judging,
         world=world,
         buffer=buffer,
         memo=Memo(world, across=policy.tools.memo_across),
@@ -57,6 +59,6 @@ def speculation(
         launcher=Launcher(policy=policy.tools, clock=clock, serving=serving, runner=runner),
         learning=learning,
         predictor=learning,
-        warming=Warming(tools, clock, background),
+        warming=Warming(judging, clock, background),
         shared_key=recorder.shared_key,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
 from agentaccel.effects.declare import Kind, ToolSpec
-from agentaccel.effects.launch import Allowance, Permission, judge_call, permission
+from agentaccel.effects.launch import Allowance, judge_call
 from agentaccel.errors import ConfigError
 from agentaccel.locks import Lock
 from agentaccel.policy import ToolPolicy
@@ -249,15 +249,8 @@ class Tools:
         data = None if tool.nameless else tool.identity(arguments)
         return None if data is None else Key(tool.name, data, principal, self.epoch)
 
-    def reads(self, tool: Tool, call: ToolCall) -> bool:
-        """Whether a call is proven to change nothing. May take long where that depends on the arguments."""
-        if tool.name in self._wrote:
-            return False
-        effect = tool.effect
-        return (judge_call(call, tool.spec, self.allowance()).effect if effect is None else effect) in READS
-
     def at_once(self, tool: Tool) -> bool | None:
-        """The same where it can be told without a look at the arguments; else None."""
+        """Whether its calls are proven to change nothing; None where that takes a look at the arguments (`Judging`)."""
         if tool.name in self._wrote:
             return False
         return None if tool.effect is None else tool.effect in READS
@@ -266,10 +259,6 @@ class Tools:
         """What the user allows, and what is known of the past."""
         given = Allowance(effects=self.policy.effects, egress=frozenset(self.policy.egress), wrote=self._wrote)
         return given if familiar is None else replace(given, familiar=familiar)
-
-    def may(self, tool: Tool, call: ToolCall, familiar: Callable[[ToolCall], bool] | None = None) -> Permission:
-        """When a call may be launched."""
-        return permission(call, tool.spec, self.allowance(familiar), sync=not tool.is_async)
 
     def wrote(self, name: str) -> None:
         """That tool was seen to write: from here on it counts as one that does."""

@@ -14,7 +14,7 @@ from functools import partial
 
 from agentaccel.background import Background, in_a_loop
 from agentaccel.clock import Clock
-from agentaccel.session.tools import Tools
+from agentaccel.session.judging import Judging
 from agentaccel.speculate.resources import Resource
 from agentaccel.types import Prediction, ToolCall
 
@@ -32,7 +32,7 @@ _MOST = 1024
 class Warming:
     """Calls the `prewarm` functions of tools. Thread-safe: two threads may open one tool twice, which does no harm."""
 
-    tools: Tools
+    judging: Judging
     clock: Clock
     background: Background
     _opened: dict[str, float] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Warming:
             likely[one.call.name] = likely.get(one.call.name, 0.0) + one.probability
         now = self.clock.monotonic()
         for name, probability in likely.items():
-            tool = self.tools.named(name, owner)
+            tool = self.judging.tools.named(name, owner)
             prewarm = tool.spec.prewarm if tool is not None else None
             if prewarm is None or probability < _LIKELY or now - self._opened.get(name, -_PAUSE) < _PAUSE:
                 continue
@@ -57,14 +57,16 @@ class Warming:
 
     def _fetch(self, owner: str, value: str, now: float) -> None:
         """Fetch one resource for every tool that names it so, where a call for it might be begun early, too."""
-        for tool in self.tools.had_by(owner):
+        for tool in self.judging.tools.had_by(owner):
             spec = tool.spec
             if spec.prefetch is None or spec.prefetch_key is None:
                 continue
             call = ToolCall(name=tool.name, arguments={spec.prefetch_key: value})
             place = f"{tool.name} {value}"
             recent = now - self._opened.get(place, -_PAUSE) < _PAUSE
-            if recent or self.tools.may(tool, call).launch != "predicted":
+            if recent or not self.judging.look(tool, call, _another_time):
+                continue
+            if self.judging.may(tool, call).launch != "predicted":
                 continue
             while len(self._opened) >= _MOST:
                 del self._opened[next(iter(self._opened))]
@@ -80,3 +82,7 @@ class Warming:
 
         if in_a_loop():
             self.background.spawn(owner, run, contextvars.copy_context())
+
+
+def _another_time() -> None:
+    """What is likely to be touched is so for a while."""

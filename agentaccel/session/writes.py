@@ -1,7 +1,7 @@
 """What the real calls of tools do to the world, as far as it can be told: a write closes what it touches, and ages it.
 
-A call of which only a long look could tell whether it writes is looked at while it runs; until then its domain is
-closed to early results.
+A call of which only a long look could tell whether it writes is looked at while it runs, beside the event loop; until
+then its domain is closed to early results.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from agentaccel.background import in_a_loop
 from agentaccel.clock import Clock
 from agentaccel.locks import Lock
-from agentaccel.session.tools import Tool, Tools, copied
+from agentaccel.session.judging import Judging
+from agentaccel.session.tools import Tool, copied
 from agentaccel.speculate.rates import Rates
 from agentaccel.speculate.world import World
 from agentaccel.types import ToolCall
@@ -35,7 +36,7 @@ class Writes:
     """The runs of one `Accel` that may write. Thread-safe."""
 
     clock: Clock
-    tools: Tools
+    judging: Judging
     world: World
     rates: Rates
     spoil: Callable[[], None]
@@ -47,7 +48,7 @@ class Writes:
     def begins(self, tool: Tool, call: ToolCall) -> Mark | None:
         """`call` is about to run; None where it is known to read."""
         self.rates.ran(tool.name, self.clock.monotonic())
-        if reads := self.tools.at_once(tool):
+        if reads := self.judging.tools.at_once(tool):
             return None
         mark = Mark(tool.spec.domain)
         if reads is None and (given := copied(call)) is not None:
@@ -71,17 +72,27 @@ class Writes:
         elif mark.unsettled and not in_a_loop():
             self.settle()
 
+    def is_looked_at(self, tool: Tool, call: ToolCall) -> bool:
+        """True if this very call has begun to run, and is being looked at."""
+        return any(one is tool and same.arguments == call.arguments for _, one, same in tuple(self._unsettled))
+
     def settle(self) -> None:
-        """Look at the calls that were not looked at before they were dispatched."""
+        """Look at the calls that were not looked at before they were dispatched, as far as that takes no time; of the
+        others it is found out beside the event loop."""
+        later = list[tuple[Mark, Tool, ToolCall]]()
         while self._unsettled:
             try:
                 mark, tool, call = self._unsettled.pop()
             except IndexError:  # another thread was faster
-                return
-            writes, number = not self.tools.reads(tool, call), mark.number
+                break
+            if not self.judging.look(tool, call, self.settle):
+                later.append((mark, tool, call))
+                continue
+            writes, number = not self.judging.reads(tool, call), mark.number
             assert number is not None
             with self._lock:
                 self.world.settles(number, ended=mark.ended, writes=writes)
                 mark.unsettled, mark.number = False, number if writes and not mark.ended else None
             if writes:
                 self.spoil()
+        self._unsettled += later

@@ -41,6 +41,13 @@ class Order:
         self._seen[placed.call.name, placed.identity] += 1
         return self._next()
 
+    def reads(self, placed: Placed) -> list[Placed]:
+        """It is known by now that a call reads, which came as one that may write; returns what may be begun now."""
+        for place in range(self._begun, len(self._calls)):
+            if self._calls[place] is placed:
+                self._calls[place] = placed._replace(reads=True)
+        return self._next()
+
     def copies(self, placed: Placed) -> int:
         """How often the message asks for exactly this call so far."""
         return self._seen[placed.call.name, placed.identity]

@@ -7,6 +7,8 @@ served.
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -56,10 +58,14 @@ def file_state(path: str | Path) -> Hashable:
     cannot be told.
     """
     try:
-        stat = Path(path).stat()
+        return state_of(Path(path).stat())
     except FileNotFoundError:
         return None
-    return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino, stat.st_dev
+
+
+def state_of(seen: os.stat_result) -> Hashable:
+    """The same of what was looked at."""
+    return seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size, seen.st_ino, seen.st_dev
 
 
 def files(*names: str) -> Witness:
@@ -88,9 +94,21 @@ def git_head(folder: str | Path = ".") -> Witness:
 
 def _head(git: Path) -> Hashable:
     if git.is_file():  # a worktree: the file names the folder
-        git = (git.parent / git.read_text().partition("gitdir: ")[2].strip()).resolve()
-    head = (git / "HEAD").read_text()
+        git = (git.parent / _text(git).partition("gitdir: ")[2].strip()).resolve()
+    head = _text(git / "HEAD")
     name = head.partition("ref: ")[2].strip()
     common = git / "commondir"
-    shared = (git / common.read_text().strip()).resolve() if common.is_file() else git
+    shared = (git / _text(common).strip()).resolve() if common.is_file() else git
     return head, file_state(shared / name) if name else None, file_state(shared / "packed-refs")
+
+
+_LONGEST = 65_536
+"""Bytes of a file of git's that names something."""
+
+
+def _text(path: Path) -> str:
+    """The text of a small file. Raises `OSError` for what is no plain file: to open a pipe waits for a writer."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(f"{path} is no plain file")
+        return file.read(_LONGEST).decode()

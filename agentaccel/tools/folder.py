@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import stat
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from agentaccel.effects.declare import Arguments, ToolSpec
 from agentaccel.errors import ConfigError
-from agentaccel.speculate.witness import file_state
+from agentaccel.speculate.witness import state_of
+from agentaccel.tools.descend import BY_DESCRIPTOR, Opened, opened
 from agentaccel.tools.output import readable
 from agentaccel.types import Effect
 
@@ -57,6 +58,8 @@ class Folder:
     _root: Path = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if not BY_DESCRIPTOR:
+            raise ConfigError("agentaccel.tools.Folder needs Linux or macOS: it looks names up from open folders")
         root = Path(self.root).resolve()
         if not root.is_dir():
             raise ConfigError(f"root must be a folder that is there; got {str(self.root)!r}")
@@ -111,41 +114,33 @@ class Folder:
         finally:
             over.set()  # a search that nobody waits for any more ends with the file that it is at
 
-    def _inside(self, path: str) -> Path:
-        """Where `path` really leads. Raises `PermissionError` where that is outside of the folder."""
+    def _bytes(self, file: Opened, name: str) -> bytes:
+        """All of a plain file."""
+        if file.is_folder:
+            raise IsADirectoryError(f"{name} is a folder")
+        size = file.state.st_size
+        if size > self.most_bytes:
+            raise OSError(f"{name} has {size:,} bytes, more than the {self.most_bytes:,} that may be read")
+        with os.fdopen(file.descriptor, "rb", closefd=False) as opened_file:
+            return opened_file.read(self.most_bytes)
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[Opened]:
+        """What `path` names, open. Raises `PermissionError` where that is outside of the folder."""
         if "\0" in path:
             raise ValueError("a path holds no NUL")
-        try:
-            real = (self._root / path).resolve()
-        except RuntimeError:  # links in a circle, before 3.13
-            raise OSError(f"{path} is a link that leads nowhere") from None
-        if not real.is_relative_to(self._root):
-            raise PermissionError(f"{path} lies outside of the folder")
-        return real
-
-    def _bytes(self, real: Path, name: str) -> bytes:
-        """All of a plain file. What stands there may be replaced at any moment: what was opened is looked at again."""
-        try:
-            seen = os.lstat(real)
-        except FileNotFoundError:
-            raise FileNotFoundError(f"there is no {name}") from None
-        if stat.S_ISDIR(seen.st_mode):
-            raise IsADirectoryError(f"{name} is a folder")
-        if not stat.S_ISREG(seen.st_mode):
-            raise OSError(f"{name} is no plain file")
-        if seen.st_size > self.most_bytes:
-            raise OSError(f"{name} has {seen.st_size:,} bytes, more than the {self.most_bytes:,} that may be read")
-        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        with os.fdopen(os.open(real, flags), "rb") as file:
-            opened = os.fstat(file.fileno())
-            if (opened.st_dev, opened.st_ino) != (seen.st_dev, seen.st_ino) or real.resolve() != real:
-                raise OSError(f"{name} was replaced while it was read")
-            return file.read(self.most_bytes)
+        with ExitStack() as held:
+            try:
+                found = held.enter_context(opened(self._root, path))
+            except FileNotFoundError:
+                raise FileNotFoundError(f"there is no {path}") from None
+            yield found
 
     def _read_file(self, path: str, first_line: int, lines: int) -> str:
         if first_line < 1 or lines < 1:
             raise ValueError("first_line and lines count from 1")
-        data = self._bytes(self._inside(path), path)
+        with self._opened(path) as file:
+            data = self._bytes(file, path)
         if b"\0" in data[:_LOOKED_AT]:
             return f"[{path} is no text; it has {len(data):,} bytes]"
         found = readable(data).split("\n")
@@ -165,32 +160,37 @@ class Folder:
         return f"{text}\n[lines {first_line} to {last} of {len(found)}]" if shown else f"[{len(found)} lines in all]"
 
     def _list_folder(self, path: str) -> str:
-        real = self._inside(path)
-        if not real.is_dir():
-            raise NotADirectoryError(f"there is no folder {path}")
-        with os.scandir(real) as entries:
-            names = sorted(entry.name + _mark(entry) for entry in entries)
+        try:
+            with self._opened(path) as folder:
+                if not folder.is_folder:
+                    raise NotADirectoryError
+                with os.scandir(folder.descriptor) as entries:
+                    names = sorted(entry.name + _mark(entry) for entry in entries)
+        except (FileNotFoundError, NotADirectoryError):
+            raise NotADirectoryError(f"there is no folder {path}") from None
         more = [f"[{len(names) - MOST_ENTRIES:,} more]"] if len(names) > MOST_ENTRIES else []
         return "\n".join(name.encode(errors="replace").decode() for name in names[:MOST_ENTRIES] + more) or "[empty]"
 
     def _search_text(self, text: str, path: str, ignore_case: bool, over: threading.Event) -> str:
         wanted = text.casefold() if ignore_case else text
         shown, length = list[str](), 0
-        for looked, file in enumerate(self._files(self._inside(path))):
+        for looked, place in enumerate(self._files(path)):
             if over.is_set() or looked == MOST_FILES:
                 shown.append(f"[only the first {MOST_FILES:,} files were searched]")
                 break
-            for line in self._matches(file, wanted, ignore_case):
+            for line in self._matches(place, wanted, ignore_case):
                 length += len(line) + 1
                 if len(shown) == MOST_MATCHES or length > self.output_cap:
                     return "\n".join([*shown, "[there are more]"])
                 shown.append(line)
         return "\n".join(shown) or "[no match]"
 
-    def _matches(self, file: Path, wanted: str, ignore_case: bool) -> Iterator[str]:
-        name = file.relative_to(self._root).as_posix()
+    def _matches(self, name: str, wanted: str, ignore_case: bool) -> Iterator[str]:
         try:
-            data = self._bytes(file, name)
+            with self._opened(name) as file:
+                if "/".join(file.place) != name:
+                    return  # by now it is a link, or stands behind one
+                data = self._bytes(file, name)
         except OSError as failure:
             return _passed_over(failure)  # too large, not to be read, or gone by now
         if b"\0" in data[:_LOOKED_AT]:
@@ -199,31 +199,52 @@ class Folder:
             if wanted in (line.casefold() if ignore_case else line):
                 yield f"{name}:{number}: {_cut(line.strip())}".encode(errors="replace").decode()
 
-    def _files(self, real: Path) -> Iterator[Path]:
-        """Plain files below, by name; a single file is its own folder."""
-        if not real.is_dir():
-            if not real.exists():
-                raise FileNotFoundError(f"there is no {real.relative_to(self._root).as_posix()}")
-            yield real
-            return
-        for folder, inner, files in os.walk(real, onerror=_passed_over):
-            inner[:] = sorted(name for name in inner if not name.startswith("."))
-            for name in sorted(files):
-                file = Path(folder, name)
-                if not file.is_symlink():
-                    yield file
+    def _files(self, path: str) -> Iterator[str]:
+        """The places of plain files below `path`, by name; a single file is its own folder."""
+        with self._opened(path) as start:
+            first = "/".join(start.place)
+            if not start.is_folder:
+                yield first
+                return
+        left = [first]
+        while left:
+            folder = left.pop()
+            inner, files = self._listed(folder)
+            left += [f"{folder}/{name}".lstrip("/") for name in sorted(inner, reverse=True)]
+            yield from (f"{folder}/{name}".lstrip("/") for name in sorted(files))
+
+    def _listed(self, folder: str) -> tuple[list[str], list[str]]:
+        """The names of the folders that are searched in a folder, and of its plain files."""
+        inner, files = list[str](), list[str]()
+        try:
+            with self._opened(folder) as there:
+                if "/".join(there.place) != folder:
+                    return [], []  # by now it is a link, or stands behind one
+                with os.scandir(there.descriptor) as entries:
+                    for entry in entries:
+                        if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+                            inner.append(entry.name)
+                        elif entry.is_file(follow_symlinks=False):
+                            files.append(entry.name)
+        except OSError as failure:
+            _passed_over(failure)
+        return inner, files
 
     def _state(self, arguments: Arguments) -> Hashable:
         """The version of the file or the folder that a call names, as the disk tells it."""
-        return file_state(self._inside(str(arguments.get("path", "."))))
+        try:
+            with self._opened(str(arguments.get("path", "."))) as there:
+                return state_of(there.state)
+        except FileNotFoundError:
+            return None
 
     async def _warm(self, path: str) -> None:
         """Read it once, so that the system has it at hand; a folder has nothing to warm."""
 
         def read() -> None:
-            real = self._inside(path)
-            if real.is_file():
-                self._bytes(real, path)
+            with self._opened(path) as found:
+                if not found.is_folder:
+                    self._bytes(found, path)
 
         await asyncio.to_thread(read)
 

@@ -13,6 +13,7 @@ import sys
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from types import ModuleType, TracebackType
 from typing import Any, Protocol
@@ -22,6 +23,7 @@ from agentaccel.effects.declare import Arguments, NotProven, ToolSpec, is_early
 from agentaccel.effects.http import judge_http
 from agentaccel.effects.verdict import Verdict, analysed, judged
 from agentaccel.errors import ConfigError
+from agentaccel.session.judging import is_proven
 from agentaccel.types import Effect
 
 _FETCHES = ("GET", "HEAD")
@@ -98,8 +100,8 @@ class Http:
 
         Redirects of GET and HEAD are followed; any other is returned as it is.
         """
-        proven = self._judge_call({"url": url, "method": method, "headers": headers, "body": body})
-        if is_early() and proven.launchable == "never":
+        asked = {"url": url, "method": method, "headers": headers, "body": body}
+        if is_early() and not await is_proven(partial(self._judge_call, asked)):
             raise NotProven("the request is not proven to be a read")
         given = {
             "user-agent": self.user_agent,
@@ -132,7 +134,7 @@ class Http:
                 if is_early():
                     raise NotProven("it is led to another host")
                 headers = {name: value for name, value in headers.items() if name in _ANYWHERE}
-            if is_early() and self.judge(url, method).launchable == "never":
+            if is_early() and not await is_proven(partial(self.judge, url, method)):
                 raise NotProven("what it is led to is not proven to be a read")
         raise AssertionError("the last lead is not followed")
 

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -36,7 +36,7 @@ class Line:
     environment: Mapping[str, str]
     path: str
     """Folders in which programs are looked for."""
-    still_proven: Callable[[], None]
+    still_proven: Callable[[], Awaitable[None]]
     """Called before each pipeline but the first. Raises where the line may not go on."""
 
 
@@ -60,7 +60,7 @@ async def _items(items: Sequence[lines.Item], around: Around, pipelines: Pipelin
     for number, item in enumerate(items):
         after = item.after if isinstance(item, lines.Block) else pipelines[item][0].after
         if number or around.streams != line.processes.streams:
-            line.still_proven()
+            await line.still_proven()
         if (after == "&&" and status) or (after == "||" and not status):
             continue
         if isinstance(item, lines.Block):
@@ -96,7 +96,7 @@ async def _inside(block: lines.Block, around: Around, pipelines: Pipelines, line
     status = 0
     if block.over is not None:
         for name in lines.told(block.over, around.there):
-            line.still_proven()
+            await line.still_proven()
             status = await _items(block.parts[0], around._replace(name=name), pipelines, line)
     elif block.kind == "if":
         tested, then, otherwise = block.parts

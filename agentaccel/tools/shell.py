@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from agentaccel.effects import early
@@ -28,6 +29,7 @@ from agentaccel.effects.verdict import Verdict, analysed, judged
 from agentaccel.effects.words import Word
 from agentaccel.effects.xargs import handed_to
 from agentaccel.errors import ConfigError
+from agentaccel.session.judging import is_proven
 from agentaccel.tools.line import NOT_FOUND, Line, find_program, run_line, shell_status
 from agentaccel.tools.processes import Processes
 from agentaccel.types import Effect
@@ -168,7 +170,7 @@ class Shell:
         """The same, as a value. Raises nothing that the line does, except in an early run (`running_early`)."""
         if "\0" in command or any("\ud800" <= character <= "\udfff" for character in command):
             return Ran(status=None, out="", err="", note="not run: it holds a character that no command line can")
-        proven = self.judge(command).launchable != "never"
+        proven = await is_proven(partial(self.judge, command))
         if is_early() and not proven:
             raise NotProven("the line is not proven to be a read")
         processes = Processes(self.output_cap, gentle=not proven)
@@ -186,8 +188,8 @@ class Shell:
         return _ran(status, processes)
 
     async def _without_shell(self, command: str, processes: Processes) -> int:
-        def still_proven() -> None:
-            if is_early() and self.judge(command).launchable == "never":
+        async def still_proven() -> None:
+            if is_early() and not await is_proven(partial(self.judge, command)):
                 raise NotProven("the line is no longer proven to be a read")
 
         zone = self._surrounding().get("TZ", "")

@@ -23,6 +23,7 @@ from agentaccel.effects.unnamed import beginning
 from agentaccel.effects.verdict import Verdict, analysed, judged
 from agentaccel.errors import ConfigError
 from agentaccel.locks import Lock
+from agentaccel.session.judging import is_proven
 from agentaccel.speculate.witness import file_state
 from agentaccel.types import Effect
 
@@ -96,8 +97,7 @@ class Sql:
         return {"query": spec}
 
     def _judge_call(self, arguments: Arguments) -> Verdict:
-        sql = arguments.get("sql")
-        if set(arguments) != {"sql"} or not isinstance(sql, str):
+        if set(arguments) != {"sql"} or not isinstance(sql := arguments["sql"], str):
             return analysed(Effect.UNKNOWN, "sql: its arguments are not one statement")
         return self.judge(sql)
 
@@ -116,7 +116,7 @@ class Sql:
 
         A statement that returns no rows gives {"changed": N}. Where rows are left out, "more" says so.
         """
-        proven = self.judge(sql).launchable != "never"
+        proven = await is_proven(partial(self.judge, sql))
         if is_early() and not proven:
             raise NotProven("the statement is not proven to be a read")
         ways = [self.connect]

@@ -243,7 +243,7 @@ MUTANTS = (
         "test_guesses_leave_a_fifth_of_a_rate_limit_to_real_calls",
         Mutant(
             guard="rate limits that nobody told the decision of",
-            file="session/foresight.py",
+            file="session/launching.py",
             old="            rate=serving.rates.limit(name),\n",
             new="",
         ),

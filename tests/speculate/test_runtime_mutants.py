@@ -99,8 +99,8 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         Mutant(
             guard="a result of a file that was written and given its old time",
             file="speculate/witness.py",
-            old="stat.st_mtime_ns, stat.st_ctime_ns, stat",
-            new="stat.st_mtime_ns, stat",
+            old="seen.st_mtime_ns, seen.st_ctime_ns, seen",
+            new="seen.st_mtime_ns, seen",
         ),
     ),
     (
@@ -188,7 +188,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         Mutant(
             guard="a call that runs once for each attempt to stream it",
             file="session/eager.py",
-            old="            launcher.serving.buffer.waits(key) >= order.copies(placed)\n            or ",
+            old="            serving.buffer.waits(key) >= order.copies(placed)\n            or ",
             new="            ",
         ),
     ),

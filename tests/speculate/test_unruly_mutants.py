@@ -145,8 +145,8 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             Mutant(
                 guard="the tools of another session",
                 file="session/warming.py",
-                old="self.tools.had_by(owner)",
-                new="self.tools.all()",
+                old="self.judging.tools.had_by(owner)",
+                new="self.judging.tools.all()",
             ),
         ),
     ),

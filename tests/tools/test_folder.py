@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +18,8 @@ import pytest
 from agentaccel.effects.declare import running_early, spec_of
 from agentaccel.effects.launch import permission
 from agentaccel.errors import ConfigError
-from agentaccel.tools import Folder
+from agentaccel.speculate.witness import git_head
+from agentaccel.tools import Folder, descend
 from agentaccel.types import ToolCall
 
 
@@ -102,9 +108,9 @@ async def test_a_file_that_is_replaced_between_looking_and_opening_is_refused(
     real = os.open
 
     def swapped(path: Any, flags: int, *rest: Any, **more: Any) -> int:
-        if Path(path).name == "notes.txt":
-            os.unlink(path)
-            os.link(tmp_path / "secret.txt", path)
+        if path == "notes.txt":
+            os.unlink(path, **more)
+            os.link(tmp_path / "secret.txt", root / path)
         return real(path, flags, *rest, **more)
 
     monkeypatch.setattr(os, "open", swapped)
@@ -182,3 +188,106 @@ def test_what_cannot_work_is_refused_when_the_tools_are_made(root: Path) -> None
     for wrong in ({"root": root / "missing"}, {"root": root, "most_bytes": 0}, {"root": root, "output_cap": 0}):
         with pytest.raises(ConfigError):
             Folder(**wrong)  # type: ignore[arg-type]
+
+
+class Swapping:
+    """Calls of the system by the folder tool; before the one with a given number, somebody swaps names."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, number: int, swap: Callable[[], None]) -> None:
+        self.made, self.number, self._swap = 0, number, swap
+        for name in ("open", "stat", "readlink", "fstat", "scandir"):
+            monkeypatch.setattr(descend.os, name, partial(self._call, getattr(os, name)))
+
+    def _call(self, real: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        if self.made == self.number:
+            self.made += 1
+            self._swap()
+        self.made += 1
+        return real(*given, **named)
+
+
+@pytest.mark.parametrize("target", ["secret folder", "link out", "pipe"])
+@pytest.mark.parametrize("part", ["src", "src/deep", "src/deep/note.txt"])
+async def test_nothing_outside_is_read_whenever_a_part_of_the_path_is_swapped(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, target: str
+) -> None:
+    """Between any two calls of the system, a part of the path becomes a link that leads out, or a pipe. What is read is
+    what stood there before, or nothing: `needle inside`, or an error."""
+    (root / "src/deep/note.txt").write_text("needle inside\n")
+    (tmp_path / "others/src/deep").mkdir(parents=True)
+    (tmp_path / "others/src/deep/note.txt").write_text("needle of others\n")
+    folder, seen, number = Folder(root), set[str](), 0
+
+    def swap() -> None:
+        (root / part).rename(tmp_path / "away")
+        if target == "pipe":
+            os.mkfifo(root / part)
+        else:
+            (root / part).symlink_to(tmp_path / "others" / part if target == "secret folder" else "../" * 9 + "etc")
+
+    while True:
+        with monkeypatch.context() as patched:
+            swapping = Swapping(patched, number, swap)
+            for call in (folder.read_file("src/deep/note.txt"), folder.search_text("needle", "src"),
+                         folder.list_folder("src/deep")):  # fmt: skip
+                try:
+                    seen.add(await call)
+                except OSError as failure:
+                    seen.add(type(failure).__name__)
+        if swapping.made <= number:
+            break  # there are no more calls to swap before
+        if (tmp_path / "away").exists():
+            (root / part).unlink()
+            (tmp_path / "away").rename(root / part)
+        number += 1
+    assert number > 10
+    assert not any("others" in one for one in seen), seen
+    assert "needle inside" in seen
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(120)
+def test_nothing_outside_is_read_while_another_process_renames(root: Path, tmp_path: Path) -> None:
+    """20,000 reads beside a program that swaps a folder for a link as fast as it can."""
+    (root / "src/deep/note.txt").write_text("needle inside\n")
+    (tmp_path / "others/deep").mkdir(parents=True)
+    (tmp_path / "others/deep/note.txt").write_text("needle of others\n")
+    program = (
+        "import os, sys\nroot, others = sys.argv[1:]\n"
+        "while True:\n os.rename(f'{root}/src', f'{root}/was'); os.symlink(others, f'{root}/src')\n"
+        " os.unlink(f'{root}/src'); os.rename(f'{root}/was', f'{root}/src')\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, str(root), str(tmp_path / "others")]) as swapping:
+        folder, seen = Folder(root), Counter[str]()
+        for _ in range(20_000):
+            try:
+                seen[folder._read_file("src/deep/note.txt", 1, 9)] += 1
+            except OSError as failure:
+                seen[type(failure).__name__] += 1
+        swapping.kill()
+    assert seen["needle inside"]
+    assert "needle of others" not in seen, seen
+
+
+async def test_links_and_steps_back_lead_as_far_as_they_stay_inside(root: Path, tmp_path: Path) -> None:
+    """By hand: where each of them leads, as the system has it."""
+    (root / "src/up").symlink_to("..")
+    (root / "src/whole").symlink_to(root / "notes.txt")
+    (root / "round").symlink_to("round")
+    folder = Folder(root)
+    for path in ("src/up/notes.txt", "src/deep/../../notes.txt", "src/whole", "src/up/src/up/same",
+                 "../project/notes.txt", str(root / "notes.txt"), "./src//./up/notes.txt"):  # fmt: skip
+        assert await folder.read_file(path, 1, 1) == "one\n[lines 1 to 1 of 3]", path
+    with pytest.raises(OSError, match="leads nowhere"):
+        await folder.read_file("round")
+    for path in ("src/up/../secret.txt", "src/../../secret.txt", str(tmp_path / "secret.txt"), "src/up/out"):
+        with pytest.raises(PermissionError, match="outside of the folder"):
+            await folder.read_file(path)
+
+
+def test_a_witness_of_git_opens_no_pipe(tmp_path: Path) -> None:
+    """To open one waits for somebody who writes to it; a witness is asked on the event loop."""
+    (tmp_path / ".git").mkdir()
+    os.mkfifo(tmp_path / ".git/HEAD")
+    with pytest.raises(OSError, match="no plain file"):
+        git_head(tmp_path)({})

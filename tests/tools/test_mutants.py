@@ -18,7 +18,7 @@ GUARDS = (
     Mutant(
         guard="early runs that lose their proof midway",
         file="tools/shell.py",
-        old='            if is_early() and self.judge(command).launchable == "never":\n',
+        old="            if is_early() and not await is_proven(partial(self.judge, command)):\n",
         new="            if False:\n",
     ),
     Mutant(
@@ -119,21 +119,21 @@ GUARDS = (
     ),
     Mutant(
         guard="links that lead out of a folder",
-        file="tools/folder.py",
+        file="tools/descend.py",
         old="        if not real.is_relative_to(self._root):\n",
         new="        if False:\n",
     ),
     Mutant(
         guard="pipes and devices that are read",
-        file="tools/folder.py",
-        old="        if not stat.S_ISREG(seen.st_mode):\n",
+        file="tools/descend.py",
+        old="        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):\n",
         new="        if False:\n",
     ),
     Mutant(
         guard="files that are replaced",
-        file="tools/folder.py",
-        old="            if (opened.st_dev, opened.st_ino) != (seen.st_dev, seen.st_ino) or",
-        new="            if",
+        file="tools/descend.py",
+        old="        if (found.st_dev, found.st_ino) != (seen.st_dev, seen.st_ino):\n",
+        new="        if False:\n",
     ),
     Mutant(
         guard="early statements that are not proven",
@@ -222,7 +222,7 @@ GUARDS = (
     Mutant(
         guard="early requests that are not proven",
         file="tools/http.py",
-        old='        if is_early() and proven.launchable == "never":\n',
+        old="        if is_early() and not await is_proven(partial(self._judge_call, asked)):\n",
         new="        if False:\n",
     ),
     Mutant(
@@ -234,7 +234,7 @@ GUARDS = (
     Mutant(
         guard="early requests that are led to a deed",
         file="tools/http.py",
-        old='            if is_early() and self.judge(url, method).launchable == "never":\n',
+        old="            if is_early() and not await is_proven(partial(self.judge, url, method)):\n",
         new="            if False:\n",
     ),
     Mutant(
