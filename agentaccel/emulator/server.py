@@ -112,6 +112,17 @@ class _Handler(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         self._handle()
 
+    def _hang_up(self) -> None:
+        """End the connection once the client has, or in a second: where something is left unread, the system would
+        take back the answer."""
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_WR)
+            self.connection.settimeout(1.0)
+            for _ in range(64):
+                if not self.connection.recv(65_536):
+                    return
+
     def handle_expect_100(self) -> bool:
         """Nobody is asked to go on before it is clear that the request is taken (`_go_on`)."""
         return True
@@ -130,8 +141,8 @@ class _Handler(BaseHTTPRequestHandler):
             body = read_body(self.headers, self.rfile, self._go_on)
             admit_body(self.headers, body)
         except NotAdmitted as refusal:  # what is left of it is not read, so the connection ends
-            self.close_connection = True
             self._send(refusal.reply, start)
+            self._hang_up()
             return
         request = HttpRequest(method=self.command, path=self.path, headers=dict(self.headers.items()), body=body)
         reply = self._host.emulator.handle(request, start)
