@@ -9,6 +9,7 @@ from typing import Literal
 from agentaccel.report.advise.nouns import Advice
 from agentaccel.report.amounts import Costs, Tokens
 from agentaccel.report.period import Period
+from agentaccel.report.verdicts import VerdictRow
 from agentaccel.types import Cause
 
 By = Literal["session", "agent", "model", "tenant", "day", "week", "month"]
@@ -180,6 +181,8 @@ class Group:
     costs: Costs
     causes: tuple[CauseRow, ...]
     """By tokens, most first."""
+    verdicts: tuple[VerdictRow, ...]
+    """The provider's own reasons, where it was asked for them, beside our causes."""
     warm: Latency
     """Of requests that read from the cache."""
     cold: Latency

@@ -18,6 +18,7 @@ from agentaccel.report.counts import OF_SESSIONS, Counts, KeptSum, Minutes, add_
 from agentaccel.report.early import EarlySum
 from agentaccel.report.figures import CauseRow, Group, Holds, Latency, Limits, ModeRow, ToolTime
 from agentaccel.report.parts import Part
+from agentaccel.report.verdicts import Verdicts
 from agentaccel.types import Cause, Miss
 
 NONE = Spendings()
@@ -61,6 +62,7 @@ class Sums:
         "_prewarmed",
         "_spent",
         "_unclear",
+        "_verdicts",
         "_warm",
         "_write",
         "minutes",
@@ -75,6 +77,7 @@ class Sums:
         self._doubted: Counter[str] = Counter()
         self._write: dict[str, int] = {}
         self._money = Money()
+        self._verdicts = Verdicts()
         self._causes: dict[tuple[Cause, bool], tuple[int, int, float | None]] = {}
         self._warm, self._cold = array("d"), array("d")
         self._modes: dict[str, ModeSum] = {}
@@ -103,6 +106,7 @@ class Sums:
         if usage.input is not None:
             self._money.add(billed)
             self._limit(billed, usage.input)
+        self._verdicts.add(turn)
         for miss in turn.misses:
             self._miss(miss, billed.missed)
         self._first_byte(billed)
@@ -195,6 +199,7 @@ class Sums:
         self._unclear.update(other._unclear)
         self._doubted.update(other._doubted)
         add_counts(self._write, other._write)
+        self._verdicts.merge(other._verdicts)
         for cause, (count, tokens, cost) in other._causes.items():
             before, missed, paid = self._causes.get(cause, (0, 0, None))
             costs = [one for one in (paid, cost) if one is not None]
@@ -225,6 +230,7 @@ class Sums:
             doubted=dict(self._doubted),
             tokens=counts.tokens(self._write),
             costs=self._money.costs(),
+            verdicts=self._verdicts.rows(),
             causes=tuple(
                 CauseRow(cause=cause, inferred=inferred, misses=count, tokens=tokens, usd=usd)
                 for (cause, inferred), (count, tokens, usd) in rows

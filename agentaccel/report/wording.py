@@ -7,6 +7,7 @@ from agentaccel.report.block import PROSE, Block, Row
 from agentaccel.report.figures import Group, Latency, Report
 from agentaccel.report.numbers import NA, clean, exact, factor, plural, share, usd
 from agentaccel.report.period import moment
+from agentaccel.report.verdicts import verdict_block
 from agentaccel.report.wording_advice import SET_HOLDOUT, TOO_SMALL, advised, against_control
 from agentaccel.report.wording_groups import (
     SESSION,
@@ -54,7 +55,14 @@ def blocks(report: Report) -> list[Block]:
     """The whole report, most important first."""
     total = report.total
     found = [advised(report), _cache(total), _cost(total), against_control(total), _causes(total)]
-    found += [_time(total), _early(total), _limits(total), _requests(total), _modes(total)]
+    found += [
+        verdict_block(total.verdicts),
+        _time(total),
+        _early(total),
+        _limits(total),
+        _requests(total),
+        _modes(total),
+    ]
     if len(report.groups) > 1 or report.by != "session":
         found += [tokens_by_group(report), costs_by_group(report)]
     if report.causes:
