@@ -16,7 +16,7 @@ from agentaccel.clients.announcing import call_of
 from agentaccel.clients.places import endpoint_of, platform_named
 from agentaccel.clock import Clock, SystemClock
 from agentaccel.effects.declare import ToolSpec
-from agentaccel.environment import from_environment, log_as_asked
+from agentaccel.environment import ENV_PLATFORM, from_environment, log_as_asked
 from agentaccel.errors import ConfigError
 from agentaccel.facts import client_platform
 from agentaccel.listening import Listener, Listeners
@@ -68,6 +68,7 @@ class Accel:
         self.policy = from_environment(policy or Policy(), environ)
         off = self.policy.mode == "off"
         log_as_asked(environ, strict=not off)
+        self._elsewhere = None if off else platform_named(environ.get(ENV_PLATFORM) or None, ENV_PLATFORM)
         self._clock = clock or SystemClock()
         store = self.policy.store if not off else type(self.policy.store)(enabled=False)
         self._recorder = Recorder(store, strict=self.policy.strict)
@@ -121,7 +122,7 @@ class Accel:
             if platform is not None:
                 raise ConfigError("platform is for clients of the openai SDK; those of anthropic say theirs themselves")
             return anthropic.wrap_client(client, self._composer, platform=found[1])
-        of_class = found if found[1] != "api" else None
+        of_class = found if found[1] != "api" else self._elsewhere
         return openai.wrap_client(client, self._composer, named=platform_named(platform), of_class=of_class)
 
     def plan(self, request: Request, *, provider: str | None = None, platform: str | None = None) -> CachePlan:

@@ -18,6 +18,8 @@ ENV_LOG = "AGENTACCEL_LOG"
 """Set to debug, info or warning to see agentaccel's log lines on standard error."""
 ENV_STORE = "AGENTACCEL_STORE"
 """Overrides the path of the trace store."""
+ENV_PLATFORM = "AGENTACCEL_PLATFORM"
+"""Who answers `openai` clients at hosts that no data file lists; `wrap(client, platform=…)` says it of one client."""
 
 log = logging.getLogger("agentaccel")
 

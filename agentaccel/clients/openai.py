@@ -11,7 +11,7 @@ import re
 from typing import Any, TypeVar, cast
 
 from agentaccel.clients.transport import server_of, with_transport
-from agentaccel.facts import Wire, host_platform, priced_region
+from agentaccel.facts import Wire, host_platform, local_platform, priced_region
 from agentaccel.session import Composer
 from agentaccel.types import Endpoint
 
@@ -38,7 +38,8 @@ def wrap_client(
         if wire is None:
             return None
         server, deployment = server_of(url), _DEPLOYMENT.search(path)
-        place = named if named is not None and server == home else _place_at(url.host, of_class)
+        place = named if server == home else None
+        place = place or local_platform(server, path) or _place_at(url.host, of_class)
         region = priced_region(*place, url.host or "")
         return Endpoint(*place, wire, server, region), deployment.group(1) if deployment is not None else ""
 

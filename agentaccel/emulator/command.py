@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -68,7 +69,7 @@ def emulate(
         except OSError as error:
             _refuse(f"port {port} cannot be taken ({error.strerror}): choose another one with --port")
         try:
-            click.echo(_usage(server.url, model))
+            click.echo(_usage(server.url, model, dict(emulator.places)))
             threading.Event().wait()
         except KeyboardInterrupt:
             total = server.counters.total
@@ -80,12 +81,14 @@ def _refuse(why: str) -> NoReturn:
     sys.exit(2)
 
 
-def _usage(url: str, model: str | None) -> str:
+def _usage(url: str, model: str | None, places: Mapping[str, tuple[str, str]]) -> str:
+    place = places["/v1"][1]
     claude = model or table("anthropic")["models"][0]["match"][0]
     gpt = model or table("openai")["models"][0]["match"][0]
     return f"""{url}
 
   export ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=any OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=any
+  export AGENTACCEL_PLATFORM={place}    # whose rules hold at /v1
   python -c 'import anthropic; print(anthropic.Anthropic().messages.create(
       model="{claude}", max_tokens=99, messages=[{{"role": "user", "content": "Hello"}}]))'
   python -c 'import openai; print(openai.OpenAI().responses.create(model="{gpt}", input="Hello"))'

@@ -26,7 +26,9 @@ from agentaccel.emulator.behaviour import Behaviour
 from agentaccel.emulator.calls import Call
 from agentaccel.emulator.exchange import HttpReply, HttpRequest, json_reply
 from agentaccel.emulator.faults import FaultPlan, FaultsLike, faults_of
+from agentaccel.emulator.gateway_api import GatewayApi
 from agentaccel.emulator.messages_api import MessagesApi
+from agentaccel.emulator.openai_api import OpenAiApi
 from agentaccel.emulator.script import ScriptLike, script_of
 from agentaccel.emulator.trial import Problem
 from agentaccel.errors import ConfigError
@@ -70,6 +72,12 @@ class Emulator:
         self._counters = Counters()
         self._log: list[LogEntry] = []
         self._strikable = 0
+
+    @property
+    def places(self) -> tuple[tuple[str, tuple[str, str]], ...]:
+        """Beginnings of paths at which an API compatible with OpenAI's answers, each with its provider and platform."""
+        apis = (api for api in self._apis if isinstance(api, OpenAiApi | GatewayApi))
+        return tuple(place for api in apis for place in api.places)
 
     def reset(self) -> None:
         """Forget the cache, the log, the totals and what has struck; script, faults and clock stay."""

@@ -40,6 +40,7 @@ class GatewayApi:
 
     def __init__(self, *, model: str | None, behaviour: Behaviour, prefixes: tuple[str, ...]) -> None:
         """Serve `model` only, or every model, at paths that begin with one of the prefixes."""
+        self.places = tuple((prefix, ("compatible", _platform())) for prefix in prefixes)
         self._model, self._behaviour, self._prefixes = model, behaviour, prefixes
         named = (model or "").partition("/")[2] or None
         self._claude = MessagesApi(model=named, platform="api", behaviour=behaviour)

@@ -57,6 +57,7 @@ class OpenAiApi:
     def __init__(self, *, model: str | None, host: Host, behaviour: Behaviour) -> None:
         """Serve `model` only, or every model that the facts list; a server of its own serves any name."""
         self._model, self._host, self._behaviour = model, host, behaviour
+        self.places = tuple((prefix, (host.provider, host.platform)) for prefix in host.prefixes)
         self.reset()
 
     def reset(self) -> None:

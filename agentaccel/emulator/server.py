@@ -34,6 +34,7 @@ from agentaccel.emulator.faults import FaultsLike
 from agentaccel.emulator.script import ScriptLike
 from agentaccel.emulator.server_clock import Advancing, Pace, RealClock, Sleeping, Still
 from agentaccel.errors import ConfigError
+from agentaccel.facts import served_at
 
 
 class _Server(ThreadingHTTPServer):
@@ -265,7 +266,8 @@ def _running(emulator: Emulator, *, advance: bool, port: int) -> Iterator[Runnin
     thread = threading.Thread(target=server.accept_all, name="agentaccel-emulator", daemon=True)
     thread.start()
     try:
-        yield RunningServer(server, clock)
+        with served_at(("127.0.0.1", server.server_port), emulator.places):
+            yield RunningServer(server, clock)
     except Exception as error:
         for failure in server.failures:
             error.add_note(f"inside the emulator: {failure!r}")

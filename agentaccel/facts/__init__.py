@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from agentaccel.facts.local import local_platform, served_at
 from agentaccel.facts.nouns import LEVELS, CacheFacts, Level, Physics, Priors, Source, Ttl, Wire
 from agentaccel.facts.tables import (
     PROVIDERS,
@@ -54,12 +55,14 @@ __all__ = [
     "known_model",
     "known_place",
     "lifetimes",
+    "local_platform",
     "plain_name",
     "platforms",
     "price_providers",
     "price_term",
     "priced_region",
     "priors",
+    "served_at",
     "table",
     "usage_asked",
     "wires",

@@ -54,7 +54,10 @@ def unplanned(prompt: Prompt) -> tuple[str, str, str]:
     reason = f"nothing is known of the cache of platform {prompt.platform!r}"
     if (prompt.provider, prompt.platform) != host_platform(""):
         return reason, f"{reason}; requests go out as written, and are recorded", reason
-    told = "nothing is known of the server that answers; name what runs there with wrap(client, platform=…)"
+    told = (
+        "nothing is known of the server that answers; say what runs there with wrap(client, platform=…) or "
+        'AGENTACCEL_PLATFORM: "vllm", "sglang", "llamacpp", …, or "api" for OpenAI\'s own rules'
+    )
     return reason, told, reason
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import httpx2
 import openai
 import pytest
 
-from agentaccel.emulator import Behaviour, Emulator, serve
+from agentaccel.emulator import Behaviour, Emulator, RunningServer, serve
+from agentaccel.errors import ConfigError
+from agentaccel.facts import local_platform, served_at
 from tests.clients.dialects import CHAT
 from tests.clients.wire import an_accel, records
 
@@ -136,3 +139,57 @@ def test_where_the_server_is_not_known_the_log_does_not_blame_the_model(
     assert says in line
     assert "aliases" not in line
     assert all("nothing is known of the cache" in one.reasons[0] for one in records(tmp_path))
+
+
+def chat(base_url: str, tmp_path: Path, environ: dict[str, str], **named: Any) -> tuple[str, str]:
+    """The provider and platform that a request to `base_url` is recorded under."""
+    with an_accel(tmp_path, environ=environ) as accel, openai.OpenAI(base_url=base_url, api_key="k") as bare:
+        accel.wrap(bare, **named).chat.completions.create(**CHAT)
+    record = records(tmp_path)[-1]
+    return record.provider, record.platform
+
+
+@pytest.mark.parametrize(
+    ("emulated", "path", "place"),
+    [
+        ("api", "/v1", ("openai", "api")),
+        ("vllm", "/v1", ("compatible", "vllm")),
+        ("api", "/api/v1", ("compatible", "openrouter")),
+        ("server", "/v1", ("compatible", "server")),
+    ],
+)
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_an_emulator_of_this_process_is_known_by_its_address(
+    tmp_path: Path, emulated: str, path: str, place: tuple[str, str], host: str
+) -> None:
+    """Our choice: no data file can list its port."""
+    with serve(Emulator(platform=emulated)) as server:
+        url = server.url.replace("127.0.0.1", host)
+        assert chat(url + path, tmp_path, {}) == place
+
+
+def test_an_emulator_that_has_ended_is_forgotten() -> None:
+    """Another server may get its port."""
+    with serve() as server:
+        port = int(server.url.rpartition(":")[2])
+        assert local_platform(("127.0.0.1", port), "/v1/responses") == ("openai", "api")
+    assert local_platform(("127.0.0.1", port), "/v1/responses") is None
+
+
+def test_the_environment_names_who_answers_where_nobody_else_does(tmp_path: Path) -> None:
+    """Our choice: `wrap(client, platform=…)` goes before it, and so does a host that the facts list."""
+    with serve(Emulator(platform="server")) as server:
+        url = f"{server.url}/v1"
+        with forgotten(server):
+            assert chat(url, tmp_path, {"AGENTACCEL_PLATFORM": "sglang"}) == ("compatible", "sglang")
+            assert chat(url, tmp_path, {"AGENTACCEL_PLATFORM": "sglang"}, platform="vllm") == ("compatible", "vllm")
+            assert chat(url, tmp_path, {"AGENTACCEL_PLATFORM": ""}) == ("compatible", "server")
+    with pytest.raises(ConfigError, match=r"AGENTACCEL_PLATFORM is 'vlm'; known are .*'vllm'"):
+        an_accel(tmp_path, environ={"AGENTACCEL_PLATFORM": "vlm"})
+
+
+@contextmanager
+def forgotten(server: RunningServer) -> Iterator[None]:
+    """As another process sees the server: `served_at` ends with the inner block, and the server goes on."""
+    with served_at(("127.0.0.1", int(server.url.rpartition(":")[2])), ()):
+        yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -160,9 +160,11 @@ def wire_of(request: httpx2.Request) -> tuple[str, str, list[tuple[bytes, bytes]
     return request.method, str(request.url), sorted(headers), request.content
 
 
-def an_accel(folder: Path, *, mode: Any = "on", strict: bool = True, **more: Any) -> Accel:
+def an_accel(
+    folder: Path, *, mode: Any = "on", strict: bool = True, environ: Mapping[str, str] | None = None, **more: Any
+) -> Accel:
     policy = Policy(mode=mode, strict=strict, store=StorePolicy(path=folder / "trace.db"), **more)
-    return Accel(policy, clock=ManualClock())
+    return Accel(policy, clock=ManualClock(), environ=environ)
 
 
 def records(folder: Path) -> list[TurnRecord]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agentaccel import Accel, Policy, StorePolicy
-from agentaccel.emulator import RunningServer, serve
+from agentaccel.emulator import Emulator, RunningServer, serve
 from agentaccel.trace.store import open_reader
 
 anthropic = pytest.importorskip("anthropic")
@@ -246,14 +246,12 @@ def test_a_stream_encoded_in_spite_of_us_is_what_it_is_bare(tmp_path: Path, libr
     assert (how == "as it says") is (ours != bare)
 
 
-def test_a_client_pointed_elsewhere_is_judged_by_where_it_points(
-    server: RunningServer, accel: Accel, tmp_path: Path
-) -> None:
-    """Wrapped for OpenAI, pointed at a server of which nothing is known."""
-    with openai.OpenAI(api_key="k", max_retries=0) as bare:
+def test_a_client_pointed_elsewhere_is_judged_by_where_it_points(accel: Accel, tmp_path: Path) -> None:
+    """Wrapped for OpenAI, pointed at a server that has other rules."""
+    with serve(Emulator(platform="deepseek")) as server, openai.OpenAI(api_key="k", max_retries=0) as bare:
         client = accel.wrap(bare)
         for moved in (client.with_options(base_url=f"{server.url}/v1"), client.copy(base_url=f"{server.url}/v1")):
             moved.chat.completions.create(model=MODEL, messages=[{"role": "developer", "content": LONG}, *history(0)])
     accel.close()
-    assert [(turn.provider, turn.platform) for turn in recorded(tmp_path)] == [("compatible", "server")] * 2
+    assert [(turn.provider, turn.platform) for turn in recorded(tmp_path)] == [("compatible", "deepseek")] * 2
     assert "prompt_cache_breakpoint" not in str([entry.request for entry in server.log])
