@@ -1,5 +1,7 @@
 # Every target makes its own virtual environment when there is none: with uv where uv is there, else with python3 -m venv.
+# The demo has one of its own, with only what it needs.
 VENV ?= .venv
+DEMO ?= .demo
 BIN := $(VENV)/bin
 PYTHON ?= python3
 STAMP := $(VENV)/.agentaccel-installed
@@ -20,8 +22,22 @@ $(STAMP): pyproject.toml
 	fi
 	@touch $@
 
-demo: $(STAMP)  ## a support desk in five forms, side by side
-	$(BIN)/agentaccel demo
+# The installer's lines stay visible: they are the progress. Without a pip of its own the environment is there at once.
+$(DEMO)/.agentaccel-installed: pyproject.toml
+	@echo "demo: installing agentaccel and the anthropic SDK into $(DEMO), once (about half a minute)"
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv venv --allow-existing $(DEMO) && uv pip install --python $(DEMO)/bin/python -e '.[anthropic]'; \
+	elif $(PYTHON) -m pip --version >/dev/null 2>&1; then \
+	  $(PYTHON) -m venv --without-pip $(DEMO) && \
+	  $(PYTHON) -m pip --python $(DEMO)/bin/python install --disable-pip-version-check --no-compile -e '.[anthropic]'; \
+	else \
+	  $(PYTHON) -m venv $(DEMO) && $(DEMO)/bin/python -m pip install --disable-pip-version-check -e '.[anthropic]'; \
+	fi
+	@touch $@
+
+demo: $(DEMO)/.agentaccel-installed  ## a support desk in five forms, side by side
+	@echo "demo: five forms of one agent, each without caching, with automatic caching and with agentaccel (some seconds)"
+	@$(DEMO)/bin/agentaccel demo
 
 test: $(STAMP)  ## the fast suite
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -92,4 +108,4 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis agentaccel-demo.db*
+	rm -rf $(VENV) $(DEMO) dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis agentaccel-demo.db*

@@ -1,4 +1,6 @@
-"""Writes the figures into the README and docs/reference/figures.md; a test says when either is out of date.
+"""Writes the figures into the README, docs/index.md and docs/reference/figures.md, and the picture of a report.
+
+A test says when any of them is out of date.
 
 python docs/generate_figures.py             runs the demo, and takes what was measured from docs/figures/*.json
 python docs/generate_figures.py --measure   measures anew first, which takes minutes; with --quick to see that it runs
@@ -15,14 +17,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
+from rich.text import Text
 
 from agentaccel.demo.run import COLUMNS, run_demo
 from agentaccel.demo.show import as_json
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
+HOME = ROOT / "docs" / "index.md"
+PICTURE = ROOT / "docs" / "assets" / "report.svg"
 KEPT = ROOT / "docs" / "figures"
 PAGE = ROOT / "docs" / "reference" / "figures.md"
 PLACE = re.compile(r"(?<=<!-- agentaccel demo: begin -->\n).*?(?=<!-- agentaccel demo: end -->)", re.DOTALL)
@@ -114,6 +122,23 @@ def figures(provider: str = "anthropic") -> dict[str, Any]:
         return as_json(run_demo(store, provider=provider), store)
 
 
+def picture() -> str:
+    """The beginning of the report on the demo, as a terminal shows it: what is equal in every run.
+
+    The picture loads nothing, fonts included.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "demo.db"
+        run_demo(store)
+        command = [sys.executable, "-m", "agentaccel", "report", str(store)]
+        settings = {**os.environ, "COLUMNS": "80", "FORCE_COLOR": "1"}
+        printed = subprocess.run(command, env=settings, stdout=subprocess.PIPE, text=True, check=True).stdout
+    console = Console(record=True, width=80, file=StringIO(), force_terminal=True)
+    console.print(Text.from_ansi(printed.partition("\nTime\n")[0]))
+    drawn = console.export_svg(title="agentaccel report agentaccel-demo.db", unique_id="report")
+    return re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
+
+
 def rows(found: Mapping[str, Any]) -> str:
     """The demo as a Markdown table: cost of input in US cents, and hit rate."""
     lines = []
@@ -121,7 +146,9 @@ def rows(found: Mapping[str, Any]) -> str:
         cells = [form["columns"][column] for column in COLUMNS]
         shown = [f"{cell['cost'] * 100:.2f} ¢, {cell['hit_rate']:.1%}" for cell in cells]
         lines.append([FORMS[form["form"]], *shown])
-    return grid(["input cost, hit rate", *COLUMNS], lines)
+    dearer, ours = (found["dearer_than_none"][column] for column in COLUMNS[1:])
+    said = f"**Automatic caching costs more than no caching in {len(dearer) or 'none'} of {len(lines)}, "
+    return grid(["input cost, hit rate", *COLUMNS], lines) + f"\n{said}agentaccel in {len(ours) or 'none'}.**\n"
 
 
 # --- what was measured ------------------------------------------------------------------------------------------------
@@ -258,8 +285,13 @@ def main(words: Sequence[str]) -> None:
     text = PLACE.sub(lambda _: "\n" + rows(figures()) + "\n", README.read_text(encoding="utf-8"))
     text = OPENAI.sub(lambda _: "\n" + rows(figures("openai")) + "\n", text)
     README.write_text(MEASURED.sub(lambda _: "\n" + block(results) + "\n", text), encoding="utf-8")
+    demo = PLACE.search(text)
+    assert demo is not None
+    HOME.write_text(PLACE.sub(lambda _: demo[0], HOME.read_text(encoding="utf-8")), encoding="utf-8")
+    PICTURE.parent.mkdir(exist_ok=True)
+    PICTURE.write_text(picture(), encoding="utf-8")
     PAGE.write_text(page(results), encoding="utf-8")
-    print(README, PAGE, sep="\n")
+    print(README, HOME, PICTURE, PAGE, sep="\n")
 
 
 if __name__ == "__main__":

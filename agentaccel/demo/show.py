@@ -44,8 +44,24 @@ def as_json(results: Sequence[FormResult], store: Path) -> dict[str, Any]:
             }
             for result in results
         ],
+        "dearer_than_none": {column: dearer_than_none(results, column) for column in COLUMNS[1:]},
         "ok": not any(result.complaints for result in results),
     }
+
+
+def dearer_than_none(results: Sequence[FormResult], column: str) -> list[str]:
+    """The forms in which `column` costs more than no caching: what it writes is not read."""
+    costs = {result.form.name: (result.runs[column].cost, result.runs[COLUMNS[0]].cost) for result in results}
+    return [name for name, (cost, none) in costs.items() if cost > none * (1 + 1e-9)]
+
+
+def verdict(results: Sequence[FormResult]) -> str:
+    """What the table shows, in one sentence."""
+    automatic, ours = (len(dearer_than_none(results, column)) for column in COLUMNS[1:])
+    return (
+        f"Automatic caching costs more than no caching in {automatic or 'none'} of {len(results)}, "
+        f"{OURS} in {ours or 'none'}."
+    )
 
 
 def _tokens(usage: Usage) -> dict[str, int | None]:
@@ -73,6 +89,8 @@ def render(results: Sequence[FormResult], store: Path, *, width: int | None = No
         console.print("Every column did exactly the same work.")
         console.print()
         console.print(table)
+        console.print()
+        console.print(verdict(results), style="bold", highlight=False)
         console.print()
         for line in _consents(results):
             console.print(line, highlight=False)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -37,6 +41,40 @@ def test_readme_and_page_are_made_of_the_kept_files(figures: ModuleType, kept: d
     """`python docs/generate_figures.py` writes both; `make figures` measures anew."""
     assert readme_block(figures).strip() == figures.block(kept).strip()
     assert figures.PAGE.read_text(encoding="utf-8") == figures.page(kept)
+
+
+@pytest.mark.slow
+def test_the_picture_and_the_home_page_show_what_the_commands_print(figures: ModuleType) -> None:
+    """`python docs/generate_figures.py` writes both. The picture loads nothing, not even a font."""
+    picture = figures.PICTURE.read_text(encoding="utf-8")
+    assert picture == figures.picture()
+    assert "@font-face" not in picture
+    assert not re.findall(r"(?:href|src)=|url\((?!#)", picture)
+    assert "hit&#160;rate" in picture
+    shown = figures.PLACE.search(figures.README.read_text(encoding="utf-8"))
+    assert shown is not None
+    assert "Automatic caching costs more than no caching in 3 of 5" in shown[0]
+    assert shown[0] in figures.HOME.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_site_loads_nothing_from_another_host(tmp_path: Path) -> None:
+    """Pages link to other hosts; scripts, styles, fonts and pictures are the site's own."""
+    build = [sys.executable, "-m", "mkdocs", "build", "-q", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+    pages = {page: page.read_text(encoding="utf-8") for page in tmp_path.rglob("*.html")}
+    loaded = re.compile(
+        r"<(?:script|img|source|iframe)[^>]+src=[\"\']?(https?:)?//|<link[^>]+href=[\"\']?https?://(?![^>]*canonical)"
+    )
+    assert len(pages) > 20
+    assert [page.name for page, text in pages.items() if loaded.search(text)] == []
+    assert [
+        page for page, text in pages.items() if 'data-md-component="source"' in text
+    ] == []  # it would ask for stars
+    home = pages[tmp_path / "index.html"]
+    assert "assets/report.svg" in home
+    assert 'href="https://github.com/agentaccel/agentaccel"' in home
+    assert home.count('name="__palette"') == 3
 
 
 def test_every_figure_is_shown_as_it_was_measured(figures: ModuleType, kept: dict[str, Any]) -> None:
