@@ -106,7 +106,8 @@ class Sums:
         if usage.input is not None:
             self._money.add(billed)
             self._limit(billed, usage.input)
-        self._verdicts.add(turn)
+        if turn.diagnosis is not None:
+            self._verdicts.add(turn)
         for miss in turn.misses:
             self._miss(miss, billed.missed)
         self._first_byte(billed)

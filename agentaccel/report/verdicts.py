@@ -57,10 +57,9 @@ class Verdicts:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def add(self, turn: TurnRecord) -> None:
-        """One request; of one of which the provider named no reason, nothing."""
-        if turn.diagnosis is not None:
-            largest = max(turn.misses, key=lambda miss: miss.tokens, default=None)
-            self._counts[turn.diagnosis, NOTHING if largest is None else str(largest.cause)] += 1
+        """One request of which the provider named a reason."""
+        largest = max(turn.misses, key=lambda miss: miss.tokens, default=None)
+        self._counts[turn.diagnosis or "", NOTHING if largest is None else str(largest.cause)] += 1
 
     def merge(self, other: Verdicts) -> None:
         """Those of another group."""

@@ -169,7 +169,7 @@ class _Reader:
                 if entry.get("isApiErrorMessage") is True:
                     self._failed(thread, entry, at, text(entry, "error") or "api_error")
                 return
-            repeated = self._seen.met(id_, request, line)
+            repeated = self._seen.met(id_, request or line)
             reply = self._begin(thread, entry, key, model, at, repeated=repeated)
         elif at > reply.finished:
             reply.finished = at

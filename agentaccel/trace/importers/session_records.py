@@ -72,10 +72,8 @@ class Thread:
     around: set[str] = field(default_factory=set)
     """The same of all replies in the file."""
 
-    def charged(self, origin: str | None) -> tuple[str, str | None]:
-        """The session that pays, and its parent: that of the conversation, or the one that a line was copied from."""
-        if origin is None:
-            return self.session, self.parent
+    def charged(self, origin: str) -> tuple[str, str | None]:
+        """The session that pays for what was copied from `origin`, and the parent of that one."""
         return (f"{origin}/{self.agent}", origin) if self.agent else (origin, None)
 
 
@@ -88,7 +86,7 @@ def turn_record(reply: Reply) -> TurnRecord:
     usage = metered.usage
     arrival = Arrival(reply.model, usage, reply.started, reply.compacted)
     reusable, misses = settle(thread.past, arrival, facts)
-    session, parent = thread.charged(reply.origin)
+    session, parent = (thread.session, thread.parent) if reply.origin is None else thread.charged(reply.origin)
     return TurnRecord(
         session=session,
         provider="anthropic",
@@ -118,7 +116,7 @@ def turn_record(reply: Reply) -> TurnRecord:
 def tool_record(call: Call) -> ToolRecord:
     done: Outcome = "failed" if call.failed else "ok"
     return ToolRecord(
-        session=call.thread.charged(call.origin)[0],
+        session=call.thread.session if call.origin is None else call.thread.charged(call.origin)[0],
         name=call.name,
         key=call.key,
         started=call.started,

@@ -134,8 +134,8 @@ def test_with_the_request_in_the_name_a_copy_without_it_counts_again(
     """The twin of the test above."""
 
     def met(self: identities.Identities, *names: object) -> bool:
-        known = hash(names) in self._seen
-        self._seen.add(hash(names))
+        known = hash(names) in self._names
+        self._names.add(hash(names))
         return known
 
     write(tmp_path / "a.jsonl", [REPLY])
