@@ -214,13 +214,13 @@ class Turn:
     on_call: Callable[[ToolCall], None] | None = None
     """Called with each tool call of the reply, as soon as its arguments are complete."""
     ended: Ended | None = None
+    calls: list[ToolCall] = field(default_factory=list)
     _asked: float = 0.0
     _started: float | None = None
     """When it was sent; None before that."""
     _held: bool = False
     _first_byte: float | None = None
     _report: Reported = _NOTHING
-    _calls: list[ToolCall] = field(default_factory=list)
 
     def handle(self, event: Event) -> list[Command]:
         """Take `event`; returns what to do now, in order."""
@@ -232,7 +232,7 @@ class Turn:
             case Responded() | FirstByte():
                 self._heard(event)
             case CallClosed(call, _):
-                self._calls.append(call)
+                self.calls.append(call)
                 if self.on_call is not None:
                     self.on_call(call)
             case Reported():
@@ -288,7 +288,7 @@ class Turn:
             first_byte=self._first_byte,
             finished=at,
             said=self._report,
-            calls=tuple(self._calls),
+            calls=tuple(self.calls),
             status=status,
             error=error,
             asked=self._asked,

@@ -10,14 +10,17 @@ import concurrent.futures
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from agentaccel.background import in_a_loop
 from agentaccel.clients.hiding import hiding_usage
+from agentaccel.clients.later import attach, keep
 from agentaccel.clients.refusal import RefusalWatch
 from agentaccel.clients.watch import ReplyWatch, watched
 from agentaccel.records import outcome_of
 from agentaccel.session import Announced, Composer, current
+from agentaccel.session.later import Server
 from agentaccel.turn import Answer, Failed, Finished, Resend, Responded, Started, Turn, Wait, Waited
 from agentaccel.types import CachePlan, Endpoint, Request
 
@@ -31,9 +34,10 @@ ANNOUNCED = "x-agentaccel-announced"
 class Attempt:
     """One HTTP attempt: its turn, and the body to be sent for it. Entered around the sending."""
 
-    def __init__(self, composer: Composer, turn: Turn) -> None:
+    def __init__(self, composer: Composer, turn: Turn, server: Server = None) -> None:
         self._composer = composer
         self._turn = turn
+        self._server = server
         self.body: Request = turn.request
 
     @classmethod
@@ -56,7 +60,7 @@ class Attempt:
         if scope.announces or announced:
             ahead = scope.announces and announced and not scope.bypass
             return _Announcement(composer, body, endpoint, model, ahead=ahead)
-        return cls(composer, composer.begin(body, endpoint, model=model, attempt=retries))
+        return cls(composer, composer.begin(body, endpoint, model=model, attempt=retries), endpoint.server)
 
     @property
     def hides_usage(self) -> bool:
@@ -134,15 +138,10 @@ class Attempt:
         return hiding_usage(http) if http.is_success and self._turn.hides_usage else http
 
     def _watch_body(self, http: Any) -> None:
-        read = http.is_stream_consumed or http.is_closed
-        headers = _Plain(http.headers) if read else http.headers
-        watch = ReplyWatch(self._turn, self._composer.clock, headers, strict=self._composer.policy.strict)
-        if read:
-            watch.chunk(http.content)
-            watch.end("read")
-        else:
-            self._composer.replies.add(watch)
-            http.stream = watched(http.stream, watch)
+        of, turn = self._composer, self._turn
+        waited_for = partial(keep, of.replies.later, self._server, turn)
+        strict = of.policy.strict
+        attach(http, of, lambda told: ReplyWatch(turn, of.clock, told, strict=strict, waited_for=waited_for))
 
     def _watch_refusal(self, http: Any) -> None:
         watch = RefusalWatch(self._turn, self._composer.clock, http, strict=self._composer.policy.strict)
@@ -213,13 +212,3 @@ async def wait_async(command: Wait) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(command.at_most):
             await passed.wait()
-
-
-class _Plain:
-    """Headers of a body that the HTTP library has decoded already."""
-
-    def __init__(self, headers: Any) -> None:
-        self._headers = headers
-
-    def get(self, key: str, default: str) -> str:
-        return default if key == "content-encoding" else str(self._headers.get(key, default))

@@ -17,6 +17,7 @@ from agentaccel.clients import bodies
 from agentaccel.clients.account import account_in
 from agentaccel.clients.attempt import ANNOUNCED, Attempt, stop_announced
 from agentaccel.clients.deriving import derived
+from agentaccel.clients.later import watch_later
 from agentaccel.errors import ConfigError
 from agentaccel.once import Once
 from agentaccel.session import Composer, bypassed
@@ -166,6 +167,10 @@ class _Transport:
         if ANNOUNCED in request.headers:
             stop_announced()
 
+    def _told(self, request: Any, response: Any) -> Any:
+        """`response` to a request that was no model call; it may tell the end of an earlier one."""
+        return watch_later(self.agentaccel_composer, server_of(request.url), request.url.path, response)
+
     def _with_body(self, request: Any, attempt: Attempt) -> Any:
         headers = [(name, value) for name, value in request.headers.raw if name.lower() not in _LENGTHS]
         if attempt.hides_usage:
@@ -187,7 +192,7 @@ class _SyncTransport(_Transport):
         made = self._attempt(request, target, request.read()) if target is not None else None
         if made is None:
             self._stop_announced(request)
-            return self._inner.handle_request(request)
+            return self._told(request, self._inner.handle_request(request))
         attempt, sent = made
         if attempt.keeps:
             attempt.can_resend(lambda body: self._resend(request, body))
@@ -215,7 +220,7 @@ class _AsyncTransport(_Transport):
         made = self._attempt(request, target, await request.aread()) if target is not None else None
         if made is None:
             self._stop_announced(request)
-            return await self._inner.handle_async_request(request)
+            return self._told(request, await self._inner.handle_async_request(request))
         attempt, sent = made
         if attempt.keeps:
             attempt.can_resend_async(lambda body: self._resend(request, body))

@@ -20,6 +20,9 @@ from agentaccel.turn import Abandoned, CallClosed, Failed, Finished, FirstByte, 
 
 log = logging.getLogger("agentaccel")
 
+Ending = Finished | Abandoned | Failed
+"""How a turn can end."""
+
 
 class Headers(Protocol):
     """Response headers, of either HTTP library."""
@@ -30,8 +33,20 @@ class Headers(Protocol):
 class ReplyWatch:
     """Feeds one reply to its turn. Whatever goes wrong in here stays in here, unless `strict`."""
 
-    def __init__(self, turn: Turn, clock: Clock, headers: Headers, *, strict: bool) -> None:
+    def __init__(
+        self,
+        turn: Turn,
+        clock: Clock,
+        headers: Headers,
+        *,
+        strict: bool,
+        waited_for: Callable[[ReplyTap, Ending], bool] = lambda tap, otherwise: False,
+    ) -> None:
+        """`waited_for`: told how the exchange ended, and True if that is not yet the end of the reply."""
         self._turn = turn
+        self._waited_for = waited_for
+        self._over = False
+        """True if the exchange has ended."""
         self._clock = clock
         self._strict = strict
         kind = headers.get("content-type", "")
@@ -59,7 +74,7 @@ class ReplyWatch:
         when_free(functools.partial(self._end_guarded, how, error))
 
     def _chunk(self, raw: bytes) -> None:
-        if self._turn.ended is not None:
+        if self._over or self._turn.ended is not None:
             return
         now = self._clock.monotonic()
         if self._tap.streamed:
@@ -72,21 +87,27 @@ class ReplyWatch:
             self._end("read", None)
 
     def _end(self, how: str, error: str | None) -> None:
-        if self._turn.ended is not None:
+        if self._over or self._turn.ended is not None:
             return
+        self._over = True
         now = self._clock.monotonic()
         if how == "read":
             for call in self._tap.finish():
                 self._turn.handle(CallClosed(call, now))
+        self._turn.handle(reported(self._tap))
+        ending = self._ending(how, error, now)
+        if not self._waited_for(self._tap, ending):
+            self._turn.handle(ending)
+
+    def _ending(self, how: str, error: str | None, now: float) -> Ending:
         tap = self._tap
-        self._turn.handle(reported(tap))
+        if how == "read" and tap.stop == "cancelled" and not tap.error:
+            return Failed(at=now, cancelled=True)  # by whoever asked the provider to
         if how == "read" and (tap.complete or self._blind):
-            self._turn.handle(Finished(now))
-        elif how == "closed" and not tap.error:
-            self._turn.handle(Abandoned(now))
-        else:
-            why = error or tap.error or "reply ended early"
-            self._turn.handle(Failed(at=now, error=why, cancelled=how == "cancelled"))
+            return Finished(now)
+        if how == "closed" and not tap.error:
+            return Abandoned(now)
+        return Failed(at=now, error=error or tap.error or "reply ended early", cancelled=how == "cancelled")
 
     def _end_guarded(self, how: str, error: str | None) -> None:
         try:

@@ -48,6 +48,11 @@ class ReplyTap(Protocol):
         ...
 
     @property
+    def pending(self) -> bool:
+        """True if the provider says that the reply is still being made, and has ended the exchange all the same."""
+        ...
+
+    @property
     def error(self) -> str | None:
         """Type of the error that came inside a reply that had begun well."""
         ...

@@ -8,6 +8,7 @@ from weakref import WeakSet
 from agentaccel.background import Background
 from agentaccel.locks import Lock, forks
 from agentaccel.session.foresight import Foresight
+from agentaccel.session.later import Later
 
 
 class Reply(Protocol):
@@ -23,6 +24,8 @@ class Replies:
         self._lock = Lock()
         self._held = WeakSet[Reply]()
         self._forks = forks()
+        self.later = Later()
+        """Those that are still being made, whose end a later exchange tells."""
 
     def add(self, reply: Reply) -> None:
         """One has begun."""
@@ -35,6 +38,7 @@ class Replies:
             held = tuple(self._here())
         for reply in held:
             reply.end("closed")
+        self.later.end()
 
     def _here(self) -> WeakSet[Reply]:
         if self._forks != forks():  # what its parent reads, the parent tells

@@ -80,6 +80,11 @@ class ReplyTap:
         return name_of(reason.get("type")) if is_object(reason) else None
 
     @property
+    def pending(self) -> bool:
+        """False: no reply is still being made when its exchange is over."""
+        return False
+
+    @property
     def usage(self) -> Usage:
         """What has been reported so far."""
         return self.metered.usage

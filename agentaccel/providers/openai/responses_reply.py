@@ -24,11 +24,18 @@ _BROKEN = _TERMINAL - {"response.completed"}
 """Ends of a response that was cut: what it lists may be cut as well, unless it says that it is not."""
 _CUT = "incomplete"
 """The status of a call whose input is not whole."""
+_UNDER_WAY = ("queued", "in_progress")
+"""Statuses of a response that is still being made."""
 
 
 @dataclass(slots=True)
 class ResponsesTap(Tap):
     """Watches one response go by. `stop` is its status."""
+
+    @property
+    def pending(self) -> bool:
+        """True if the status says so: of a response in the background, or of a stream that has not ended."""
+        return self.stop in _UNDER_WAY
 
     def event(self, kind: str, event: Mapping[str, Any]) -> Iterator[ToolCall]:
         slot, item = _slot(event), _call(event.get("item"))
@@ -67,7 +74,8 @@ class ResponsesTap(Tap):
         self._response(body)
         self.complete = isinstance(body.get("output"), list) and self.error is None
         for item in map(_call, items(body.get("output"))):
-            if item is not None and item.get("status") != _CUT:
+            whole = item is not None and item.get("status") != _CUT and not self.pending
+            if item is not None and whole:
                 yield from call_of(*_named(item), _text(item), plain=_plain(item))
 
     def _start(self, slot: Slot, item: Mapping[str, Any], begun: str = "") -> None:
@@ -78,6 +86,8 @@ class ResponsesTap(Tap):
         self.take_usage(response.get("usage"))
         self.stop = name_or_none(response.get("status")) or self.stop
         self.take_error(response.get("error"))
+        if self.stop == "failed" and self.error is None:
+            self.error = "failed"
         diagnosis = response.get("prompt_cache_diagnostics")
         if is_object(diagnosis):
             self.diagnosis = name_or_none(diagnosis.get("reason") or diagnosis.get("type"))

@@ -42,6 +42,11 @@ class Tap:
     _events: SseParser = field(default_factory=SseParser)
 
     @property
+    def pending(self) -> bool:
+        """True if the provider says that the reply is still being made."""
+        return False
+
+    @property
     def usage(self) -> Usage:
         """What has been reported so far."""
         return self.metered.usage
