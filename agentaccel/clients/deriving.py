@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from agentaccel.errors import ConfigError
+from agentaccel.once import Once
 
 log = logging.getLogger("agentaccel")
 
@@ -39,6 +41,35 @@ def derived(client: C, make: Callable[[], C], *, is_ours: Callable[[C], bool]) -
     for name, value in vars(client).items():
         if type(value) in _PLAIN and name not in vars(made):
             vars(made)[name] = value  # of a user's class: what it was given after it was made
+    _tell_of_lost(made, is_ours, Once())
+    return made
+
+
+def _tell_of_lost(client: Any, is_ours: Callable[[Any], bool], once: Once) -> None:
+    """Have the client, and each copy of it, say once when one of its copies has nothing of us any more.
+
+    The SDKs' copies take another `http_client`, or a list of `middleware`, in the place of what the client has. Only
+    the client itself can be asked to look at them: its class is everybody's.
+    """
+    for name in _COPIES:
+        if name not in vars(client):
+            copy = getattr(client, name)
+            vars(client)[name] = functools.wraps(copy)(functools.partial(_copied, copy, is_ours, once))
+
+
+def _copied(copy: Callable[..., Any], is_ours: Callable[[Any], bool], once: Once, *given: Any, **named: Any) -> Any:
+    made = copy(*given, **named)
+    try:
+        if is_ours(made):
+            _tell_of_lost(made, is_ours, once)
+        else:
+            replaced = [f"{name}=" for name in ("http_client", "middleware") if name in named]
+            once.say(
+                f"a copy of a wrapped client was made with {' and '.join(replaced) or 'options'} in the place of what "
+                "agentaccel goes by: its calls go out as written, unrecorded; wrap the copy"
+            )
+    except Exception:  # it is a copy of the user's own making
+        log.debug("agentaccel: cannot look at a copy of a wrapped client", exc_info=True)
     return made
 
 
@@ -53,5 +84,8 @@ def _patches(thing: Any, path: str = "") -> Iterator[str]:
 
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 """Types of what can be handed on: nothing in it belongs to the client that it was given to."""
+
+_COPIES = ("copy", "with_options")
+"""The methods of the SDKs' clients that make another one; `with_middleware` goes through the first."""
 
 _RESOURCES = ("openai.resources.", "anthropic.resources.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -153,3 +154,65 @@ def test_options_that_the_sdks_own_copies_forget_are_kept(tmp_path: Path) -> Non
         bare = openai.OpenAI(api_key="k", _strict_response_validation=strict)
         assert an_accel(tmp_path / str(strict)).wrap(bare)._strict_response_validation is strict
         bare.close()
+
+
+LOSING: list[tuple[Any, Callable[[], dict[str, Any]], str]] = [
+    (openai.OpenAI, lambda: {"http_client": httpx2.Client()}, "http_client="),
+    (openai.AsyncOpenAI, lambda: {"http_client": httpx2.AsyncClient()}, "http_client="),
+    (anthropic.Anthropic, lambda: {"middleware": []}, "middleware="),
+    (anthropic.Anthropic, lambda: {"middleware": None}, "middleware="),
+    (anthropic.AsyncAnthropic, lambda: {"middleware": []}, "middleware="),
+]
+
+
+@pytest.mark.parametrize("copied", ["copy", "with_options"])
+@pytest.mark.parametrize(("kind", "options", "named"), LOSING)
+def test_a_copy_that_has_lost_us_is_told_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: Any, options: Any, named: str, copied: str
+) -> None:
+    """Chosen by us: whoever gives another HTTP client or list of middleware gets just that, and one line that says so,
+    also where the copy is made of a copy. It can be wrapped again, and then has us."""
+    accel = an_accel(tmp_path)
+    wrapped = accel.wrap(kind(api_key="k", max_retries=0))
+    kept = getattr(wrapped.with_options(timeout=3), copied)(max_retries=1)
+    assert warned(caplog) == []
+    for client in (kept, kept, wrapped):
+        lost = getattr(client, copied)(**options())
+        assert type(lost) is kind
+    [line_] = warned(caplog)
+    assert f"a copy of a wrapped client was made with {named}" in line_
+    again = accel.wrap(lost)
+    assert again is not lost
+    assert accel.wrap(again) is again
+    assert len(warned(caplog)) == 1
+
+
+@pytest.mark.parametrize("kind", [anthropic.Anthropic, anthropic.AsyncAnthropic])
+def test_a_copy_that_still_has_us_is_not_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: Any) -> None:
+    """The twin: what stands behind middleware outlives another HTTP client, and middleware that is added."""
+    accel = an_accel(tmp_path)
+    wrapped = accel.wrap(kind(api_key="k"))
+
+    class Added(anthropic.Middleware):
+        def handle(self, request: Any, call_next: Any) -> Any:
+            return call_next(request)
+
+        async def handle_async(self, request: Any, call_next: Any) -> Any:
+            return await call_next(request)
+
+    http: Any = httpx2.AsyncClient() if kind is anthropic.AsyncAnthropic else httpx2.Client()
+    for copy in (wrapped.with_options(http_client=http), wrapped.with_middleware(Added())):
+        assert accel.wrap(copy) is copy
+    assert warned(caplog) == []
+
+
+def test_a_copy_that_has_lost_us_sends_what_it_is_told_and_records_nothing(tmp_path: Path) -> None:
+    """As told: a copy with another HTTP client is the SDK's own, and one that is wrapped again is ours."""
+    line = Line(PLACES["chat"])
+    accel = an_accel(tmp_path)
+    wrapped = accel.wrap(line.client())
+    lost = wrapped.with_options(http_client=httpx2.Client(transport=httpx2.MockTransport(line.answer)))
+    lost.chat.completions.create(**CHAT)
+    assert records(tmp_path) == []
+    accel.wrap(lost).chat.completions.create(**CHAT)
+    assert len(records(tmp_path)) == 1
