@@ -74,13 +74,18 @@ def _session(store: Store, rows: Iterable[_Row]) -> Iterator[TurnRecord | ToolRe
 
 def _record(store: Store, kind: int, number: int, data: bytes | None) -> TurnRecord | ToolRecord | None:
     """The record of a row; None where it cannot be read."""
-    if data is None:
-        with store.database.using() as connection:
-            data = connection.execute("SELECT CAST(record AS BLOB) FROM tools WHERE id = ?", (number,)).fetchone()[0]
     try:
-        return load_tool(data) if kind else load_told(data)
+        if kind:
+            return load_tool(data if data is not None else _tool_record(store, number))
+        return load_told(data or b"")
     except UNREADABLE:
         return None
+
+
+def _tool_record(store: Store, number: int) -> bytes:
+    with store.database.using() as connection:
+        row = connection.execute("SELECT CAST(record AS BLOB) FROM tools WHERE id = ?", (number,)).fetchone()
+    return bytes(row[0])
 
 
 def _query(connection: sqlite3.Connection, since: float | None, until: float | None) -> str:
