@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentaccel.facts import cache_facts, plain_name, usage_asked
+from agentaccel.facts import cache_facts, plain_name, table, usage_asked
 
 SONNET = "anthropic.claude-sonnet-4-5-20250929-v1:0"
 
@@ -89,7 +89,6 @@ def test_a_platform_has_a_read_price_of_its_own() -> None:
 
 def test_a_stream_is_asked_for_its_usage_only_where_it_is_known_to_need_that() -> None:
     """A gateway may send its usage unasked, and what we keep back then was the caller's."""
-    unknown = ["server", "vercel", "huggingface", "cerebras", "anthropic", "ollama"]
-    assert [usage_asked("compatible", platform) for platform in unknown] == [False] * len(unknown)
-    assert usage_asked("openai", "api")
-    assert usage_asked("compatible", "vllm")
+    asked = {platform for platform in table("compatible")["platforms"] if usage_asked("compatible", platform)}
+    assert asked == {"vllm", "sglang", "llamacpp", "qwen"}  # as their sources and Alibaba's page have it
+    assert (usage_asked("openai", "api"), usage_asked("openai", "azure")) == (True, False)

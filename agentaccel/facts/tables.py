@@ -128,10 +128,9 @@ def price_term(provider: str, platform: str, model: str, name: str, value: str) 
 
 
 def usage_asked(provider: str, platform: str) -> bool:
-    """Whether a chat's stream reports usage only where `stream_options.include_usage` asks for it, and may be asked."""
+    """True if a chat's stream is known to report usage only where `stream_options.include_usage` asks for it."""
     data = table(provider)
-    rules = {"usage_in_streams": True, **data["rules"], **data["platforms"][platform]}
-    return bool(rules["usage_in_streams"])
+    return bool({**data["rules"], **data["platforms"][platform]}.get("usage_in_streams"))
 
 
 def client_platform(class_name: str) -> tuple[str, str] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +85,10 @@ class Far:
         pieces = (content[at : at + 50] for at in range(0, len(content), 50))
 
         class Body(httpx2.SyncByteStream, httpx2.AsyncByteStream):
-            def __iter__(self) -> Any:
+            def __iter__(self) -> Iterator[bytes]:
                 yield from pieces
 
-            async def __aiter__(self) -> Any:
+            async def __aiter__(self) -> AsyncIterator[bytes]:
                 for piece in pieces:
                     yield piece
 
@@ -290,8 +290,8 @@ def test_without_the_guard_a_reply_counts_twice(tmp_path: Path, monkeypatch: pyt
     taken: list[bool] = []
 
     class Careless(Later):
-        def take(self, *of: Any) -> bool:
-            taken.append(super().take(*of))
+        def take(self, server: Any, reply: Any) -> bool:
+            taken.append(super().take(server, reply))
             return True
 
     def twice(accel: Accel) -> int:
