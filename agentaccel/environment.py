@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from agentaccel.errors import ConfigError
-from agentaccel.policy import Mode, Policy
+
+if TYPE_CHECKING:
+    from agentaccel.policy import Policy
 
 ENV_DISABLE = "AGENTACCEL_DISABLE"
 """Set to 1 to remove agentaccel: `Accel` then hands back clients and tools as they were given."""
@@ -33,6 +35,8 @@ def from_environment(policy: Policy, environ: Mapping[str, str]) -> Policy:
         raise ConfigError(f"{ENV_DISABLE} is {disable!r}; set it to 1 to remove agentaccel, or to 0, or unset it")
     mode = environ.get(ENV_MODE, "").strip().lower()
     if mode:
+        from agentaccel.policy import Mode  # who gives a policy has loaded it, and who asks where the store is need not
+
         if mode not in get_args(Mode):
             raise ConfigError(f"{ENV_MODE} is {mode!r}; set it to one of {', '.join(get_args(Mode))}, or unset it")
         policy = replace(policy, mode=mode)  # type: ignore[arg-type]  # checked on the line above

@@ -32,8 +32,13 @@ class Cards(NamedTuple):
     @property
     def unknown(self) -> tuple[str, ...]:
         """As in `PriceCard`, of all of them."""
+        if not self.besides:
+            return () if self.answer is None else self.answer.unknown
         cards = [one for one in (self.answer, *self.besides) if one is not None]
         return tuple(dict.fromkeys(term for one in cards for term in one.unknown))
+
+
+_NONE = frozenset[str]()
 
 
 def cards_of(turn: TurnRecord, aliases: Mapping[str, str] | None, override: Override | None) -> Cards:
@@ -41,29 +46,38 @@ def cards_of(turn: TurnRecord, aliases: Mapping[str, str] | None, override: Over
     if turn.known_as:
         aliases = {turn.model: turn.known_as, **(aliases or {})}
 
-    def card(names: tuple[str, ...], usage: Usage) -> PriceCard | None:
-        for name in names:
-            found = price_card(
-                turn.provider,
-                name,
-                input_tokens=usage.input or 0,
-                platform=turn.platform,
-                at=turn.started or None,
-                aliases=aliases,
-                override=override,
-                terms=turn.terms,
-            )
-            if found is not None:
-                return found
-        return None
+    own = frozenset(override) if override else _NONE
+    names = _names(turn, aliases or {}, turn.answered_by, own)
+    answer = _card(turn, names, turn.usage, aliases, override)
+    if not turn.besides:
+        return Cards(answer)
+    others = [names if one.model is None else _names(turn, aliases or {}, one.model, own)[:1] for one in turn.besides]
+    parts = zip(others, turn.besides, strict=True)
+    return Cards(answer, tuple(_card(turn, other, part.usage, aliases, override) for other, part in parts))
 
-    own = frozenset(override or ())
-    answer = _names(turn, aliases or {}, turn.answered_by, own)
-    besides = tuple(
-        card(answer if part.model is None else _names(turn, aliases or {}, part.model, own)[:1], part.usage)
-        for part in turn.besides
-    )
-    return Cards(card(answer, turn.usage), besides)
+
+def _card(
+    turn: TurnRecord,
+    names: tuple[str, ...],
+    usage: Usage,
+    aliases: Mapping[str, str] | None,
+    override: Override | None,
+) -> PriceCard | None:
+    """The prices of a sampling of `turn`, under the first of `names` that has any."""
+    for name in names:
+        found = price_card(
+            turn.provider,
+            name,
+            input_tokens=usage.input or 0,
+            platform=turn.platform,
+            at=turn.started or None,
+            aliases=aliases,
+            override=override,
+            terms=turn.terms,
+        )
+        if found is not None:
+            return found
+    return None
 
 
 def answerer(turn: TurnRecord) -> str:
@@ -102,7 +116,10 @@ def paid_for(turn: TurnRecord, cards: Cards, usage: Usage | None = None) -> floa
 
     With `usage`, as if the answer had been billed for that.
     """
+    answer = turn.usage if usage is None else usage
+    if not turn.besides:
+        return input_cost(cards.answer, answer)
     costs = [input_cost(card, part.usage) for card, part in zip(cards.besides, turn.besides, strict=True)]
-    if usage is not None or not turn.besides or turn.usage.input is not None:
-        costs.append(input_cost(cards.answer, turn.usage if usage is None else usage))
+    if usage is not None or answer.input is not None:
+        costs.append(input_cost(cards.answer, answer))
     return None if None in costs else sum(cost or 0.0 for cost in costs)

@@ -108,7 +108,7 @@ def price_card(
     """
     known = (aliases or {}).get(model, model)
     when = None if at is None else int(at // _QUARTER)
-    named = tuple(sorted(terms.items()))
+    named = tuple(sorted(terms.items())) if terms else ()
     for name in (model, known):
         if override and name in override:
             own = _own_card((provider, platform), name, known, override[name])
@@ -181,9 +181,9 @@ def _listed(
 ) -> tuple[ModelPrice | None, float, tuple[str, ...]]:
     """The entry of genai-prices for a model, under the name given or its plain form, of the first that has one, and
     how often its prices are to be taken for those of `terms` that it does not have; and those that nobody has."""
-    from genai_prices.data_snapshot import get_snapshot  # takes 0.2 s: only where a price is asked for
-
     found: ModelInfo | None = None
+    if sellers:
+        from genai_prices.data_snapshot import get_snapshot  # takes 0.2 s: only where somebody sells the model
     for seller, name in product(sellers, dict.fromkeys((model, plain_name(model)))):
         with suppress(LookupError):
             _, found = get_snapshot().find_provider_model(name, None, seller, None)

@@ -22,9 +22,9 @@ from agentaccel.speculate.knowledge import Knowledge
 from agentaccel.speculate.private import FLEET, news_of
 from agentaccel.speculate.shelving import readable, shelved
 from agentaccel.trace.database import store_path
-from agentaccel.trace.importers import ImportTally
 from agentaccel.trace.shelf import add_to_shelf, known_lessons
 from agentaccel.trace.soundness import check_before_writing
+from agentaccel.trace.tally import ImportTally
 
 UNKNOWN = "in no format that calls can be learned from"
 """What is said of a file that holds no conversations with their content."""

@@ -18,9 +18,8 @@ import click
 
 from agentaccel.cache.price import Override
 from agentaccel.errors import ConfigError, TraceError
-from agentaccel.policy import Policy
 from agentaccel.report.period import Period
-from agentaccel.trace.importers import files
+from agentaccel.trace import files
 
 MIN_WIDTH = 60
 """Columns from which the text form is laid out well."""
@@ -79,6 +78,8 @@ def read_prices(path: Path | None) -> Override | None:
     prices: Override = read_json(path)
     if not isinstance(prices, dict) or not all(isinstance(price, dict) for price in prices.values()):
         raise TraceError(f'{path} must hold prices by model, such as {{"MODEL": {{"input": 3, "output": 15}}}}')
+    from agentaccel.policy import Policy  # much to load for a command that is given no prices
+
     return Policy(prices=prices).prices
 
 

@@ -21,7 +21,7 @@ from agentaccel.replay.read import read
 from agentaccel.replay.source import PROVIDER, Rules
 from agentaccel.report.aggregate import unused_prices
 from agentaccel.report.numbers import clean
-from agentaccel.trace.importers import ImportTally
+from agentaccel.trace.tally import ImportTally
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is, and how much there is."""

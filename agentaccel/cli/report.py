@@ -6,10 +6,10 @@ import contextlib
 import gc
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -32,7 +32,10 @@ from agentaccel.report.period import Period
 from agentaccel.report.wording import WHAT_TO_DO
 from agentaccel.report.wording_groups import GROUPS_SHOWN
 from agentaccel.trace.database import is_sqlite, store_path
-from agentaccel.trace.importers import ImportTally, Progress, read_logs, some_of
+from agentaccel.trace.tally import ImportTally, Progress, some_of
+
+if TYPE_CHECKING:
+    from agentaccel.report.advise.nouns import Talk
 
 
 @click.command("report")
@@ -57,17 +60,18 @@ def report_command(
     Without an argument: of the trace store. Otherwise of a trace store, or of log files and folders of them, such as
     ~/.claude/projects.
     """
-    try:
-        prices, period = read_prices(price_file), read_period(bounds)
-        most = None if form == "json" else GROUPS_SHOWN
-        asked = Asked(by=by, causes=causes, advise=advise, prices=prices, period=period, most=most)
-        found = read_report(sources, asked)
-    except AgentAccelError as error:
-        click.echo(f"agentaccel report: {clean(str(error))}", err=True)
-        if not sources and isinstance(error, TraceError) and not store_path(None).exists():
-            click.echo(WHAT_TO_DO, err=True, nl=False)
-        sys.exit(2)
-    click.echo(_shown(found, form), nl=False)
+    with _uncollected():
+        try:
+            prices, period = read_prices(price_file), read_period(bounds)
+            most = None if form == "json" else GROUPS_SHOWN
+            asked = Asked(by=by, causes=causes, advise=advise, prices=prices, period=period, most=most)
+            found = read_report(sources, asked)
+        except AgentAccelError as error:
+            click.echo(f"agentaccel report: {clean(str(error))}", err=True)
+            if not sources and isinstance(error, TraceError) and not store_path(None).exists():
+                click.echo(WHAT_TO_DO, err=True, nl=False)
+            sys.exit(2)
+        click.echo(_shown(found, form), nl=False)
 
 
 def read_report(sources: tuple[Path, ...], asked: Asked) -> Report:
@@ -98,21 +102,20 @@ class Asked:
 
 
 def _from_store(sources: tuple[Path, ...], asked: Asked) -> Report:
-    from agentaccel.report.advise.choose import advise
-    from agentaccel.report.advise.reading import talks_of_store
     from agentaccel.trace.evidence import evidence
     from agentaccel.trace.soundness import explain_nothing
     from agentaccel.trace.store import open_reader
 
     with open_reader(sources[0] if sources else None) as reader:
         records = evidence(reader, asked.period.since, asked.period.until)
-        with _uncollected():
-            found = fold(records, asked.by, asked.causes, prices=asked.prices, period=asked.period, most=asked.most)
+        found = fold(records, asked.by, asked.causes, prices=asked.prices, period=asked.period, most=asked.most)
         skipped = reader.skipped
         if found.empty:
             explain_nothing(reader)
         if asked.advise:
-            found = replace(found, advice=advise(talks_of_store(reader, asked.period), prices=asked.prices))
+            from agentaccel.report.advise.reading import talks_of_store
+
+            found = _advised(found, talks_of_store(reader, asked.period), asked)
     if not skipped:
         return found
     return replace(
@@ -121,8 +124,7 @@ def _from_store(sources: tuple[Path, ...], asked: Asked) -> Report:
 
 
 def _from_logs(sources: tuple[Path, ...], asked: Asked) -> Report:
-    from agentaccel.report.advise.choose import advise
-    from agentaccel.report.advise.reading import talks_of_logs
+    from agentaccel.trace.importers import read_logs
 
     tally = ImportTally()
     with _progress() as progress:
@@ -135,17 +137,31 @@ def _from_logs(sources: tuple[Path, ...], asked: Asked) -> Report:
     if found.empty and (tally.unrecognised or tally.unreadable or tally.skipped or not tally.files):
         nothing = f"there is no log in {some_of([str(path) for path in sources])}"
         raise TraceError("; ".join((*(found.notes or (nothing,)), *_for_others(sources))))
-    return replace(found, advice=advise(talks_of_logs(records), prices=asked.prices)) if asked.advise else found
+    if not asked.advise:
+        return found
+    from agentaccel.report.advise.reading import talks_of_logs
+
+    return _advised(found, talks_of_logs(records), asked)
+
+
+def _advised(found: Report, talks: Sequence[Talk], asked: Asked) -> Report:
+    """`found` with what to change first; what replays is much to load, and nothing else needs it."""
+    from agentaccel.report.advise.choose import advise
+
+    return replace(found, advice=advise(talks, prices=asked.prices))
 
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without looking for cycles: a million records have none, and looking for them takes a sixth of the time."""
+    """Without looking for cycles: a million records have none, nor has the price list, and looking for them takes a
+    sixth of the time."""
+    before = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if before:
+            gc.enable()
 
 
 def _for_others(sources: tuple[Path, ...]) -> list[str]:

@@ -38,6 +38,7 @@ def table(name: str) -> Mapping[str, Any]:
     return tomllib.loads(_FILES[name])
 
 
+@functools.lru_cache(maxsize=4096)
 def plain_name(model: str) -> str:
     """`model` without the prefixes, dates and versions that platforms add.
 

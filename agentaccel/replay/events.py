@@ -17,12 +17,12 @@ from agentaccel.replay.talk import events_of
 from agentaccel.replay.talk_log import talks_of
 from agentaccel.replay.talk_store import kept_talks
 from agentaccel.speculate.events import Asked, Event
-from agentaccel.trace.importers import ImportTally, Progress
 from agentaccel.trace.importers.fields import text
 from agentaccel.trace.importers.lines import Meter, parse, raw_lines, sizes
 from agentaccel.trace.importers.order import in_order
 from agentaccel.trace.soundness import explain_nothing
 from agentaccel.trace.store import open_reader
+from agentaccel.trace.tally import ImportTally, Progress
 
 Json = Mapping[str, Any]
 

@@ -23,12 +23,12 @@ from agentaccel.replay.read_store import runs_of_store
 from agentaccel.replay.runs import Run
 from agentaccel.replay.source import Rules, Source
 from agentaccel.trace.database import is_sqlite
-from agentaccel.trace.importers import ImportTally, Progress
+from agentaccel.trace.files import open_file, real
 from agentaccel.trace.importers.claude_code import is_session_line
-from agentaccel.trace.importers.files import open_file, real
 from agentaccel.trace.importers.lines import Meter, parse, raw_lines, sizes
 from agentaccel.trace.soundness import explain_nothing
 from agentaccel.trace.store import open_reader
+from agentaccel.trace.tally import ImportTally, Progress
 
 Kind = Literal["store", "runs", "logs", "geometry"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from agentaccel.records import TurnRecord
 from agentaccel.replay.source import Rules, Source
 from agentaccel.replay.usage_only import by_session, runs_from_usage
-from agentaccel.trace.importers import ImportTally, Progress
 from agentaccel.trace.importers import read_logs as records_of
+from agentaccel.trace.tally import ImportTally, Progress
 
 
 def read_logs(files: Sequence[Path], name: str, rules: Rules, tally: ImportTally, progress: Progress | None) -> Source:

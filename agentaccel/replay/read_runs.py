@@ -31,8 +31,9 @@ from agentaccel.replay.usage_only import runs_from_usage
 from agentaccel.session.conversation import workload_of
 from agentaccel.trace.importers.fields import mapping, text
 from agentaccel.trace.importers.identities import Identities
-from agentaccel.trace.importers.lines import ImportTally, parse
+from agentaccel.trace.importers.lines import parse
 from agentaccel.trace.importers.runs import read_runs as records_of
+from agentaccel.trace.tally import ImportTally
 from agentaccel.types import Prompt, Usage
 
 Json = Mapping[str, Any]

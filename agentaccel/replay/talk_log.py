@@ -14,7 +14,8 @@ from agentaccel.trace.importers.agents import Agents
 from agentaccel.trace.importers.claude_code import BY_THE_CLIENT, MAIN, SUB
 from agentaccel.trace.importers.fields import mapping, text
 from agentaccel.trace.importers.forms import as_log_line
-from agentaccel.trace.importers.lines import ImportTally, parse
+from agentaccel.trace.importers.lines import parse
+from agentaccel.trace.tally import ImportTally
 
 
 @dataclass(slots=True, kw_only=True)

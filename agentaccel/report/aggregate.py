@@ -17,7 +17,7 @@ from agentaccel.report.largest import Largest
 from agentaccel.report.numbers import exact, plural
 from agentaccel.report.parts import Session
 from agentaccel.report.period import EVER, FORMS, Calendar, Period
-from agentaccel.trace.importers import ImportTally, some_of
+from agentaccel.trace.tally import ImportTally, some_of
 from agentaccel.types import UNSPLIT, Cause
 
 AT_ONCE = 64
@@ -247,9 +247,9 @@ class _Fold:
         cards = cards_of(turn, self._aliases, self._prices)
         if cards.answer is None:
             self._unpriced.add(turn.model)
-        for card, part in zip(cards.besides, turn.besides, strict=True):
-            if card is None:
-                self._unpriced.add(part.model or turn.model)
+        if turn.besides:
+            parts = zip(cards.besides, turn.besides, strict=True)
+            self._unpriced.update(part.model or turn.model for card, part in parts if card is None)
         return cards
 
     def _facts(self, turn: TurnRecord) -> CacheFacts | None:

@@ -63,28 +63,29 @@ def billed(turn: TurnRecord, cards: Cards, facts: CacheFacts | None, needed: int
     if facts is not None and reusable < facts.min_tokens:
         reusable = 0  # a prefix as short as that is kept by nobody
     perfect_read = min(answer.input or 0, max(reusable, answer.read or 0))
+    besides = sum(one.usage.read or 0 for one in turn.besides) if turn.besides else 0
     counted = None
     if facts is not None and total is not None and read is not None:
         counted = total if facts.reads_count_to_rate_limit else total - read
     return Billed(
         turn,
         usage,
-        _whole(turn),
+        _whole(turn, usage),
         total is not None and read is not None,
         usage.uncached or 0,
         counted,
         needed,
-        perfect_read + sum(one.usage.read or 0 for one in turn.besides),
+        perfect_read + besides,
         _missed(answer, cards.answer) if turn.misses and cards.answer is not None else None,
         _bill(turn, cards, perfect_read) if cards.known else None,
         cards.unknown,
     )
 
 
-def _whole(turn: TurnRecord) -> bool:
-    """True if the reply was counted to its end. What a log recorded is, where the log also tells how the reply ended:
-    several write down what was counted when the reply began."""
-    if turn.billed.output is None or turn.outcome != "ok":
+def _whole(turn: TurnRecord, usage: Usage) -> bool:
+    """True if the reply, billed for `usage`, was counted to its end. What a log recorded is, where the log also tells
+    how the reply ended: several write down what was counted when the reply began."""
+    if usage.output is None or turn.outcome != "ok":
         return False
     return turn.mode != "log" or turn.stop is not None
 
@@ -105,21 +106,24 @@ def _bill(turn: TurnRecord, cards: Cards, perfect_read: int) -> Bill | None:
     as_written: float | None = paid
     if turn.mode == "on":
         as_written = None if turn.as_written is None else paid_for(turn, cards, turn.as_written)
-    without = perfect = 0.0
-    outputs = list[float | None]()
     parts = [(cards.answer, turn.usage, perfect_read)]
     if turn.besides:  # what else was sampled had no prompt of ours to read: a perfect cache would have read no more
         others = zip(cards.besides, turn.besides, strict=True)
         parts += [(card, one.usage, one.usage.read or 0) for card, one in others]
+    without = perfect = outputs = 0.0
+    told = untold = 0
     for card, usage, read in parts:
         if card is None or usage.input is None:
             continue  # nothing of it was billed
         without += usage.input * card.input
         perfect += (usage.input - read) * card.input + read * (card.input if card.read is None else card.read)
-        outputs.append(None if usage.output is None or card.output is None else usage.output * card.output)
-    told = [one for one in outputs if one is not None]
-    counted = sum(told) if told else None
-    output = None if turn.mode == "log" or turn.outcome != "ok" or None in outputs else counted
+        if usage.output is None or card.output is None:
+            untold += 1
+        else:
+            told += 1
+            outputs += usage.output * card.output
+    counted = outputs if told else None
+    output = None if turn.mode == "log" or turn.outcome != "ok" or untold else counted
     return Bill(paid, as_written, without, perfect, output, counted)
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from agentaccel.report.advise.nouns import Advice
 from agentaccel.report.amounts import Costs, Tokens
 from agentaccel.report.period import Period
 from agentaccel.report.verdicts import VerdictRow
 from agentaccel.types import Cause
+
+if TYPE_CHECKING:
+    from agentaccel.report.advise.nouns import Advice  # what it is made of is much to load
 
 By = Literal["session", "agent", "model", "tenant", "day", "week", "month"]
 """What the groups of a report are."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from agentaccel.report.advise.nouns import Advice
+from typing import TYPE_CHECKING
+
 from agentaccel.report.block import PROSE, Block, Row
 from agentaccel.report.control import LEAST_SESSIONS
 from agentaccel.report.figures import Group, Report
 from agentaccel.report.numbers import NA, clean, plural, share, short, usd
+
+if TYPE_CHECKING:
+    from agentaccel.report.advise.nouns import Advice
 
 NOTHING = "Nothing was found that would save 2 % of the bill, or of the time at work."
 

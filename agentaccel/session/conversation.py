@@ -23,7 +23,8 @@ from agentaccel.session.asides import Asides
 from agentaccel.session.following import Following
 from agentaccel.session.forms import Edits
 from agentaccel.speculate.ledger import Ledger
-from agentaccel.trace.record import SessionRow, dump_json, dump_state, load_state
+from agentaccel.trace.record import SessionRow, dump_json
+from agentaccel.trace.states import dump_state, load_state
 from agentaccel.trace.store import Store
 from agentaccel.types import Prompt, Segment
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from agentaccel.environment import ENV_STORE
 from agentaccel.errors import ConfigError, TraceError
 from agentaccel.locks import Lock
-from agentaccel.trace.importers.files import open_file
+from agentaccel.trace.files import open_file
 from agentaccel.trace.schema import format_of, migrate
 
 KEY_BYTES = 32

@@ -12,7 +12,8 @@ from agentaccel.errors import TraceError
 from agentaccel.providers.values import items
 from agentaccel.replay.talk import events_of
 from agentaccel.speculate.events import Answered, Asked, Event
-from agentaccel.trace.importers.lines import SUFFIXES, ImportTally, Meter, parse, raw_lines
+from agentaccel.trace.importers.lines import SUFFIXES, Meter, parse, raw_lines
+from agentaccel.trace.tally import ImportTally
 from agentaccel.types import ToolCall
 from benchmarks.speculation.calls import Key, key_of, only_reads
 

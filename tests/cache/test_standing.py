@@ -25,7 +25,7 @@ from agentaccel.facts import cache_facts
 from agentaccel.providers.anthropic import decode
 from agentaccel.replay.cost import cost_of
 from agentaccel.session.conversation import Conversation
-from agentaccel.trace.record import dump_state, load_state
+from agentaccel.trace.states import dump_state, load_state
 from tests.driver import MODEL, Driver, Json, assistant, body, prose, tool, user
 
 SYSTEM, TOOLS = prose(900), [tool("search", 400), tool("book", 300)]

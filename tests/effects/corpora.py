@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from agentaccel.replay.talk import events_of
 from agentaccel.speculate.events import Asked
-from agentaccel.trace.importers.lines import ImportTally, Meter, parse, raw_lines
+from agentaccel.trace.importers.lines import Meter, parse, raw_lines
+from agentaccel.trace.tally import ImportTally
 
 HERE = Path(__file__).parent
 KINDS = ("shell", "sql", "http", "mcp")

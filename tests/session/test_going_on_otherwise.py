@@ -278,7 +278,7 @@ GUARDS = (
     ),
     Mutant(
         guard="which history another process has edited",
-        file="trace/record.py",
+        file="trace/states.py",
         old='if "edited_of" in raw else None',
         new='if "" in raw else None',
     ),

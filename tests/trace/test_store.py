@@ -14,8 +14,8 @@ import pytest
 
 from agentaccel import Accel, ConfigError, ManualClock, Policy, StorePolicy, ToolCall, TraceError
 from agentaccel.trace import database
-from agentaccel.trace.record import dump_state, load_state
 from agentaccel.trace.schema import MIGRATIONS
+from agentaccel.trace.states import dump_state, load_state
 from agentaccel.trace.store import Store, open_reader
 from tests.driver import Driver, assistant, body, loop, prose, tool, user
 

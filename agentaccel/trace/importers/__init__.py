@@ -14,20 +14,12 @@ from pathlib import Path
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.importers.claude_code import is_session_line, read_session
 from agentaccel.trace.importers.identities import Identities
-from agentaccel.trace.importers.lines import (
-    ImportTally,
-    Meter,
-    Progress,
-    find_logs,
-    parse,
-    raw_lines,
-    sizes,
-    some_of,
-)
+from agentaccel.trace.importers.lines import Meter, find_logs, parse, raw_lines, sizes
 from agentaccel.trace.importers.order import in_order
 from agentaccel.trace.importers.runs import read_runs
 from agentaccel.trace.importers.span_log import SpanLog
 from agentaccel.trace.importers.spans import is_spans, joined
+from agentaccel.trace.tally import ImportTally, Progress, some_of
 
 __all__ = ["ImportTally", "Progress", "read_logs", "some_of"]
 

@@ -18,8 +18,9 @@ from agentaccel.trace.importers.agents import Agents
 from agentaccel.trace.importers.fields import blocks, count, lifetimes_told, mapping, seconds, text
 from agentaccel.trace.importers.forms import as_log_line
 from agentaccel.trace.importers.identities import Identities
-from agentaccel.trace.importers.lines import ImportTally, parse
+from agentaccel.trace.importers.lines import parse
 from agentaccel.trace.importers.session_records import MAIN, SUB, Call, Reply, Thread, tool_record, turn_record
+from agentaccel.trace.tally import ImportTally
 
 QUEUE = 4096
 """Replies and tool calls that wait for a later line of theirs. A reply is finished within a handful of lines; a tool

@@ -8,9 +8,8 @@ import io
 import json
 import os
 import zlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -18,10 +17,8 @@ from typing import IO, Any
 import orjson
 
 from agentaccel.errors import TraceError
-from agentaccel.trace.importers.files import open_file, real
-
-Progress = Callable[[int, int], None]
-"""Called with the bytes read so far and the bytes there were when the import began."""
+from agentaccel.trace.files import open_file, real
+from agentaccel.trace.tally import ImportTally, Progress
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
 """What is taken from a folder; a file that is named itself may be called anything."""
@@ -38,79 +35,6 @@ come to ten or twenty times theirs."""
 
 REPORT_EVERY = 4 << 20
 """Bytes between two calls of the progress callback."""
-
-
-LISTED = 5
-"""Names that a sentence lists."""
-
-
-@dataclass(slots=True, kw_only=True)
-class ImportTally:
-    """What an import came across; filled while the records are read, complete when the last one is out."""
-
-    files: int = 0
-    """Files whose format was recognised."""
-    lines: int = 0
-    skipped: int = 0
-    """Lines that could not be read: garbage, or longer than `MAX_LINE`."""
-    cut: int = 0
-    """Last lines that were cut, or still being written; not part of `skipped`."""
-    duplicates: int = 0
-    """Replies that another file of the same import had already told of (resumed and forked sessions)."""
-    nested: int = 0
-    """Spans that told of the same call as one inside them."""
-    unread_lines: int = 0
-    """Lines with messages in no form that is known."""
-    unread_forms: Counter[str] = field(default_factory=Counter)
-    """The fields of such lines."""
-    unread_spans: int = 0
-    """Spans whose counters are not understood: of none of them a request was made."""
-    unread_names: Counter[str] = field(default_factory=Counter)
-    """The attributes that seem to count tokens there."""
-    half_read: Counter[str] = field(default_factory=Counter)
-    """Attributes that seem to count what the cache did, of requests whose other counters were understood."""
-    sums: int = 0
-    """Spans of agents with the usage of requests none of which is there."""
-    unrecognised: list[str] = field(default_factory=list)
-    """Files in neither of the known formats."""
-    unreadable: list[str] = field(default_factory=list)
-    """Files that could not be read to their end, as "path: why"."""
-    contentless: list[str] = field(default_factory=list)
-    """Trace stores where content was looked for, each with how many of its sessions have none."""
-    empty: int = 0
-    """Files without a single line."""
-
-    def notes(self, known: str) -> list[str]:
-        """What was left out, as sentences; of files that were not recognised, that they are `known`."""
-        found = {
-            f"lines that could not be read, and were skipped: {self.skipped:,} of {self.lines:,}": self.skipped,
-            f"last lines that were cut or still being written, and were skipped: {self.cut:,}": self.cut,
-            f"replies or runs that were there more than once, and count once: {self.duplicates:,}": self.duplicates,
-            f"spans that told of the same call as one inside them, which counts once: {self.nested:,}": self.nested,
-            f"lines in no known form, which were not read: {self.unread_lines:,} "
-            f"(with {some_of(sorted(self.unread_forms))})": self.unread_lines,
-            f"spans whose counters are not understood, and of which no request was made: {self.unread_spans:,} "
-            f"({some_of(sorted(self.unread_names))})": self.unread_spans,
-            f"requests whose cache counters are not understood: {some_of(sorted(self.half_read))}": self.half_read,
-            f"agents whose requests are not there, only their sum, which is in no figure: {self.sums:,}": self.sums,
-            f"empty files: {self.empty:,}": self.empty,
-            f"{known}: {some_of(self.unrecognised)}": self.unrecognised,
-            f"sessions without content, which StorePolicy(content=True) keeps: {some_of(self.contentless)}": (
-                self.contentless
-            ),
-            f"not readable to the end: {some_of(self.unreadable)}": self.unreadable,
-        }
-        return [note for note, any_ in found.items() if any_]
-
-
-def some_of(names: Sequence[str]) -> str:
-    """The first few of `names`, and how many more there are.
-
-    >>> some_of(["a", "b", "c", "d", "e", "f", "g"])
-    'a, b, c, d, e and 2 more'
-    """
-    more = len(names) - LISTED
-    return ", ".join(names[:LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def find_logs(paths: Iterable[Path | str]) -> list[Path]:

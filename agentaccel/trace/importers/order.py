@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from agentaccel.trace.importers.fields import mapping, seconds, text
 from agentaccel.trace.importers.forms import as_log_line
-from agentaccel.trace.importers.lines import ImportTally, Meter, parse, raw_lines
+from agentaccel.trace.importers.lines import Meter, parse, raw_lines
+from agentaccel.trace.tally import ImportTally
 
 PEEK = 200
 """Lines looked at, at most, to find the first reply of a file; it is mostly among the first few."""

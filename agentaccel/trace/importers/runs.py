@@ -12,7 +12,8 @@ from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.importers.fields import lifetime_among, lifetimes_told, mapping, metered_of, seconds, text
 from agentaccel.trace.importers.identities import Identities
 from agentaccel.trace.importers.infer import Arrival, Conversation, settle
-from agentaccel.trace.importers.lines import ImportTally, parse
+from agentaccel.trace.importers.lines import parse
+from agentaccel.trace.tally import ImportTally
 from agentaccel.types import Metered, Usage
 
 Messages = list[Mapping[str, object]]

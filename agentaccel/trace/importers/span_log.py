@@ -16,9 +16,10 @@ from agentaccel.trace.importers.dialects import CACHE, REQUEST, WITHIN, WITHIN_P
 from agentaccel.trace.importers.fields import text
 from agentaccel.trace.importers.identities import Identities
 from agentaccel.trace.importers.infer import Conversation
-from agentaccel.trace.importers.lines import ImportTally, parse
+from agentaccel.trace.importers.lines import parse
 from agentaccel.trace.importers.span_records import Place, tool_record, turn_record
 from agentaccel.trace.importers.spans import Span, joined, spans_of
+from agentaccel.trace.tally import ImportTally
 
 _DEEPEST = 1000
 """Ancestors looked at, at most; who has more is in a loop."""

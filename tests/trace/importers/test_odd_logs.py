@@ -90,7 +90,8 @@ def test_any_value_in_any_field_leaves_the_import_standing(
 
 def test_a_byte_order_mark_costs_no_line(tmp_path):
     """Some editors write one."""
-    from agentaccel.trace.importers.lines import ImportTally, parse
+    from agentaccel.trace.importers.lines import parse
+    from agentaccel.trace.tally import ImportTally
 
     tally = ImportTally()
     assert parse(b'\xef\xbb\xbf{"type": "user"}\n', tally) == {"type": "user"}
