@@ -2,7 +2,8 @@
 
 A store that is locked keeps what was to be written and tries again with the next record, then without waiting; one
 that is full, read-only or corrupt is given up for this process; a record that cannot be written is dropped. Either way
-there is one log line, and sessions go on in memory.
+there is one log line, and sessions go on in memory. The first such line of a process is printed where nobody has
+configured logging: else nobody would miss the records before they are wanted.
 """
 
 from __future__ import annotations
@@ -236,10 +237,11 @@ class Recorder:
             if self._strict:
                 raise
             if _is_lock(error) and doing != _LAST:
-                self._once.say(f"cannot {doing} the trace store: {error}; recording waits in memory", about="locked")
+                then, about = "recording waits in memory", "locked"
             else:
-                then = _AFTER["stops" if ends and doing != _LAST else doing]
-                self._once.say(f"cannot {doing} the trace store: {error}; {then}", about=doing)
+                then, about = _AFTER["stops" if ends and doing != _LAST else doing], doing
+            say = self._once.say_aloud if ends or _is_the_stores(error) else self._once.say
+            say(f"cannot {doing} the trace store: {error}; {then}", about=about)
             return otherwise
 
 
