@@ -182,9 +182,9 @@ def _listed(
     """The entry of genai-prices for a model, under the name given or its plain form, of the first that has one, and
     how often its prices are to be taken for those of `terms` that it does not have; and those that nobody has."""
     found: ModelInfo | None = None
-    if sellers:
-        from genai_prices.data_snapshot import get_snapshot  # takes 0.2 s: only where somebody sells the model
     for seller, name in product(sellers, dict.fromkeys((model, plain_name(model)))):
+        from genai_prices.data_snapshot import get_snapshot  # takes 0.2 s: only where somebody sells the model
+
         with suppress(LookupError):
             _, found = get_snapshot().find_provider_model(name, None, seller, None)
             break
