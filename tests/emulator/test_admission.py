@@ -6,6 +6,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ def exchange(server: RunningServer, head: list[str], body: bytes = b"") -> tuple
     """The status and the rest of what the server says to these very bytes; 0 where it hangs up without a word."""
     with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=10) as connection:
         connection.sendall("\r\n".join([*head, "", ""]).encode("latin-1") + body)
-        connection.shutdown(socket.SHUT_WR)
+        with suppress(OSError):  # the server may have answered and hung up already
+            connection.shutdown(socket.SHUT_WR)
         said = b""
         while piece := connection.recv(65_536):
             said += piece
