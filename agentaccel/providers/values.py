@@ -131,7 +131,7 @@ def terms_of(raw: Mapping[str, Any]) -> dict[str, str]:
 _TERMS = ("service_tier", "speed", "inference_geo")
 """As the providers and the price list name them. Beside them: OpenRouter bills requests with keys of one's own
 otherwise, and Anthropic moves tokens from writing to reading where the credit of a refused request is redeemed."""
-_USUAL = frozenset({"", "standard", "default", "auto", "on_demand", "global", "not_available"})
+_USUAL = frozenset({"", "standard", "default", "auto", "on_demand", "global", "not_available", "normal"})
 _LONGEST = 64
 """Characters of a term that are kept."""
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from agentaccel.cache.bills import cards_of, paid_for
 from agentaccel.cli import main
 from agentaccel.report import report
 from agentaccel.trace.importers import dialects
@@ -332,6 +333,37 @@ def test_a_tool_is_a_tool_in_every_dialect(tmp_path: Path) -> None:
     turns, tools, _ = read(tmp_path / "a.jsonl", lines)
     assert (turns, [one.name for one in tools]) == ([], ["look"] * 5)
     report(tools)
+
+
+def test_what_a_request_is_priced_by_is_read_back_from_spans(tmp_path: Path) -> None:
+    """100,000 tokens of claude-sonnet-4-6 at 3 USD a million, a tenth more for those made in the US: 0.33 USD."""
+    lines = [
+        span(name, chat(total=100_000, read=0, write=0) | {"gen_ai.request.model": "claude-sonnet-4-6"} | terms)
+        for name, terms in {
+            "own": {"agentaccel.price.inference_geo": "us"},
+            "usual": {},
+            "tier": {"openai.response.service_tier": "priority"},
+            "default": {"gen_ai.openai.response.service_tier": "default"},
+        }.items()
+    ]
+    turns, _, _ = read(tmp_path / "spans.jsonl", *map(batch, lines))
+    assert [turn.terms for turn in turns] == [{"inference_geo": "us"}, {}, {"service_tier": "priority"}, {}]
+    assert [paid_for(turn, cards_of(turn, None, None)) for turn in turns[:2]] == pytest.approx([0.33, 0.3])
+
+
+def test_writes_without_a_lifetime_have_that_of_the_session_s_other_writes(tmp_path: Path) -> None:
+    """7,345 tokens for an hour at 6 USD a million are 0.04407 USD; for five minutes, at 3.75, 0.02754."""
+    model = {"gen_ai.request.model": "claude-sonnet-4-6", "gen_ai.conversation.id": "s1"}
+    hour = {"anthropic.usage.cache_creation.ephemeral_1h_input_tokens": 500}
+    lines = [
+        span("unsplit", chat(total=7345, read=0, write=7345) | model),
+        span("split", chat(total=8000, read=7345, write=500) | model | hour, at=5),
+        span("elsewhere", chat(total=7345, read=0, write=7345) | model | {"gen_ai.conversation.id": "s2"}, at=9),
+    ]
+    turns, _, _ = read(tmp_path / "spans.jsonl", *map(batch, lines))
+    assert [turn.usage.write for turn in turns] == [{"1h": 7345}, {"1h": 500}, {"5m": 7345}]
+    paid = [paid_for(turn, cards_of(turn, None, None)) for turn in (turns[0], turns[2])]
+    assert paid == pytest.approx([0.04407, 0.02754], abs=1e-5)
 
 
 def test_every_row_has_a_source_and_a_date() -> None:

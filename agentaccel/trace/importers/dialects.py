@@ -148,7 +148,9 @@ def said_by(span: str, told: Mapping[str, object]) -> Said:
     """What the span or event called `span` says with the attributes `told`."""
     told = _unpacked(told)
     rows = [row for row in dialects() if row.holds(span, told)]
-    said: dict[str, object] = {name: value for name, value in told.items() if name in ALWAYS}
+    said: dict[str, object] = {
+        name: value for name, value in told.items() if name in ALWAYS or name.startswith(semconv.TERM)
+    }
     for row in rows:
         for word, names in row.names.items():
             value = next((told[name] for name in names if told.get(name) not in (None, "")), None)

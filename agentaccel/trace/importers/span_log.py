@@ -17,7 +17,7 @@ from agentaccel.trace.importers.fields import text
 from agentaccel.trace.importers.identities import Identities
 from agentaccel.trace.importers.infer import Conversation
 from agentaccel.trace.importers.lines import parse
-from agentaccel.trace.importers.span_records import Place, tool_record, turn_record
+from agentaccel.trace.importers.span_records import Place, lifetimes_told, tool_record, turn_record
 from agentaccel.trace.importers.spans import Span, joined, spans_of
 from agentaccel.trace.tally import ImportTally
 
@@ -87,11 +87,15 @@ class SpanLog:
         self._without_events(chains)
         self._name_the_rest(chains)
         pasts: dict[str, Conversation] = defaultdict(Conversation)
-        for key, span in sorted(self._spans.items(), key=lambda item: item[1].start):
-            if span.kind == "turn" and key in chains:
-                yield turn_record(span, self._place_of(span, chains[key]), pasts)
-            elif span.kind == "tool" and key in chains:
-                yield tool_record(span, self._place_of(span, chains[key]))
+        placed = [(self._spans[key], self._place_of(self._spans[key], chain)) for key, chain in chains.items()]
+        lifetimes: dict[str, set[str]] = defaultdict(set)
+        for span, place in placed:
+            lifetimes[place.session] |= lifetimes_told(span)
+        for span, place in sorted(placed, key=lambda one: one[0].start):
+            if span.kind == "turn":
+                yield turn_record(span, place, pasts, lifetimes[place.session])
+            elif span.kind == "tool":
+                yield tool_record(span, place)
 
     def _without_events(self, chains: dict[int, list[Span]]) -> None:
         """Take out of `chains` the events that tell of what a span, or another event, tells of, too."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from typing import NamedTuple, get_args
 
 from agentaccel import semconv
 from agentaccel.facts import cache_facts, platforms
+from agentaccel.providers.values import terms_of
 from agentaccel.records import Outcome, ServedFrom, ToolRecord, TurnRecord
 from agentaccel.trace.importers.dialects import ARGUMENTS
-from agentaccel.trace.importers.fields import count, text, usage_of
+from agentaccel.trace.importers.fields import count, lifetime_among, text, usage_of
 from agentaccel.trace.importers.infer import Arrival, Conversation, settle
 from agentaccel.trace.importers.runs import provider_of
 from agentaccel.trace.importers.spans import Span
 from agentaccel.types import Usage
+from agentaccel.values import kept_name
 
 _PROVIDERS = {name: place for place, name in reversed(semconv.PROVIDERS.items())}
 """Whom the conventions' names mean; where several of our platforms have one name, the first."""
@@ -26,12 +29,23 @@ class Place(NamedTuple):
     agent: str | None
 
 
-def turn_record(span: Span, place: Place, pasts: dict[str, Conversation]) -> TurnRecord:
+WRITE_FOR = "write_"
+"""Begins our words for what was written for one lifetime, which its label ends."""
+
+
+def lifetimes_told(span: Span) -> set[str]:
+    """The labels of the lifetimes that a request's span says to have written for."""
+    return {word.removeprefix(WRITE_FOR) for word, tokens in span.counters.items() if tokens and word.startswith(WRITE_FOR)}
+
+
+def turn_record(span: Span, place: Place, pasts: dict[str, Conversation], told: Set[str]) -> TurnRecord:
+    """`told`: the labels of the lifetimes that the session's requests say to have written for."""
     said = span.said
     model = text(said, semconv.REQUEST_MODEL) or text(said, semconv.RESPONSE_MODEL) or "unknown"
     provider, platform = _provider(text(said, semconv.PROVIDER) or "", model)
     facts = cache_facts(model, platform=platform) if provider == "anthropic" else None
-    usage = _usage(span, provider, facts.ttls[0].label if facts is not None else "5m")
+    default = facts.ttls[0].label if facts is not None else "5m"
+    usage = _usage(span, provider, lifetime_among(told, default=default))
     reusable, misses = settle(pasts[place.session], Arrival(model, usage, span.start), facts)
     waited, outcome = said.get(semconv.FIRST_CHUNK), _outcome(span)
     known = isinstance(waited, int | float) and not isinstance(waited, bool) and 0 <= waited < 86_400
@@ -52,10 +66,17 @@ def turn_record(span: Span, place: Place, pasts: dict[str, Conversation]) -> Tur
         streamed=said.get(semconv.REQUEST_STREAM) is True,
         usage=usage,
         answered_by=text(said, semconv.RESPONSE_MODEL),
+        terms=terms_of(said) | _own_terms(said),
         stop=_first(said.get(semconv.FINISH_REASONS)),
         reusable=reusable,
         misses=misses,
     )
+
+
+def _own_terms(said: Mapping[str, object]) -> dict[str, str]:
+    """What agentaccel's own spans say that the request is priced by."""
+    told = {name.removeprefix(semconv.TERM): text(said, name) for name in said if name.startswith(semconv.TERM)}
+    return {kept_name(name): kept_name(value) for name, value in told.items() if value is not None}
 
 
 _MODES = ("on", "observe", "holdout", "bypass")
@@ -88,7 +109,7 @@ def _usage(span: Span, provider: str, default_ttl: str) -> Usage:
     """
     told = span.counters
     total, read, written, output = (told.get(word) for word in ("input", "read", "write", "output"))
-    split = {word.removeprefix("write_"): tokens for word, tokens in told.items() if word.startswith("write_")}
+    split = {word.removeprefix(WRITE_FOR): tokens for word, tokens in told.items() if word.startswith(WRITE_FOR)}
     if written is None and split:
         written = sum(split.values())
     if read is None and written is None:
