@@ -1,4 +1,7 @@
-"""A proven command line, run without a shell: the words as they were judged, pipes, lists and `cd`."""
+"""A proven command line, run without a shell: the words as they were judged, pipes, lists and `cd`.
+
+Where a name is looked up or a pattern matched, a thread does it: a folder may be large, or on a disk that is slow.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from agentaccel.effects.declare import NotProven, is_early
 from agentaccel.effects.lines import Command
 from agentaccel.effects.places import Surroundings, expanded
 from agentaccel.effects.verdict import Refused
+from agentaccel.effects.words import Word
 from agentaccel.tools.processes import Processes, Stream, Streams
 
 Pipelines = Mapping[int, Sequence[Command]]
@@ -95,7 +99,7 @@ async def _block(block: lines.Block, around: Around, pipelines: Pipelines, line:
 async def _inside(block: lines.Block, around: Around, pipelines: Pipelines, line: Line) -> int:
     status = 0
     if block.over is not None:
-        for name in lines.told(block.over, around.there):
+        for name in await asyncio.to_thread(lines.told, block.over, around.there):
             await line.still_proven()
             status = await _items(block.parts[0], around._replace(name=name), pipelines, line)
     elif block.kind == "if":
@@ -108,12 +112,16 @@ async def _inside(block: lines.Block, around: Around, pipelines: Pipelines, line
 
 
 async def _moved(command: Command, around: Around, line: Line) -> tuple[int, Surroundings]:
-    inside = around.there.inside(command.words[1])
-    if inside.cwd is not None and inside.cwd.is_dir() and os.access(inside.cwd, os.X_OK):
+    inside = await asyncio.to_thread(around.there.inside, command.words[1])
+    if await asyncio.to_thread(_may_enter, inside.cwd):
         return 0, inside
     streams = _redirected(command.redirects, around.streams)
     await _say(f"cd: {command.words[1].text}: No such file or directory", streams)
     return 1, around.there
+
+
+def _may_enter(folder: Path | None) -> bool:
+    return folder is not None and folder.is_dir() and os.access(folder, os.X_OK)
 
 
 async def _pipeline(commands: Sequence[Command], around: Around, line: Line) -> int:
@@ -146,10 +154,12 @@ async def _given(
     """Start the command, with the file that it reads, if any."""
     if command.given is None:
         return await _start(command, streams, there, line)
-    file = (there.cwd or Path("/")) / expanded(command.given, there)[0]
+    names = await asyncio.to_thread(expanded, command.given, there)
     try:
         # of a pipe that came there since the verdict, nothing is taken
-        reading = os.open(file, os.O_RDONLY | os.O_NOCTTY | (os.O_NONBLOCK if is_early() else 0))
+        reading = os.open(
+            (there.cwd or Path("/")) / names[0], os.O_RDONLY | os.O_NOCTTY | (os.O_NONBLOCK if is_early() else 0)
+        )
     except OSError as failure:
         if is_early():
             raise
@@ -173,10 +183,10 @@ async def _start(
     name = command.words[0].text
     cwd = there.cwd or Path("/")
     try:
-        words = [one for word in command.words for one in expanded(word, there)]
+        words = await asyncio.to_thread(_expanded, command.words, there)
         if name == "command":
             return await _looked_up(words[2], streams, line, cwd)
-        program = find_program(name, line.path, cwd)
+        program = await asyncio.to_thread(find_program, name, line.path, cwd)
         if program is None:
             await _say(f"{name}: command not found", streams)
             return NOT_FOUND
@@ -191,9 +201,13 @@ async def _start(
         return NOT_FOUND
 
 
+def _expanded(words: Sequence[Word], there: Surroundings) -> list[str]:
+    return [one for word in words for one in expanded(word, there)]
+
+
 async def _looked_up(name: str, streams: Streams, line: Line, cwd: Path) -> int:
     """`command -v NAME`, which is no program but a word of shells."""
-    program = find_program(name, line.path, cwd)
+    program = await asyncio.to_thread(find_program, name, line.path, cwd)
     if program is None:
         return 1
     await _say(str(program), Streams(streams.given, streams.out, streams.out))

@@ -202,7 +202,7 @@ class Shell:
     async def _in_shell(self, command: str, processes: Processes) -> int:
         # without it, bash would take over the name by which the user's own shell went there, and `cd ..` from that
         environment = {**self._surrounding(), "PWD": str(self._folder)}
-        program = next(filter(None, (shutil.which(one, path=environment.get("PATH")) for one in ("bash", "sh"))), None)
+        program = await asyncio.to_thread(_shell_along, environment.get("PATH"))
         if program is None:
             processes.err.feed(b"there is neither bash nor sh\n")
             return NOT_FOUND
@@ -218,6 +218,10 @@ class Shell:
     def _folder(self) -> Path:
         assert self._there.cwd is not None
         return self._there.cwd
+
+
+def _shell_along(path: str | None) -> str | None:
+    return next(filter(None, (shutil.which(one, path=path) for one in ("bash", "sh"))), None)
 
 
 def _started(command: Command) -> tuple[tuple[Word, ...], ...]:

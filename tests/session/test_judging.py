@@ -228,3 +228,12 @@ async def test_a_shell_line_is_looked_at_beside_the_event_loop(tmp_path: Path, m
     monkeypatch.setattr(Path, "stat", stat)
     assert await Shell(cwd=tmp_path).run("cat a.txt") == "x"
     assert seen == {False}
+
+
+async def test_a_shell_line_looks_names_up_beside_the_loop(tmp_path: Path) -> None:
+    """A folder may hold a million names, or lie on a disk that is slow: the detector of these tests would tell."""
+    (tmp_path / "sub").mkdir()
+    for name in ("b.txt", "a.txt", "sub/c.txt"):
+        (tmp_path / name).write_text(f"{name}\n")
+    line = 'for f in *.txt; do cat "$f"; done; sort < a.txt; cd sub && cat *.txt; command -v missing'
+    assert await Shell(cwd=tmp_path).run(line) == "a.txt\nb.txt\na.txt\nsub/c.txt\n[exit status 1]"

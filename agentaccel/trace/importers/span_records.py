@@ -35,7 +35,9 @@ WRITE_FOR = "write_"
 
 def lifetimes_told(span: Span) -> set[str]:
     """The labels of the lifetimes that a request's span says to have written for."""
-    return {word.removeprefix(WRITE_FOR) for word, tokens in span.counters.items() if tokens and word.startswith(WRITE_FOR)}
+    return {
+        word.removeprefix(WRITE_FOR) for word, tokens in span.counters.items() if tokens and word.startswith(WRITE_FOR)
+    }
 
 
 def turn_record(span: Span, place: Place, pasts: dict[str, Conversation], told: Set[str]) -> TurnRecord:

@@ -1,0 +1,71 @@
+"""A detector of what blocks an event loop, for folders whose tests are of code that runs on one.
+
+A `conftest.py` there imports the two fixtures.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import traceback
+from collections.abc import Iterator
+
+import pytest
+
+import agentaccel
+
+BLOCKED: list[str] = []
+"""Where code of ours has blocked an event loop since the last test began."""
+
+
+_BY_DESIGN = {
+    "agentaccel/trace/recorder.py": {"__init__", "_guarded", "close"},  # the known exception: the store
+    "agentaccel/trace/store.py": {"open_reader", "turns", "tools", "_records"},  # with which tests look at it
+    "logging/__init__.py": {"emit"},  # whose handlers are the user's
+    "agentaccel/background.py": {"submit", "later"},  # starts a thread
+    "agentaccel/testing/virtual.py": {"run_in_executor"},  # which is its thread
+    # Made once, with a look at the folder or database that they are for.
+    "agentaccel/tools/folder.py": {"__post_init__"},
+    "agentaccel/tools/shell.py": {"__post_init__"},
+    # Witnesses: one look at one file, right before its result is served.
+    "agentaccel/tools/descend.py": {"descend"},
+    "agentaccel/tools/sql.py": {"sqlite", "_version"},
+    "tests/speculate/test_aftermath.py": {"written"},  # another program
+}
+"""Functions that may block an event loop, by file."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def detector() -> Iterator[None]:
+    """Whatever of ours waits for a disk, a lock or a socket on an event loop raises there, and is noted.
+
+    An environment that was made before the detector was among the tools does without it.
+    """
+    if importlib.util.find_spec("blockbuster") is None:
+        yield
+        return
+    import blockbuster
+
+    class Noted(blockbuster.BlockingError):
+        """Noted also where it is caught, as failures of ours are."""
+
+        def __init__(self, func: str) -> None:
+            ours = [frame for frame in traceback.extract_stack() if f"{os.sep}agentaccel{os.sep}" in frame.filename]
+            BLOCKED.append(f"{func} at {ours[-1].filename}:{ours[-1].lineno}")
+            super().__init__(func)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("blockbuster.blockbuster.BlockingError", Noted)
+        with blockbuster.blockbuster_ctx(scanned_modules=[agentaccel]) as found:
+            for function in found.functions.values():
+                for file, names in _BY_DESIGN.items():
+                    function.can_block_in(file, names)
+            yield
+
+
+@pytest.fixture(autouse=True)
+def loops_are_not_blocked(detector: None) -> Iterator[None]:
+    """No test passes in which something of ours has blocked an event loop, also where that was caught."""
+    BLOCKED.clear()
+    yield
+    assert not BLOCKED
