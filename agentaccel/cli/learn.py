@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from agentaccel.canonical import digest
+from agentaccel.cli.bar import progress
 from agentaccel.cli.patterns import key_of, named, opened, sensitive_option, store_option, workload_option
-from agentaccel.cli.replay import progress
 from agentaccel.errors import TraceError
 from agentaccel.policy import StorePolicy
 from agentaccel.replay.events import Recorded, recorded

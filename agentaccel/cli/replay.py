@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from agentaccel.cli.bar import progress
 from agentaccel.cli.options import format_option, layout, prices_option, read_prices
 from agentaccel.cli.replay_text import to_markdown, to_text
 from agentaccel.errors import AgentAccelError, TraceError
@@ -22,9 +21,6 @@ from agentaccel.replay.source import PROVIDER, Rules
 from agentaccel.report.aggregate import unused_prices
 from agentaccel.report.numbers import clean
 from agentaccel.trace.tally import ImportTally
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is, and how much there is."""
 
 UNKNOWN = "in no format that a replay knows"
 """What is said of a file that holds no conversations that can be read."""
@@ -98,19 +94,3 @@ def _shown(found: list[Compared], notes: list[str], form: str) -> str:
         return to_markdown(found, notes)
     width, color = layout()
     return to_text(found, notes, width, color=color)
-
-
-@contextlib.contextmanager
-def progress() -> Iterator[Progress]:
-    """A bar on standard error, where that is a terminal; it goes away when it is done."""
-    if not sys.stderr.isatty():
-        yield lambda what, done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=None)
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)

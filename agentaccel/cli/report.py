@@ -6,14 +6,16 @@ import contextlib
 import gc
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import click
 
 from agentaccel.cache.price import Override
+from agentaccel.cli.bar import progress
 from agentaccel.cli.options import (
     Bounds,
     format_option,
@@ -115,7 +117,7 @@ def _from_store(sources: tuple[Path, ...], asked: Asked) -> Report:
         if asked.advise:
             from agentaccel.report.advise.reading import talks_of_store
 
-            found = _advised(found, talks_of_store(reader, asked.period), asked)
+            found = _advised(found, partial(talks_of_store, reader, asked.period), asked)
     if not skipped:
         return found
     return replace(
@@ -127,8 +129,8 @@ def _from_logs(sources: tuple[Path, ...], asked: Asked) -> Report:
     from agentaccel.trace.importers import read_logs
 
     tally = ImportTally()
-    with _progress() as progress:
-        records: Iterable[TurnRecord | ToolRecord] = read_logs(sources, progress=progress, tally=tally)
+    with _reading() as told:
+        records: Iterable[TurnRecord | ToolRecord] = read_logs(sources, progress=told, tally=tally)
         if asked.advise:
             records = [one for one in records if not asked.period.bounded or asked.period.holds(one.started)]
         found = fold(
@@ -141,14 +143,16 @@ def _from_logs(sources: tuple[Path, ...], asked: Asked) -> Report:
         return found
     from agentaccel.report.advise.reading import talks_of_logs
 
-    return _advised(found, talks_of_logs(records), asked)
+    return _advised(found, partial(talks_of_logs, records), asked)
 
 
-def _advised(found: Report, talks: Sequence[Talk], asked: Asked) -> Report:
+def _advised(found: Report, talks: Callable[[], Sequence[Talk]], asked: Asked) -> Report:
     """`found` with what to change first; what replays is much to load, and nothing else needs it."""
     from agentaccel.report.advise.choose import advise
 
-    return replace(found, advice=advise(talks, prices=asked.prices))
+    with progress() as told:
+        told("rebuilding prompts", 0, 1)
+        return replace(found, advice=advise(talks(), prices=asked.prices, tell=partial(told, "trying what to change")))
 
 
 @contextlib.contextmanager
@@ -181,7 +185,7 @@ def _for_others(sources: tuple[Path, ...]) -> list[str]:
 
 
 @contextlib.contextmanager
-def _progress() -> Iterator[Progress | None]:
+def _reading() -> Iterator[Progress | None]:
     """A bar on standard error, where that is a terminal; it goes away when it is done."""
     if not sys.stderr.isatty():
         yield None

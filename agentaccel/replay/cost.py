@@ -23,11 +23,25 @@ def cost_of(usage: Usage, facts: CacheFacts) -> float:
 
     Raises ValueError for a usage that does not tell it (`has_cost`).
     """
-    if usage.uncached is None or not has_cost(usage, facts):
+    cost = cost_or_none(usage, facts)
+    if cost is None:
         raise ValueError("the provider did not report what its cache did, or names a lifetime without a price")
-    price = {ttl.label: ttl.write for ttl in facts.ttls}
-    written = sum(tokens * price[label] for label, tokens in (usage.write or {}).items() if tokens)
-    return usage.uncached + (usage.read or 0) * facts.read + written
+    return cost
+
+
+def cost_or_none(usage: Usage, facts: CacheFacts) -> float | None:
+    """The same; None for such a usage."""
+    uncached = usage.uncached
+    if uncached is None or (usage.write is None and not has_cost(usage, facts)):
+        return None
+    written = 0.0
+    for label, tokens in (usage.write or {}).items():
+        if tokens:
+            ttl = facts.ttl(label)
+            if ttl is None:
+                return None
+            written += tokens * ttl.write
+    return uncached + (usage.read or 0) * facts.read + written
 
 
 def cost_of_steps(steps: Iterable[Step], usages: Iterable[Usage]) -> float:

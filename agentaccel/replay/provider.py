@@ -49,9 +49,8 @@ class Provider:
         if facts.ages == "blocks":
             return self._serve_blocks(step, valid)
         done = bill(prefix, valid, lambda i: self._live(hashes[i], now), step.tokens_at, facts.positions)
-        for hash_ in hashes[: done.hit + 1]:
-            held = self._entries.get(hash_)
-            if held is not None and held.visible <= now < held.expires:
+        for held in filter(None, map(self._entries.get, hashes[: done.hit + 1])):
+            if held.visible <= now < held.expires:
                 held.expires = max(held.expires, now + held.seconds)
         read = step.tokens_at(done.hit)
         for mark in valid:

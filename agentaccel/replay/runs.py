@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from agentaccel.cache.ledger import Mark
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.types import Usage
+from agentaccel.values import maker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +38,26 @@ class Step:
         """Tokens of the whole prompt."""
         return self.tokens[-1] if self.tokens else 0
 
+    def sent_as(self, prefix: Prefixes, tokens: tuple[int, ...], marks: tuple[Mark, ...]) -> Step:
+        """The same request with another prompt, or other markers: a replay tries many."""
+        return _step(
+            prefix=prefix,
+            tokens=tokens,
+            started=self.started,
+            visible=self.visible,
+            finished=self.finished,
+            marks=marks,
+            recorded=self.recorded,
+            optional=self.optional,
+            awaits=self.awaits,
+        )
+
     def tokens_at(self, i: int) -> int:
         """Tokens of the prefix that ends with segment i, inclusive; 0 for -1."""
         return self.tokens[i] if i >= 0 else 0
+
+
+_step = maker(Step)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

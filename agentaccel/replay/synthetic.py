@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.canonical import digest
-from agentaccel.facts import CacheFacts, Level
+from agentaccel.facts import LEVELS, CacheFacts, Level
 from agentaccel.replay.counting import grown
 from agentaccel.replay.runs import Step
 from agentaccel.types import Path, Prompt, Segment
@@ -38,18 +38,25 @@ def identity(name: str, number: int) -> bytes:
 
 
 def rendered(
-    pieces: Sequence[Piece], model: str, facts: CacheFacts, before: Step | None
+    pieces: Sequence[Piece], model: str, facts: CacheFacts, before: Step | None, same: int = 0
 ) -> tuple[Prefixes, tuple[int, ...]]:
     """The prompt that `pieces` make, each message a piece of its own, and the tokens of its prefixes.
 
     Bytes follow from tokens by the stated ratio, so that a planner has sizes to go by. Every piece may carry a marker.
-    `before` is the request before it, with which it may share segments.
+    `before` is the request before it, with which it may share segments; the first `same` of its pieces were made again.
     """
-    segments: list[Segment] = []
-    counts = dict.fromkeys(("tools", "system", "messages"), 0)
-    tokens: list[int] = []
-    total = 0
-    for piece in pieces:
+    if before is None or before.prefix.facts is not facts:
+        same = 0
+    segments, tokens = list[Segment](), list[int]()
+    counts, total = dict.fromkeys(LEVELS, 0), 0
+    if before is not None and same:
+        segments += before.prefix.prompt.segments[:same]
+        tokens += before.tokens[:same]
+        total = tokens[-1]
+        _, system, messages = before.prefix.starts
+        shares = (min(same, system), max(min(same, messages) - system, 0), max(same - messages, 0))
+        counts = dict(zip(LEVELS, shares, strict=True))
+    for piece in pieces[same:]:
         segments.append(_segment(piece, counts[piece.level], facts.bytes_per_token))
         counts[piece.level] += 1
         total += piece.tokens

@@ -19,6 +19,7 @@ modelled.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -73,7 +74,7 @@ def _run(name: str, turns: Turns, head: int, rules: Rules) -> Run:
     for turn in turns:
         model, facts = rules.of(turn.model, turn.platform)
         transcript.take(turn, facts)
-        prefix, tokens = rendered(transcript.pieces, model, facts, steps[-1] if steps else None)
+        prefix, tokens = rendered(transcript.pieces, model, facts, steps[-1] if steps else None, transcript.kept)
         steps.append(
             Step(
                 prefix=prefix,
@@ -95,9 +96,13 @@ class _Transcript:
     workload: str
     head: int
     pieces: list[Piece] = field(default_factory=list)
+    kept: int = 0
+    """How many of them the prompt before had, too."""
     before: TurnRecord | None = None
     _lifetimes: set[str] = field(default_factory=set)
     _made: int = 0
+    _ends: list[int] = field(default_factory=lambda: [0])
+    """Tokens before each piece, and those of all."""
 
     def take(self, turn: TurnRecord, facts: CacheFacts) -> None:
         """Bring the prompt up to the one that `turn` sent."""
@@ -106,7 +111,7 @@ class _Transcript:
             self._begin(total)
         else:
             self._cut(_kept(self.before, turn, self.head, self._pause_allowed(facts)), total)
-            room = total - self._total()
+            room = total - self._ends[-1]
             self._add("assistant", room // 2)
             self._add("user", room - room // 2, "tool_result" if self.before.stop == "tool_use" else "text")
         self._lifetimes.update(label for label, tokens in (turn.usage.write or {}).items() if tokens)
@@ -114,25 +119,25 @@ class _Transcript:
 
     def _begin(self, total: int) -> None:
         if self.head:
-            self.pieces = [Piece("tools", "", self.head, identity(self.workload, self.head))]
-        self._add("user", total - self._total())
+            self._append(Piece("tools", "", self.head, identity(self.workload, self.head)))
+        self._add("user", total - self._ends[-1])
 
     def _cut(self, keep: int, total: int) -> None:
         """Drop the pieces behind the end nearest to `keep`; never keeps more than `total`."""
-        ends, end = [0], 0
-        for piece in self.pieces:
-            end += piece.tokens
-            ends.append(end)
-        allowed = [count for count in range(len(ends)) if ends[count] <= total]
-        best = min(allowed, key=lambda count: (abs(ends[count] - keep), -count))
-        del self.pieces[best:]
+        ends = self._ends
+        best = bisect_right(ends, min(keep, total)) - 1
+        if best + 1 < len(ends) and ends[best + 1] <= total and ends[best + 1] - keep <= keep - ends[best]:
+            best = bisect_right(ends, ends[best + 1]) - 1  # the next end is as near, or nearer
+        self.kept = best
+        del self.pieces[best:], ends[best + 1 :]
 
     def _add(self, role: str, tokens: int, kind: str = "text") -> None:
         self._made += 1
-        self.pieces.append(Piece("messages", role, tokens, identity(self.name, self._made), kind))
+        self._append(Piece("messages", role, tokens, identity(self.name, self._made), kind))
 
-    def _total(self) -> int:
-        return sum(piece.tokens for piece in self.pieces)
+    def _append(self, piece: Piece) -> None:
+        self.pieces.append(piece)
+        self._ends.append(self._ends[-1] + piece.tokens)
 
     def _pause_allowed(self, facts: CacheFacts) -> float:
         """Seconds after which some entry of the run may have gone."""

@@ -93,7 +93,7 @@ def renamed(made: Talk) -> Talk:
 
     def names(step: Step) -> list[Part]:
         return [
-            replace(part, segment=part.segment._replace(name=part.segment.digest.hex()))
+            part._replace(segment=part.segment._replace(name=part.segment.digest.hex()))
             if part.segment.level == "tools"
             else part
             for part in parts_of(step)

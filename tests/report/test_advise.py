@@ -139,14 +139,56 @@ def test_a_ceiling_comes_after_what_is_computed() -> None:
     assert [one.sure for one in said] == ["computed", "at most"]
 
 
+def _unpriced(one: Talk) -> Talk:
+    return replace(one, requests=tuple(replace(request, priced_as="nobody-knows-me") for request in one.requests))
+
+
+def of_agent(agent: str, tokens: int) -> Talk:
+    """A session of an agent of its own, of one question, which is not cached and has no price: it costs its tokens."""
+    return _unpriced(replace(talk([[piece(f"U {agent}", tokens)]], NONE, id=agent, output=0), workload=agent))
+
+
+def for_one(agent: str, share: float) -> Remedy:
+    """A remedy that only this agent needs."""
+    mend = shaved(f"of {agent}", share)
+    return lambda talks: mend(talks) if talks[0].workload == agent else iter(())
+
+
+THREE = [of_agent("c", 500_000), of_agent("b", 100_000), of_agent("a", 400_000)]
+OF_THREE = [for_one("c", 0.06), for_one("b", 0.5), for_one("a", 0.15)]
+
+
+def test_what_saves_most_comes_first() -> None:
+    """By what is saved, not by the order of the records nor by the share of an agent's own bill: of 1,000,000 tokens
+    in all, a saves 15 % of 400,000, b half of 100,000, and c 6 % of 500,000."""
+    said = advise(THREE, remedies=OF_THREE)
+    assert [(one.kind, one.unit, round(one.saving)) for one in said] == [
+        ("of a", "tokens", 60_000),
+        ("of b", "tokens", 50_000),
+        ("of c", "tokens", 30_000),
+    ]
+    assert [one.share for one in said] == pytest.approx([0.06, 0.05, 0.03])
+
+
+def test_without_the_rank_advice_is_in_the_order_of_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: what sorts is what puts a first."""
+    monkeypatch.setattr(choose, "rank", lambda one: 0)
+    assert [one.kind for one in advise(THREE, remedies=OF_THREE)] == ["of c", "of b", "of a"]
+
+
+def test_how_far_it_is_is_told_up_to_the_number_of_changes_that_there_may_be() -> None:
+    """Three agents and three remedies: each by itself and in pairs are six changes for each agent."""
+    told: list[tuple[int, int]] = []
+    advise(THREE, remedies=OF_THREE, tell=lambda done, total: told.append((done, total)))
+    assert told == sorted(told)
+    assert {total for _, total in told} == {18}
+    assert 12 < told[-1][0] <= 18
+
+
 def test_without_a_price_savings_are_in_tokens() -> None:
     (said,) = [one for one in advise([_unpriced(talk(growing(8, piece("S", 5_000)), NONE))]) if one.kind == "cache off"]
     assert said.unit == "tokens"
     assert said.saving > 10_000
-
-
-def _unpriced(one: Talk) -> Talk:
-    return replace(one, requests=tuple(replace(request, priced_as="nobody-knows-me") for request in one.requests))
 
 
 def test_a_model_that_the_facts_do_not_know_gets_no_advice_on_its_cache() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agentaccel.facts import lifetimes
-from agentaccel.report.advise.money import Prices, as_written, off, recorded, replayed
-from agentaccel.report.advise.nouns import Talks
+from agentaccel.report.advise.money import Prices, as_written, by_itself, off, recorded, replayed
+from agentaccel.report.advise.nouns import Talk, Talks
 
 REPRODUCED = 0.05
 """Share of the bill that planning anew may miss it by; where it misses more, the requests are replayed as sent."""
@@ -31,9 +31,22 @@ class Case:
     """With which choice of lifetime agentaccel plans anew in a replay, on top of the markers in `talks`: the user's
     own. Empty where markers are sent as they were."""
 
-    def of(self, talks: Talks) -> float:
-        """The cost of `talks`, replayed in the same way."""
-        return sum(replayed(talks, self.prices, planned=self.planned))
+    known: dict[int, tuple[Talk, float]] = field(default_factory=dict, compare=False)
+    """What sessions cost, by the identity of those that are replayed by themselves."""
+
+    def of(self, talks: Talks, *, keep: bool = False) -> float:
+        """The cost of `talks`, replayed in the same way. A session that was kept before is not replayed again; `keep`
+        keeps these."""
+        together = [talk for talk in talks if self.planned or not by_itself(talk)]
+        costs = dict(zip(map(id, together), replayed(together, self.prices, planned=self.planned), strict=True))
+        for talk in talks:
+            if id(talk) in costs:
+                continue
+            known = self.known.get(id(talk))
+            costs[id(talk)] = known[1] if known is not None else replayed([talk], self.prices)[0]
+            if keep:
+                self.known[id(talk)] = talk, costs[id(talk)]
+        return sum(costs[id(talk)] for talk in talks)
 
 
 def case_of(talks: Talks, prices: Prices) -> Case:
@@ -53,4 +66,5 @@ def case_of(talks: Talks, prices: Prices) -> Case:
 
 def _replayed(talks: Talks, prices: Prices, bill: Sequence[float | None], planned: str = "") -> Case:
     costs = replayed(talks, prices, planned=planned)
-    return Case(talks=talks, cost=sum(costs), error=off(costs, bill), prices=prices, planned=planned)
+    known = {} if planned else {id(one): (one, cost) for one, cost in zip(talks, costs, strict=True) if by_itself(one)}
+    return Case(talks=talks, cost=sum(costs), error=off(costs, bill), prices=prices, planned=planned, known=known)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from agentaccel.cache.price import Override
 from agentaccel.report.advise.case import Case, case_of
@@ -47,17 +48,35 @@ HIDING: tuple[Remedy, ...] = (cache_off, volatile_early, tool_order)
 
 
 def advise(
-    talks: Sequence[Talk], *, prices: Override | None = None, remedies: Sequence[Remedy] = REMEDIES
+    talks: Sequence[Talk],
+    *,
+    prices: Override | None = None,
+    remedies: Sequence[Remedy] = REMEDIES,
+    tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[Advice, ...]:
-    """What to change first in the recorded `talks`; empty where nothing is worth it."""
+    """What to change first in the recorded `talks`; empty where nothing is worth it. `tell` is told
+    again and again how many of the changes that there may be have been tried, and how many these are."""
     listed = [talk for talk in talks if talk.listed]
     counted = prices_for(listed, prices)
     cases = [case_of(own, counted) for own in _workloads(listed)]
     total = sum(case.cost for case in cases)
-    found = [advice for case in cases for advice in _costs(case, total, remedies)]
+    most = len(remedies) * (len(remedies) + 1) // 2  # each by itself, and two together
+    found = list[Advice]()
+    for number, case in enumerate(cases):
+        tried = partial(_tell, tell, number * most, most, len(cases) * most)
+        found += _costs(case, total, remedies, tried)
     at_work = sum(time_at_work(talk) for talk in talks)
     found += [advice for own in _workloads(talks) for advice in seconds(own, at_work, LEAST_SHARE)]
-    return tuple(sorted(found, key=lambda one: (one.unit == "seconds", one.sure == "at most", -one.saving)))[:MOST]
+    return tuple(sorted(found, key=rank))[:MOST]
+
+
+def _tell(tell: Callable[[int, int], None], before: int, most: int, total: int, tried: int) -> None:
+    tell(before + min(tried, most), total)
+
+
+def rank(one: Advice) -> tuple[bool, bool, float]:
+    """What advice is sorted by: the largest saving first; time after money, and what no change can pass comes last."""
+    return one.unit == "seconds", one.sure == "at most", -one.saving
 
 
 def _workloads(talks: Iterable[Talk]) -> Iterable[Talks]:
@@ -68,18 +87,23 @@ def _workloads(talks: Iterable[Talk]) -> Iterable[Talks]:
     return found.values()
 
 
-def _costs(case: Case, total: float, remedies: Sequence[Remedy]) -> Iterator[Advice]:
-    """What lowers the bill of one workload, the best first, each on top of those before it.
+def _costs(case: Case, total: float, remedies: Sequence[Remedy], tried: Callable[[int], None]) -> Iterator[Advice]:
+    """What lowers the bill of one workload, the best first, each on top of those before it. `tried` is told how many
+    changes have been.
 
     Faults that hide each other, so that mending one saves nothing, share alike in what mending all of them saves.
     """
-    talks, cost, seen = case.talks, case.cost, set[str]()
+    talks, cost, seen, count = case.talks, case.cost, set[str](), itertools.count(1)
     sure = _sure(case.talks)
     least = max(LEAST_SHARE * total, (case.error or 0.0) * (CLEAR if sure == "inferred" else 1.0))
     while True:
         for chains in _tried(talks, remedies, seen):
-            costs = [(case.of(chain[-1].talks), chain) for chain in chains]
-            less, best = min(costs, key=lambda pair: pair[0], default=(cost, ()))
+            less, best = cost, _Chain()
+            for chain in chains:
+                now = case.of(chain[-1].talks, keep=len(chain) == 1)
+                if not best or now < less:
+                    less, best = now, chain
+                tried(next(count))
             if best and cost - less > len(best) * least:
                 break
         else:
@@ -104,12 +128,18 @@ _Chain = tuple[Mended, ...]
 """Faults mended together, each on top of those before it."""
 
 
-def _tried(talks: Talks, remedies: Sequence[Remedy], seen: set[str]) -> Iterator[list[_Chain]]:
+def _tried(talks: Talks, remedies: Sequence[Remedy], seen: set[str]) -> Iterator[Iterable[_Chain]]:
     """What to try at once: every remedy by itself; where none helps, two together, and then all of `HIDING`."""
-    for count in (1, 2):
-        yield [chain for chosen in itertools.combinations(remedies, count) for chain in _chains(talks, chosen, seen)]
+    alone = {remedy: [one for one in remedy(talks) if one.kind not in seen] for remedy in remedies}
+    yield ((one,) for found in alone.values() for one in found)
+    yield (
+        (one, *rest)
+        for first, second in itertools.combinations(remedies, 2)
+        for one in alone[first]
+        for rest in _chains(one.talks, (second,), seen)
+    )
     if set(HIDING) <= set(remedies):
-        yield list(_chains(talks, HIDING, seen))
+        yield ((one, *rest) for one in alone[HIDING[0]] for rest in _chains(one.talks, HIDING[1:], seen))
 
 
 def _chains(talks: Talks, chosen: Sequence[Remedy], seen: set[str]) -> Iterator[_Chain]:

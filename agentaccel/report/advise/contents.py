@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from agentaccel.canonical import digest
 from agentaccel.replay.runs import Step
@@ -54,7 +53,7 @@ def _ordered(step: Step, known: Mapping[str, tuple[int, Segment]], rewritten: bo
     end = step.prefix.starts[1]
     tools = sorted(parts[:end], key=lambda part: known[part.segment.name][0])
     # A marker stands behind so many tools, whichever they are.
-    placed = [replace(tool, lifetimes=part.lifetimes) for tool, part in zip(tools, parts[:end], strict=True)]
+    placed = [tool._replace(lifetimes=part.lifetimes) for tool, part in zip(tools, parts[:end], strict=True)]
     if rewritten:
         placed = [_as_first(part, known[part.segment.name][1]) for part in placed]
     return [*placed, *parts[end:]]
@@ -62,7 +61,7 @@ def _ordered(step: Step, known: Mapping[str, tuple[int, Segment]], rewritten: bo
 
 def _as_first(part: Part, first: Segment) -> Part:
     return (
-        replace(part, segment=part.segment._replace(digest=first.digest)) if part.segment.size == first.size else part
+        part._replace(segment=part.segment._replace(digest=first.digest)) if part.segment.size == first.size else part
     )
 
 
@@ -117,7 +116,7 @@ def _padded(talk: Talk, tokens: int) -> Talk:
         if before and before[-1].segment.level == "system":
             # The marker at the end of the system prompt stays there.
             lifetimes = before[-1].lifetimes
-            before[-1] = replace(before[-1], lifetimes=())
+            before[-1] = before[-1]._replace(lifetimes=())
         return [*before, Part(pad, tokens, lifetimes), *parts[end:]]
 
     return with_parts(talk, change)

@@ -44,6 +44,8 @@ def without_summaries(talks: Talks) -> Iterator[Mended]:
 
 def _whole(talk: Talk) -> Talk:
     """`talk` as it would have been; itself where nothing was summarised, or where it could not have gone on."""
+    if talk.inferred and not any(map(_says_so, talk.requests)):
+        return talk
     telling = _Telling(growth=_growth(talk))
     for request in talk.requests:
         telling.take(request, talk.inferred)
@@ -106,13 +108,18 @@ class _Telling:
     def _add(self, request: Request, static: Sequence[Part], now: Sequence[Part]) -> None:
         """The request with the whole history, and the markers that it had."""
         lifetimes = {part.segment.digest: part.lifetimes for part in now if part.lifetimes}
-        whole = [replace(part, lifetimes=lifetimes.get(part.segment.digest, ())) for part in self._whole]
+        whole = [
+            part if part.lifetimes == own else part._replace(lifetimes=own)
+            for part, own in ((part, lifetimes.get(part.segment.digest, ())) for part in self._whole)
+        ]
         if now and whole and now[-1].lifetimes:
-            whole[-1] = replace(whole[-1], lifetimes=now[-1].lifetimes)
+            whole[-1] = whole[-1]._replace(lifetimes=now[-1].lifetimes)
         self._whole, self._seen, self._last = whole, list(now), request
         step = request.step
-        sent = replace(step, started=step.started - self._early, visible=step.visible - self._early)
-        self.done.append(joined(replace(request, step=sent), [*static, *whole], self.done[-1] if self.done else None))
+        if self._early:
+            step = replace(step, started=step.started - self._early, visible=step.visible - self._early)
+            request = request.sent_as(step)
+        self.done.append(joined(request, [*static, *whole], self.done[-1] if self.done else None))
 
 
 def _says_so(request: Request) -> bool:

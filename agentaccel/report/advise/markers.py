@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from agentaccel.cache.ledger import Mark
 from agentaccel.cache.marks import both_ends
@@ -77,7 +76,9 @@ def other_lifetime(talks: Talks) -> Iterator[Mended]:
 def _living(talk: Talk, label: str) -> Talk:
     return each(
         talk,
-        lambda request, before: with_marks(request, (replace(mark, ttl=label) for mark in request.step.marks)),
+        lambda request, before: with_marks(
+            request, [mark if mark.ttl == label else Mark(mark.at, label, mark.own) for mark in request.step.marks]
+        ),
     )
 
 

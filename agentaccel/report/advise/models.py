@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from agentaccel.replay.counting import grown
 from agentaccel.report.advise.nouns import Mended, Request, Talk, Talks
+from agentaccel.report.advise.parts import with_requests
 from agentaccel.types import agreeing
 
 CONTINUED = 0.5
@@ -47,20 +48,22 @@ def _rate(talks: Talks, model: str) -> float:
 
 
 def _kept(talk: Talk, sample: Request, rate: float) -> Talk:
+    if all(one.priced_as == sample.priced_as for one in talk.requests):
+        return talk
     done: list[Request] = []
-    for request in talk.requests:
+    for place, request in enumerate(talk.requests):
         last = done[-1] if done else None
-        goes_on = any(_shared(request, one) >= CONTINUED * request.step.prefix.size for one in _latest(talk, request))
-        if request.priced_as == sample.priced_as or not goes_on:
+        if request.priced_as == sample.priced_as:
             done.append(request)
-        else:
-            done.append(_sent_to(request, sample, rate, last))
-    return replace(talk, requests=tuple(done))
+            continue
+        goes_on = any(_shared(request, one) >= CONTINUED * request.step.prefix.size for one in _latest(talk, place))
+        done.append(_sent_to(request, sample, rate, last) if goes_on else request)
+    return with_requests(talk, done)
 
 
-def _latest(talk: Talk, request: Request) -> Iterator[Request]:
-    """The requests of other models right around `request` in its session."""
-    place = next(i for i, one in enumerate(talk.requests) if one is request)
+def _latest(talk: Talk, place: int) -> Iterator[Request]:
+    """The requests of other models right around the one at `place` in its session."""
+    request = talk.requests[place]
     for others in (reversed(talk.requests[:place]), iter(talk.requests[place + 1 :])):
         found = next((one for one in others if one.priced_as != request.priced_as), None)
         if found is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from agentaccel.cache.price import Override, PriceCard, input_cost, price_card
-from agentaccel.replay.cost import cost_of, has_cost
+from agentaccel.replay.cost import cost_or_none
 from agentaccel.replay.placements import as_recorded
 from agentaccel.replay.simulate import Allowed, accelerate, simulate
 from agentaccel.report.advise.nouns import Request, Talk, Talks, Unit
@@ -23,11 +23,9 @@ class Prices:
 
     def of(self, request: Request, usage: Usage) -> float | None:
         """The cost of `request` had it been billed for `usage`; None where that cannot be told."""
-        facts = request.step.prefix.facts
-        if not has_cost(usage, facts):
-            return None
-        if self.unit == "tokens":
-            return cost_of(usage, facts)
+        in_tokens = cost_or_none(usage, request.step.prefix.facts)
+        if in_tokens is None or self.unit == "tokens":
+            return in_tokens
         card = card_of(request, self.override)
         cost = input_cost(card, usage)
         if card is None or cost is None:
@@ -79,6 +77,15 @@ def replayed(talks: Talks, prices: Prices, *, planned: str = "") -> list[float]:
     else:
         usages = simulate(runs, as_recorded).usages
     return [_sum(talk, own, prices) for talk, own in zip(talks, usages, strict=True)]
+
+
+def by_itself(talk: Talk) -> bool:
+    """True if no other session reads what this one writes, nor the other way round.
+
+    Prompts that were rebuilt from usage share the head of their workload and nothing else, and markers stand behind it.
+    """
+    inferred = talk.inferred and all(one.step.prefix.facts.ages == "entries" for one in talk.requests)
+    return inferred and all(mark.at >= one.step.prefix.starts[2] for one in talk.requests for mark in one.step.marks)
 
 
 def as_written(talks: Talks) -> list[Talk]:

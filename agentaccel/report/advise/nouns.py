@@ -9,6 +9,7 @@ from typing import Literal
 from agentaccel.cache.ledger import Mark
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.replay.runs import Run, Step
+from agentaccel.values import maker
 
 Unit = Literal["USD", "tokens", "seconds"]
 """What a saving is counted in: *tokens* are uncached input tokens, where some price is not known."""
@@ -31,6 +32,13 @@ class Request:
     """Tokens of the reply; None where not known."""
     own: tuple[Mark, ...] | None = None
     """Where agentaccel planned, the user's own markers on the prompt as recorded; else None."""
+
+    def sent_as(self, step: Step) -> Request:
+        """The same with another prompt, or other markers."""
+        return _request(step=step, turn=self.turn, priced_as=self.priced_as, output=self.output, own=self.own)
+
+
+_request = maker(Request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

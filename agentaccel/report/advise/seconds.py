@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -69,13 +70,14 @@ def time_at_work(talk: Talk) -> float:
 def _turns(talk: Talk) -> Iterator[_Turn]:
     """The requests of `talk` with their tools; those whose times are not known are left out."""
     begun = [one.turn.started for one in talk.requests]
+    tools_begun = [tool.started for tool in talk.tools]
     for number, request in enumerate(talk.requests):
         finished = request.turn.finished
         until = begun[number + 1] if number + 1 < len(begun) else float("inf")
         if not begun[number] or finished is None:
             continue
         # What ran while the model was still answering is hidden already.
-        calls = [tool for tool in talk.tools if begun[number] <= tool.started < until]
+        calls = talk.tools[bisect_left(tools_begun, begun[number]) : bisect_left(tools_begun, until)]
         tools = [
             (max(tool.started, finished), tool.finished)
             for tool in calls

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 
@@ -226,11 +226,11 @@ def _moved(talk: Talk, volatile: _Volatile, step: Step) -> list[Part]:
             last.append(_at_the_end(part.segment, min(round(STAMP_SENTENCE * rate), part.tokens)))
         elif left:
             tokens = min(round(left * rate), part.tokens)
-            stay.append(replace(_kept(part, place, talk), tokens=tokens))
+            stay.append(_kept(part, place, talk)._replace(tokens=tokens))
             last.append(_at_the_end(part.segment, part.tokens - tokens))
         elif left is not None:
             if stay and part.lifetimes:
-                stay[-1] = replace(stay[-1], lifetimes=(*stay[-1].lifetimes, *part.lifetimes)[:1])
+                stay[-1] = stay[-1]._replace(lifetimes=(*stay[-1].lifetimes, *part.lifetimes)[:1])
             last.append(_at_the_end(part.segment, part.tokens))
         else:
             stay.append(part)
@@ -245,7 +245,7 @@ def _places_of(step: Step) -> Sequence[Path]:
 def _kept(part: Part, place: Path, talk: Talk, version: str = "") -> Part:
     """`part` with the identity of what stays of it, which sessions are taken to share outside the messages."""
     scope = talk.id if part.segment.level == "messages" else talk.workload
-    return replace(part, segment=part.segment._replace(digest=digest(f"{scope}/{_named(place)}/{version}".encode())))
+    return part._replace(segment=part.segment._replace(digest=digest(f"{scope}/{_named(place)}/{version}".encode())))
 
 
 def _behind(stay: Sequence[Part], last: Sequence[Part]) -> Iterator[Part]:
@@ -253,7 +253,7 @@ def _behind(stay: Sequence[Part], last: Sequence[Part]) -> Iterator[Part]:
     end = stay[-1].segment.path if stay else ("messages", 0, "content", -1)
     for number, part in enumerate(last, 1):
         path = ("messages", end[1], "content", int(end[3]) + number) if len(end) > 3 else end
-        yield replace(part, segment=part.segment._replace(path=path))
+        yield part._replace(segment=part.segment._replace(path=path))
 
 
 def _at_the_end(segment: Segment, tokens: int) -> Part:
