@@ -60,6 +60,8 @@ PREWARM = "prewarm"
 """The mode of a request of our own, which has a prefix written before the request that needs it."""
 OURS = frozenset({KEEP_ALIVE, PREWARM})
 """The modes of requests that nobody but agentaccel has made."""
+BATCH = "batch"
+"""The mode of a request of a batch, whose prompt is not known, nor what it goes on from."""
 
 
 @quickly_made
@@ -96,7 +98,7 @@ class TurnRecord:
     """Name of the error, where one ended the request; never its text."""
     mode: str = "on"
     """"on", "observe", "holdout" (mode on, left as written for comparison), "bypass", "log" for imported ones,
-    or one of `OURS`."""
+    `BATCH`, or one of `OURS`."""
     streamed: bool = False
     usage: Usage = field(default_factory=Usage)
     """Of the sampling that answered: its input is the size of the prompt."""

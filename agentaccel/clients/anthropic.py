@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 from agentaccel.clients import bodies
 from agentaccel.clients.account import account_behind
 from agentaccel.clients.attempt import ANNOUNCED, Attempt, stop_announced
+from agentaccel.clients.batches import watch_results
 from agentaccel.clients.deriving import derived
 from agentaccel.clients.transport import is_response, server_of, with_transport
 from agentaccel.errors import ConfigError, MissingExtra
@@ -65,6 +66,7 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint, client: Any, 
 
     whole, awaited = anthropic.APIResponse, anthropic.AsyncAPIResponse
     writer, attempted = bodies.Writer(), partial(_attempt, composer, endpoint, client)
+    told = partial(_told, composer, endpoint)
 
     def sent(request: Any, body: Any, call_next: Any) -> Any:
         if body is request.json:
@@ -78,7 +80,7 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint, client: Any, 
         def handle(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
             attempt = attempted(request, call_next)
             if attempt is None:
-                return _retried(call_next(request), whole, request, call_next)
+                return _retried(told(request, call_next(request), call_next), whole, request, call_next)
             if attempt.keeps:
                 attempt.can_resend(lambda body: _answer(call_next(_warming(request, body))))
             with attempt:
@@ -90,7 +92,7 @@ def _middleware(base: Any, composer: Composer, endpoint: Endpoint, client: Any, 
         async def handle_async(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
             attempt = attempted(request, call_next)
             if attempt is None:
-                return _retried(await call_next(request), awaited, request, call_next)
+                return _retried(told(request, await call_next(request), call_next), awaited, request, call_next)
             if attempt.keeps:
 
                 async def resend(body: Any) -> Answer:
@@ -232,6 +234,13 @@ def _attempt(composer: Composer, endpoint: Endpoint, client: Any, request: Any, 
         retries=request.retries_taken,
         announced=announced,
     )
+
+
+def _told(composer: Composer, endpoint: Endpoint, request: Any, response: Any, call_next: Any) -> Any:
+    """`response` to a request that was no model call; it may hold the results of a batch."""
+    path = str(request.url).split("?")[0]
+    watch_results(composer, request.method, path, _http(response, call_next), lambda calls: endpoint)
+    return response
 
 
 def _is_messages(url: str) -> bool:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from agentaccel.clients.watch import Ending, Headers, ReplyWatch, watched
+from agentaccel.clients.watch import Ending, Headers, ReplyWatch, Watch, watched
 from agentaccel.providers import ReplyTap
 from agentaccel.session import Composer
 from agentaccel.session.later import Later, Server, Unfinished
@@ -19,7 +19,7 @@ from agentaccel.types import ToolCall
 log = logging.getLogger("agentaccel")
 
 
-def attach(http: Any, composer: Composer, watch: Callable[[Headers], ReplyWatch]) -> None:
+def attach(http: Any, composer: Composer, watch: Callable[[Headers], Watch]) -> None:
     """Have what `watch` makes for these headers told the body of a response, which may be read already."""
     if http.is_stream_consumed or http.is_closed:
         made = watch(_Plain(http.headers))

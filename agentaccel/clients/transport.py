@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar, cast
 from agentaccel.clients import bodies
 from agentaccel.clients.account import account_in
 from agentaccel.clients.attempt import ANNOUNCED, Attempt, stop_announced
+from agentaccel.clients.batches import watch_results
 from agentaccel.clients.deriving import derived
 from agentaccel.clients.later import watch_later
 from agentaccel.errors import ConfigError
@@ -168,8 +169,15 @@ class _Transport:
             stop_announced()
 
     def _told(self, request: Any, response: Any) -> Any:
-        """`response` to a request that was no model call; it may tell the end of an earlier one."""
-        return watch_later(self.agentaccel_composer, server_of(request.url), request.url.path, response)
+        """`response` to a request that was no model call; it may tell the end of earlier ones."""
+        composer, url = self.agentaccel_composer, request.url
+        watch_results(composer, request.method, url.path, response, lambda path: self._endpoint(url, path))
+        return watch_later(composer, server_of(url), url.path, response)
+
+    def _endpoint(self, url: Any, path: str) -> Endpoint | None:
+        """Where model calls go at the same server, to `path`."""
+        target = self._route(url.copy_with(path=path))
+        return target[0] if target is not None else None
 
     def _with_body(self, request: Any, attempt: Attempt) -> Any:
         headers = [(name, value) for name, value in request.headers.raw if name.lower() not in _LENGTHS]

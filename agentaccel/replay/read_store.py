@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentaccel.cache.marks import marks_of
-from agentaccel.records import OURS, key_of
+from agentaccel.records import BATCH, OURS, key_of
 from agentaccel.replay.counting import counted, grown
 from agentaccel.replay.pace import first_byte_of
 from agentaccel.replay.runs import Run, Step
@@ -23,6 +23,7 @@ _OUR_OWN = (
     "requests of our own, which wrote or kept entries",
     "a replay decides on these itself; what was recorded cost more by them",
 )
+_BATCH = ("requests of batches", "nothing but their results is known")
 _HELD = ("requests whose history the provider held", "their prompts are not known")
 
 
@@ -56,6 +57,9 @@ def step_of(kept: Kept, last: Step | None, rules: Rules) -> Step | None:
         return None
     if record.mode in OURS:
         rules.passed[_OUR_OWN] += 1
+        return None
+    if record.mode == BATCH:
+        rules.passed[_BATCH] += 1
         return None
     if record.held or not kept.segments:
         rules.passed[_HELD] += 1

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from agentaccel.cache.bills import Cards, answerer, cards_of
 from agentaccel.cache.price import Override
 from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, table
-from agentaccel.records import OURS, Calls, SessionOver, ToolRecord, TurnRecord
+from agentaccel.records import BATCH, OURS, Calls, SessionOver, ToolRecord, TurnRecord
 from agentaccel.report.bill import billed
 from agentaccel.report.figures import By, Group, Report
 from agentaccel.report.fold import Sums
@@ -117,7 +117,9 @@ class _Fold:
     def turn(self, turn: TurnRecord) -> None:
         total, started, needed = turn.usage.input, turn.started, 0
         session = self._session(turn.session)
-        if total is not None and turn.mode not in OURS:
+        if total is not None and turn.mode == BATCH:
+            needed = total  # it goes on from none of the others
+        elif total is not None and turn.mode not in OURS:
             # A forked session begins with a prompt that another session has already sent.
             needed = max(0, total - max(session.largest, turn.reusable or 0))
             if total > session.largest:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from agentaccel.cache.bills import Cards, paid_for
 from agentaccel.cache.price import PriceCard, input_cost
 from agentaccel.facts import CacheFacts
-from agentaccel.records import TurnRecord
+from agentaccel.records import BATCH, TurnRecord
 from agentaccel.report.amounts import Costs
 from agentaccel.types import Usage
 
@@ -65,7 +65,7 @@ def billed(turn: TurnRecord, cards: Cards, facts: CacheFacts | None, needed: int
     perfect_read = min(answer.input or 0, max(reusable, answer.read or 0))
     besides = sum(one.usage.read or 0 for one in turn.besides) if turn.besides else 0
     counted = None
-    if facts is not None and total is not None and read is not None:
+    if facts is not None and total is not None and read is not None and turn.mode != BATCH:  # it has limits of its own
         counted = total if facts.reads_count_to_rate_limit else total - read
     return Billed(
         turn,

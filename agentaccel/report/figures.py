@@ -131,7 +131,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeRow:
-    """Requests of one mode: "on", "observe", "holdout", "bypass", or "log" for imported ones."""
+    """Requests of one mode: "on", "observe", "holdout", "bypass", "batch", or "log" for imported ones."""
 
     mode: str
     requests: int

@@ -11,7 +11,7 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass
 
-from agentaccel.records import OURS, PREWARM, Calls, ToolRecord
+from agentaccel.records import BATCH, OURS, PREWARM, Calls, ToolRecord
 from agentaccel.report.bill import Billed, Money
 from agentaccel.report.control import HOLDOUT, ON, Spendings, control
 from agentaccel.report.counts import OF_SESSIONS, Counts, KeptSum, Minutes, add_counts, add_up
@@ -115,7 +115,7 @@ class Sums:
     def _first_byte(self, billed: Billed) -> None:
         turn, read = billed.turn, billed.usage.read
         if turn.first_byte is None:
-            self._counts.unstreamed += not turn.streamed and turn.mode != "log"
+            self._counts.unstreamed += not turn.streamed and turn.mode not in ("log", BATCH)
         elif turn.started and read is not None:
             (self._warm if read else self._cold).append(turn.first_byte - turn.started)
 

@@ -42,7 +42,7 @@ def _waiting(connection: sqlite3.Connection, workload: str) -> list[Waiting]:
     )
     rows = connection.execute(
         f"SELECT {fields} FROM"
-        " (SELECT DISTINCT session FROM (SELECT session FROM turns ORDER BY started DESC LIMIT ?)) t"
+        " (SELECT DISTINCT session FROM (SELECT session FROM turns WHERE id > 0 ORDER BY started DESC LIMIT ?)) t"
         " JOIN sessions s ON s.id = t.session WHERE s.workload = ? AND json_valid(s.state)",
         (MOST_WAITING, workload),
     )

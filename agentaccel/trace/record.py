@@ -66,6 +66,9 @@ class TurnWrite(NamedTuple):
     """The session's last request, while nothing has followed it: its row says so, where there is a store."""
     ends: Callable[[tuple[int, int, int]], str | None] | None = None
     """Given the ends of the three chains, the session's head as JSON."""
+    once: int | None = None
+    """A number below 0 that this turn and no other has: where the store has it, nothing is added; None for a turn that
+    is written once in any case."""
 
 
 R = TypeVar("R", TurnRecord, ToolRecord)

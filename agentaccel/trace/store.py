@@ -134,10 +134,9 @@ class Store:
         """The sessions of the latest requests since then, of those that have a route."""
         with self.database.using() as connection:
             rows = connection.execute(
-                "SELECT CASE WHEN json_valid(s.state) THEN json_extract(s.state, '$.route') END,"
-                " t.n, s.created FROM (SELECT session, count(*) AS n FROM"
-                " (SELECT session FROM turns WHERE started > ? ORDER BY started DESC LIMIT ?) GROUP BY session) t"
-                " JOIN sessions s ON s.id = t.session",
+                "SELECT CASE WHEN json_valid(s.state) THEN json_extract(s.state, '$.route') END, t.n, s.created"
+                " FROM (SELECT session, count(*) AS n FROM (SELECT session FROM turns WHERE started > ? AND id > 0"
+                " ORDER BY started DESC LIMIT ?) GROUP BY session) t JOIN sessions s ON s.id = t.session",
                 (since, most),
             ).fetchall()
         return [Routed(str(row[0]), *row[1:]) for row in rows if row[0]]
@@ -167,13 +166,14 @@ class Store:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def write_turn(self, write: TurnWrite) -> None:
-        """Add one turn. Raises what SQLite raises."""
+        """Add one turn; nothing where `once` is there already. Raises what SQLite raises."""
         record = write.record
         with self.database.transaction() as connection:
             ends = self._chains.write(connection, write, self.database.generation)
             turn = connection.execute(
-                "INSERT INTO turns (session, started, tools, system, messages, record) VALUES (?, ?, ?, ?, ?, ?)",
-                (text(key_of(record.session, record.thread)), record.started, *ends, dump_turn(record)),
+                "INSERT INTO turns (id, session, started, tools, system, messages, record) VALUES (coalesce(?, (SELECT"
+                " max(coalesce(max(id), 0), 0) + 1 FROM turns)), ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+                (write.once, text(key_of(record.session, record.thread)), record.started, *ends, dump_turn(record)),
             ).lastrowid
             if write.session is not None:
                 self._write_session(connection, write, ends, turn or 0)
