@@ -43,6 +43,8 @@ WORLD = {"sqlite3", "socket", "http", "subprocess", "os", "httpx", "httpx2", "th
 MAY_TOUCH_THE_WORLD = {
     "trace/database.py",
     "trace/files.py",
+    "trace/key.py",
+    "trace/ownership.py",
     "trace/learned.py",
     "trace/store.py",
     "trace/soundness.py",

@@ -19,7 +19,8 @@ from agentaccel.errors import ConfigError, TraceError
 from agentaccel.speculate.exchange import exported, imported, loaded
 from agentaccel.speculate.private import FLEET, Parts
 from agentaccel.speculate.show import show
-from agentaccel.trace.database import load_key, store_path
+from agentaccel.trace.database import store_path
+from agentaccel.trace.key import load_key
 from agentaccel.trace.shelf import Shelf, add_to_shelf, clear_shelf, known_lessons, read_shelf
 from agentaccel.trace.soundness import check_before_writing, explain_nothing
 from agentaccel.trace.store import Store, open_reader

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
-import tempfile
 import weakref
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -13,10 +13,10 @@ from pathlib import Path
 from agentaccel.environment import ENV_STORE
 from agentaccel.errors import ConfigError, TraceError
 from agentaccel.locks import Lock
-from agentaccel.trace.files import open_file
+from agentaccel.trace.files import open_file, place_file
+from agentaccel.trace.ownership import check_files, followed, reading, tighten_files
 from agentaccel.trace.schema import format_of, migrate
 
-KEY_BYTES = 32
 BUSY_SECONDS = 0.25
 """How long a write waits for another process before it counts as failed; a turn's write takes well under 1 ms."""
 _SWITCHES = 5
@@ -44,7 +44,7 @@ def check_place(path: Path) -> None:
     """Raises `ConfigError` where no store can ever be at a path that a user has named: what stands there tells."""
     if path.is_dir():
         raise ConfigError(f"the trace store cannot be at {path}, which is a folder: give the path of a file")
-    if not path.is_file():
+    if not path.is_file() or _is_open_here(path):
         return
     try:
         with path.open("rb") as file:
@@ -58,71 +58,33 @@ def check_place(path: Path) -> None:
 def is_sqlite(path: Path) -> bool:
     """Whether an SQLite database stands at `path`; not where that cannot be told."""
     try:
+        if _is_open_here(path):
+            return True
         with open_file(path) as file:
             return file.read(len(_MAGIC)) == _MAGIC
     except (OSError, ValueError):
         return False
 
 
-def load_key(path: Path, wanted: bytes | None = None) -> bytes:
-    """The key under which hashes of this store are made: random, in a file beside it that only its owner may read.
-
-    Made where there is none yet, from `wanted` if that is given. It appears whole or not at all, and once: a process
-    that comes second, or that is killed in between, leaves what the first one wrote. Raises `TraceError` where none is
-    to be made, because what stands at `path` is no trace store.
-    """
-    key_path = path.with_name(path.name + ".key")
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+def _is_open_here(path: Path) -> bool:
+    """Whether this process has the database at `path` open. Then nobody else may open and close the file in it: POSIX
+    would take away the locks that SQLite has on it, and another process the log that is written to."""
     try:
-        key = key_path.read_bytes()
-    except FileNotFoundError:
-        key = b""
-    if not key:
-        _refuse_others(path)
-        _place(key_path, wanted or os.urandom(KEY_BYTES))
-        key = key_path.read_bytes()
-    if len(key) != KEY_BYTES:
-        raise TraceError(f"{key_path} is not a key of agentaccel: move it and the store away")
-    return key
+        found = os.stat(path)
+    except OSError:
+        return False
+    return any(one.file == (found.st_dev, found.st_ino) for one in list(_here))
 
 
-def _refuse_others(path: Path) -> None:
-    """Nothing is written beside what is no trace store. What cannot be opened now, whoever opens it is told."""
-    if not path.exists():
-        return
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0.0)) as connection:
-            format_of(connection, path)
-    except sqlite3.OperationalError:
-        return
-    except sqlite3.DatabaseError as error:
-        raise TraceError(f"{path} cannot be opened as a trace store: {error}") from error
-
-
-def _place(path: Path, content: bytes) -> None:
-    """Write a file that nobody else may read, unless there is one that holds something."""
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=path.name, dir=path.parent)  # mode 0600
-    except OSError as error:  # it names the temporary file, of which nobody has heard
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        try:
-            os.link(temporary, path)
-        except OSError:  # it is there, or this file system has no links
-            if not path.exists() or not path.stat().st_size:
-                os.replace(temporary, path)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
+_here: weakref.WeakSet[Database] = weakref.WeakSet()
+"""Those of this process."""
 
 
 class Database:
     """One SQLite file, opened. Thread-safe: one connection behind a lock; parent and child of a fork open their own.
 
-    Raises what SQLite and the file system raise, and `TraceError` for a store of a newer version and for a database of
-    another program.
+    Raises what SQLite and the file system raise, and `TraceError` for a store of a newer version, for a database of
+    another program, and for one to be written that somebody else may have put there.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False, patient: bool = True) -> None:
@@ -149,7 +111,8 @@ class Database:
         """Open the connection of this process, which is closed when nobody holds the database any more."""
         connection = self._open()
         self._connection, self._pid, self._waits = connection, os.getpid(), self.patient
-        self._file = self._file_there()
+        self.file = self._file_there()
+        _here.add(self)
         self._closing = weakref.finalize(self, _close, connection, self._pid, self._leaves)
         return connection
 
@@ -165,8 +128,7 @@ class Database:
         if self._read_only:
             if not self.path.exists():
                 raise TraceError(f"there is no trace store at {self.path}")
-            there = f"{self.path.as_uri()}?mode=ro"
-            self._leaves = None if self.path.with_name(f"{self.path.name}-wal").exists() else self.path
+            there, self._leaves = reading(self.path)
             connection = sqlite3.connect(there, uri=True, timeout=wait, check_same_thread=False)
             connection.isolation_level = None
             try:
@@ -176,13 +138,20 @@ class Database:
                 raise
             return connection
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-        connection = sqlite3.connect(self.path, timeout=wait, check_same_thread=False)
+        place = followed(self.path)
+        if not place.exists():
+            place_file(place, b"")
+        check_files(place)
+        if not os.access(place, os.R_OK | os.W_OK):  # SQLite would go on without writing
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+        connection = sqlite3.connect(place, timeout=wait, check_same_thread=False)
         connection.isolation_level = None  # transactions are written out below
         try:
             format_of(connection, self.path)  # before anything is set: a database of another program stays as it is
+            tighten_files(place)
             connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
             _keep_log(connection)
+            check_files(place)  # what was there when SQLite opened it
             migrate(connection, self.path)
         except BaseException:
             connection.close()
@@ -219,7 +188,7 @@ class Database:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             connection = self._own()
-            if self._file_there() != self._file:
+            if self._file_there() != self.file:
                 connection = self._reopen()
             try:
                 connection.execute("BEGIN IMMEDIATE")

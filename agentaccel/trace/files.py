@@ -7,6 +7,8 @@ import io
 import os
 import select
 import stat
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 PATIENCE = 3.0
@@ -21,19 +23,21 @@ def real(path: Path) -> str:
     return os.path.realpath(path)
 
 
-def open_file(path: Path, *, pipes: bool = False) -> io.FileIO:
-    """The file at `path` for reading; with `pipes`, a pipe that somebody writes to, too.
+def open_file(path: Path, *, pipes: bool = False, follow: bool = True) -> io.FileIO:
+    """The file at `path` for reading; with `pipes`, a pipe that somebody writes to, too; without `follow`, no link.
 
     Never waits for the other end of a pipe, and opens no device for good. Raises OSError for anything else than a file.
     """
-    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+    flags = ["O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY", *["O_NOFOLLOW"] * (not follow)]  # as far as they exist
+    number = os.open(path, os.O_RDONLY | sum(getattr(os, flag, 0) for flag in flags))
     try:
         mode = os.fstat(number).st_mode
         if pipes and stat.S_ISFIFO(mode):
             _await_writer(number)
         elif not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "not a regular file")
-        os.set_blocking(number, True)
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        if hasattr(os, "O_NONBLOCK"):
+            os.set_blocking(number, True)
         return io.FileIO(number)
     except BaseException:
         os.close(number)
@@ -47,6 +51,25 @@ def read_bytes(path: Path) -> bytes:
     if len(data) > MOST:
         raise OSError(errno.EFBIG, f"larger than {MOST >> 20} MiB")
     return data
+
+
+def place_file(path: Path, content: bytes) -> None:
+    """Write a file that nobody else may read, unless there is one; one that is empty has to give way to content."""
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=path.name, dir=path.parent)  # mode 0600
+    except OSError as error:  # it names the temporary file, of which nobody has heard
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        try:
+            os.link(temporary, path)
+        except OSError:  # it is there, or this file system has no links
+            if not path.exists() or (content and not path.stat().st_size):
+                os.replace(temporary, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
 
 
 def _await_writer(number: int) -> None:

@@ -25,7 +25,8 @@ from agentaccel.locks import Lock
 from agentaccel.once import Once
 from agentaccel.policy import StorePolicy
 from agentaccel.records import ToolRecord
-from agentaccel.trace.database import check_place, default_path, load_key
+from agentaccel.trace.database import check_place, default_path
+from agentaccel.trace.key import load_key
 from agentaccel.trace.store import Store, TurnWrite
 from agentaccel.trace.workloads import Workloads
 

@@ -24,7 +24,7 @@ from agentaccel.cache.beliefs import Beliefs
 from agentaccel.locks import Lock, when_free
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report import report
-from agentaccel.trace.database import KEY_BYTES, load_key
+from agentaccel.trace.key import KEY_BYTES, load_key
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.room import used_bytes
 from agentaccel.trace.store import SessionRow, Store, TurnWrite, open_reader
@@ -607,11 +607,11 @@ KILLED = """
 import os, sys
 from itertools import count
 from pathlib import Path
-from agentaccel.trace import database
+from agentaccel.trace import files, key as keys
 
 path = Path(sys.argv[1])
 key = path.with_name(path.name + ".key")
-ours = database.__file__
+ours = (files.__file__, keys.__file__)
 for at in count():
     child = os.fork()
     if child == 0:
@@ -620,12 +620,12 @@ for at in count():
             if event == "line" and next(lines) == at:
                 os._exit(9)
             return local
-        sys.settrace(lambda frame, *_: local if frame.f_code.co_filename == ours else None)
-        database.load_key(path)
+        sys.settrace(lambda frame, *_: local if frame.f_code.co_filename in ours else None)
+        keys.load_key(path)
         os._exit(0)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     assert not key.exists() or len(key.read_bytes()) == 32, f"killed at line {at}"
-    assert len(database.load_key(path)) == 32
+    assert len(keys.load_key(path)) == 32
     key.unlink()
     if code == 0:
         break
