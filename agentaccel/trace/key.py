@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agentaccel.errors import TraceError
 from agentaccel.trace.files import open_file, place_file
-from agentaccel.trace.ownership import check_files, check_key, followed
+from agentaccel.trace.ownership import check_files, check_key, followed, tighten_key
 from agentaccel.trace.schema import format_of
 
 KEY_BYTES = 32
@@ -39,7 +39,10 @@ def _read_key(key_path: Path, store: Path) -> bytes:
     try:
         with open_file(key_path, follow=False) as file:
             check_key(key_path, file.fileno(), store)
-            return file.read(KEY_BYTES + 1)
+            key = file.read(KEY_BYTES + 1)
+            if len(key) == KEY_BYTES:  # what is no key stays as it is
+                tighten_key(key_path, file.fileno(), store)
+            return key
     except FileNotFoundError:
         return b""
 

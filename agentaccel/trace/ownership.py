@@ -100,13 +100,18 @@ def tighten_files(place: Path) -> None:
 
 
 def check_key(path: Path, descriptor: int, store: Path) -> None:
-    """The same for the key at `path`, which is open as `descriptor`."""
+    """`check_files` for the key at `path`, which is open as `descriptor`."""
+    _check(path, os.fstat(descriptor), store)
+
+
+def tighten_key(path: Path, descriptor: int, store: Path) -> None:
+    """`tighten_files` for it."""
     found = os.fstat(descriptor)
-    if _check(path, found, store) == "tighten":
+    if _verdict(path, found) == "tighten":
         _tighten(path, descriptor, found.st_mode, store)
 
 
-def _check(path: Path, found: os.stat_result, store: Path) -> Verdict:
+def _check(path: Path, found: os.stat_result, store: Path) -> None:
     verdict = _verdict(path, found)
     if verdict == "refuse":
         raise _refusal(path, found)
@@ -115,7 +120,6 @@ def _check(path: Path, found: os.stat_result, store: Path) -> Verdict:
             f"{path} belongs to user {found.st_uid}, not to you; it is used, because its folder is yours alone",
             about=f"trusted {store}",
         )
-    return verdict
 
 
 def _verdict(path: Path, found: os.stat_result) -> Verdict:
