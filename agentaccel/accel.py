@@ -71,10 +71,10 @@ class Accel:
         self._elsewhere = None if off else platform_named(environ.get(ENV_PLATFORM) or None, ENV_PLATFORM)
         self._clock = clock or SystemClock()
         store = self.policy.store if not off else type(self.policy.store)(enabled=False)
-        self._recorder = Recorder(store, strict=self.policy.strict)
+        self._background = Background(self._clock)
+        self._recorder = Recorder(store, strict=self.policy.strict, background=self._background)
         self._registry = Registry(self._recorder)
         self._listeners = Listeners(strict=self.policy.strict)
-        self._background = Background(self._clock)
         keeper, refusals = None, Refusals()
         if self.policy.cache.keep_alive:
             keeper = Keeper(self.policy, self._clock, self._recorder, self._background, refusals)

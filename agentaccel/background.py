@@ -15,14 +15,15 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
-from agentaccel.clock import Clock
+from agentaccel.clock import Alarm, Clock
 from agentaccel.locks import Lock, forks
 
 log = logging.getLogger("agentaccel")
@@ -32,13 +33,6 @@ T = TypeVar("T")
 _MOST_SECONDS = 10.0
 """How long leaving a session, or closing all, waits for a thread that is in the middle of a request, or for a task that
 does not heed its cancellation."""
-
-
-@runtime_checkable
-class Alarm(Protocol):
-    """A clock that calls back by itself, as one that stands still until it is moved does."""
-
-    def call_later(self, seconds: float, work: Callable[[], None]) -> None: ...
 
 
 class Background:
@@ -73,8 +67,7 @@ class Background:
         with self._lock:
             heapq.heappush(self._due, (self._clock.monotonic() + max(seconds, 0.0), next(self._order), later))
             if self._thread is None:
-                self._thread = threading.Thread(target=self._keep_time, name="agentaccel", daemon=True)
-                self._thread.start()
+                self._thread = _started(self._keep_time)
         self._sooner.set()
         return later
 
@@ -99,7 +92,8 @@ class Background:
                 future.set_exception(error)
 
         self._own(owner, _Running(future, future.cancel))
-        threading.Thread(target=run, name="agentaccel", daemon=True).start()
+        if _started(run) is None:
+            future.cancel()
         return future
 
     def spawn(self, owner: str | None, work: Callable[[], Coroutine[Any, Any, T]], context: Context) -> asyncio.Task[T]:
@@ -232,6 +226,14 @@ class _Running:
     def goes_on(self) -> bool:
         """Whether it has not ended, and will without anybody's help."""
         return not self.over.done() and (self.loop is None or self.loop.is_running())
+
+
+def _started(work: Callable[[], None]) -> threading.Thread | None:
+    thread = threading.Thread(target=work, name="agentaccel", daemon=True)
+    with suppress(RuntimeError):  # the interpreter is about to end, and begins none any more
+        thread.start()
+        return thread
+    return None
 
 
 def _over(over: Future[None], task: asyncio.Task[Any]) -> None:

@@ -9,7 +9,7 @@ import heapq
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Clock(Protocol):
@@ -22,6 +22,13 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds since an arbitrary point; never goes back; only differences mean something."""
         ...
+
+
+@runtime_checkable
+class Alarm(Protocol):
+    """A clock that calls back by itself, as one that stands still until it is moved does."""
+
+    def call_later(self, seconds: float, work: Callable[[], None]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

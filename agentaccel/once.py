@@ -23,13 +23,13 @@ class Once:
             log.log(level, "agentaccel: %s", message, stacklevel=2)
 
     def say_aloud(self, message: str, *, about: str = "") -> None:
-        """The same for what must not go on unseen: on standard error, too, once per process, where nobody has
-        configured logging.
+        """The same for what must not go on unseen: on standard error, too, where nobody has configured logging; there
+        each thing once per process, whoever says it.
         """
         if not self._is_new(about or message):
             return
         log.warning("agentaccel: %s", message, stacklevel=2)
-        if logging.lastResort is not None and _is_left_alone(log) and _aloud._is_new("aloud"):
+        if logging.lastResort is not None and _is_left_alone(log) and _aloud._is_new(about or message):
             logging.lastResort.handle(logging.makeLogRecord({"msg": f"agentaccel: {message}", "levelno": _LEVEL}))
 
     def failed(self, message: str) -> None:

@@ -22,8 +22,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("policy", "listening"),
     ("environment",),
     ("providers", "prompt", "cache", "effects", "speculate", "loop", "turn"),
-    ("trace",),
     ("background", "worker"),
+    ("trace",),
     ("session",),
     ("calling",),
     ("tooling", "tools", "clients"),
@@ -47,12 +47,12 @@ MAY_TOUCH_THE_WORLD = {
     "trace/ownership.py",
     "trace/learned.py",
     "trace/store.py",
-    "trace/soundness.py",
     "trace/chains.py",
     "trace/evidence.py",
     "trace/schema.py",
     "trace/recorder.py",
     "trace/room.py",
+    "trace/trouble.py",  # what SQLite raises
     "trace/shelf.py",
     "background.py",
     "worker.py",  # one thread, and what an event loop is told of it

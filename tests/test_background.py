@@ -119,3 +119,17 @@ def test_closing_waits_no_longer_for_many_owners_than_for_one(monkeypatch: pytes
     late.cancel()
     assert not goes_on.is_set(), "each was waited for in its turn"
     goes_on.set()
+
+
+def test_where_no_thread_can_be_begun_any_more_nobody_is_troubled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As from Python 3.12 on, once the program has come to its end: the work is not done."""
+    background = Background(SystemClock())
+
+    def refuses(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuses)
+        background.later("one", 0.0, lambda: None)
+        assert background.submit("one", lambda: None).cancelled()
+    background.close()

@@ -72,12 +72,12 @@ def _session(store: Store, rows: Iterable[_Row]) -> Iterator[TurnRecord | ToolRe
         yield SessionOver(name)
 
 
-def _record(store: Store, kind: int, number: int, data: bytes | None) -> TurnRecord | ToolRecord | None:
+def _record(store: Store, kind: int, number: int, data: Any) -> TurnRecord | ToolRecord | None:
     """The record of a row; None where it cannot be read."""
     try:
         if kind:
             return load_tool(data if data is not None else _tool_record(store, number))
-        return load_told(data or b"")
+        return load_told(data)
     except UNREADABLE:
         return None
 

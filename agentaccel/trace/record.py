@@ -50,17 +50,17 @@ class TurnWrite(NamedTuple):
     """Everything that one turn adds, written in one transaction."""
 
     record: TurnRecord
-    session: SessionRow | None
+    session: SessionRow | None = None
     """The session after the turn; None where the turn taught nothing (it failed)."""
-    segments: tuple[Segment, ...]
-    content: Callable[[Segment], bytes] | None
+    segments: tuple[Segment, ...] = ()
+    content: Callable[[Segment], bytes] | None = None
     """How to get a segment's wire bytes, where content is to be kept."""
-    lineage: tuple[bytes, ...]
+    lineage: tuple[bytes, ...] = ()
     """Hashes by which the next request of the conversation is recognised."""
-    messages: int
+    messages: int = 0
     """Messages of the request."""
-    learned: tuple[Observation, ...]
-    beginnings: tuple[bytes, ...]
+    learned: tuple[Observation, ...] = ()
+    beginnings: tuple[bytes, ...] = ()
     """Hashes of what other sessions may begin with, to tell whether they do."""
     waiting: Waiting | None = None
     """The session's last request, while nothing has followed it: its row says so, where there is a store."""

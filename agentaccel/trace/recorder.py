@@ -1,9 +1,11 @@
 """The store as sessions use it: it never raises and never makes the agent wait long.
 
-A store that is locked keeps what was to be written and tries again with the next record, then without waiting; one
-that is full, read-only or corrupt is given up for this process; a record that cannot be written is dropped. Either way
-there is one log line, and sessions go on in memory. The first such line of a process is printed where nobody has
-configured logging: else nobody would miss the records before they are wanted.
+A store that is locked keeps what was to be written and tries again with the next record, then without waiting, and in
+the background; one that is full, read-only or corrupt is given up for this process; a record that cannot be written is
+dropped. Each of these is one log line, and sessions go on in memory. Such lines are printed where nobody has configured
+logging: else nobody would miss the records before they are wanted.
+
+A store that is too large is made smaller in the background, too.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ import os
 import sqlite3
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from agentaccel.background import Background, Later
 from agentaccel.cache.beliefs import Beliefs
-from agentaccel.errors import TraceError
+from agentaccel.clock import SystemClock
 from agentaccel.locks import Lock
 from agentaccel.once import Once
 from agentaccel.policy import StorePolicy
@@ -28,6 +30,7 @@ from agentaccel.records import ToolRecord
 from agentaccel.trace.database import check_place, default_path
 from agentaccel.trace.key import load_key
 from agentaccel.trace.store import Store, TurnWrite
+from agentaccel.trace.trouble import LAST, is_lock, is_the_stores, told
 from agentaccel.trace.workloads import Workloads
 
 _MOST_PENDING = 1000
@@ -35,19 +38,11 @@ _MOST_PENDING = 1000
 _MOST_AT_ONCE = 50
 """Records that one call of the agent's writes, where many had to wait."""
 _LAST_TRIES = 4
-"""How often the last records are tried: a second in all (`BUSY_SECONDS` each)."""
-
-_ODD = (sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError, sqlite3.IntegrityError)
-"""What SQLite raises for a value, whatever the state of the file."""
-
-_LAST = "finish writing to"
-_AFTER = {
-    _LAST: "the records that waited for it are lost",
-    "stops": "recording to it stops, sessions go on in memory",
-    "read": "sessions go on without what it holds",
-    "change": "what was learned is left out",
-}
-"""How it goes on when the store was not locked."""
+"""How often the last records are tried, a second in all (`BUSY_SECONDS` each), and how often room is made then."""
+_SOONEST, _LATEST = 0.25, 5.0
+"""Seconds until a locked store is tried again in the background: at first, and at most; each time twice as many."""
+_STEP = 0.02
+"""Seconds between two steps in the background: most of the time nobody has to wait for one."""
 
 T = TypeVar("T")
 
@@ -56,10 +51,16 @@ class Recorder:
     """Where sessions read what was learned and leave what happened. Thread-safe.
 
     Raises `ConfigError` for a path that the policy names and that is a folder, or a file of another kind.
+    `background` keeps the time of what is tried again.
     """
 
-    def __init__(self, policy: StorePolicy, *, strict: bool) -> None:
+    def __init__(self, policy: StorePolicy, *, strict: bool, background: Background | None = None) -> None:
         self._strict = strict
+        self._background = background or Background(SystemClock())
+        self._due: Later | None = None
+        """What is to be done in the background."""
+        self._pause = _SOONEST
+        """Seconds until a locked store is tried again."""
         self._pending: deque[TurnWrite | ToolRecord] = deque(maxlen=_MOST_PENDING)
         self._lock = Lock()
         self._once = Once()
@@ -69,7 +70,7 @@ class Recorder:
         """Whether it was closed while it still recorded."""
         self._reopened = 0
         self._stays = False
-        """Whether what waits is written when the program ends."""
+        """True if `_at_exit` is called when the program ends."""
         self._max_bytes = policy.max_bytes
         self._path: Path | None = None
         """Where the store is, or will be once it can be opened; None where nothing is recorded any more."""
@@ -84,13 +85,16 @@ class Recorder:
             if policy.path is not None:
                 check_place(self._path)
             self._guarded("open", self._open, None)
+            self._tend_later()
 
     def _open(self) -> None:
         if self._path is not None and self.store is None:
             self.key = self.shared_key = load_key(self._path, self.key)
             store = Store(self._path, max_bytes=self._max_bytes, patient=self._patient)
             self.store = store
-            self._room(store)
+            if self._stays:  # what closes it when the program ends has to come after us, and so be registered before
+                self._stay(False)
+                self._stay(True)
 
     def read(self, look: Callable[[Store], T], otherwise: T) -> T:
         """What `look` finds in the store; `otherwise` where there is none or it fails."""
@@ -119,11 +123,11 @@ class Recorder:
             return
         with self._lock:
             self._own_process()
+            if len(self._pending) == _MOST_PENDING:
+                self._once.say_aloud(f"over {_MOST_PENDING:,} records wait for the trace store: the oldest are lost")
             self._pending.append(record)
             self._guarded("write", self._flush, None)
-            if self._pending and not self._stays:
-                self._stays = True  # until the program ends, which may be before another record comes
-                atexit.register(self._flush_at_exit)
+            self._tend_later()
 
     def change(self, work: Callable[[Store], T], otherwise: T) -> T:
         """What `work` gives, which writes to the store; `otherwise` where there is none or it fails.
@@ -142,30 +146,72 @@ class Recorder:
             self._own_process()
             try:
                 if self._pending:
-                    self._guarded(_LAST, self._flush_at_last, None)
+                    self._guarded(LAST, self._flush_at_last, None)
+                for _ in range(_LAST_TRIES):
+                    self._guarded("make room in", self._make_room, None)
                 if self.store is not None:
                     self._guarded("close", self.store.close, None)
             finally:
-                atexit.unregister(self._flush_at_exit)
                 self._closed = self._closed or self._path is not None
                 self._give_up()
 
-    def _flush_at_exit(self) -> None:
-        """The program ends without having closed us."""
-        with suppress(Exception), self._lock:  # nobody is left to be told
+    def _at_exit(self) -> None:
+        """The program ends without having closed us. Strict mode raises, which is printed there."""
+        with self._lock:
             self._own_process()
+            if self._due is not None:
+                self._due.cancel()  # SQLite's connection is closed next
             if self._pending:
-                self._guarded(_LAST, self._flush_at_last, None)
+                self._guarded(LAST, self._flush_at_last, None)
 
     def _own_process(self) -> None:
         """What waited when this process was forked, the parent writes."""
         if os.getpid() != self._pid:
-            self._pid = os.getpid()
+            self._pid, self._due = os.getpid(), None
             self._pending.clear()
+
+    def _tend_later(self, *, locked: bool = False) -> None:
+        """See to it that what waits for the store is written, and room made in it, with nobody waiting for either."""
+        with self._lock:
+            if self._due is not None or self._path is None:
+                return
+            if locked or not self._patient:
+                seconds, self._pause = self._pause, min(2 * self._pause, _LATEST)
+            elif self._pending or (self.store is not None and self.store.is_too_large):
+                seconds = _STEP
+            else:
+                return self._stay(False)
+            self._stay(True)
+            self._due = self._background.later("", seconds, self._tend)  # no session waits for it
+
+    def _tend(self) -> None:
+        with self._lock:
+            self._own_process()
+            self._due, locked = None, False
+            try:
+                if not self._patient or self._pending:
+                    self._guarded("write", self._flush, None)
+                if self._patient:
+                    locked = not self._guarded("make room in", self._make_room, True)
+            except Exception as error:
+                if not is_lock(error):
+                    raise  # in strict mode, and nothing is tried again before the next record
+            self._tend_later(locked=locked)
+
+    def _stay(self, stays: bool) -> None:
+        """Whether what waits is written when the program ends, which may be before anything else happens."""
+        if stays != self._stays:
+            self._stays = stays
+            atexit.unregister(self._at_exit)
+            if stays:
+                atexit.register(self._at_exit)
 
     def _give_up(self) -> None:
         self.store = self._path = None
         self._pending.clear()
+        if self._due is not None:
+            self._due.cancel()
+        self._stay(False)
 
     def _flush_at_last(self) -> None:
         """Write what waits, or never; so several times, each of which waits a moment for another process."""
@@ -174,7 +220,7 @@ class Recorder:
             try:
                 return self._flush(_MOST_PENDING)
             except sqlite3.OperationalError as error:
-                if not tries_left or not _is_lock(error):
+                if not tries_left or not is_lock(error):
                     raise
 
     def _flush(self, most: int = _MOST_AT_ONCE) -> None:
@@ -187,12 +233,12 @@ class Recorder:
             try:
                 self._write(store, record)
             except Exception as error:
-                if _is_lock(error):
+                if is_lock(error):
                     self._pending.appendleft(record)
                 raise
         if store is not None:
             self._wait_for_others(True)
-            self._room(store)
+            self._pause = _SOONEST
 
     def _write(self, store: Store, record: TurnWrite | ToolRecord) -> None:
         try:
@@ -201,7 +247,7 @@ class Recorder:
             else:
                 store.write_turn(record)
         except Exception as error:
-            if self._strict or _is_the_stores(error):
+            if self._strict or is_the_stores(error):
                 raise
             message = f"cannot record a {type(record).__name__}: {error!r}; it is left out"
             self._once.say(message, about="record")
@@ -209,13 +255,21 @@ class Recorder:
             self._reopened = store.reopened
             load_key(self._path, self.key)  # the hashes in the new file are made under ours
 
-    def _room(self, store: Store) -> None:
-        """What was written stays written, also where another process is in the way of making room."""
+    def _make_room(self) -> bool:
+        """Some of it, if need be; False where another process is in the way, for which nobody waits."""
+        store = self.store
+        if store is None or not store.is_too_large:
+            return True
+        store.wait_for_others(False)
         try:
             store.make_room()
         except sqlite3.OperationalError as error:
-            if not _is_lock(error):
+            if not is_lock(error):
                 raise
+            return False
+        finally:
+            store.wait_for_others(self._patient)
+        return True
 
     def _wait_for_others(self, patient: bool) -> None:
         """While the store is locked, one call of the agent's waits for it, and no more."""
@@ -230,26 +284,16 @@ class Recorder:
         except Exception as error:
             if doing == "read" and self.store is None:
                 return otherwise  # closed by another thread
-            ends = doing not in ("read", "change") or (doing == "change" and _is_the_stores(error))
-            if _is_lock(error):
+            ends = doing not in ("read", "change") or (doing == "change" and is_the_stores(error))
+            if is_lock(error):
                 self._wait_for_others(False)
+                if doing != LAST:
+                    self._tend_later()
             elif ends and not self._strict:
                 self._give_up()
             if self._strict:
                 raise
-            if _is_lock(error) and doing != _LAST:
-                then, about = "recording waits in memory", "locked"
-            else:
-                then, about = _AFTER["stops" if ends and doing != _LAST else doing], doing
-            say = self._once.say_aloud if ends or _is_the_stores(error) else self._once.say
-            say(f"cannot {doing} the trace store: {error}; {then}", about=about)
+            message, about = told(doing, error, ends=ends)
+            say = self._once.say_aloud if ends or is_the_stores(error) else self._once.say
+            say(message, about=about)
             return otherwise
-
-
-def _is_lock(error: BaseException) -> bool:
-    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
-
-
-def _is_the_stores(error: Exception) -> bool:
-    """Whether the store has failed, rather than what was to be written."""
-    return isinstance(error, sqlite3.Error | OSError | TraceError) and not isinstance(error, _ODD)

@@ -1,17 +1,22 @@
 """Making room in the trace store: what goes first, and that nothing goes which something that stays needs.
 
 The size kept is that of the pages in use. Pages set free are used again, so the file grows no further; it gets smaller
-only when it is purged, because that takes longer than an agent's call should.
+only when it is purged, because that takes longer than an agent's call should. No call waits for room, either: it is
+made in the background, step by step (`Recorder`).
 """
 
 from __future__ import annotations
 
 import sqlite3
 
-_MOST_ROWS = 500
-"""Rows that one step removes, or a little more: some milliseconds."""
-_MOST_RECORDS = 200
+_MOST_ROWS = 100
+"""Rows that one step removes, or a little more: some milliseconds, for which a write may have to wait."""
+_MOST_RECORDS = 50
 """Turns and tool calls that one step looks at."""
+_ROOM_MADE = 0.95
+"""A store that has grown too large is brought down to this part of the size that it may have."""
+_LOOK_EVERY = 16
+"""Records between two looks at the size of the store: by so many it may be exceeded."""
 
 _LEAF = (
     "DELETE FROM segments WHERE id = ?1"
@@ -27,6 +32,32 @@ _OLDEST = (
     " UNION ALL SELECT * FROM (SELECT 'tool', id, started FROM tools ORDER BY started, id LIMIT ?1)"
     ") ORDER BY started, id LIMIT ?1"
 )
+
+
+class Room:
+    """Whether a store takes more than it may, as far as one process has looked."""
+
+    def __init__(self) -> None:
+        self.short = False
+        """True if some of it should be removed."""
+        self._since = 0
+        """Records written since somebody looked."""
+
+    def look(self, connection: sqlite3.Connection, max_bytes: int) -> bool:
+        """Whether room should be made."""
+        self.short, self._since = used_bytes(connection) > max_bytes, 0
+        return self.short
+
+    def written(self, connection: sqlite3.Connection, max_bytes: int) -> None:
+        """A record was: look once in a while, in its transaction, where that needs no lock of its own."""
+        self._since += 1
+        if self._since >= _LOOK_EVERY and not self.short:
+            self.look(connection, max_bytes)
+
+    def make(self, connection: sqlite3.Connection, max_bytes: int) -> None:
+        """Remove some of what is oldest, if the store is too large: one step."""
+        if self.short or self.look(connection, max_bytes):
+            self.short = remove_oldest(connection, max_bytes * _ROOM_MADE)
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 from agentaccel.errors import TraceError
 from agentaccel.trace.database import check_place
-from agentaccel.trace.store import Store
+from agentaccel.trace.store import Store, open_reader
 
 
 def check(store: Store) -> None:
@@ -35,13 +34,5 @@ def check_before_writing(path: Path, *, new: bool) -> None:
         if new:
             return
         raise TraceError(f"there is no trace store at {path}")
-    try:
-        store = Store(path, read_only=True)
-    except sqlite3.Error as error:
-        raise TraceError(f"{path} cannot be opened as a trace store: {error}") from error
-    try:
+    with open_reader(path, empty=new) as store:
         check(store)
-        if store.database.empty and not new:
-            raise TraceError(f"there is no trace store at {path}")
-    finally:
-        store.close()

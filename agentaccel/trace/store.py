@@ -34,13 +34,9 @@ from agentaccel.trace.record import (
     text,
 )
 from agentaccel.trace.record import TurnWrite as TurnWrite
-from agentaccel.trace.room import remove_before, remove_oldest, used_bytes
+from agentaccel.trace.room import Room, remove_before
 from agentaccel.types import Segment
 
-_ROOM_MADE = 0.95
-"""A store that has grown too large is brought down to this part of the size that it may have."""
-_LOOK_EVERY = 16
-"""Records between two looks at the size of the store: by so many it may be exceeded."""
 CHUNK = 100
 """Rows read at a time: no lock is held between two chunks."""
 _MESSAGES_BY_THEN = (
@@ -59,11 +55,10 @@ class Store:
         self.database = Database(path, read_only=read_only, patient=patient)
         """The file, for the other tables in it."""
         self._chains = Chains()
-        self._too_large = False
-        self._used: int | None = None
-        """Bytes in use when somebody looked last; None before anybody has."""
-        self._since = 0
-        """Records written since then."""
+        self._room = Room()
+        if not read_only:
+            with self.database.using() as connection:
+                self._room.look(connection, max_bytes)
         self.skipped = 0
         """Rows that readers left out, because they are not what this module writes."""
 
@@ -177,7 +172,7 @@ class Store:
             ).lastrowid
             if write.session is not None:
                 self._write_session(connection, write, ends, turn or 0)
-            self._look(connection)
+            self._room.written(connection, self.max_bytes)
 
     def _write_session(self, connection: sqlite3.Connection, write: TurnWrite, ends: Ends, turn: int) -> None:
         row = write.session
@@ -217,23 +212,17 @@ class Store:
                 "INSERT INTO tools (session, started, record) VALUES (?, ?, ?)",
                 (text(record.session), record.started, dump_tool(record)),
             )
-            self._look(connection)
+            self._room.written(connection, self.max_bytes)
 
-    def _look(self, connection: sqlite3.Connection) -> None:
-        """Once in a while see how much is in use: in a transaction that writes, where it needs no lock of its own."""
-        self._since += 1
-        if self._since >= _LOOK_EVERY:
-            self._used, self._since = used_bytes(connection), 0
+    @property
+    def is_too_large(self) -> bool:
+        """True if room should be made, as far as is known: it is looked now and then."""
+        return self._room.short
 
     def make_room(self) -> None:
-        """If the store is too large, remove some of what is oldest: a step that an agent's call can wait for."""
-        if self._used is None:
-            with self.database.using() as connection:
-                self._used = used_bytes(connection)
-        if self._too_large or self._used > self.max_bytes:
-            with self.database.transaction() as connection:
-                self._too_large = remove_oldest(connection, self.max_bytes * _ROOM_MADE)
-                self._used = used_bytes(connection)
+        """If the store is too large, remove some of what is oldest: a step of some milliseconds."""
+        with self.database.transaction() as connection:
+            self._room.make(connection, self.max_bytes)
 
     # --- reading and clearing -----------------------------------------------------------------------------------------
 
@@ -283,8 +272,10 @@ class Store:
 
 
 @contextmanager
-def open_reader(path: Path | None = None) -> Iterator[Store]:
-    """The store at `path` for reading only; the default one where none is named. Raises `TraceError`."""
+def open_reader(path: Path | None = None, *, empty: bool = False) -> Iterator[Store]:
+    """The store at `path` for reading only; the default one where none is named. Raises `TraceError`, also where the
+    file is no store yet, unless it may be `empty`.
+    """
     chosen = store_path(path)
     if chosen.is_dir():
         raise TraceError(f"the trace store cannot be at {chosen}, which is a folder: give the path of a file")
@@ -293,7 +284,7 @@ def open_reader(path: Path | None = None) -> Iterator[Store]:
     except sqlite3.Error as error:
         raise TraceError(f"{chosen} cannot be opened as a trace store: {error}") from error
     try:
-        if store.database.empty:
+        if store.database.empty and not empty:
             raise TraceError(f"there is no trace store at {chosen}")
         yield store
     finally:

@@ -34,18 +34,7 @@ def test_a_report_loads_only_what_it_says_something_with(
     usage = Usage(input=2000, read=0, write={}, output=5) if outcome == "ok" else NO_USAGE
     record = TurnRecord(session="a", provider="anthropic", model=MODEL, started=1.0, outcome=outcome, usage=usage)
     store = Store(tmp_path / "trace.db")
-    store.write_turn(
-        TurnWrite(
-            record=record,
-            session=None,
-            segments=(),
-            content=None,
-            lineage=(),
-            messages=1,
-            learned=(),
-            beginnings=(),
-        )
-    )
+    store.write_turn(TurnWrite(record))
     store.close()
     command = [sys.executable, "-c", LOADED, "report", str(tmp_path / "trace.db"), *options]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1]

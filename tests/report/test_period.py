@@ -218,18 +218,7 @@ def test_a_store_is_reported_and_advised_on_for_the_period_alone(tmp_path: Path)
     store = Store(path)
     for day in (1, 2, 3):
         record = turn(f"2026-02-0{day}T12:00:00+00:00", session=f"s{day}")
-        store.write_turn(
-            TurnWrite(
-                record=record,
-                session=None,
-                segments=(),
-                content=None,
-                lineage=(),
-                messages=1,
-                learned=(),
-                beginnings=(),
-            )
-        )
+        store.write_turn(TurnWrite(record))
         began = record.started + 1
         store.write_tool(
             ToolRecord(session=record.session, name="t", key="", started=began, finished=began + 1, outcome="ok")

@@ -41,7 +41,7 @@ def written(path: Path, records: list[TurnRecord | ToolRecord], version: int = l
         store = Store(path)
         for record in records:
             if isinstance(record, TurnRecord):
-                store.write_turn(TurnWrite(record, None, (), None, (), 1, (), ()))
+                store.write_turn(TurnWrite(record))
             else:
                 store.write_tool(record)
         store.close()

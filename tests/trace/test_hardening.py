@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from agentaccel import Policy, StorePolicy
+from agentaccel import ManualClock, Policy, StorePolicy
+from agentaccel.background import Background
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.locks import Lock, when_free
 from agentaccel.records import ToolRecord, TurnRecord
@@ -49,8 +50,9 @@ def locked(path: Path) -> Iterator[None]:
         other.close()
 
 
-def recorder_of(path: Path, *, strict: bool = True, **policy: Any) -> Recorder:
-    return Recorder(StorePolicy(path=path, **policy), strict=strict)
+def recorder_of(path: Path, *, strict: bool = True, clock: ManualClock | None = None, **policy: Any) -> Recorder:
+    background = Background(clock or ManualClock())  # in which nothing happens before the clock is moved
+    return Recorder(StorePolicy(path=path, **policy), strict=strict, background=background)
 
 
 def tools_in(path: Path) -> list[str]:
@@ -227,7 +229,7 @@ def test_room_is_made_without_taking_what_others_need(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_making_room_is_a_bounded_step_and_never_a_vacuum(tmp_path: Path) -> None:
-    """It runs in the agent's call."""
+    """Whoever writes meanwhile waits for it."""
     store = Store(tmp_path / "trace.db")
     for number in range(1000):
         store.write_tool(replace(TOOL, name="x" * 2000, started=float(number)))
@@ -236,9 +238,9 @@ def test_making_room_is_a_bounded_step_and_never_a_vacuum(tmp_path: Path) -> Non
     with store.database.using() as connection:
         connection.set_trace_callback(statements.append)
     store.make_room()
-    assert len(list(store.tools())) >= 800
+    assert len(list(store.tools())) == 950
     assert not [one for one in statements if "VACUUM" in one.upper()]
-    for _ in range(6):
+    for _ in range(19):
         store.make_room()
     with store.database.using() as connection:
         assert used_bytes(connection) <= MIB // 8
@@ -263,9 +265,9 @@ def test_many_short_processes_keep_the_size(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_record_is_written_once_also_where_no_room_can_be_made(tmp_path: Path) -> None:
-    """Another process takes the lock just after the write."""
-    path = tmp_path / "trace.db"
-    recorder = recorder_of(path)
+    """Another process takes the lock just after the write, for which nobody waits: room is made when it is gone."""
+    path, clock = tmp_path / "trace.db", ManualClock()
+    recorder = recorder_of(path, clock=clock)
     store = recorder.store
     assert store is not None
     store.max_bytes = 1
@@ -275,16 +277,20 @@ def test_a_record_is_written_once_also_where_no_room_can_be_made(tmp_path: Path)
     def interfere(statement: str) -> None:
         if statement == "BEGIN IMMEDIATE":
             begun.append(statement)
-            if len(begun) == 2:  # the first one wrote the record
+            if len(begun) == 17:  # each of those before has written a record, of which the last looked at the size
                 other.execute("BEGIN IMMEDIATE")
 
     with store.database.using() as connection:
         connection.set_trace_callback(interfere)
-    recorder.write(TOOL)
+    for _ in range(16):
+        recorder.write(TOOL)
+    clock.advance(1.0)
     assert other.in_transaction
     assert not recorder._pending
-    assert tools_in(path) == ["t"]
+    assert tools_in(path) == ["t"] * 16
     other.close()
+    clock.advance(5.0)
+    assert tools_in(path) == []
 
 
 # --- locks ------------------------------------------------------------------------------------------------------------

@@ -79,6 +79,49 @@ def test_a_locked_store_is_one_line(
     assert said == "agentaccel: cannot write the trace store: database is locked; recording waits in memory\n"
 
 
+def in_trouble_twice(path: Path) -> None:
+    """A store that is locked for a while, and later damaged; twice in one process."""
+    for _ in range(2):
+        path.unlink(missing_ok=True)
+        ours = recorder(path)
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            ours.write(TOOL)
+        ours.write(TOOL)
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("DROP TABLE tools")
+        ours.write(TOOL)
+        ours.close()
+
+
+@pytest.mark.slow
+def test_each_kind_of_trouble_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That records wait does not use up that recording stops, which nobody would miss otherwise."""
+    with fresh_process(monkeypatch):
+        in_trouble_twice(tmp_path / "trace.db")
+        said = capsys.readouterr().err
+    assert said == (
+        "agentaccel: cannot write the trace store: database is locked; recording waits in memory\n"
+        f"agentaccel: cannot write the trace store: no such table: tools{STOPS}"
+    )
+
+
+@pytest.mark.slow
+def test_twin_one_line_for_all_hides_that_recording_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class One(Once):
+        def _is_new(self, what: str) -> bool:
+            return super()._is_new("aloud")
+
+    with fresh_process(monkeypatch):
+        monkeypatch.setattr(once, "_aloud", One())
+        in_trouble_twice(tmp_path / "trace.db")
+        assert capsys.readouterr().err.count("\n") == 1
+
+
 def configure(how: str) -> None:
     if how == "a handler at the root":
         logging.getLogger().addHandler(logging.StreamHandler())
