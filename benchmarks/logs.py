@@ -1,4 +1,5 @@
-"""Reading logs into a report takes at most twice as long as parsing their lines with `json.loads`, in under 300 MB.
+"""Reading logs into a report takes at most twice as long as parsing their lines with `json.loads`, in under 300 MB, and
+with advice at most three times as long as without.
 Session logs are made up, as large as asked, in the form in which Claude Code writes them: a line per content block of a
 reply, tool results with the structured result beside them, and progress of hooks and commands in between. Parsing alone
 and the whole report are timed in turns on the same files; peak memory is that of a process of its own.
@@ -21,14 +22,16 @@ from typing import Any
 
 import click
 
+from agentaccel.cli.report import Asked, read_report
 from agentaccel.report import report, to_json
+from agentaccel.report.period import EVER
 from agentaccel.trace.importers import ImportTally, read_logs
 from benchmarks.conversation import text
 from benchmarks.measure import Action, alternated
 from benchmarks.registry import Cell, Result, Table, benchmark
 
-SPEED, MEMORY = 0.5, 300
-"""At least this share of the speed of `json.loads`; at most so many MB."""
+SPEED, MEMORY, ADVICE = 0.5, 300, 3.0
+"""At least this share of the speed of `json.loads`; at most so many MB; at most so many times a report without it."""
 KINDS = {"short": (200, True), "middling": (1_400, True), "long": (6_000, True), "messages alone": (200, False)}
 """Bytes of text per block, and whether progress is logged as well."""
 
@@ -58,12 +61,21 @@ def measure(*, megabytes: int = 100, rounds: int = 31, quick: bool = False) -> R
                 },
                 rounds=rounds,
             )
+            beside = {
+                "report": Action(run=command, prepare=functools.partial(Path, timed)),
+                "advice": Action(run=functools.partial(command, advise=True), prepare=functools.partial(Path, timed)),
+            }
+            advice = alternated(beside, rounds=max(rounds // 6, 1)).ratio("advice", to="report")
             peak = peak_of(large)
             speed = times.ratio("json.loads", to="report")
             volume = sum(path.stat().st_size for path in timed.iterdir())
-        rows.append((name, volume / count, volume / times.median("report") / 1e6, speed, peak))
+        rows.append((name, volume / count, volume / times.median("report") / 1e6, speed, peak, advice))
         if whole and speed < SPEED:
             broken.append(f"{name}: {speed:.2f} of the speed of json.loads, and {SPEED} is the bound")
+        if whole and advice > ADVICE:
+            broken.append(
+                f"{name}: a report with advice takes {advice:.2f} times as long, and {ADVICE:.0f} is the bound"
+            )
         if peak > MEMORY:
             broken.append(f"{name}: {peak:.0f} MB, and {MEMORY} MB is the bound")
     slowest = min(float(row[3]) for row in rows[:-1] if isinstance(row[3], float))
@@ -74,8 +86,9 @@ def measure(*, megabytes: int = 100, rounds: int = 31, quick: bool = False) -> R
         tables=(
             Table(
                 title="Reading logs",
-                columns=("logs", "bytes a line", "MB a second", "speed of json.loads", "peak MB"),
+                columns=("logs", "bytes a line", "MB a second", "speed of json.loads", "peak MB", "with advice"),
                 rows=tuple(rows),
+                notes=('"with advice" is the CPU time of a report with advice as a multiple of one without',),
             ),
         ),
         broken=tuple(broken),
@@ -92,6 +105,11 @@ def parse(folder: Path) -> None:
 def read(folder: Path) -> None:
     tally = ImportTally()
     to_json(report(read_logs([folder], tally=tally), tally=tally))
+
+
+def command(folder: Path, *, advise: bool = False) -> None:
+    """What `agentaccel report` does with `folder`, but for showing it."""
+    read_report((folder,), Asked(by="session", advise=advise, prices=None, period=EVER))
 
 
 def peak_of(folder: Path) -> float:

@@ -118,7 +118,10 @@ def terms_of(raw: Mapping[str, Any]) -> dict[str, str]:
     >>> terms_of({"service_tier": "flex", "speed": "standard"}), terms_of({"inference_geo": "us"}), terms_of({})
     ({'service_tier': 'flex'}, {'inference_geo': 'us'}, {})
     """
-    found = {name: value for name in _TERMS if isinstance(value := raw.get(name), str)}
+    found = dict[str, str]()
+    for name in _TERMS:
+        if name in raw and isinstance(value := raw[name], str) and value not in _USUAL:
+            found[name] = value
     if raw.get("is_byok") is True:
         found["is_byok"] = "true"
     credit = raw.get("fallback_credit")

@@ -62,6 +62,8 @@ def _group(group: Group) -> Json:
 
 def _plain(value: object) -> Json:
     """A figure with what it holds: enumerations are strings, tuples become lists. `asdict` would copy every leaf."""
+    if value is None or type(value) in (int, float, str, bool):
+        return cast("Json", value)
     if is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):

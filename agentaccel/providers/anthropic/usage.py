@@ -11,12 +11,14 @@ A server that names what was read as OpenAI does (`prompt_tokens_details`) count
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentaccel.providers.anthropic.edit import DEFAULT_TTL
 from agentaccel.providers.values import agreed, count_of, is_object, items, name_of, name_or_none
 from agentaccel.types import BilledPart, Metered, Usage, sum_of
+from agentaccel.values import maker
 
 READ, WRITTEN = "cache_read_input_tokens", "cache_creation_input_tokens"
 """The counters of the cache."""
@@ -54,6 +56,8 @@ def metered(raw: Mapping[str, Any], ttl: str = "", *, unsure: bool = False) -> M
     holds the other.
     """
     usage, doubts = _counters(raw, ttl, unsure=unsure)
+    if "iterations" not in raw:
+        return Metered(usage, (), doubts)
     rounds = [one for one in items(raw.get("iterations")) if is_object(one) and isinstance(one.get("type"), str)]
     if not rounds:
         return Metered(usage, (), doubts)
@@ -105,14 +109,17 @@ def _declined(part: BilledPart, last: BilledPart) -> bool:
 
 def _counters(raw: Mapping[str, Any], ttl: str, *, unsure: bool) -> tuple[Usage, tuple[str, ...]]:
     """One set of counters, and the names of those that contradict one another."""
-    fresh, read, created = (count_of(raw, name) for name in ("input_tokens", READ, WRITTEN))
+    fresh, read, created = count_of(raw, "input_tokens"), count_of(raw, READ), count_of(raw, WRITTEN)
     split = _split(raw.get("cache_creation"))
-    told = sum(split.values())
+    told = sum(split.values()) if split else 0
     if unsure or not _FOREIGN.isdisjoint(raw) or (created is not None and created < told):
         return _doubted(raw, split, ttl, unsure=unsure)
     write = None if created is None and not split else _labelled(max(created or 0, told), split, ttl)
     total = None if fresh is None else fresh + (read or 0) + (sum(write.values()) if write else 0)
-    return Usage(input=total, read=read, write=write, output=count_of(raw, "output_tokens")), ()
+    return _usage(input=total, read=read, write=write, output=count_of(raw, "output_tokens")), ()
+
+
+_usage = maker(Usage)
 
 
 def _doubted(raw: Mapping[str, Any], split: dict[str, int], ttl: str, *, unsure: bool) -> tuple[Usage, tuple[str, ...]]:
@@ -172,11 +179,14 @@ def _split(raw: Any) -> dict[str, int]:
     """Tokens written by lifetime."""
     if not is_object(raw):
         return {}
-    return {
-        name[len(_SPLIT_PREFIX) : -len(_SPLIT_SUFFIX)]: count
-        for name in raw
-        if name.startswith(_SPLIT_PREFIX) and name.endswith(_SPLIT_SUFFIX) and (count := count_of(raw, name))
-    }
+    return {label: count for name in raw if (label := _lifetime(name)) is not None and (count := count_of(raw, name))}
+
+
+@functools.lru_cache(maxsize=256)
+def _lifetime(name: str) -> str | None:
+    """The lifetime that a field of the split is about; None where it is about none."""
+    ours = name.startswith(_SPLIT_PREFIX) and name.endswith(_SPLIT_SUFFIX)
+    return name[len(_SPLIT_PREFIX) : -len(_SPLIT_SUFFIX)] if ours else None
 
 
 def _labelled(created: int, split: dict[str, int], ttl: str) -> dict[str, int]:

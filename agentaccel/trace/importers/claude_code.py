@@ -175,10 +175,12 @@ class _Reader:
         elif at > reply.finished:
             reply.finished = at
         reply.stop = text(message, "stop_reason") or reply.stop
-        reply.usage = mapping(message, "usage") or reply.usage
-        if reply.usage and (told := lifetimes_told(reply.usage)):
-            thread.lifetimes |= told
-            self._lifetimes |= told
+        usage = mapping(message, "usage")
+        if usage and usage != reply.usage:  # most lines of a reply repeat it
+            reply.usage = usage
+            if told := lifetimes_told(usage):
+                thread.lifetimes |= told
+                self._lifetimes |= told
         if message.get("diagnostics") is not None:
             reply.diagnosis = _diagnosis(message) or reply.diagnosis
         for block in blocks(message):

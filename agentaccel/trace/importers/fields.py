@@ -14,9 +14,6 @@ from agentaccel.providers.openai.usage import metered as metered_inside
 from agentaccel.types import UNSPLIT, Metered, Usage
 from agentaccel.values import maker
 
-_BESIDE = frozenset({READ, WRITTEN})
-"""Counters of the cache that stand beside an input without them."""
-
 _EARLIEST, _LATEST = 946_684_800.0, 4_102_444_800.0
 """2000 and 2100: a time outside was not a time."""
 
@@ -68,21 +65,20 @@ def seconds(value: object) -> float | None:
 def lifetimes_told(reported: Mapping[str, object]) -> set[str]:
     """The labels of the lifetimes that a usage says to have written for."""
     found = set[str]()
-    for holder, key in _SPLITS:
-        split = mapping(mapping(reported, holder) if holder else reported, key)
-        for name, told in split.items():
-            label = _label(name)
-            if label is not None and type(told) is int and told > 0:
-                found.add(label)
+    splits = [reported.get("cache_creation")]
+    splits += [mapping(reported, place).get("cache_write_tokens_details") for place in _DETAILS if place in reported]
+    for split in splits:
+        if isinstance(split, dict):
+            found.update(
+                label
+                for name, told in split.items()
+                if told and type(told) is int and told > 0 and (label := _label(name)) is not None
+            )
     return found
 
 
-_SPLITS = (
-    ("", "cache_creation"),
-    ("input_tokens_details", "cache_write_tokens_details"),
-    ("prompt_tokens_details", "cache_write_tokens_details"),
-)
-"""Where usage splits by lifetime what was written."""
+_DETAILS = ("input_tokens_details", "prompt_tokens_details")
+"""Where OpenAI has what its input consists of."""
 _TTL_KEY = re.compile(r"(?:ephemeral|ttl)_(\w+?)(?:_input)?_tokens")
 """How the providers name the tokens written with one lifetime."""
 
@@ -118,7 +114,7 @@ def metered_of(reported: Mapping[str, object], default_ttl: str) -> Metered:
 
     Two shapes are known: cache counters beside an `input_tokens` that leaves them out, and details inside a total.
     """
-    if "input_tokens" in reported and (_BESIDE & reported.keys() or "iterations" in reported):
+    if "input_tokens" in reported and (READ in reported or WRITTEN in reported or "iterations" in reported):
         return metered_beside(reported, default_ttl)
     found = metered_inside(reported, default_ttl)
     usage = found.usage
