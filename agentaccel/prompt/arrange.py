@@ -35,8 +35,9 @@ class Memory(NamedTuple):
     """The tools that were sent, in order."""
     last: tuple[int, bytes]
     """The number of segments as written, and the hash of the last one: by these a repeated request is told."""
-    beginning: bytes
-    """A hash of its system prompt and its first message, as written."""
+    history: tuple[int, bytes]
+    """The number of segments of its messages, and a hash of the system prompt and them, as written: by these it is told
+    what goes on from it."""
 
 
 class Moves(NamedTuple):

@@ -32,7 +32,7 @@ CONSENTED = {
 }
 """What is logged once of each consent that is used."""
 
-_NO_MEMORY = Memory({}, (), (0, b""), b"")
+NO_MEMORY = Memory({}, (), (0, b""), (0, b""))
 _LONGEST = 12.0
 """Requests for which a tool that was removed is expected to be kept, at most."""
 _NOTE_TOKENS = 30.0
@@ -92,13 +92,14 @@ def arrange(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, kno
     if prompt.held or prompt.illegal or not prompt.messages or not facts.operator_message:
         return untouched
     says = not unsaid(request, prompt, facts, wire)
-    memory = knowing.memory or _NO_MEMORY
+    memory = knowing.memory or NO_MEMORY
     listing = _frozen(request, prompt, facts, wire, knowing, says)
     moves = _no_moves(memory)
     if knowing.policy.move_volatile and says:
         moves = _moved(listing, facts, knowing, memory)
     last = prompt.segments[-1].digest if prompt.segments else b""
-    kept = Memory(moves.known, listing.tools, (len(prompt.segments), last), _beginning(prompt))
+    messages = len(prompt.segments) - prompt.starts[2]
+    kept = Memory(moves.known, listing.tools, (len(prompt.segments), last), (messages, _history(prompt, messages)))
     seen = tuple(Observation(*one) for one in moves.seen)
     note = "\n".join(filter(None, (moves.note, listing.note)))
     if listing.request is request and not moves.edits:
@@ -175,7 +176,7 @@ def _moved(listing: _Listing, facts: CacheFacts, knowing: Knowing, memory: Memor
     terms = terms_of(prompt, facts, knowing)
     if not texts or (terms.behind[0] < facts.min_tokens and not memory.texts):
         return _no_moves(memory)
-    order = [tool.key for tool in tools] != [tool.key for tool in memory.tools]
+    order = bool(memory.tools) and [tool.key for tool in tools] != [tool.key for tool in memory.tools]
     return move(texts, memory.texts, terms, fresh=knowing.memory is None or order)
 
 
@@ -186,7 +187,7 @@ def movable(request: Request, prompt: Prompt, policy: CachePolicy) -> list[Text]
 
 def terms_of(prompt: Prompt, facts: CacheFacts, knowing: Knowing) -> Terms:
     """What pieces of the texts of `prompt` are weighed by."""
-    memory = knowing.memory or _NO_MEMORY
+    memory = knowing.memory or NO_MEMORY
     ratio = knowing.beliefs.bytes_per_token(prompt.model) or facts.bytes_per_token
     ends = list(accumulate((segment.size for segment in prompt.segments), initial=0))
     written = facts.ttl(knowing.policy.ttl) or facts.ttls[0]
@@ -200,7 +201,7 @@ def terms_of(prompt: Prompt, facts: CacheFacts, knowing: Knowing) -> Terms:
         behind=[(ends[-1] - end) / ratio for end in ends],
         worth=max(_goes_on(prompt, knowing.beliefs), knowing.beliefs.shared()),
         grows=knowing.beliefs.grows(),
-        compares=knowing.head is not None and memory.last != (len(prompt.segments), prompt.segments[-1].digest),
+        compares=memory.last != (len(prompt.segments), prompt.segments[-1].digest),
         in_blocks=facts.physics != "automatic",
     )
 
@@ -229,9 +230,7 @@ def _frozen(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, kno
         return _Listing(request, prompt, tools)
     if not before:
         return _Listing(request, prompt, tools)
-    # Only what this very conversation offered is kept: another one's author may have withheld it.
-    own = knowing.memory is not None and knowing.memory.beginning == _beginning(prompt)
-    for keeps in (_keeps(prompt, facts, knowing, ratio) if own else 0.0, 0.0):
+    for keeps in (_keeps(prompt, facts, knowing, ratio) if _goes_on_from(prompt, knowing.memory) else 0.0, 0.0):
         frozen = freeze(tools, before, keeps=keeps)
         if frozen is None:
             return _Listing(request, prompt, before)
@@ -254,12 +253,15 @@ def _before(knowing: Knowing) -> tuple[Tool, ...]:
     return tuple(Tool(one.name or one.kind, one.digest, None) for one in tools)
 
 
-def _beginning(prompt: Prompt) -> bytes:
-    """A hash of what tells a conversation from others: the system prompt and the first message."""
-    segments, start = prompt.segments[prompt.starts[1] :], prompt.starts[2] - prompt.starts[1]
-    first = segments[start].path[:2] if start < len(segments) else ()
-    ends = next((i for i in range(start, len(segments)) if segments[i].path[:2] != first), len(segments))
-    return digest(b"".join(map(digest_of, segments[:ends])))
+def _goes_on_from(prompt: Prompt, memory: Memory | None) -> bool:
+    """Whether `prompt` holds all of the last request. Only what that offered is kept: of another conversation, and of
+    another branch of this one, the author may have withheld it."""
+    return memory is not None and _history(prompt, memory.history[0]) == memory.history[1]
+
+
+def _history(prompt: Prompt, messages: int) -> bytes:
+    """A hash of the system prompt and of the first so many segments of the messages."""
+    return digest(b"".join(map(digest_of, prompt.segments[prompt.starts[1] : prompt.starts[2] + messages])))
 
 
 def _keeps(prompt: Prompt, facts: CacheFacts, knowing: Knowing, ratio: float) -> float:

@@ -61,6 +61,8 @@ class Conversation:
     head: Head | None = None
     print: Print | None = None
     """Checksums of the last prompt, to place a change in it; only in the process that saw it."""
+    like: Print | None = None
+    """The same of another conversation under its name, which began alike, while it has none of its own."""
     arranging: Memory | None = None
     """What the last request was arranged by; only in the process that saw it, and only with consent."""
     left: bool = False

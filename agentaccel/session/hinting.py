@@ -38,11 +38,13 @@ class Seen(NamedTuple):
     prefix: Prefixes
     observed: Observed
     print: Print | None
-    """Of the prompt before; None on a first request."""
+    """Of the prompt before, or of another conversation's that began alike; None where there is neither."""
     knowing: Callable[[], Knowing]
     """What an arrangement of it is made with."""
     left: Mapping[int, str] = {}
     """Why texts that changed were left where they are, with consent, by segment."""
+    own: bool = True
+    """Whether the prompt before was this conversation's: of another one's, only what would mend it is said."""
 
 
 class Hints(NamedTuple):
@@ -65,7 +67,9 @@ def hints(seen: Seen, policy: CachePolicy) -> Hints:
     if seen.print is None:
         return Hints(() if policy.move_volatile else tuple(_by_shape(seen, policy)))
     places = [one.topic.partition("/")[2] for one in seen.observed.stability if not one.yes]
-    if not any([place != TAIL and not place.startswith((PARAMETERS, "messages", "input")) for place in places]):
+    if seen.own and not any(
+        [place != TAIL and not place.startswith((PARAMETERS, "messages", "input")) for place in places]
+    ):
         return NO_HINTS
     found = drift(seen.print, prompt, seen.request, facts)
     if found is None or found.level not in ("tools", "system"):
@@ -134,7 +138,8 @@ def _of_drift(found: Drift, seen: Seen, policy: CachePolicy) -> Iterator[str]:
     )
     why = seen.left.get(segment) or _why_not(found, seen, policy, segment)
     if why:
-        yield f"{lost}it stays where it is: {why}"
+        if seen.own:
+            yield f"{lost}it stays where it is: {why}"
     elif not policy.move_volatile:
         yield f"{lost}CachePolicy(move_volatile=True) consents to moving what changes to the end"
     else:

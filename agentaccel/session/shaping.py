@@ -116,7 +116,8 @@ class Shaping:
             return NO_HINTS
         left = shaped.arranged.left if shaped.arranged is not None else {}
         knowing = partial(self.knowing, conversation, now, lambda it: prefix.prompt)
-        return hints(Seen(request, prefix, observed, conversation.print, knowing, left), self.policy.cache)
+        own, like = conversation.print, conversation.like
+        return hints(Seen(request, prefix, observed, own or like, knowing, left, own is not None), self.policy.cache)
 
     def knowing(self, conversation: Conversation, now: float, read: Callable[[Request], Prompt]) -> arranging.Knowing:
         """What a request of the conversation is arranged with."""

@@ -19,6 +19,7 @@ from agentaccel.cache.state import Head, State, Static
 from agentaccel.canonical import digest
 from agentaccel.facts import CacheFacts
 from agentaccel.records import key_of
+from agentaccel.session.arranging import NO_MEMORY
 from agentaccel.session.conversation import Conversation, refresh
 from agentaccel.session.lineage import Lineage
 from agentaccel.session.registry import Registry
@@ -123,7 +124,7 @@ class Threads:
                     continue  # examples, perhaps, which many conversations begin with
                 del left[key]
                 alike = _alike(one, static)
-                if alike or (one.state.static is not None and abs(one.state.static.size - static.size) <= _STEADY):
+                if alike or _is_same_text(one, static):
                     yield Place(alike, common, not stop.passed), one
                 done = done or alike == 3
             if done or not left:
@@ -136,7 +137,13 @@ class Threads:
             return vacant if vacant is not None else _fresh(root, Conversation(id=root.id, thread="new", root=root))
         if vacant is None:
             vacant = _fresh(root, self.registry.named(key_of(root.id, secrets.token_hex(4))))
-        vacant.begun = (_whole(Lineage(prompt, root.tenant)), static_of(prompt))
+        static = static_of(prompt)
+        vacant.begun = (_whole(Lineage(prompt, root.tenant)), static)
+        alike = (one for one in _family(root)[::-1] if one.print is not None and _alike(one, static) % 2)
+        known = next((one for one in alike if one is not vacant and _is_same_text(one, static)), None)
+        if known is not None:  # the same with another clock, say: what is known of its texts holds here, too
+            vacant.like = known.print
+            vacant.arranging = NO_MEMORY._replace(texts=known.arranging.texts) if known.arranging is not None else None
         return _used(root, vacant)
 
     def _catch_up(self, root: Conversation, store: Store, prompt: Prompt, facts: CacheFacts) -> None:
@@ -225,6 +232,11 @@ def _alike(one: Conversation, static: Static) -> int:
     if before is None:
         return 1
     return 2 * (before.system == static.system) + (before.tools == static.tools)
+
+
+def _is_same_text(one: Conversation, static: Static) -> bool:
+    """Whether its system prompt is about as long as the one of `static`."""
+    return one.state.static is not None and abs(one.state.static.size - static.size) <= _STEADY
 
 
 def _is_rewritten(one: Conversation, prompt: Prompt, static: Static, facts: CacheFacts) -> bool:

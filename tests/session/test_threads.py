@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from agentaccel import CachePolicy, Policy, Usage
 from agentaccel.report.advise.choose import advise
 from agentaccel.report.advise.reading import talks_of_store
-from agentaccel.session import arranging
+from agentaccel.session import arranging, threads
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.threads import Threads
 from agentaccel.trace.store import open_reader
@@ -97,7 +97,7 @@ def test_as_one_list_the_sub_agent_would_be_sent_what_was_withheld_from_it(
 ) -> None:
     """The twin: it is the conversations, and that only one's own tools are kept, that keep them apart."""
     _all_in_one(monkeypatch)
-    monkeypatch.setattr(arranging, "_beginning", lambda prompt: b"")
+    monkeypatch.setattr(arranging, "_goes_on_from", lambda prompt, memory: True)
     _, sent = _taking_turns(tmp_path)
     assert any(set(now) - set(offered) for who, offered, now in sent if who == "S")
 
@@ -149,8 +149,47 @@ def test_without_both_guards_a_request_gains_a_tool(tmp_path: Path, monkeypatch:
     turns: list[tuple[int, list[str] | None]] = [(0, None), (1, None), (0, None), (1, None)]
     assert not _gained(tmp_path / "with", firsts, turns, same=True)
     _all_in_one(monkeypatch)
-    monkeypatch.setattr(arranging, "_beginning", lambda prompt: b"")
+    monkeypatch.setattr(arranging, "_goes_on_from", lambda prompt, memory: True)
     assert _gained(tmp_path / "without", firsts, turns, same=True) == {"task"}
+
+
+def _forked(path: Path, order: str, at: int, *, named: bool) -> list[str]:
+    """The tools that a branch is sent which leaves its parent's history behind the `at`-th reply: the parent has a
+    tool more, and the same system prompt."""
+    one = Driver(path, policy=FREEZES, arranges=True)
+    parent = Talk("You plan. " + prose(1500), [*LETTERS, TASK], [user("Go.")])
+    branch: Talk | None = None
+    sent = []
+    with one.accel.session("s", agent="x") if named else nullcontext():
+        for turn, who in enumerate(order):
+            if who == "S" and branch is None:
+                begun = [*parent.messages[: 2 * at], user("You test.")]
+                branch = Talk(parent.system, LETTERS, begun)
+            talk = parent if branch is None or who == "P" else branch
+            one.ask(talk.request())
+            talk.answered(40, turn)
+            if talk is branch:
+                sent.append("".join(_names(one.sent["tools"])))
+    one.accel.close()
+    return sent
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(("order", "at"), [("PPPPPSSPPSS", 2), ("PPSPSPS", 1), ("PSPSPS", 0)])
+def test_a_branch_is_not_sent_what_its_parent_has(tmp_path: Path, order: str, at: int, named: bool) -> None:
+    assert set(_forked(tmp_path, order, at, named=named)) == {"abcdefg"}
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_branch_from_the_end_is_one_once_its_parent_has_gone_on(tmp_path: Path, named: bool) -> None:
+    """Until then it looks like the parent itself, whose author has taken a tool from it."""
+    assert _forked(tmp_path, "PPPSPSPS", 3, named=named) == ["abcdefgtask", "abcdefg", "abcdefg"]
+
+
+def test_without_the_guard_a_branch_is_sent_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin."""
+    monkeypatch.setattr(arranging, "_goes_on_from", lambda prompt, memory: True)
+    assert "abcdefgtask" in _forked(tmp_path, "PPSPSPS", 1, named=True)
 
 
 def test_a_tool_that_went_is_kept_within_one_conversation_under_a_shared_name(tmp_path: Path) -> None:
@@ -167,6 +206,41 @@ def test_a_tool_that_went_is_kept_within_one_conversation_under_a_shared_name(tm
             talk.answered(30, turn)
             if turn == 4:
                 assert _names(one.sent["tools"]) == [*"abcdefg", "task"]
+
+
+# --- calls of one message each ----------------------------------------------------------------------------------------
+
+
+def _one_by_one(path: Path, *, consents: bool) -> tuple[Driver, list[str]]:
+    """Eight calls under one name, each of one message, below instructions that begin with an id; and the plans' words
+    of the second."""
+    one = Driver(path, policy=Policy(strict=True, cache=CachePolicy(move_volatile=consents)), arranges=True)
+    told: list[str] = []
+    with one.accel.session("tickets", agent="classifier"):
+        for number in range(8):
+            system = f"x-request-id: {number * 7919:012x}\n" + prose(2000).replace(" ticket", "\nticket")
+            one.ask(body(user(f"Classify ticket {number}, please. " * 20), system=system))
+            one.clock.advance(20)
+    told += one.records[1].reasons
+    return one, told
+
+
+def test_text_that_changes_from_call_to_call_is_moved_where_no_call_goes_on_from_another(tmp_path: Path) -> None:
+    one, _ = _one_by_one(tmp_path, consents=True)
+    assert [record.thread == "" for record in one.records] == [True] + [False] * 7
+    assert [record.consents for record in one.records[2:]] == [("move_volatile",)] * 6
+
+
+def test_without_consent_the_plan_says_what_consent_would_do(tmp_path: Path) -> None:
+    _, told = _one_by_one(tmp_path, consents=False)
+    assert any("move_volatile=True) consents to moving" in one for one in told)
+
+
+def test_as_texts_of_strangers_they_would_never_be_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin."""
+    monkeypatch.setattr(threads, "_is_same_text", lambda one, static: False)
+    one, _ = _one_by_one(tmp_path, consents=True)
+    assert not any(record.consents for record in one.records)
 
 
 # --- what each costs --------------------------------------------------------------------------------------------------
