@@ -13,7 +13,7 @@ from typing import Any
 
 from agentaccel.canonical import identity_bytes, wire_bytes
 from agentaccel.facts import LEVELS, CacheFacts, Level
-from agentaccel.prompt.pieces import CHECK, PIECE, check_of, pieces_of, reach, same_pieces
+from agentaccel.prompt.pieces import CHECK, COMPARED, PIECE, check_of, pieces_of, reach, same_pieces
 from agentaccel.prompt.shapes import shape_at
 from agentaccel.types import MARKS, Drift, Path, Prompt, Request, Segment, agreeing, show_path, value_at
 
@@ -133,10 +133,12 @@ def _inside(before: Print, prompt: Prompt, request: Request, i: int) -> Drift:
     differing = (n for n in both if pieces[n : n + CHECK] != before_it[n : n + CHECK])
     first = next(differing, min(len(pieces), len(before_it)))
     start = first // CHECK * PIECE
-    likely = _likely(text, start, start + PIECE)
+    behind = start >= COMPARED
+    likely = "text" if behind else _likely(text, start, start + PIECE)
     if segment.level == "messages" and (likely == "text" or not same_pieces(pieces, before_it)):
         likely = "edited history"
-    detail = f"first difference in bytes {start} to {start + PIECE - 1} of {len(text)}"
+    place = f"behind byte {COMPARED}" if behind else f"in bytes {start} to {start + PIECE - 1}"
+    detail = f"first difference {place} of {len(text)}"
     return Drift(
         level=segment.level,
         where=where,

@@ -15,12 +15,14 @@ APART = 256
 _LAST_PIECES = 8
 """By how many of its last pieces a text is found again that stands further behind."""
 _MOST_PIECES = 256
-"""Checksums kept per segment: a change behind the first 16 KiB of one block is placed in the block, not in a piece."""
+"""Checksums kept per segment."""
+COMPARED = PIECE * _MOST_PIECES
+"""Bytes of a text that are compared: a change behind these is placed in the block, not in a piece."""
 
 
 def pieces_of(text: bytes) -> bytes:
     """One check for each piece of `text`, as far as they are kept."""
-    size = min(len(text), PIECE * _MOST_PIECES)
+    size = min(len(text), COMPARED)
     return b"".join([(crc32(text[i : i + PIECE]) & _KEPT).to_bytes(CHECK, "little") for i in range(0, size, PIECE)])
 
 

@@ -15,6 +15,7 @@ from agentaccel.facts import CacheFacts, priors
 from agentaccel.policy import CachePolicy
 from agentaccel.prompt.arrange import Room, move
 from agentaccel.prompt.drift import Print, drift
+from agentaccel.prompt.pieces import COMPARED
 from agentaccel.prompt.shapes import stamps
 from agentaccel.prompt.worth import TOO_MUCH, changed_once, fits, pays
 from agentaccel.segments import agreeing, digest_of
@@ -23,6 +24,9 @@ from agentaccel.types import Drift, Request
 
 _LIKELY = 0.5
 """The prior from which text is named by its shape alone, before anything was compared."""
+
+_UNSEEN = "how much of it changed is not known; with CachePolicy(move_volatile=True) all of it is compared"
+"""Of a text whose change was not seen."""
 
 _LONGEST = 1 << 16
 """Characters of a text that are looked at."""
@@ -79,10 +83,10 @@ def hints(seen: Seen, policy: CachePolicy) -> Hints:
 
 def _by_shape(seen: Seen, policy: CachePolicy) -> Iterator[str]:
     known, prompt, facts = priors().moves, seen.prefix.prompt, seen.prefix.facts
-    now = None
-    for text in (texts := movable(seen.request, prompt, policy)):
-        knowing = seen.knowing() if now is None else now
-        now = knowing
+    texts = movable(seen.request, prompt, policy)
+    knowing = seen.knowing() if texts else None
+    for text in texts:
+        assert knowing is not None
         stamped = stamps(text.text[:_LONGEST], knowing.now)
         found = next((one for one in stamped if known.get(one.shape, 0.0) >= _LIKELY), None)
         if found is None:
@@ -116,7 +120,8 @@ def _of_drift(found: Drift, seen: Seen, policy: CachePolicy) -> Iterator[str]:
     if not seen.prefix.facts.operator_message:
         assert seen.print is not None
         segment = agreeing(seen.print.segments, seen.prefix.prompt.segments)
-        yield f"{found.where} changed ({found.likely}): {_again(_behind(seen, segment))}"
+        unmoved = ", but nothing is moved for servers without prices" if policy.move_volatile else ""
+        yield f"{found.where} changed ({found.likely}): {_again(_behind(seen, segment))}{unmoved}"
         return
     if found.where == "tools" or found.likely == "key order":
         if not policy.freeze_tools and _is_own_list(found, seen):
@@ -174,15 +179,20 @@ def _why_not(found: Drift, seen: Seen, policy: CachePolicy, segment: int) -> str
     for one in texts:
         if one.segment < segment:
             room.moved(one, 0)
-    changed = size if found.bytes is None else min(found.bytes, size)
-    if found.bytes is not None and not fits(changed, size, room.of(text)):
-        return TOO_MUCH
+    assert seen.print is not None
+    # Where nothing that was compared has changed, at most all that was not.
+    most = size - COMPARED if seen.print.checks[segment] and size > COMPARED else size
+    changed = most if found.bytes is None else min(found.bytes, size)
+    if not fits(changed, size, room.of(text)):
+        return TOO_MUCH if found.bytes is not None else _UNSEEN
     knowing = seen.knowing()
     terms = terms_of(prompt, facts, knowing._replace(policy=replace(policy, move_volatile=True)))
     if terms.behind[0] < facts.min_tokens:
         return f"the prompt has fewer than {facts.min_tokens} tokens, and nothing of it is cached"
     piece = changed_once(_SHAPES.get(found.likely, found.likely), changed, terms.behind[segment], terms)
-    return "" if pays(piece, terms) else piece.stays()
+    if pays(piece, terms):
+        return ""
+    return piece.stays() if found.bytes is not None else _UNSEEN
 
 
 def _behind(seen: Seen, segment: int) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from agentaccel import CachePolicy, ManualClock, Policy
@@ -26,6 +28,22 @@ def test_a_clock_is_named_on_the_first_request_and_whenever_it_has_changed(tmp_p
     first, *later = said(one, "move_volatile")
     assert first[0].startswith("system has a clock with seconds: where it changes, about ")
     assert all(reasons[0].startswith("system changed (clock): about ") for reasons in later)
+
+
+def long(lines: int) -> Callable[[int, float], str]:
+    """So many lines of rules, and a clock behind them."""
+    rules = "\n".join(f"Rule {i}: answer case {i:04d} with care, and politely." for i in range(lines))
+    return lambda turn, now: f"{rules}\nIt is {datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S}."
+
+
+def test_behind_what_is_compared_a_change_is_at_most_the_rest(tmp_path: Path) -> None:
+    """16,384 bytes are compared. Of 18,000 at most a tenth has changed, which may be moved; of 40,000 nobody knows."""
+    for lines, word in ((370, "consents to moving"), (800, "all of it is compared")):
+        one = driver(tmp_path / str(lines))
+        talk(one, 3, long(lines))
+        assert len(long(lines)(0, START)) in (19_156, 41_516)
+        for said_of in said(one, "system changed (edited text)")[1:]:
+            assert word in said_of[0]
 
 
 def test_an_observing_team_is_told_the_same(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy, Usage
+from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, Usage
 from agentaccel.turn import Finished, FirstByte, Reported, Started
 from tests.driver import Json, prose
 from tests.session.test_arranging import START, stamp
@@ -20,10 +20,11 @@ def _request(now: float, turns: int, *, clock_first: bool) -> Json:
     return {"model": "qwen3", "messages": [{"role": "system", "content": system}, *said]}
 
 
-def _reasons(platform: str, folder: Path, *, clock_first: bool) -> list[str]:
+def _reasons(platform: str, folder: Path, *, clock_first: bool, consents: bool = False) -> list[str]:
     """What the plans of three requests say."""
     clock, said = ManualClock(now=START), []
-    policy = Policy(strict=True, store=StorePolicy(path=folder / "t.db"))
+    cache = CachePolicy(move_volatile=consents)
+    policy = Policy(strict=True, store=StorePolicy(path=folder / "t.db"), cache=cache)
     with Accel(policy, clock=clock, environ={}) as accel, accel.session("s"):
         for turns in range(3):
             turn = accel.turn(
@@ -49,6 +50,11 @@ def test_what_keeps_a_server_from_reusing_the_prompt_is_named_in_tokens(platform
         size = len(json.dumps(_request(START, turn, clock_first=True)))
         assert size / 4.5 < tokens < size / 3
         assert "consents to" not in said
+
+
+def test_that_consent_moves_nothing_there_is_said(tmp_path: Path) -> None:
+    _, *later = _reasons("vllm", tmp_path, clock_first=True, consents=True)
+    assert all("but nothing is moved for servers without prices" in said for said in later)
 
 
 def test_a_server_that_reuses_all_of_it_is_not_talked_about(tmp_path: Path) -> None:
