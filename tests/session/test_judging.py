@@ -238,3 +238,23 @@ async def test_a_shell_line_looks_names_up_beside_the_loop(tmp_path: Path) -> No
         (tmp_path / name).write_text(f"{name}\n")
     line = 'for f in *.txt; do cat "$f"; done; sort < a.txt; cd sub && cat *.txt; command -v missing'
     assert await Shell(cwd=tmp_path).run(line) == "a.txt\nb.txt\na.txt\nsub/c.txt\n[exit status 1]"
+
+
+async def test_a_call_inside_an_early_run_that_nobody_has_looked_at_is_not_judged_on_the_loop() -> None:
+    """The early run comes to nothing; the real one runs as it always would."""
+    judge, ran = Judge(), list[str]()
+    with an_accel() as accel:
+        look = judge.tool(accel, ran)
+
+        @accel.tool(effect="read_local", concurrent=True)
+        async def report(text: str) -> str:
+            return f"report: {await look(text)}"
+
+        async with accel.session("s") as session:
+            asked(accel, "a", tool="report")
+            await asyncio.sleep(0)
+            assert (session.speculation.asked.launched, ran) == (1, [])
+            assert await report("a") == "report: seen a"
+            await known()
+    assert ran == ["a"]
+    assert threading.get_ident() not in judge.threads
