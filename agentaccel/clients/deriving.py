@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from agentaccel.errors import ConfigError
@@ -41,36 +41,48 @@ def derived(client: C, make: Callable[[], C], *, is_ours: Callable[[C], bool]) -
     for name, value in vars(client).items():
         if type(value) in _PLAIN and name not in vars(made):
             vars(made)[name] = value  # of a user's class: what it was given after it was made
-    _tell_of_lost(made, is_ours, Once())
+    _tell_of_lost(made, is_ours)
     return made
 
 
-def _tell_of_lost(client: Any, is_ours: Callable[[Any], bool], once: Once) -> None:
-    """Have the client, and each copy of it, say once when one of its copies has nothing of us any more.
+def _tell_of_lost(client: Any, is_ours: Callable[[Any], bool]) -> None:
+    """Have the client, and its copies, say once when one of these has nothing of us any more.
 
-    The SDKs' copies take another `http_client`, or a list of `middleware`, in the place of what the client has. Only
-    the client itself can be asked to look at them: its class is everybody's.
+    The SDKs' copies take another `http_client`, or a list of `middleware`, in the place of what the client has. Told by
+    a class of its own, so that whatever else makes a copy of it copies that.
     """
-    for name in _COPIES:
-        if name not in vars(client):
-            copy = getattr(client, name)
-            vars(client)[name] = functools.wraps(copy)(functools.partial(_copied, copy, is_ours, once))
+    kind, once = type(client), Once()
 
+    def telling(name: str) -> Callable[..., Any]:
+        copy = getattr(kind, name)
 
-def _copied(copy: Callable[..., Any], is_ours: Callable[[Any], bool], once: Once, *given: Any, **named: Any) -> Any:
-    made = copy(*given, **named)
+        @functools.wraps(copy)
+        def copied(self: Any, *given: Any, **named: Any) -> Any:
+            made = copy(self, *given, **named)
+            try:
+                if not is_ours(made):
+                    made.__class__ = kind  # the SDK's own again
+                    once.say(_lost(named))
+            except Exception:  # it is a copy of the user's own making
+                log.debug("agentaccel: cannot look at a copy of a wrapped client", exc_info=True)
+            return made
+
+        return copied
+
+    members = {name: telling(name) for name in _COPIES}
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     try:
-        if is_ours(made):
-            _tell_of_lost(made, is_ours, once)
-        else:
-            replaced = [f"{name}=" for name in ("http_client", "middleware") if name in named]
-            once.say(
-                f"a copy of a wrapped client was made with {' and '.join(replaced) or 'options'} in the place of what "
-                "agentaccel goes by: its calls go out as written, unrecorded; wrap the copy"
-            )
-    except Exception:  # it is a copy of the user's own making
-        log.debug("agentaccel: cannot look at a copy of a wrapped client", exc_info=True)
-    return made
+        client.__class__ = type(kind)(kind.__name__, (kind,), {**members, **names})
+    except Exception:  # a class of the user's that nobody may derive from
+        log.debug("agentaccel: cannot look at the copies of a wrapped client", exc_info=True)
+
+
+def _lost(options: Mapping[str, object]) -> str:
+    replaced = [f"{name}=" for name in ("http_client", "middleware") if name in options]
+    return (
+        f"a copy of a wrapped client was made with {' and '.join(replaced) or 'options'} in the place of what agentaccel "
+        "goes by: its calls go out as written, unrecorded; wrap the copy"
+    )
 
 
 def _patches(thing: Any, path: str = "") -> Iterator[str]:
