@@ -80,8 +80,8 @@ def _tell_of_lost(client: Any, is_ours: Callable[[Any], bool]) -> None:
 def _lost(options: Mapping[str, object]) -> str:
     replaced = [f"{name}=" for name in ("http_client", "middleware") if name in options]
     return (
-        f"a copy of a wrapped client was made with {' and '.join(replaced) or 'options'} in the place of what agentaccel "
-        "goes by: its calls go out as written, unrecorded; wrap the copy"
+        f"a copy of a wrapped client was made with {' and '.join(replaced) or 'options'} in the place of what "
+        "agentaccel goes by: its calls go out as written, unrecorded; wrap the copy"
     )
 
 

@@ -203,8 +203,8 @@ def test_a_copy_that_still_has_us_is_not_told_of(tmp_path: Path, caplog: pytest.
             return await call_next(request)
 
     http: Any = httpx2.AsyncClient() if kind is anthropic.AsyncAnthropic else httpx2.Client()
-    for copy in (wrapped.with_options(http_client=http), wrapped.with_middleware(Added())):
-        assert accel.wrap(copy) is copy
+    for one in (wrapped.with_options(http_client=http), wrapped.with_middleware(Added())):
+        assert accel.wrap(one) is one
     assert warned(caplog) == []
 
 
