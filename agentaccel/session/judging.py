@@ -1,8 +1,8 @@
 """What calls do whose arguments take a look: worked out beside the event loop, and once for a call.
 
 To read a statement of 5,000 characters takes a thirtieth of a second, and to look at the files that a shell line names
-as long as the disk takes. So nobody waits for it on an event loop: what is not known yet is not begun early, and goes on
-once it is. A verdict about what lies on the disk is kept while nothing that may write has run here, and for a few
+as long as the disk takes. So nobody waits for it on an event loop: what is not known yet is not begun early, and goes
+on once it is. A verdict about what lies on the disk is kept while nothing that may write has run here, and for a few
 seconds: others write, too. Our executors look again right before they start anything.
 """
 
