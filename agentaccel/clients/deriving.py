@@ -51,7 +51,8 @@ def _tell_of_lost(client: Any, is_ours: Callable[[Any], bool]) -> None:
     The SDKs' copies take another `http_client`, or a list of `middleware`, in the place of what the client has. Told by
     a class of its own, so that whatever else makes a copy of it copies that.
     """
-    kind, once = type(client), Once()
+    kind: Any = type(client)
+    once = Once()
 
     def telling(name: str) -> Callable[..., Any]:
         copy = getattr(kind, name)
