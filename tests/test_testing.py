@@ -62,6 +62,14 @@ def test_the_hit_rate_is_asserted_over_what_was_reported(tmp_path: Path) -> None
         assert_hit_rate([], at_least=0.1)
 
 
+def test_an_agent_that_asked_nobody_is_not_stable(agentaccel_emulator: RunningServer) -> None:
+    """The twin: one request is, and follows nothing. A refused request is none that was answered."""
+    for nothing in (agentaccel_emulator, agentaccel_emulator.emulator, []):
+        with pytest.raises(AssertionError, match="there is no request"):
+            assert_prefix_stable(nothing)
+    assert_prefix_stable([body(user("a"))])
+
+
 def test_in_virtual_time_what_the_clock_was_asked_to_call_is_called_on_the_way() -> None:
     """Such as a request that keeps entries alive, in the middle of a pause of the agent's."""
     clock = ManualClock(now=0.0)

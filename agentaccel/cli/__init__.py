@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -39,8 +41,30 @@ _COMMANDS = {
 }
 
 
+@contextmanager
+def _harmless() -> Iterator[None]:
+    """What click says of a command line stands there as it was typed: printed, it is harmless on a terminal."""
+    try:
+        yield
+    except click.UsageError as error:
+        from agentaccel.report.numbers import clean_lines
+
+        said = error.format_message()
+        if clean_lines(said) == said:
+            raise
+        raise click.UsageError(clean_lines(said), error.ctx) from None
+
+
 class _Lazy(click.Group):
     """A group that imports a command when it is asked for."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with _harmless():
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        with _harmless():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)

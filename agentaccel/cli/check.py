@@ -10,7 +10,16 @@ from typing import Any
 
 import click
 
-from agentaccel.cli.options import Bounds, period_options, prices_option, read_json, read_period, read_prices
+from agentaccel.cli.options import (
+    Bounds,
+    period_options,
+    prices_option,
+    read_json,
+    read_period,
+    read_prices,
+    say,
+    write,
+)
 from agentaccel.cli.report import Asked, read_report
 from agentaccel.errors import AgentAccelError, TraceError
 from agentaccel.report.gate import Baseline, Demands, Judged, baseline_of, judge
@@ -49,20 +58,17 @@ def check_command(
     try:
         demands = _demands(**demanded)
         prices, period = read_prices(price_file), read_period(bounds)
-        report = read_report(sources, Asked(by="agent", prices=prices, period=period))
+        report = read_report(sources, Asked(by="agent", prices=prices, period=period, sound=True))
         found = judge(report, demands, agents)
     except AgentAccelError as error:
-        click.echo(f"agentaccel check: {error}", err=True)
+        say(f"agentaccel check: {error}", err=True)
         sys.exit(2)
     outcome = outcome_of(found)
     if form == "json":
         shown = {"version": 1, "outcome": outcome, "demands": [asdict(one) for one in found], "notes": report.notes}
-        click.echo(json.dumps(shown, indent=2))
+        write(json.dumps(shown, indent=2) + "\n")
     else:
-        for one in found:
-            click.echo(f"{one.outcome:<8}{one.why}")
-        for note in report.notes:
-            click.echo(f"note: {note}")
+        say(*(f"{one.outcome:<8}{one.why}" for one in found), *(f"note: {note}" for note in report.notes))
     sys.exit(EXIT[outcome])
 
 

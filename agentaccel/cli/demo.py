@@ -34,27 +34,19 @@ def demo_command(as_json: bool, store: Path, provider: str, without_consent: boo
     agentaccel is dearer in any form than no caching by over the write premiums of its first two prompts, or than
     automatic caching; where that is what the SDK does by itself, as OpenAI's does, than it by over those premiums.
     """
+    from agentaccel.cli.options import progress_line, say, write
     from agentaccel.demo import show
     from agentaccel.demo.run import CONSENT, run_demo
     from agentaccel.errors import ConfigError, TraceError
     from agentaccel.policy import CachePolicy
 
-    terminal = sys.stderr.isatty()
-
-    def progress(what: str) -> None:
-        if terminal:
-            click.echo(f"\r\x1b[K{what} …", nl=False, err=True)
-
     cache = CachePolicy() if without_consent else CONSENT
     try:
-        results = run_demo(store, progress, provider=provider, cache=cache)
+        results = run_demo(store, lambda what: progress_line(f"{what} …"), provider=provider, cache=cache)
     except (ConfigError, TraceError) as error:
-        click.echo(f"agentaccel demo: {error}", err=True)
+        say(f"agentaccel demo: {error}", err=True)
         sys.exit(2)
-    if terminal:
-        click.echo("\r\x1b[K", nl=False, err=True)
+    progress_line()
     figures = show.as_json(results, store)
-    click.echo(
-        json.dumps(figures, indent=2) if as_json else show.render(results, store, color=sys.stdout.isatty()), nl=as_json
-    )
+    write(json.dumps(figures, indent=2) + "\n" if as_json else show.render(results, store, color=sys.stdout.isatty()))
     sys.exit(0 if figures["ok"] else 1)

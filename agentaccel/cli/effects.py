@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from agentaccel.cli.options import read_text
+from agentaccel.cli.options import read_text, say, write
 from agentaccel.effects.cases import judge, read_case
 from agentaccel.effects.mcp import declared
 from agentaccel.effects.places import Surroundings
@@ -18,7 +18,6 @@ from agentaccel.effects.sql import looks_like_sql
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused, Verdict, analysed, weigh
 from agentaccel.errors import ConfigError, TraceError
-from agentaccel.report.numbers import clean
 from agentaccel.types import Effect
 
 
@@ -52,7 +51,7 @@ def _lines(here: Surroundings) -> None:
             verdict = judge(read_case(line.decode()), here)
         except (Refused, UnicodeDecodeError) as failure:
             verdict = analysed(Effect.UNKNOWN, f"case: {failure if isinstance(failure, Refused) else 'no UTF-8'}")
-        click.echo(json.dumps(verdict.as_json()))
+        say(json.dumps(verdict.as_json()))
         sys.stdout.flush()
 
 
@@ -88,7 +87,7 @@ def _tools(path: Path) -> list[object]:
 def _show(found: Mapping[str, Verdict], as_json: bool) -> None:
     if as_json:
         listed = [{"subject": name, **verdict.as_json()} for name, verdict in found.items()]
-        click.echo(json.dumps(listed[0] if len(listed) == 1 else listed, indent=2))
+        write(json.dumps(listed[0] if len(listed) == 1 else listed, indent=2) + "\n")
         return
     words = {
         "predicted": "may be run on a prediction",
@@ -96,6 +95,5 @@ def _show(found: Mapping[str, Verdict], as_json: bool) -> None:
         "never": "never early",
     }
     for name, verdict in found.items():
-        click.echo(f"{clean(name)}\n  {verdict.effect.value}: {words[verdict.launchable]}")
-        for one in verdict.evidence:
-            click.echo(f"  - {clean(one.why)} ({one.source}: {one.effect.value})")
+        say(name, f"  {verdict.effect.value}: {words[verdict.launchable]}")
+        say(*(f"  - {one.why} ({one.source}: {one.effect.value})" for one in verdict.evidence))

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from agentaccel.cli.options import read_json
+from agentaccel.cli.options import read_json, write
 from agentaccel.errors import TraceError
 from agentaccel.policy import CONSENTS
 
@@ -53,11 +53,11 @@ def explain_command(
         request, previous = _read_as(request, name, as_model), previous and _read_as(previous, name, as_model)
     explanation = explain(request, previous, provider=provider, platform=platform, gap=gap, consents=consents)
     if as_json:
-        click.echo(json.dumps(explanation.as_json(), indent=2))
+        write(json.dumps(explanation.as_json(), indent=2) + "\n")
     else:
         from agentaccel.cli.explain_text import render
 
-        click.echo(render(explanation, color=sys.stdout.isatty()), nl=False)
+        write(render(explanation, color=sys.stdout.isatty()))
 
 
 def _read_as(request: dict[str, Any], name: object, model: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from agentaccel.explain import Explanation
 from agentaccel.report.numbers import clean
+from agentaccel.report.terminal import drawn, terminal
 from agentaccel.types import show_path
 
 Say = Callable[..., None]
@@ -15,21 +16,19 @@ Say = Callable[..., None]
 
 def render(explanation: Explanation, *, color: bool, width: int = 80) -> str:
     """The explanation for people, at most `width` columns wide."""
-    from rich.console import Console
     from rich.padding import Padding
 
-    console = Console(width=width, force_terminal=color, color_system="standard" if color else None, highlight=False)
+    console = terminal(width, color=color, markup=True)
 
     def line(text: str, indent: int = 0) -> None:
         console.print(Padding(text, (0, 0, 0, indent)), markup=True)
 
-    with console.capture() as capture:
-        _facts(explanation, line)
-        _plan(explanation, line)
-        _expected(explanation, line)
-        if explanation.compared:
-            _drift(explanation, line)
-    return "\n".join(text.rstrip() for text in capture.get().splitlines()) + "\n"
+    _facts(explanation, line)
+    _plan(explanation, line)
+    _expected(explanation, line)
+    if explanation.compared:
+        _drift(explanation, line)
+    return drawn(console)
 
 
 def _facts(it: Explanation, say: Say) -> None:

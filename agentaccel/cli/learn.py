@@ -12,6 +12,7 @@ import click
 
 from agentaccel.canonical import digest
 from agentaccel.cli.bar import progress
+from agentaccel.cli.options import write
 from agentaccel.cli.patterns import key_of, named, opened, sensitive_option, store_option, workload_option
 from agentaccel.errors import TraceError
 from agentaccel.policy import StorePolicy
@@ -87,7 +88,7 @@ def learn_command(
                 news = news_of(knowledge, key, values=values)
                 add_to_shelf(into, news, now=time.time(), sensitive=knowledge.sensitive, lessons=lessons)
         patterns = len(readable(shelved({}, news_of(knowledge, key)))[FLEET]["rules"])
-    click.echo(_shown(found, patterns, notes, as_json), nl=False)
+    write(_shown(found, patterns, notes, as_json))
 
 
 def _shown(found: Learned, patterns: int, notes: list[str], as_json: bool) -> str:

@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from datetime import date, datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
 from datetime import time as midnight
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,8 @@ import click
 
 from agentaccel.cache.price import Override
 from agentaccel.errors import ConfigError, TraceError
-from agentaccel.report.period import Period
+from agentaccel.report.numbers import clean, clean_lines
+from agentaccel.report.period import Period, days_of, time_of
 from agentaccel.trace import files
 
 MIN_WIDTH = 60
@@ -33,6 +34,32 @@ prices_option = click.option(
     type=click.Path(path_type=Path),
     help='Your prices: JSON like {"MODEL": {"input": 3, "output": 15}}, USD per million tokens.',
 )
+
+
+_STYLE = re.compile(r"(\x1b\[[0-9;]*m)")
+"""An escape sequence that changes how text looks, and nothing else."""
+
+
+def say(*lines: str, err: bool = False) -> None:
+    """Print lines: what comes from outside and stands in one is harmless there, and makes no second one."""
+    for line in lines:
+        click.echo(clean(line), err=err)
+
+
+def write(text: str) -> None:
+    """Print what is laid out already: nothing in it but its styles reaches a terminal as an escape sequence."""
+    click.echo("".join(part if i % 2 else clean_lines(part) for i, part in enumerate(_STYLE.split(text))), nl=False)
+
+
+def confirm(question: str) -> None:
+    """Ask on the terminal whether to go on, and end the command if not."""
+    click.confirm(clean(question), abort=True)
+
+
+def progress_line(what: str = "") -> None:
+    """Say on standard error what is being done, in place of what was said there before, where that is a terminal."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\x1b[K{clean(what)}", nl=False, err=True)
 
 
 def layout() -> tuple[int, bool]:
@@ -114,7 +141,9 @@ def period_options(command: Callable[..., None]) -> Callable[..., None]:
     bounded.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]  # click's own
     zone = click.option("--tz", "zone", default="UTC", metavar="ZONE", help="Zone of days and times: Europe/Berlin.")
     until = click.option("--until", metavar="WHEN", help="Only what was before: the same forms; a date is a whole day.")
-    since = click.option("--since", metavar="WHEN", help="Only what was since: 7d, 36h, 2026-02-01, 2026-02-01T12:00.")
+    since = click.option(
+        "--since", metavar="WHEN", help="Only what was since: 7d, 36h, 2026-02-01, 2026-W06, 2026-02, 2026-02-01T12:00."
+    )
     return since(until(zone(bounded)))
 
 
@@ -140,19 +169,21 @@ def _zone(name: str) -> tzinfo:
 
 
 def _instant(option: str, said: str, zone: tzinfo, now: float) -> float:
-    """Seconds since the epoch. A date is its first moment in `zone`, and after --until the first after it."""
+    """Seconds since the epoch. A date, a week or a month is its first moment in `zone`, and after --until the first
+    after it."""
     text, ago = said.strip(), seconds_of(said)
     if ago is not None:
         return now - ago
     try:
-        day = date.fromisoformat(text) + timedelta(days=option == "--until")
-        return datetime.combine(day, midnight(), zone).timestamp()
+        first, after = days_of(text)
+        return datetime.combine(after if option == "--until" else first, midnight(), zone).timestamp()
     except (ValueError, OverflowError):
         pass
     try:
-        at = datetime.fromisoformat(text)
+        at = time_of(text)
         return (at if at.tzinfo is not None else at.replace(tzinfo=zone)).timestamp()
     except (ValueError, OverflowError):
         raise ConfigError(
-            f"{option} is {said!r}; give an age (7d, 36h, 90m, 2w), a date (2026-02-01) or a time (2026-02-01T12:00)"
+            f"{option} is {said!r}; give an age (7d, 36h, 90m, 2w), a date (2026-02-01), a week (2026-W06), a month "
+            "(2026-02) or a time (2026-02-01T12:00)"
         ) from None

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from agentaccel.canonical import digest
-from agentaccel.cli.options import layout, read_text
+from agentaccel.cli.options import confirm, layout, read_text, say, write
 from agentaccel.cli.patterns_text import to_text
 from agentaccel.errors import ConfigError, TraceError
 from agentaccel.speculate.exchange import exported, imported, loaded
@@ -70,7 +70,7 @@ def patterns_command(
         _clear(path, workload, yes)
     elif export is not None:
         _write(export, exported(_of(_shelf(path), workload)))
-        click.echo(f"patterns written to {export}")
+        say(f"patterns written to {export}")
     else:
         _show(_of(_shelf(path), workload), workload, as_json)
 
@@ -114,7 +114,7 @@ def _shelf(path: Path) -> Shelf:
         if not shelf.parts:
             explain_nothing(store)
     for workload, why in shelf.barred.items():
-        click.echo(f"note: the patterns of {workload or 'all workloads'} are left alone: {why}", err=True)
+        say(f"note: the patterns of {workload or 'all workloads'} are left alone: {why}", err=True)
     return shelf
 
 
@@ -131,19 +131,19 @@ def _of(shelf: Shelf, workload: str | None) -> Parts:
 def _show(parts: Parts, workload: str | None, as_json: bool) -> None:
     shown = show(loaded(parts), None if workload is None else named(workload))
     if as_json:
-        click.echo(json.dumps(asdict(shown), indent=2))
+        write(json.dumps(asdict(shown), indent=2) + "\n")
     else:
         width, color = layout()
-        click.echo(to_text(shown, width, color=color), nl=False)
+        write(to_text(shown, width, color=color))
 
 
 def _clear(path: Path, workload: str | None, yes: bool) -> None:
     what = "everything that was learned of tool calls" if workload is None else f"what follows what in {workload}"
     if not yes:
-        click.confirm(f"Remove {what} from {path}?", abort=True)
+        confirm(f"Remove {what} from {path}?")
     with opened(path) as store:
         gone = clear_shelf(store, None if workload is None else named(workload))
-    click.echo(f"{gone} parts removed from {path}")
+    say(f"{gone} parts removed from {path}")
 
 
 def _import(path: Path, file: Path) -> None:
@@ -160,7 +160,7 @@ def _import(path: Path, file: Path) -> None:
         if lesson in known_lessons(store):
             raise TraceError(f"{file} was imported before; once more would count everything twice")
         add_to_shelf(store, news, now=time.time(), lessons=[lesson])
-    click.echo(f"{len(news.parts)} parts added to {path}")
+    say(f"{len(news.parts)} parts added to {path}")
 
 
 def _write(path: Path, data: bytes) -> None:

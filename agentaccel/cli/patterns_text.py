@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
 
 from agentaccel.report.numbers import clean
+from agentaccel.report.terminal import drawn, terminal
 from agentaccel.speculate.show import Shown
 
 NOTHING = "nothing was learned yet: agents teach while they run, and `agentaccel learn TRACES...` takes recorded runs\n"
@@ -13,16 +13,11 @@ NOTHING = "nothing was learned yet: agents teach while they run, and `agentaccel
 
 def to_text(shown: Shown, width: int, *, color: bool) -> str:
     """The patterns for a terminal of `width` columns."""
-    from rich.console import Console
     from rich.table import Table
 
     if not shown.steps and not shown.patterns:
         return NOTHING
-    out = io.StringIO()
-    console = Console(
-        file=out, width=width, force_terminal=color, color_system="standard" if color else None, highlight=False,
-        markup=False,
-    )  # fmt: skip
+    console = terminal(width, color=color)
 
     def table(title: str, rows: Iterable[tuple[str, ...]]) -> None:
         grid = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
@@ -42,4 +37,4 @@ def to_text(shown: Shown, width: int, *, color: bool) -> str:
         "values that are kept",
         ((f"{one.tool}.{one.argument}", repr(one.value), f"{one.sessions} sessions") for one in shown.values),
     )
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    return drawn(console)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from agentaccel.cli.options import seconds_of
+from agentaccel.cli.options import say, seconds_of
 from agentaccel.errors import ConfigError
 
 
@@ -26,4 +26,4 @@ def purge_command(store: Path | None, older_than: str) -> None:
     path = store_path(store)
     with opened(path) as into:
         gone = into.purge(before)
-    click.echo(f"{gone} records removed from {path}")
+    say(f"{gone} records removed from {path}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from agentaccel.cli.bar import progress
-from agentaccel.cli.options import format_option, layout, prices_option, read_prices
+from agentaccel.cli.options import format_option, layout, prices_option, read_prices, say, write
 from agentaccel.cli.replay_text import to_markdown, to_text
 from agentaccel.errors import AgentAccelError, TraceError
 from agentaccel.facts import lifetimes, platforms
@@ -19,7 +19,6 @@ from agentaccel.replay.pace import paces
 from agentaccel.replay.read import read
 from agentaccel.replay.source import PROVIDER, Rules
 from agentaccel.report.aggregate import unused_prices
-from agentaccel.report.numbers import clean
 from agentaccel.trace.tally import ImportTally
 
 UNKNOWN = "in no format that a replay knows"
@@ -82,9 +81,9 @@ def replay_command(
         models = {name for one in found for name in one.models}
         notes = [*tally.notes(UNKNOWN), *unused_prices(prices or {}, models, models)]
     except AgentAccelError as error:
-        click.echo(f"agentaccel replay: {clean(str(error))}", err=True)
+        say(f"agentaccel replay: {error}", err=True)
         sys.exit(2)
-    click.echo(_shown(found, notes, form), nl=False)
+    write(_shown(found, notes, form))
 
 
 def _shown(found: list[Compared], notes: list[str], form: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Sequence
 
 from agentaccel.replay.compare import Column, Compared, Table
 from agentaccel.replay.pace import pace
 from agentaccel.report.numbers import NA, clean, plural, share, short, usd
+from agentaccel.report.terminal import drawn, terminal
 
 HEADER = ("policy", "hit rate", "read", "written", "input, USD", "to none")
 """Columns of a table; the last is the cost in uncached input tokens as a multiple of what no caching costs."""
@@ -18,18 +18,9 @@ Row = tuple[str, ...]
 
 def to_text(found: Sequence[Compared], notes: Sequence[str], width: int, *, color: bool) -> str:
     """Every comparison for a terminal of `width` columns."""
-    from rich.console import Console
     from rich.table import Table as Grid
 
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=width,
-        force_terminal=color,
-        color_system="standard" if color else None,
-        highlight=False,
-        markup=False,
-    )
+    console = terminal(width, color=color)
     for one in found:
         console.print(f"{clean(one.name)}: {_headline(one)}", style="bold")
         for table in one.tables:
@@ -46,7 +37,7 @@ def to_text(found: Sequence[Compared], notes: Sequence[str], width: int, *, colo
         console.print()
     for note in (*_pace_notes(found), *notes, _LEGEND):
         console.print(_wrapped(f"note: {clean(note)}", width, ""), style="yellow")
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    return drawn(console)
 
 
 def to_markdown(found: Sequence[Compared], notes: Sequence[str]) -> str:

@@ -24,12 +24,13 @@ from agentaccel.cli.options import (
     prices_option,
     read_period,
     read_prices,
+    say,
+    write,
 )
 from agentaccel.errors import AgentAccelError, TraceError
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report import By, Report, render_markdown, render_text, to_json
 from agentaccel.report import report as fold
-from agentaccel.report.numbers import clean
 from agentaccel.report.period import Period
 from agentaccel.report.wording import WHAT_TO_DO
 from agentaccel.report.wording_groups import GROUPS_SHOWN
@@ -69,11 +70,11 @@ def report_command(
             asked = Asked(by=by, causes=causes, advise=advise, prices=prices, period=period, most=most)
             found = read_report(sources, asked)
         except AgentAccelError as error:
-            click.echo(f"agentaccel report: {clean(str(error))}", err=True)
+            say(f"agentaccel report: {error}", err=True)
             if not sources and isinstance(error, TraceError) and not store_path(None).exists():
-                click.echo(WHAT_TO_DO, err=True, nl=False)
+                say(*WHAT_TO_DO.splitlines(), err=True)
             sys.exit(2)
-        click.echo(_shown(found, form), nl=False)
+        write(_shown(found, form))
 
 
 def read_report(sources: tuple[Path, ...], asked: Asked) -> Report:
@@ -101,11 +102,13 @@ class Asked:
     period: Period
     most: int | None = None
     """Groups that are shown; None for all."""
+    sound: bool = False
+    """True if a damaged store is refused also where some of it can be read."""
 
 
 def _from_store(sources: tuple[Path, ...], asked: Asked) -> Report:
     from agentaccel.trace.evidence import evidence
-    from agentaccel.trace.soundness import explain_nothing
+    from agentaccel.trace.soundness import check, explain_nothing
     from agentaccel.trace.store import open_reader
 
     with open_reader(sources[0] if sources else None) as reader:
@@ -114,15 +117,16 @@ def _from_store(sources: tuple[Path, ...], asked: Asked) -> Report:
         skipped = reader.skipped
         if found.empty:
             explain_nothing(reader)
+        elif asked.sound:
+            check(reader)
         if asked.advise:
             from agentaccel.report.advise.reading import talks_of_store
 
             found = _advised(found, partial(talks_of_store, reader, asked.period), asked)
     if not skipped:
         return found
-    return replace(
-        found, notes=(*found.notes, f"rows of the store that could not be read, and were skipped: {skipped:,}")
-    )
+    gap = f"rows of the store that could not be read, and were skipped: {skipped:,}"
+    return replace(found, notes=(*found.notes, gap), gaps=(*found.gaps, gap))
 
 
 def _from_logs(sources: tuple[Path, ...], asked: Asked) -> Report:

@@ -10,6 +10,7 @@ from typing import Any
 
 from agentaccel.demo.forms import TURNS
 from agentaccel.demo.run import COLUMNS, OURS, FormResult, Run
+from agentaccel.report.terminal import drawn, terminal
 from agentaccel.types import Usage
 
 
@@ -68,9 +69,9 @@ def _tokens(usage: Usage) -> dict[str, int | None]:
     return {"input": usage.input, "read": usage.read, "write": usage.written, "uncached": usage.uncached}
 
 
-def render(results: Sequence[FormResult], store: Path, *, width: int | None = None, color: bool | None = None) -> str:
+def render(results: Sequence[FormResult], store: Path, *, width: int = 80, color: bool = False) -> str:
     """The table, at most 80 columns wide."""
-    from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(title=None, box=None, pad_edge=False, header_style="bold")
@@ -81,24 +82,23 @@ def render(results: Sequence[FormResult], store: Path, *, width: int | None = No
         best = min(run.cost for run in result.runs.values())
         cells = [_cell(result.runs[column], best) for column in COLUMNS]
         table.add_row(f"{result.form.name}\n[dim]{result.form.what}[/dim]", *cells)
-    console = Console(width=width or 80, force_terminal=color, color_system="standard" if color else None, record=False)
-    with console.capture() as capture:
-        console.print()
-        console.print(f"Input cost in US cents and cache hit rate, {TURNS} turns each.", highlight=False)
-        console.print(f"{results[0].vendor.model} at list price; provider: the bundled emulator.", highlight=False)
-        console.print("Every column did exactly the same work.")
-        console.print()
-        console.print(table)
-        console.print()
-        console.print(verdict(results), style="bold", highlight=False)
-        console.print()
-        for line in _consents(results):
-            console.print(line, highlight=False)
-        for complaint in (one for result in results for one in result.complaints):
-            console.print(f"[red]not as promised:[/red] {complaint}")
-        console.print("Why each token was read or not:", highlight=False)
-        console.print(f"  {_command()} report {store} --causes", highlight=False, soft_wrap=True)
-    return capture.get()
+    console = terminal(width, color=color, markup=True)
+    console.print()
+    console.print(f"Input cost in US cents and cache hit rate, {TURNS} turns each.")
+    console.print(f"{results[0].vendor.model} at list price; provider: the bundled emulator.")
+    console.print("Every column did exactly the same work.")
+    console.print()
+    console.print(table)
+    console.print()
+    console.print(verdict(results), style="bold")
+    console.print()
+    for line in _consents(results):
+        console.print(line)
+    for complaint in (one for result in results for one in result.complaints):
+        console.print(f"[red]not as promised:[/red] {escape(complaint)}")
+    console.print("Why each token was read or not:")
+    console.print(f"  {escape(_command())} report {escape(str(store))} --causes", soft_wrap=True)
+    return drawn(console)
 
 
 def _command() -> str:

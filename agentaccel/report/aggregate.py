@@ -201,6 +201,10 @@ class _Fold:
             self._close(name)
         self._keep_first()
         total = self._total.group("total")
+        gaps = [] if tally is None else tally.gaps(_UNKNOWN)
+        if self._undated:
+            gaps.append(f"requests without a time, which are of no period and were left out: {self._undated:,}")
+        rest = [] if tally is None else tally.others()
         return Report(
             by=self._by,
             causes=causes,
@@ -212,7 +216,8 @@ class _Fold:
             examples=self._largest.all(),
             causes_by_agent={name: tuple(sorted(causes)) for name, causes in sorted(self._causes.items())},
             period=self._period,
-            notes=(*self._notes(), *_usage_notes(total), *(tally.notes(_UNKNOWN) if tally is not None else ())),
+            notes=(*self._notes(), *_usage_notes(total), *gaps, *rest),
+            gaps=tuple(gaps),
         )
 
     def _session(self, name: str) -> Session:
@@ -266,8 +271,6 @@ class _Fold:
 
     def _notes(self) -> list[str]:
         notes = unused_prices(self._prices or {}, self._names, self._models)
-        if self._undated:
-            notes.append(f"requests without a time, which are of no period and were left out: {self._undated:,}")
         if not self._unpriced:
             return notes
         return [f"no price is known for {some_of(sorted(self._unpriced))}: their requests are in no cost", *notes]

@@ -234,6 +234,8 @@ class Report:
     """What to change first; None where nobody asked."""
     notes: tuple[str, ...]
     """What the reader should know about the input: files and lines that were skipped, prices that are missing."""
+    gaps: tuple[str, ...] = ()
+    """Those of `notes` that say what could not be read or understood: the figures are of the rest."""
 
     @property
     def empty(self) -> bool:

@@ -1,5 +1,8 @@
 """Whether a report holds what somebody demands of it: each demand is judged alone, and what is not known never holds.
 
+What the known part of the source breaks is broken, whatever the rest says. What it holds is n/a where the rest could
+break it: a request whose cost nobody knows has no upper bound, and a row that cannot be read may tell of anything.
+
 The figures are those of the report: this module compares, and adds nothing up.
 """
 
@@ -7,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from agentaccel.checks import is_amount
@@ -17,6 +20,9 @@ from agentaccel.report.numbers import clean, plural
 from agentaccel.types import Cause
 
 Outcome = Literal["holds", "broken", "n/a"]
+
+NO_REQUEST = "there is no request"
+"""What is said of an agent that is not there."""
 
 MAKE_BASELINE = "agentaccel report --format json > BASELINE.json"
 """What writes a baseline."""
@@ -82,15 +88,30 @@ def baseline_of(report: Any) -> Baseline:
     try:
         agents = report.get("causes_by_agent")
         if agents is None and report["by"] == "agent":
-            agents = {group["name"]: _causes(group) for group in report["groups"]}
-        by_agent = None if agents is None else {name: frozenset(map(str, causes)) for name, causes in agents.items()}
-        return Baseline(agents=by_agent, all=_causes(report["total"]))
+            agents = {group["name"]: _met(group) for group in _listed(report["groups"])}
+        by_agent = None if agents is None else {name: _causes(causes) for name, causes in agents.items()}
+        return Baseline(agents=by_agent, all=_causes(_met(report["total"])))
     except (KeyError, TypeError, AttributeError):
         raise TraceError(f"it is no report with the causes of misses: make one with `{MAKE_BASELINE}`") from None
 
 
-def _causes(group: Mapping[str, Any]) -> frozenset[str]:
-    return frozenset(str(row["cause"]) for row in group["causes"])
+def _met(group: Mapping[str, Any]) -> list[object]:
+    return [row["cause"] for row in _listed(group["causes"])]
+
+
+def _listed(value: object) -> list[Any]:
+    """`value`, if it is a list: a text would be taken for one of its letters. Raises TypeError."""
+    if not isinstance(value, list):
+        raise TypeError("no list")
+    return value
+
+
+def _causes(named: object) -> frozenset[str]:
+    """A list of the names of causes, also of those that only another version knows. Raises TypeError."""
+    causes = _listed(named)
+    if not all(isinstance(one, str) for one in causes):
+        raise TypeError("a cause that is no text")
+    return frozenset(causes)
 
 
 def judge(report: Report, demands: Demands, agents: Sequence[str] = ()) -> list[Judged]:
@@ -101,27 +122,44 @@ def judge(report: Report, demands: Demands, agents: Sequence[str] = ()) -> list[
     if demands.baseline is not None:
         chosen = {name: named.get(name) for name in agents} if agents else named
         found.append(_new_causes(chosen, demands.baseline))
-    return found
+    return [_in_doubt(one) for one in found] if report.gaps else found
+
+
+def _in_doubt(judged: Judged) -> Judged:
+    """`judged` of a source of which a part could not be read."""
+    if judged.outcome != "holds":
+        return judged
+    return replace(judged, outcome="n/a", why=f"{judged.why}; not all of the source could be read, as the notes say")
+
+
+def _outcome(known: bool, holds: bool, whole: bool) -> Outcome:
+    """What a demand comes to, by whether the figure is `known`, `holds`, and is over the `whole`."""
+    return "n/a" if not known else "broken" if not holds else "holds" if whole else "n/a"
 
 
 def _judged(agent: str | None, group: Group | None, demands: Demands) -> Iterator[Judged]:
     of = f" of {clean(agent)}" if agent is not None else ""
 
-    def judged(demand: Any, value: float | None, limit: float, holds: bool, why: str) -> Judged:
-        outcome: Outcome = "n/a" if value is None else "holds" if holds else "broken"
-        said = "there is no request" if group is None else why
+    def judged(demand: Any, value: float | None, limit: float, outcome: Outcome, why: str) -> Judged:
+        said = NO_REQUEST if group is None else why
         return Judged(
             demand=demand, agent=agent, outcome=outcome, why=f"{demand}{of}: {said}", value=value, limit=limit
         )
 
     if demands.hit_rate is not None:
         rate = group.tokens.hit_rate if group is not None else None
-        holds = rate is not None and rate >= demands.hit_rate
-        yield judged("hit rate", rate, demands.hit_rate, holds, _rate_words(group, rate, demands.hit_rate))
+        outcome = _outcome(rate is not None, rate is not None and rate >= demands.hit_rate, whole=True)
+        yield judged("hit rate", rate, demands.hit_rate, outcome, _rate_words(group, rate, demands.hit_rate))
     for demand, limit in (("cost", demands.cost), ("cost per request", demands.cost_per_request)):
         if limit is not None:
             usd = _usd(group, demand)
-            yield judged(demand, usd, limit, usd is not None and usd <= limit, _cost_words(group, usd, limit))
+            outcome = _outcome(usd is not None, usd is not None and usd <= limit, whole=not _unknown_costs(group))
+            yield judged(demand, usd, limit, outcome, _cost_words(group, usd, limit))
+
+
+def _unknown_costs(group: Group | None) -> int:
+    """Requests whose cost nobody knows."""
+    return 0 if group is None else group.requests - group.costs.priced
 
 
 def _usd(group: Group | None, demand: str) -> float | None:
@@ -142,12 +180,16 @@ def _rate_words(group: Group | None, rate: float | None, limit: float) -> str:
 def _cost_words(group: Group | None, usd: float | None, limit: float) -> str:
     if group is None or usd is None:
         return "n/a, no request has a price"
-    more = f"; {group.costs.unpriced:,} more have no price, or no cache counters" if group.costs.unpriced else ""
+    unknown = _unknown_costs(group)
+    more = f"; {unknown:,} more {'has' if unknown == 1 else 'have'} no price, or no cache counters" if unknown else ""
     return f"{usd:.6g} USD of input, at most {limit:.6g}, over {plural(group.costs.priced, 'request')}{more}"
 
 
 def _new_causes(groups: Mapping[str, Group | None], baseline: Baseline) -> Judged:
-    """A cause is new where its kind did not occur for that agent; a first request is no fault of anybody's."""
+    """A cause is new where its kind did not occur for that agent; a first request is no fault of anybody's.
+
+    An agent of which nothing is known may have had any.
+    """
     told = {name: group for name, group in groups.items() if group is not None and group.requests > group.unreported}
     new = [
         (name, row.cause.value)
@@ -155,9 +197,7 @@ def _new_causes(groups: Mapping[str, Group | None], baseline: Baseline) -> Judge
         for row in group.causes
         if row.cause is not Cause.FIRST and row.cause.value not in baseline.of(name)
     ]
-    silent = [clean(name) for name in groups if name not in told]
-    rest = f"; not known of {', '.join(silent)}, where no request reported what the cache did" if silent else ""
-    outcome: Outcome = "broken" if new else "holds" if told else "n/a"
+    outcome = _outcome(bool(told), not new, whole=len(told) == len(groups))
     why = ", ".join(f"{cause} of {clean(name)}" for name, cause in new) or ("none" if told else "n/a")
     whose = "" if baseline.agents is not None else " (the baseline tells no agents apart)"
     values = tuple(dict.fromkeys(cause for _, cause in new)) if told else None
@@ -165,7 +205,17 @@ def _new_causes(groups: Mapping[str, Group | None], baseline: Baseline) -> Judge
         demand="no new cause",
         agent=None,
         outcome=outcome,
-        why=f"new causes of misses{whose}: {why}{rest}",
+        why=f"new causes of misses{whose}: {why}{_not_known(groups, told.keys())}",
         value=values,
         limit=None,
     )
+
+
+def _not_known(groups: Mapping[str, Group | None], told: AbstractSet[str]) -> str:
+    """Of whom nothing is known, and why, as the end of a sentence."""
+    absent = [clean(name) for name, group in groups.items() if group is None]
+    silent = [clean(name) for name, group in groups.items() if group is not None and name not in told]
+    parts = [f"; not known of {', '.join(absent)}, where {NO_REQUEST}"] if absent else []
+    if silent:
+        parts.append(f"; not known of {', '.join(silent)}, where no request reported what the cache did")
+    return "".join(parts)

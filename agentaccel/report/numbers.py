@@ -24,6 +24,11 @@ def clean(name: str) -> str:
     return _CONTROL.sub("?", name)
 
 
+def clean_lines(text: str) -> str:
+    """Lines in which names from outside stand, harmless on a terminal."""
+    return "\n".join(map(clean, text.split("\n")))
+
+
 def shorten(name: str, width: int) -> str:
     """A name with its middle left out: sub-agents differ at the end.
 

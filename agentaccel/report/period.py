@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 
 _EPOCH, _LAST = datetime(1970, 1, 1, tzinfo=UTC), 253_402_214_400.0
 """The last day of the year 9999 in seconds since the epoch: a day of room for the zones ahead of UTC."""
@@ -46,6 +47,35 @@ def moment(seconds: float, zone: tzinfo = UTC) -> datetime:
 
 FORMS = {"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m"}
 """How days, ISO weeks and months are called."""
+
+_MONTH = re.compile(r"([0-9]{4})-([0-9]{2})")
+_WEEK = re.compile(r"([0-9]{4})-?W([0-9]{2})")
+"""Python takes the name of a week for its Monday."""
+
+
+def days_of(name: str) -> tuple[date, date]:
+    """The first day of the day, ISO week or month of that name, and the first day after it. Raises ValueError.
+
+    >>> [day.isoformat() for day in days_of("2026-W43")]
+    ['2026-10-19', '2026-10-26']
+    >>> [day.isoformat() for day in days_of("2026-12")]
+    ['2026-12-01', '2027-01-01']
+    """
+    if match := _WEEK.fullmatch(name):
+        first, days = date.fromisocalendar(int(match[1]), int(match[2]), 1), 7
+    elif match := _MONTH.fullmatch(name):
+        first = date(int(match[1]), int(match[2]), 1)
+        return first, (first + timedelta(days=31)).replace(day=1)
+    else:
+        first, days = date.fromisoformat(name), 1
+    return first, first + timedelta(days=days)
+
+
+def time_of(name: str) -> datetime:
+    """The date and time that `name` is, such as 2026-02-01T12:00. Raises ValueError, also for a time of a week."""
+    if _WEEK.fullmatch(re.split("[T ]", name)[0]):
+        raise ValueError("a week has no time of day")
+    return datetime.fromisoformat(name)
 
 
 class Calendar:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agentaccel.report.block import PROSE, Block, Row
 from agentaccel.report.numbers import NA, clean, columns, model_names, shorten
+from agentaccel.report.terminal import drawn, terminal
 from agentaccel.report.wording import EMPTY, WORDS, blocks, headline
 from agentaccel.report.wording_groups import MODEL, SESSION
 
@@ -25,20 +25,7 @@ GAP = 2
 
 def render_text(report: Report, width: int = 80, color: bool = False) -> str:
     """The report as lines of at most `width` columns, with ANSI colours where `color` is set."""
-    from rich.console import Console
-
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=max(width, 40),
-        force_terminal=color,
-        color_system="standard" if color else None,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        soft_wrap=False,
-        legacy_windows=False,
-    )
+    console = terminal(max(width, 40), color=color)
     if report.empty:
         console.print(EMPTY.rstrip(), soft_wrap=True)
     else:
@@ -50,7 +37,7 @@ def render_text(report: Report, width: int = 80, color: bool = False) -> str:
         console.print()
         for note in report.notes:
             console.print(_wrapped(f"note: {clean(note)}", console.width), style="yellow", soft_wrap=True)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    return drawn(console)
 
 
 def _show(console: Console, block: Block) -> None:

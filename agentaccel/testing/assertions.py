@@ -34,7 +34,8 @@ def assert_prefix_stable(
     Of an emulator: of all requests that it answered. They are taken for one conversation, unless `conversation` tells
     which one a request belongs to. One that goes on from a history that the provider holds (`previous_response_id`) is
     not compared. `model` names a known model where the requests use a name of your own. Raises AssertionError with the
-    place, the likely cause and both texts of the first change.
+    place, the likely cause and both texts of the first change, and where there is no request: an agent that asked
+    nobody is not stable.
 
     >>> ask = {"role": "user", "content": "Hi."}
     >>> assert_prefix_stable([
@@ -51,6 +52,7 @@ def assert_prefix_stable(
     talks: dict[object, list[tuple[int, Request]]] = {}
     for number, request in enumerate(requests_of(requests)):
         talks.setdefault(conversation(request) if conversation is not None else None, []).append((number, request))
+    assert talks, "there is no request"
     for talk in talks.values():
         for (before, old), (number, new) in pairwise(talk):
             change = _change(old, new, model, platform)

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from agentaccel.accel import Accel
 from agentaccel.clock import ManualClock
 from agentaccel.emulator import Emulator, LogEntry, RunningServer
+from agentaccel.errors import TraceError
 from agentaccel.facts import platforms
 from agentaccel.listening import Told
 from agentaccel.policy import Policy, StorePolicy
@@ -44,7 +45,10 @@ def records_of(subject: Subject, conversation: Conversation | None = None) -> li
 
 def _stored(path: Path | None) -> list[TurnRecord]:
     with open_reader(path) as store:
-        return list(store.turns())
+        turns = list(store.turns())
+        if store.skipped:
+            raise TraceError(f"{store.path} is damaged: {store.skipped:,} of its rows cannot be read")
+        return turns
 
 
 def answered(emulator: Emulator | RunningServer) -> list[LogEntry]:

@@ -49,25 +49,36 @@ class ImportTally:
     empty: int = 0
     """Files without a single line."""
 
-    def notes(self, known: str) -> list[str]:
-        """What was left out, as sentences; of files that were not recognised, that they are `known`."""
+    def gaps(self, known: str) -> list[str]:
+        """What could not be read or understood, as sentences; of files that were not recognised, that they are
+        `known`."""
         found = {
             f"lines that could not be read, and were skipped: {self.skipped:,} of {self.lines:,}": self.skipped,
             f"last lines that were cut or still being written, and were skipped: {self.cut:,}": self.cut,
-            f"replies or runs that were there more than once, and count once: {self.duplicates:,}": self.duplicates,
-            f"spans that told of the same call as one inside them, which counts once: {self.nested:,}": self.nested,
             f"lines in no known form, which were not read: {self.unread_lines:,} "
             f"(with {some_of(sorted(self.unread_forms))})": self.unread_lines,
             f"spans whose counters are not understood, and of which no request was made: {self.unread_spans:,} "
             f"({some_of(sorted(self.unread_names))})": self.unread_spans,
             f"requests whose cache counters are not understood: {some_of(sorted(self.half_read))}": self.half_read,
             f"agents whose requests are not there, only their sum, which is in no figure: {self.sums:,}": self.sums,
-            f"empty files: {self.empty:,}": self.empty,
             f"{known}: {some_of(self.unrecognised)}": self.unrecognised,
+            f"not readable to the end: {some_of(self.unreadable)}": self.unreadable,
+        }
+        return [note for note, any_ in found.items() if any_]
+
+    def notes(self, known: str) -> list[str]:
+        """All that was left out: `gaps` and `others`."""
+        return [*self.gaps(known), *self.others()]
+
+    def others(self) -> list[str]:
+        """What was left out because it would have counted twice, or tells of nothing, as sentences."""
+        found = {
+            f"replies or runs that were there more than once, and count once: {self.duplicates:,}": self.duplicates,
+            f"spans that told of the same call as one inside them, which counts once: {self.nested:,}": self.nested,
+            f"empty files: {self.empty:,}": self.empty,
             f"sessions without content, which StorePolicy(content=True) keeps: {some_of(self.contentless)}": (
                 self.contentless
             ),
-            f"not readable to the end: {some_of(self.unreadable)}": self.unreadable,
         }
         return [note for note, any_ in found.items() if any_]
 

@@ -202,6 +202,23 @@ def test_what_cannot_be_used_is_told_in_one_sentence_and_nothing_is_left_behind(
         assert after[name] == before
 
 
+def test_a_gate_does_not_pass_over_a_damaged_store_of_which_all_requests_can_be_read(
+    good: Path, tmp_path: Path
+) -> None:
+    """The page of another table is damaged: a report tells of the requests, a gate does not believe it."""
+    store = (good / "trace.db").read_bytes()
+    demand = ("check", "BAD", "--min-hit-rate", "0.1")
+    (tmp_path / "BAD").write_bytes(store)
+    assert run(*demand, cwd=tmp_path).exit_code == 0
+    with contextlib.closing(sqlite3.connect(good / "trace.db")) as connection:
+        [(root,)] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'patterns'").fetchall()
+    overwritten((root - 1) * PAGE, root * PAGE)(tmp_path / "BAD", store)
+    assert run("report", "BAD", cwd=tmp_path).exit_code == 0
+    done = run(*demand, cwd=tmp_path)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "BAD is damaged: " in done.stderr
+
+
 @pytest.mark.parametrize("bad", ["unreadable rows", "an emptied page"])
 @pytest.mark.parametrize("command", ["report", "replay", "learn from", "check"])
 def test_without_looking_why_nothing_was_found_a_damaged_store_is_an_empty_one(

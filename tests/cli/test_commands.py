@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +14,20 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner, Result
+from rich.markup import escape
 
 from agentaccel import Accel, Policy, StorePolicy
-from agentaccel.cli import main
+from agentaccel.__main__ import main as started
+from agentaccel.cli import main, options
+from agentaccel.cli.options import say, write
+from agentaccel.records import TurnRecord
+from agentaccel.report import numbers
+from agentaccel.report.numbers import clean
+from agentaccel.report.terminal import drawn, terminal
+from agentaccel.trace.record import TurnWrite
+from agentaccel.trace.store import Store
+from agentaccel.types import Cause, Miss, Usage
+from tests.docs.pages import session_log
 from tests.driver import MODEL, Driver, assistant, body, loop, prose, tool, user
 
 ROOT = Path(__file__).parent.parent.parent
@@ -288,6 +301,130 @@ def test_a_command_that_is_nearly_one_is_suggested(typed_: str, meant: str) -> N
     done = run(typed_)
     assert done.exit_code == 2
     assert f"Did you mean '{meant}'?" in done.stderr
+
+
+HOSTILE = "e\x1b]0;x\x07\x9b31m\u202eb\nfake"
+"""Sets a terminal's title, its colour and its direction, and begins a line of its own."""
+PRINTING: dict[str, tuple[str, ...]] = {
+    "check": ("check", ".", "--min-hit-rate", "0.1", "--no-new-cause", "baseline.json"),
+    "check of an agent": ("check", ".", "--min-hit-rate", "0.1", "--max-cost", "1", "--agent", HOSTILE),
+    "check of nothing": ("check", f"{HOSTILE}/none", "--max-cost", "1"),
+    "check against": ("check", ".", "--no-new-cause", HOSTILE),
+    "check in prices": ("check", ".", "--max-cost", "1", "--prices", f"{HOSTILE}.json"),
+    "report": ("report", ".", "--causes", "--advise"),
+    "report in Markdown": ("report", ".", "--causes", "--advise", "--format", "markdown"),
+    "report by": ("report", ".", "--by", HOSTILE),
+    "report since": ("report", ".", "--since", HOSTILE),
+    "report of a store": ("report", f"{HOSTILE}.db", "--by", "agent", "--causes"),
+    "replay": ("replay", "."),
+    "replay in Markdown": ("replay", ".", "--format", "markdown"),
+    "replay of nothing": ("replay", f"{HOSTILE}/none"),
+    "learn": ("learn", ".", "--store", f"{HOSTILE}.db"),
+    "learn nothing": ("learn", f"{HOSTILE}.jsonl", "--store", f"{HOSTILE}.db"),
+    "patterns": ("patterns", "--store", f"{HOSTILE}.db"),
+    "patterns of": ("patterns", "--store", f"{HOSTILE}.db", "--workload", HOSTILE),
+    "patterns --export": ("patterns", "--store", f"{HOSTILE}.db", "--export", f"{HOSTILE}.out"),
+    "patterns --import": ("patterns", "--store", f"{HOSTILE}.db", "--import", f"{HOSTILE}.json"),
+    "patterns --clear": ("patterns", "--store", f"{HOSTILE}.db", "--workload", HOSTILE, "--clear"),
+    "patterns --clear --yes": ("patterns", "--store", f"{HOSTILE}.db", "--clear", "--yes"),
+    "purge": ("purge", f"{HOSTILE}.db", "--older-than", "1d"),
+    "purge nothing": ("purge", f"{HOSTILE}.none", "--older-than", "1d"),
+    "purge, of an age": ("purge", "--older-than", HOSTILE),
+    "explain": ("explain", f"{HOSTILE}.json"),
+    "explain as": ("explain", f"{HOSTILE}.json", "--as", HOSTILE),
+    "explain on": ("explain", f"{HOSTILE}.json", "--platform", HOSTILE),
+    "explain after": ("explain", f"{HOSTILE}.json", "changed.json", "--as", "claude-sonnet-5"),
+    "effects of a command": ("effects", f"echo {HOSTILE}"),
+    "effects of tools": ("effects", f"{HOSTILE}.tools.json"),
+    "demo": ("demo", "--store", f"{HOSTILE}.jsonl"),
+    "emulate": ("emulate", "--script", f"{HOSTILE}.jsonl"),
+    "emulate nothing": ("emulate", "--script", f"{HOSTILE}.none"),
+    "a command": (HOSTILE,),
+    "an option": ("report", f"--{HOSTILE}"),
+    "an option of all": (f"--{HOSTILE}",),
+    "too many arguments": ("purge", "a", HOSTILE.replace("\n", " "), "--older-than", "1d"),
+}
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which everything is called so: files, sessions, agents, models, tools and arguments."""
+    folder = tmp_path_factory.mktemp("hostile")
+    entry = json.loads(session_log().splitlines()[0])
+    entry["message"]["model"] = HOSTILE
+    (folder / f"{HOSTILE}.jsonl").write_text(json.dumps({**entry, "sessionId": HOSTILE, "uuid": HOSTILE}) + "\n")
+    (folder / f"{HOSTILE}0.jsonl").write_text("garbage\n")
+    call = {"id": HOSTILE, "function": {"name": HOSTILE, "arguments": json.dumps({HOSTILE: HOSTILE})}}
+    messages = [user(HOSTILE), {"role": "assistant", "content": None, "tool_calls": [call]}]
+    run_ = {"id": HOSTILE, "task_id": HOSTILE, "domain": HOSTILE, "tools": [tool(HOSTILE)], "messages": messages}
+    (folder / "runs.jsonl").write_text(json.dumps(run_) + "\n")
+    request = body(user(HOSTILE), model=HOSTILE, system=HOSTILE, tools=[tool(HOSTILE)])
+    (folder / f"{HOSTILE}.json").write_text(json.dumps(request))
+    (folder / "changed.json").write_text(json.dumps({**request, "tools": [tool(f"{HOSTILE}2")]}))
+    (folder / f"{HOSTILE}.tools.json").write_text(json.dumps([{"name": HOSTILE, HOSTILE: HOSTILE}]))
+    (folder / "baseline.json").write_text(json.dumps({"causes_by_agent": {}, "total": {"causes": []}}))
+    told = {
+        "misses": (Miss(cause=Cause.CHANGED, tokens=9, detail=HOSTILE),),
+        "usage": Usage(input=99, read=9, write={}),
+    }
+    record = TurnRecord(
+        session=HOSTILE, agent=HOSTILE, provider="anthropic", model=HOSTILE, started=1e9, outcome="ok", **told
+    )
+    store = Store(folder / f"{HOSTILE}.db")  # what is no printable name, sessions refuse
+    store.write_turn(TurnWrite(record, None, (), None, (), 1, (), ()))
+    store.close()
+    return folder
+
+
+@pytest.mark.parametrize("words", PRINTING.values(), ids=PRINTING)
+def test_no_command_prints_what_moves_a_terminal(
+    words: tuple[str, ...], hostile: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever comes from outside: no escape, no change of direction, and no line that a name has made.
+
+    What click takes off where output is no terminal is not in these names: it would hide what a terminal gets.
+    """
+    monkeypatch.chdir(hostile)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys, "argv", ["agentaccel", *words])
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
+    with pytest.raises(SystemExit) as ended:
+        started()
+    printed = "".join(capsys.readouterr())
+    assert ended.value.code in (0, 1, 2)
+    assert printed
+    assert "Traceback" not in printed
+    lines = printed.split("\n")
+    assert lines == [clean(line) for line in lines]
+    assert not [line for line in lines if line.startswith("fake")]
+
+
+def test_the_gate_is_what_keeps_a_terminal_still(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The twin: without it a name that nobody else looked at comes through. Styles do, and make nothing move."""
+    say(HOSTILE)
+    write(f"a {HOSTILE} \x1b[1mbold\x1b[0m\n")
+    console = terminal(80, color=False, markup=True)
+    console.print(escape(HOSTILE))
+    printed = capsys.readouterr().out
+    assert "\x07" not in printed
+    assert "\x9b" not in printed + drawn(console)
+    for module in (options, numbers):
+        monkeypatch.setattr(module, "clean", lambda text: text)
+    say(HOSTILE)
+    write(f"a {HOSTILE}\n")
+    console.print(escape(HOSTILE))
+    assert capsys.readouterr().out.count("\x1b]0;x\x07") == 2
+    assert "\x9b31m" in drawn(console)
+
+
+def test_commands_print_through_the_gate_alone() -> None:
+    """What a new command prints goes through it, too."""
+    for path in (ROOT / "agentaccel" / "cli").glob("*.py"):
+        text = path.read_text()
+        found = re.findall(r"click\.(?:echo|confirm|prompt|secho)\(|(?<![.\w])print\(|sys\.std(?:out|err)\.write", text)
+        assert path.name == "options.py" or not found, path.name
 
 
 def test_a_command_that_is_like_no_other_is_just_not_there() -> None:

@@ -209,9 +209,9 @@ def test_what_the_import_skipped_is_said() -> None:
         [
             "note: lines that could not be read, and were skipped: 3 of 1,000",
             "note: last lines that were cut or still being written, and were skipped: 1",
+            "note: neither Claude Code logs nor agent runs nor spans: x.jsonl",
             "note: replies or runs that were there more than once, and count once: 7",
             "note: empty files: 2",
-            "note: neither Claude Code logs nor agent runs nor spans: x.jsonl",
         ]
     )
 
@@ -222,6 +222,7 @@ def test_names_from_logs_cannot_write_to_the_terminal_or_break_a_table() -> None
     found = report([evil, records()[2]], causes=True, prices=PRICES)
     text, page = render_text(found), render_markdown(found)
     assert "\x1b" not in text + page
+    assert "\x1b[31" not in render_text(found, color=True)
     assert "[bold]" in text
     assert "a\\|b" in page
     text.encode()

@@ -164,13 +164,24 @@ NOW = at("2026-02-10T12:00:00+00:00")
         ("7d", "2026-02-03T12:00:00+00:00", "2026-02-03T12:00:00+00:00"),
         ("36h", "2026-02-09T00:00:00+00:00", "2026-02-09T00:00:00+00:00"),
         ("2026-02-01", "2026-02-01T00:00:00+01:00", "2026-02-02T00:00:00+01:00"),
+        ("20260201", "2026-02-01T00:00:00+01:00", "2026-02-02T00:00:00+01:00"),
+        ("2026-W06", "2026-02-02T00:00:00+01:00", "2026-02-09T00:00:00+01:00"),
+        ("2026W06", "2026-02-02T00:00:00+01:00", "2026-02-09T00:00:00+01:00"),
+        ("2026-W06-2", "2026-02-03T00:00:00+01:00", "2026-02-04T00:00:00+01:00"),
+        ("2026-W53", "2026-12-28T00:00:00+01:00", "2027-01-04T00:00:00+01:00"),
+        ("2026-02", "2026-02-01T00:00:00+01:00", "2026-03-01T00:00:00+01:00"),
+        ("2026-12", "2026-12-01T00:00:00+01:00", "2027-01-01T00:00:00+01:00"),
+        ("2026-10", "2026-10-01T00:00:00+02:00", "2026-11-01T00:00:00+01:00"),
         ("2026-02-01T12:30", "2026-02-01T12:30:00+01:00", "2026-02-01T12:30:00+01:00"),
         ("2026-02-01T12:30:00Z", "2026-02-01T12:30:00+00:00", "2026-02-01T12:30:00+00:00"),
         ("2026-02-01 12:30-05:00", "2026-02-01T17:30:00+00:00", "2026-02-01T17:30:00+00:00"),
     ],
 )
 def test_a_time_is_an_age_a_date_or_a_moment(said: str, since: str, until: str) -> None:
-    """In Berlin, at noon of 2026-02-10 in UTC; a date after --until is part of the period."""
+    """In Berlin, at noon of 2026-02-10 in UTC; a date, a week or a month after --until is part of the period.
+
+    By the calendar: 2026-02-02 is the Monday of week 6, and 2026, which begins on a Thursday, has 53 weeks.
+    """
     assert read_period(Bounds(said, None, "Europe/Berlin"), NOW).since == at(since)
     assert read_period(Bounds(None, said, "Europe/Berlin"), NOW).until == at(until)
 
@@ -181,6 +192,13 @@ def test_a_time_is_an_age_a_date_or_a_moment(said: str, since: str, until: str) 
         (Bounds("soon", None, "UTC"), "--since is 'soon'; give an age"),
         (Bounds(None, "2026-02-30", "UTC"), "--until is '2026-02-30'; give an age"),
         (Bounds(None, "-7d", "UTC"), "--until is '-7d'"),
+        (Bounds("2026-W54", None, "UTC"), "--since is '2026-W54'"),
+        (Bounds(None, "2026-W6", "UTC"), "--until is '2026-W6'"),
+        (Bounds("2026-13", None, "UTC"), "--since is '2026-13'"),
+        (Bounds(None, "2026", "UTC"), "--until is '2026'"),
+        (Bounds("2026-W06T12:00", None, "UTC"), "--since is '2026-W06T12:00'"),
+        (Bounds(None, "2026W06 12:00", "UTC"), "--until is '2026W06 12:00'"),
+        (Bounds(None, "9999-12", "UTC"), "--until is '9999-12'"),
         (Bounds("2026-02-02", "2026-02-01", "UTC"), "nothing is --since 2026-02-02 and --until 2026-02-01"),
         (Bounds("1d", "2d", "UTC"), "nothing is --since 1d and --until 2d"),
         (Bounds(None, None, "Berlin"), "--tz is 'Berlin'; give the name of a zone"),
@@ -196,6 +214,18 @@ def test_what_is_no_time_or_no_zone_is_one_sentence(bounds: Bounds, says: str, t
     given = (("--since", bounds.since), ("--until", bounds.until), ("--tz", bounds.zone))
     done = run(tmp_path, *[word for name, value in given if value is not None for word in (f"{name}={value}",)])
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(("unit", "name"), [("day", "2026-02-01"), ("week", "2026-W05"), ("month", "2026-02")])
+def test_a_group_of_a_report_by_time_is_the_period_of_its_name(unit: str, name: str) -> None:
+    """What `--by` prints, `--since` and `--until` take: every quarter of an hour from the one to the other is of it."""
+    period = read_period(Bounds(name, name, "Europe/Berlin"))
+    calendar = Calendar(unit, BERLIN)
+    assert period.since is not None
+    assert period.until is not None
+    quarters = range(int(period.since), int(period.until), 900)
+    assert {calendar.name(quarter) for quarter in quarters} == {name}
+    assert calendar.name(period.since - 1) != name != calendar.name(period.until)
 
 
 def test_a_request_without_a_time_is_of_no_period_and_is_told() -> None:
