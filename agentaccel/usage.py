@@ -43,6 +43,10 @@ class Usage:
 NO_USAGE = Usage()
 """Of a reply that reports none."""
 
+MOST_TOKENS = 2**40
+"""A thousand times what a month of a large agent has: a larger number was no count, and sums of more could not be
+stored."""
+
 
 def sum_of(usages: Sequence[Usage]) -> Usage:
     """What `usages` come to; a count that one of them lacks is None.

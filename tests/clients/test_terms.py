@@ -16,6 +16,9 @@ from genai_prices.data_snapshot import get_snapshot
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
 from agentaccel.emulator import serve
+from agentaccel.providers.anthropic import ReplyTap
+from agentaccel.providers.openai.chat_reply import ChatTap
+from agentaccel.providers.values import terms_of
 from agentaccel.records import TurnRecord
 from agentaccel.report.aggregate import report
 from agentaccel.trace.importers import read_logs
@@ -118,6 +121,91 @@ def test_a_tier_is_priced_as_that_tier(api: str, tier: str | None, streamed: boo
         turns = list(store.turns())
     price = listed("openai", GPT, **({"service_tier": tier} if tier else {}))
     assert paid(turns) * 1e6 == pytest.approx(1000 * dollars(price.input_mtok))
+
+
+SELLERS = {
+    "openrouter": ("https://openrouter.ai/api/v1", "anthropic/claude-sonnet-4.6", "openrouter"),
+    "openai": ("https://api.openai.com/v1", GPT, "openai"),
+}
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("seller", "beside", "inside", "terms"),
+    [
+        ("openrouter", {}, {"is_byok": False}, {}),
+        ("openrouter", {}, {"is_byok": True}, {"is_byok": "true"}),
+        ("openrouter", {"is_byok": True}, {}, {"is_byok": "true"}),
+        ("openai", {}, {"service_tier": "flex"}, {"service_tier": "flex"}),
+        ("openai", {"service_tier": "default"}, {"service_tier": "flex"}, {"service_tier": "flex"}),
+        ("openai", {"service_tier": None, "speed": "fast"}, {}, {"speed": "fast"}),
+        ("openai", {}, {"inference_geo": "us"}, {"inference_geo": "us"}),
+    ],
+)
+def test_a_term_counts_wherever_a_reply_says_it(
+    seller: str, beside: dict[str, Any], inside: dict[str, Any], terms: dict[str, str], streamed: bool, tmp_path: Path
+) -> None:
+    """Chosen by us: beside the usage or in it. Of 1,000 tokens with keys of one's own OpenRouter does not say what they
+    cost, nor does OpenAI of a speed or of a place: they are in no cost, and that is said."""
+    url, model, listed_by = SELLERS[seller]
+    usage = {"prompt_tokens": 1000, "completion_tokens": 1, "prompt_tokens_details": NOTHING, **inside}
+    said = {"role": "assistant", "content": "ok"}
+    choice = {"index": 0, "finish_reason": "stop", "delta": said, "message": said}
+    body = {"id": "c", "model": model, "object": "chat.completion", "created": 1, "choices": [choice], **beside}
+    content = json.dumps({**body, "usage": usage}).encode()
+    if streamed:
+        content = b"".join(
+            b"data: %b\n\n" % json.dumps(one).encode() for one in (body, {"choices": [], "usage": usage})
+        )
+    headers = {"content-type": "text/event-stream" if streamed else "application/json"}
+    answer = lambda _: httpx2.Response(200, headers=headers, content=content)  # noqa: E731
+    sdk = openai.OpenAI(api_key="k", base_url=url, http_client=httpx2.Client(transport=httpx2.MockTransport(answer)))
+    with (
+        Accel(policy(tmp_path), clock=ManualClock(now=BEGIN.timestamp()), environ={}) as accel,
+        accel.wrap(sdk) as client,
+    ):
+        made: Any = client.chat.completions.create(
+            model=model, messages=[{"role": "user", "content": "Hi."}], stream=streamed
+        )
+        if streamed:
+            list(made)
+    with open_reader(tmp_path / "trace.db") as store:
+        turns = list(store.turns())
+    assert [dict(turn.terms) for turn in turns] == [terms]
+    if not terms or "service_tier" in terms:
+        price = listed(listed_by, model, **terms)
+        assert paid(turns) * 1e6 == pytest.approx(1000 * dollars(price.input_mtok))
+    else:
+        total = report(turns).total
+        assert (total.costs.paid, total.costs.unpriced) == (None, 1)
+        assert any(next(iter(terms)) in one for one in total.unclear)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_same_holds_for_servers_that_speak_anthropics_protocol(streamed: bool) -> None:
+    """Chosen by us, as above."""
+    message = {"type": "message", "id": "m", "usage": {"input_tokens": 9}, "service_tier": "priority"}
+    body = json.dumps(message).encode()
+    if streamed:
+        start = {"type": "message_start", "message": message}
+        last = {"type": "message_delta", "usage": {"is_byok": True}}
+        body = b"".join(b"data: %b\n\n" % json.dumps(one).encode() for one in (start, last))
+    tap = ReplyTap(streamed=streamed)
+    assert [*tap.feed(body), *tap.finish()] == []
+    assert tap.terms == {"service_tier": "priority", **({"is_byok": "true"} if streamed else {})}
+
+
+def test_without_looking_into_the_usage_a_term_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin."""
+    tap = ChatTap(streamed=False)
+    list(tap.feed(json.dumps({"choices": [], "usage": {"prompt_tokens": 1, "is_byok": True}}).encode()))
+    list(tap.finish())
+    assert tap.terms == {"is_byok": "true"}
+    reported = tap.reported
+    monkeypatch.setattr(
+        "agentaccel.providers.openai.tap.terms_of", lambda raw: {} if raw is reported else terms_of(raw)
+    )
+    assert tap.terms == {}
 
 
 def test_a_log_of_claude_code_says_it_as_well(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from agentaccel.providers import values
 from agentaccel.providers.anthropic import ReplyTap
 from agentaccel.providers.anthropic.usage import metered
+from agentaccel.providers.openai.chat_reply import ChatTap
 from agentaccel.providers.openai.usage import metered as metered_of_openai
 from agentaccel.types import BilledPart, Metered, Usage
 from tests.providers.bodies import JSON
@@ -30,6 +32,7 @@ def usage(total: int, output: int, read: int = 0, **write: int) -> Usage:
 COMPACTION = counters(180_000, 3_500, type="compaction")
 ADVICE = counters(9_000, 400, type="advisor_message", model="claude-opus-5")
 DECLINED = counters(40_000, 0, type="message", model="claude-fable-5")
+SAMPLED = counters(23_000, 1_000, type="assistant_message")
 BROKEN_OFF = counters(40_000, 90, type="message", model="claude-fable-5")
 SERVED = counters(40_000, 700, type="fallback_message", model="claude-opus-4-8")
 
@@ -94,7 +97,67 @@ SERVED = counters(40_000, 700, type="fallback_message", model="claude-opus-4-8")
             Metered(Usage(), (), ("iterations",)),
         ),
         (counters(10, 5), [], Metered(usage(10, 5))),
-        (counters(10, 5), ["junk", {"input_tokens": 9}, None], Metered(usage(10, 5))),
+        (counters(10, 5), ["junk", {}, {"type": ""}, None], Metered(usage(10, 5))),
+        # Of a kind that nobody listed it is the answer where the counters beside it are its own, and billed once.
+        (counters(23_000, 1_000), [SAMPLED], Metered(usage(23_000, 1_000))),
+        (
+            counters(23_000, 1_000),
+            [COMPACTION, SAMPLED],
+            Metered(usage(23_000, 1_000), (BilledPart(kind="compaction", usage=usage(180_000, 3_500)),)),
+        ),
+        # 5,000 + 23,000 = 28,000 and, with the compaction, 208,000: added up, for whatever sum, once.
+        (
+            counters(28_000, 1_200),
+            [COMPACTION, counters(5_000, 200, type="sampling"), SAMPLED],
+            Metered(
+                usage(23_000, 1_000),
+                (
+                    BilledPart(kind="compaction", usage=usage(180_000, 3_500)),
+                    BilledPart(kind="sampling", usage=usage(5_000, 200)),
+                ),
+            ),
+        ),
+        (
+            counters(203_000, 4_500),
+            [COMPACTION, SAMPLED],
+            Metered(usage(23_000, 1_000), (BilledPart(kind="compaction", usage=usage(180_000, 3_500)),)),
+        ),
+        # The sum of a compaction alone is of no answer.
+        (
+            counters(180_000, 3_500),
+            [COMPACTION],
+            Metered(Usage(), (BilledPart(kind="compaction", usage=usage(180_000, 3_500)),)),
+        ),
+        # An answer that is not listed stands beside what is.
+        (
+            counters(23_000, 1_000),
+            [COMPACTION],
+            Metered(usage(23_000, 1_000), (BilledPart(kind="compaction", usage=usage(180_000, 3_500)),)),
+        ),
+        # 31,000 are of nothing that is listed: whether they hold the 23,000, nobody says.
+        (counters(31_000, 1_000), [SAMPLED], Metered(Usage(), (), ("iterations",))),
+        # A sampling without a name is billed as any other.
+        (
+            counters(23_000, 1_000),
+            [{**COMPACTION, "type": None}, counters(23_000, 1_000, type="message")],
+            Metered(usage(23_000, 1_000), (BilledPart(kind="unknown", usage=usage(180_000, 3_500)),)),
+        ),
+        (
+            counters(23_000, 1_000),
+            [COMPACTION, counters(23_000, 1_000)],
+            Metered(usage(23_000, 1_000), (BilledPart(kind="compaction", usage=usage(180_000, 3_500)),)),
+        ),
+        (
+            counters(0, 0),
+            [SAMPLED],
+            Metered(Usage(), (BilledPart(kind="assistant_message", usage=usage(23_000, 1_000)),)),
+        ),
+        # Where the counters beside it cannot be, the sampling itself tells.
+        (
+            {**counters(23_000, 1_000), "cache_read_input_tokens": "0"},
+            [counters(23_000, 1_000, type="message")],
+            Metered(usage(23_000, 1_000)),
+        ),
     ],
 )
 def test_a_reply_may_be_several_billed_samplings(top: Json, rounds: list[Any], expected: Metered) -> None:
@@ -122,6 +185,7 @@ def test_samplings_of_any_shape_raise_nothing(value: Any) -> None:
     metered({**counters(5, 1), "iterations": [value, {"type": "message", "model": value, "input_tokens": value}]})
 
 
+NO_COUNTS = ("90", -90, 2**62, True, 9.0, [90])
 OURS = ("prompt_tokens_details.cached_tokens", "cache_read_input_tokens")
 
 
@@ -149,6 +213,22 @@ OURS = ("prompt_tokens_details.cached_tokens", "cache_read_input_tokens")
          None, 90, ("input_tokens",)),
         ({"input_tokens": 5, "cache_creation_input_tokens": 50, "cache_creation": {"ephemeral_5m_input_tokens": 60}},
          None, None, ("cache_creation_input_tokens", "cache_creation")),
+        # What the cache did is told, and cannot be: 10 are not all of the input.
+        *[({"input_tokens": 5, "cache_read_input_tokens": junk, "cache_creation_input_tokens": 5},
+           None, None, ("cache_read_input_tokens",)) for junk in NO_COUNTS],
+        *[({"input_tokens": 5, "cache_read_input_tokens": 5, "cache_creation_input_tokens": junk},
+           None, 5, ("cache_creation_input_tokens",)) for junk in NO_COUNTS],
+        *[({"input_tokens": 5, "cache_read_input_tokens": 5, "cache_creation": {"ephemeral_1h_input_tokens": junk}},
+           None, 5, ("cache_creation",)) for junk in NO_COUNTS],
+        # ... unless another name tells the same, or all of it: 5 + 90 + 5 = 100.
+        ({"input_tokens": 5, "cache_read_input_tokens": "90", "cache_creation_input_tokens": 5, "prompt_tokens": 100},
+         100, None, ("cache_read_input_tokens",)),
+        ({"input_tokens": 5, "cache_read_input_tokens": 90, "cache_creation_input_tokens": "5",
+          "cache_creation": {"ephemeral_5m_input_tokens": 5}}, 100, 90, ()),
+        ({"input_tokens": 5, "cache_read_input_tokens": 90, "cache_creation_input_tokens": 5,
+          "cache_creation": {"ephemeral_1h_input_tokens": "5"}}, 100, 90, ()),
+        ({"input_tokens": 5, "cache_read_input_tokens": None, "cache_creation": {"ephemeral_1h_input_tokens": None}},
+         5, None, ()),
     ],
 )  # fmt: skip
 def test_counters_of_one_reply_that_contradict_one_another_are_not_believed(
@@ -169,6 +249,14 @@ def test_counters_of_one_reply_that_contradict_one_another_are_not_believed(
          100, None, None, ("prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens")),
         ({"prompt_tokens": 100, "prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 30},
          None, 64, None, ("prompt_tokens", "prompt_cache_hit_tokens + prompt_cache_miss_tokens")),
+        # The total says that the prompt has 100, so one of its halves is wrong, whatever the first is called.
+        ({"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 105,
+          "prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 20},
+         100, None, 5, ("prompt_cache_hit_tokens", "prompt_cache_miss_tokens")),
+        ({"prompt_tokens": 100, "prompt_cache_miss_tokens": 20, "prompt_tokens_details": {"cached_tokens": 64}},
+         100, None, None, ("prompt_tokens_details.cached_tokens", "prompt_cache_miss_tokens")),
+        ({"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 89,
+          "prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 20}, 84, 64, 5, ()),
         # Both protocols' names in one object: 10 + 90 = 100.
         ({"prompt_tokens": 100, "input_tokens": 10, "cache_read_input_tokens": 90}, 100, 90, None, ()),
         ({"prompt_tokens": 100, "completion_tokens": 4, "output_tokens": 0, "total_tokens": 104}, 100, None, 4, ()),
@@ -189,6 +277,22 @@ def test_the_same_holds_for_openais_names(
     assert (found.usage.input, found.usage.read, found.usage.output, found.doubts) == (total, read, output, doubts)
 
 
+def test_without_looking_at_what_cannot_be_read_ten_of_a_hundred_are_taken_for_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The twin."""
+    monkeypatch.setattr("agentaccel.providers.anthropic.usage._unread", lambda *of: ())
+    assert metered({**counters(5, 1, written=5), "cache_read_input_tokens": "90"}).usage.input == 10
+
+
+def test_without_looking_for_the_answer_a_sampling_of_an_unlisted_kind_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin."""
+    monkeypatch.setattr("agentaccel.providers.anthropic.usage._answer", lambda usage, answers: None)
+    found = metered(counters(23_000, 1_000, iterations=[COMPACTION, SAMPLED]))
+    assert found.usage.input is not None
+    assert found.usage.input + sum(part.usage.input or 0 for part in found.besides) == 23_000 + 203_000
+
+
 def test_without_asking_whether_names_agree_the_first_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin of the two above."""
     for place in ("anthropic", "openai"):
@@ -201,19 +305,105 @@ def test_without_asking_whether_names_agree_the_first_is_believed(monkeypatch: p
     assert values.agreed({"a": 0, "b": 64}) == (None, ("a", "b"))
 
 
+UNSURE = ("input_tokens",)
+
+
 @pytest.mark.parametrize(
     ("first", "last", "total", "doubts"),
     [
-        ({"input_tokens": 100}, {"cache_read_input_tokens": 90, "output_tokens": 9}, None, ("input_tokens",)),
+        ({"input_tokens": 100}, {"cache_read_input_tokens": 90, "output_tokens": 9}, None, UNSURE),
         ({"input_tokens": 100}, {"cache_read_input_tokens": 0, "output_tokens": 9}, 100, ()),
         ({"input_tokens": 100}, {"input_tokens": 10, "cache_read_input_tokens": 90, "output_tokens": 9}, 100, ()),
-        ({"input_tokens": 10, **NOTHING}, {"cache_read_input_tokens": 90, "output_tokens": 9}, 100, ()),
+        # Zeros that are there from the start may stand for what is not known yet.
+        ({"input_tokens": 3602, **NOTHING}, {"cache_read_input_tokens": 3604, "output_tokens": 9}, None, UNSURE),
+        ({"input_tokens": 10, **NOTHING}, {"cache_read_input_tokens": 90, "output_tokens": 9}, None, UNSURE),
+        ({"input_tokens": 10, **NOTHING}, {"cache_creation_input_tokens": 90, "output_tokens": 9}, None, UNSURE),
+        ({"input_tokens": 10, **NOTHING}, {"cache_creation": {"ephemeral_1h_input_tokens": 9}}, None,
+         ("cache_creation_input_tokens", "cache_creation")),
+        ({"input_tokens": 10}, {"cache_creation": {"ephemeral_1h_input_tokens": 90}}, None, UNSURE),
+        # What is told once more is no news: 10 + 90 = 100. A total says which of the two is so.
+        ({"input_tokens": 10, "cache_read_input_tokens": 90}, {"cache_read_input_tokens": 90, "output_tokens": 9},
+         100, ()),
+        ({"input_tokens": 10, "cache_creation_input_tokens": 90},
+         {"cache_creation": {"ephemeral_1h_input_tokens": 90}}, 100, ()),
+        ({"input_tokens": 10, **NOTHING}, {"cache_read_input_tokens": 90, "prompt_tokens": 100}, 100, ()),
+        ({"input_tokens": 10, **NOTHING}, {"input_tokens": 10, "cache_read_input_tokens": 90}, 100, ()),
     ],
-)
+)  # fmt: skip
 def test_an_input_told_before_anything_of_the_cache_may_hold_it_or_not(
     first: Json, last: Json, total: int | None, doubts: tuple[str, ...]
 ) -> None:
     """Chosen by us: the API itself tells both at once; who tells one after the other may count either way."""
+    assert (streamed(first, last).usage.input, streamed(first, last).doubts) == (total, doubts)
+
+
+def streamed(first: Json, *later: Json) -> Metered:
+    """What a stream of the Messages API with these usages is billed for."""
     tap = ReplyTap(streamed=True)
-    list(tap.feed(sse([start(first), *end(**last)])))
-    assert (tap.metered.usage.input, tap.metered.doubts) == (total, doubts)
+    list(tap.feed(sse([start(first), *({"type": "message_delta", "usage": one} for one in later)])))
+    return tap.metered
+
+
+def test_without_asking_what_the_cache_did_before_both_counts_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: 3,602 + 3,604."""
+    monkeypatch.setattr("agentaccel.providers.anthropic.reply.cached", lambda usage: None)
+    assert streamed({"input_tokens": 3602, **NOTHING}, {"cache_read_input_tokens": 3604}).usage.input == 7206
+
+
+def chatted(*usages: Json) -> Metered:
+    """The same of a chat completion, in one of whose chunks stands each of the usages."""
+    tap = ChatTap(streamed=True)
+    list(tap.feed(b"".join(b"data: %b\n\n" % json.dumps({"usage": one}).encode() for one in usages)))
+    return tap.metered
+
+
+ALL = {
+    "prompt_tokens": 100,
+    "completion_tokens": 5,
+    "total_tokens": 105,
+    "prompt_tokens_details": {"cached_tokens": 64},
+}
+NONE: Json = {
+    "prompt_tokens": 0,
+    "completion_tokens": 0,
+    "total_tokens": 0,
+    "prompt_tokens_details": {"cached_tokens": 0},
+}
+
+
+@pytest.mark.parametrize(
+    "usages",
+    [
+        [ALL],
+        [ALL, {}],
+        [ALL, NONE],
+        [ALL, dict.fromkeys(ALL), {"prompt_tokens_details": {}}, {"prompt_tokens_details": {"cached_tokens": None}}],
+        [NONE, ALL],
+        [{"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 64}}, {"completion_tokens": 5}],
+        [{"completion_tokens": 5}, {"prompt_tokens": 100}, {"prompt_tokens_details": {"cached_tokens": 64}}],
+        # A sum holds no longer where a part of it was told since: 100 + 1 of 101, then 5.
+        [{**ALL, "completion_tokens": 1, "total_tokens": 101}, {"completion_tokens": 5}],
+        [{**ALL, "completion_tokens": 1, "total_tokens": 101}, ALL],
+    ],
+)
+def test_what_events_of_a_stream_tell_of_usage_is_taken_together(usages: list[Json]) -> None:
+    """Chosen by us: an event without a count takes none away, on both wires. The prompt has 100 tokens, 64 of them
+    read, and the reply five."""
+    assert chatted(*usages) == Metered(Usage(input=100, read=64, output=5))
+    names = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
+    first, *later = ({names.get(name, name): count for name, count in one.items()} for one in usages)
+    assert streamed(first, *later) == Metered(Usage(input=100, read=64, output=5))
+
+
+def test_an_output_of_nothing_is_told_all_the_same() -> None:
+    """Chosen by us: a reply may have no output, and cannot have no input."""
+    assert chatted(ALL, {"completion_tokens": 0}).usage.output == 0
+    assert streamed(counters(10, 3), {"output_tokens": 0}).usage == usage(10, 0)
+    assert chatted(NONE).usage.input == 0
+
+
+def test_without_taking_them_together_the_last_event_is_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin."""
+    monkeypatch.setattr("agentaccel.providers.openai.tap.merged", lambda before, told: told)
+    assert chatted(ALL, NONE).usage.input == 0
+    assert chatted(ALL, {}).usage == Usage()

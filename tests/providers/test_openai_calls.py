@@ -260,7 +260,10 @@ def test_the_cost_is_linear_in_the_characters() -> None:
 
 
 FILLED = {"name": "f", "arguments": '{"a": 1}'}
-EMPTY: list[Any] = [None, {}, "", {"name": "", "arguments": "", "input": ""}, {"name": None, "arguments": None}]
+EMPTY: list[Any] = [
+    None, {}, "", {"name": "", "arguments": "", "input": ""}, {"name": None, "arguments": None},
+    {"name": "", "arguments": "{}"}, {"arguments": {}},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("empty", EMPTY)
@@ -285,11 +288,46 @@ def test_a_custom_call_beside_empty_forms_is_one_call(empty: Any) -> None:
     assert body.calls == stream.calls == [("c", "sql", {"input": "select 1"})]
 
 
-def test_a_call_that_stands_in_two_forms_is_one_call() -> None:
-    """Chosen by us: its former form repeats it."""
-    message = {"tool_calls": [{"id": "c", "function": FILLED}], "function_call": FILLED}
+AGAIN: list[Any] = [FILLED, {**FILLED, "arguments": '{"a":1}'}, {**FILLED, "arguments": {"a": 1}}]
+
+
+@pytest.mark.parametrize("former", AGAIN)
+def test_a_call_that_stands_in_two_forms_is_one_call(former: Any) -> None:
+    """Chosen by us: its former form repeats it, in whatever JSON."""
+    message = {"tool_calls": [{"index": 0, "id": "c", "function": FILLED}], "function_call": former}
     body = read("chat", [json.dumps({"choices": [{"message": message}]}).encode()], streamed=False)
-    assert body.calls == [("c", "f", {"a": 1})]
+    stream = read("chat", [sse([chunk(delta(**message)), finished()])])
+    assert body.calls == stream.calls == [("c", "f", {"a": 1})]
+
+
+def both(function: Json, choice: int = 0, **former: Any) -> Json:
+    """A piece of a call in both forms."""
+    return chunk(
+        delta(choice, tool_calls=[{"index": 0, "id": "c", "function": function}], function_call=former or function)
+    )
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        ([both({"name": "f", "arguments": '{"a"'}), both({"arguments": ": 1}"})], [("c", "f", {"a": 1})]),
+        ([both({"name": "f", "arguments": ""})], [("c", "f", {})]),
+        # Another call, or that of another choice, is none of its repetitions.
+        ([both(FILLED, name="g", arguments="{}")], [("c", "f", {"a": 1}), (None, "g", {})]),
+        ([both(FILLED), both(FILLED, 1)], [("c", "f", {"a": 1})] * 2),
+        ([calls(call_delta(at, FILLED["arguments"], id=f"c{at}", name="f")) for at in (0, 1)],
+         [("c0", "f", {"a": 1}), ("c1", "f", {"a": 1})]),
+    ],
+)  # fmt: skip
+def test_pieces_in_two_forms_are_of_one_call(events: list[Json], found: list[Any]) -> None:
+    """Chosen by us, as above."""
+    assert read("chat", [sse([*events, finished(), finished(choice=1)])]).calls == found
+
+
+def test_without_comparing_the_two_forms_a_call_is_told_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin."""
+    monkeypatch.setattr("agentaccel.providers.openai.calls.repeats", lambda call, others: False)
+    assert len(read("chat", [sse([both(FILLED), finished()])]).calls) == 2
 
 
 @pytest.mark.parametrize("empty", [None, "", {}])

@@ -1,7 +1,7 @@
 """Reading replies of the Anthropic Messages API: usage, tool calls, stop reason, streamed or not.
 
-A stream's `message_start` gives the first figures of usage, and every non-null key of a later `message_delta` replaces
-them (recorded exchanges of real APIs, 2024 to 2026).
+A stream's `message_start` gives the first figures of usage, and those of a later `message_delta` replace them (recorded
+exchanges of real APIs, 2024 to 2026).
 """
 
 from __future__ import annotations
@@ -10,9 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentaccel.providers.anthropic.usage import READ, WRITTEN, metered
+from agentaccel.providers.anthropic.usage import cached, metered
 from agentaccel.providers.sse import SseParser
-from agentaccel.providers.values import exactly, is_object, items, loaded, name_of, name_or_none, terms_of
+from agentaccel.providers.values import (
+    TERMS,
+    exactly,
+    is_object,
+    items,
+    loaded,
+    merged,
+    name_of,
+    name_or_none,
+    terms_of,
+)
 from agentaccel.types import Metered, ToolCall, Usage
 
 
@@ -65,9 +75,11 @@ class ReplyTap:
     """Type of the error that came inside a stream that had begun well."""
     diagnostics: Mapping[str, Any] | None = None
     """The provider's own word on a missed prefix, where it was asked for one."""
-    _usage: dict[str, Any] = field(default_factory=dict)
+    _usage: Mapping[str, Any] = field(default_factory=dict)
+    _terms: dict[str, Any] = field(default_factory=dict)
+    """What it is priced by, as far as that stands beside the usage."""
     _unsure: bool = False
-    """True if the input was told before anything of the cache was, and not since."""
+    """True if what the cache did has been told otherwise since the input was."""
     _body: list[bytes] = field(default_factory=list)
     _events: SseParser = field(default_factory=SseParser)
     _open: dict[int, _Block] = field(default_factory=dict)
@@ -97,7 +109,7 @@ class ReplyTap:
     @property
     def terms(self) -> Mapping[str, str]:
         """What it is priced by."""
-        return terms_of(self._usage)
+        return terms_of(self._terms) | terms_of(self._usage)
 
     def feed(self, chunk: bytes) -> Iterator[ToolCall]:
         """Take the next bytes; yields each tool call once, when its arguments have closed."""
@@ -184,17 +196,16 @@ class ReplyTap:
         self.stop = name_or_none(message.get("stop_reason")) or self.stop
         if is_object(message.get("diagnostics")):
             self.diagnostics = message["diagnostics"]
+        self._terms |= {name: value for name in TERMS if (value := message.get(name))}
         self._take_usage(message.get("usage"))
 
     def _take_usage(self, usage: Any) -> None:
         if not is_object(usage):
             return
-        told = {name: value for name, value in usage.items() if value is not None}
-        if "input_tokens" in told:
+        before, self._usage = self._usage, merged(self._usage, usage)
+        if self._usage is before:
+            return
+        if usage.get("input_tokens") is not None:
             self._unsure = False
-        elif "input_tokens" in self._usage and not _CACHE & self._usage.keys() and _CACHE & told.keys():
+        elif before.get("input_tokens") is not None and cached(before) != cached(self._usage):
             self._unsure = True
-        self._usage.update(told)
-
-
-_CACHE = frozenset({READ, WRITTEN})

@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentaccel.providers.anthropic.edit import DEFAULT_TTL
-from agentaccel.providers.values import agreed, count_of, is_object, items, name_of, name_or_none
+from agentaccel.providers.values import agreed, count_of, is_object, items, name_or_none
 from agentaccel.types import BilledPart, Metered, Usage, sum_of
+from agentaccel.usage import NO_USAGE
 from agentaccel.values import maker
 
 READ, WRITTEN = "cache_read_input_tokens", "cache_creation_input_tokens"
@@ -31,7 +32,11 @@ _FOREIGN = frozenset({*_DETAILS, "prompt_tokens", "total_tokens", "cached_tokens
 """Names that are no part of the protocol, of servers that count as OpenAI does."""
 
 _ANSWERS = frozenset({"message", "fallback_message"})
-"""Samplings whose text is the reply's; others make a summary, or give advice."""
+"""Samplings whose text is the reply's."""
+_ASIDE = frozenset({"compaction", "advisor_message"})
+"""Those that make a summary, or give advice. Of another kind nobody knows, unless its counters are the reply's."""
+_NAMELESS = "unknown"
+"""The kind of a sampling that has no name."""
 _FALLBACK = "fallback_message"
 _LONGEST = 64
 """Characters of a kind of sampling that are kept."""
@@ -52,46 +57,64 @@ def usage_of(raw: Mapping[str, Any], ttl: str = "") -> Usage:
 def metered(raw: Mapping[str, Any], ttl: str = "", *, unsure: bool = False) -> Metered:
     """What the reply with this usage object was billed for.
 
-    `unsure`: its input was told before anything of the cache was, and not again, so that nobody knows whether the one
-    holds the other.
+    `unsure`: its input was told before what the cache did, and not again, so that nobody knows whether the one holds
+    the other.
     """
     usage, doubts = _counters(raw, ttl, unsure=unsure)
     if "iterations" not in raw:
         return Metered(usage, (), doubts)
-    rounds = [one for one in items(raw.get("iterations")) if is_object(one) and isinstance(one.get("type"), str)]
+    rounds = items(raw.get("iterations"))
     if not rounds:
         return Metered(usage, (), doubts)
     labels = [label for label, tokens in (usage.write or {}).items() if tokens]
     parts, more = _parts(rounds, labels[0] if len(labels) == 1 else ttl)
-    answers = [part for part in parts if part.kind in _ANSWERS]
-    if not doubts and not _consistent(usage, parts, answers):
-        return Metered(Usage(), (), ("iterations",))
-    if not answers:
-        # The counters beside the samplings are of none of them, unless they tell of an answer that is not listed.
-        return Metered(usage if usage.input else Usage(), tuple(parts), (*doubts, *more))
-    last = answers[-1]
-    told = usage if _same(usage, last.usage) else last.usage
+    top = NO_USAGE if doubts else usage
+    answers = [part for part in parts if part.kind not in _ASIDE]
+    if answers and top.input and not _consistent(top, parts, answers):
+        return Metered(NO_USAGE, (), ("iterations",))
+    last = _answer(top, answers)
+    if last is None:
+        # The counters beside the samplings are of an answer that is not listed, or add up those that are.
+        listed = not top.input or (bool(parts) and top.input == sum_of([part.usage for part in parts]).input)
+        return Metered(NO_USAGE if listed and parts else usage, tuple(parts), (*doubts, *more))
+    told = top if top.input is not None and _same(top, last.usage) else last.usage
     besides = tuple(part for part in parts if part is not last and not _declined(part, last))
-    return Metered(told, besides, more, last.model)
+    return Metered(told, besides, more if told.input is not None else (*doubts, *more), last.model)
 
 
-def _parts(rounds: Sequence[Mapping[str, Any]], ttl: str) -> tuple[list[BilledPart], tuple[str, ...]]:
+def cached(raw: Mapping[str, Any]) -> tuple[int, int]:
+    """Tokens that this usage object says to have been read and written, as far as it says so."""
+    return count_of(raw, READ) or 0, max(count_of(raw, WRITTEN) or 0, sum(_split(raw.get("cache_creation")).values()))
+
+
+def _parts(rounds: Sequence[Any], ttl: str) -> tuple[list[BilledPart], tuple[str, ...]]:
+    """The samplings that are named or counted."""
     parts, doubts = list[BilledPart](), list[str]()
-    for one in rounds:
+    for one in filter(is_object, rounds):
         usage, contradicted = _counters(one, ttl, unsure=False)
-        kind = name_of(one["type"])[:_LONGEST]
-        parts.append(BilledPart(kind=kind, usage=usage, model=name_or_none(one.get("model"))))
-        doubts += contradicted
+        kind = name_or_none(one.get("type"))
+        if kind or usage != NO_USAGE:
+            kind = (kind or _NAMELESS)[:_LONGEST]
+            parts.append(BilledPart(kind=kind, usage=usage, model=name_or_none(one.get("model"))))
+            doubts += contradicted
     return parts, tuple(dict.fromkeys(doubts))
 
 
 def _consistent(usage: Usage, parts: Sequence[BilledPart], answers: Sequence[BilledPart]) -> bool:
     """Whether the counters beside the samplings are those of the answer: all its rounds, or the one that was served
     (a stream's first figures are of the first). Some gateways add up all samplings."""
-    if not usage.input or not answers:
+    if any(_same(usage, part.usage) for part in answers):
         return True
-    sums = [sum_of([part.usage for part in some]) for some in (answers, parts)]
-    return any(_same(usage, one) for one in (*(part.usage for part in answers), *sums))
+    named = [part for part in answers if part.kind in _ANSWERS]
+    return any(_same(usage, sum_of([part.usage for part in some])) for some in (named, answers, parts))
+
+
+def _answer(usage: Usage, answers: Sequence[BilledPart]) -> BilledPart | None:
+    """The sampling that made the reply: the last that says so, else the last of which the counters beside it are."""
+    named = [part for part in answers if part.kind in _ANSWERS]
+    if named or not answers or not usage.input:
+        return named[-1] if named else None
+    return next((part for part in reversed(answers) if part.usage.input == usage.input), answers[-1])
 
 
 def _same(told: Usage, other: Usage) -> bool:
@@ -112,7 +135,12 @@ def _counters(raw: Mapping[str, Any], ttl: str, *, unsure: bool) -> tuple[Usage,
     fresh, read, created = count_of(raw, "input_tokens"), count_of(raw, READ), count_of(raw, WRITTEN)
     split = _split(raw.get("cache_creation"))
     told = sum(split.values()) if split else 0
-    if unsure or not _FOREIGN.isdisjoint(raw) or (created is not None and created < told):
+    if (
+        unsure
+        or not _FOREIGN.isdisjoint(raw)
+        or (created is not None and created < told)
+        or ((read is None or created is None) and _unread(raw, read, created, split))
+    ):
         return _doubted(raw, split, ttl, unsure=unsure)
     write = None if created is None and not split else _labelled(max(created or 0, told), split, ttl)
     total = None if fresh is None else fresh + (read or 0) + (sum(write.values()) if write else 0)
@@ -146,7 +174,7 @@ def _doubted(raw: Mapping[str, Any], split: dict[str, int], ttl: str, *, unsure:
     created, of_write = agreed(written, lambda count: fits(count, reads[READ]))
     read, of_read = agreed(reads, lambda count: fits(count, created))
     write = None if created is None else _labelled(created, split, ttl)
-    doubts = (*of_read, *of_write)
+    doubts = tuple(dict.fromkeys((*of_read, *of_write, *_unread(raw, read, created, split))))
     if doubts:
         return Usage(input=prompt, read=read, write=write, output=output), doubts
     inclusive = bool(inside) or reads["cached_tokens"] is not None
@@ -156,6 +184,19 @@ def _doubted(raw: Mapping[str, Any], split: dict[str, int], ttl: str, *, unsure:
     elif total is None or (total != prompt and prompt is not None):
         total, doubts = None, ("input_tokens",)
     return Usage(input=total, read=read, write=write, output=output), doubts
+
+
+def _unread(raw: Mapping[str, Any], read: int | None, created: int | None, split: Mapping[str, int]) -> tuple[str, ...]:
+    """Names of what the cache did that are told as no count can be, where no other name tells the same: what stands
+    beside them is then not all of the input."""
+    written = raw.get("cache_creation")
+    wrong = written is not None and (
+        not is_object(written) or any(written[name] is not None and count_of(written, name) is None for name in written)
+    )
+    found = {READ: read is None and raw.get(READ) is not None}
+    if created is None:
+        found |= {WRITTEN: raw.get(WRITTEN) is not None and not split, "cache_creation": wrong}
+    return tuple(name for name, is_so in found.items() if is_so)
 
 
 def _total(fresh: int | None, cached: int, whole: int | None, *, inclusive: bool, unsure: bool) -> int | None:

@@ -7,7 +7,7 @@ strict parse: a value that may still grow (`{"limit": 1`) is never acted on.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from agentaccel.providers.values import exactly
@@ -19,6 +19,8 @@ _INSIDE = re.compile(r'["\\]')
 
 Slot = tuple[Hashable, Hashable]
 """Where the protocol says that a call stands: in which choice, and where in it."""
+FORMER: Hashable = "function_call"
+"""The place in a choice of a call in the form of 2023, of which it has one."""
 
 
 @dataclass(slots=True)
@@ -78,6 +80,8 @@ class OpenCalls:
     _open: dict[Slot, _Open] = field(default_factory=dict)
     _told: dict[Slot, str | None] = field(default_factory=dict)
     """The ids of those that have ended."""
+    _made: list[tuple[Slot, ToolCall]] = field(default_factory=list)
+    """Those that were told."""
 
     def start(self, slot: Slot, id_: str | None, name: str, begun: str = "", *, plain: bool = False) -> None:
         """A call begins, or more of its name has come; what repeats itself is the same."""
@@ -106,7 +110,11 @@ class OpenCalls:
         if call is None:
             return
         self._told[slot] = call.id
-        yield from call_of(call.id, call.name, whole or "".join(call.pieces) or call.begun, plain=call.plain)
+        for made in call_of(call.id, call.name, whole or "".join(call.pieces) or call.begun, plain=call.plain):
+            before = [told for at, told in self._made if at[0] == slot[0] and (at[1] == FORMER) != (slot[1] == FORMER)]
+            self._made.append((slot, made))
+            if not repeats(made, before):
+                yield made
 
     @property
     def count(self) -> int:
@@ -136,6 +144,11 @@ class OpenCalls:
                 self._told[slot] = self._open.pop(slot).id
             else:
                 yield from self.stop(slot)
+
+
+def repeats(call: ToolCall, others: Iterable[ToolCall]) -> bool:
+    """True if `call` is one of `others`, which stand in the other form: some servers fill both."""
+    return any((one.name, one.arguments) == (call.name, call.arguments) for one in others)
 
 
 def call_of(id_: str | None, name: str, text: str, *, plain: bool) -> Iterator[ToolCall]:

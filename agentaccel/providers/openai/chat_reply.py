@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentaccel.canonical import wire_bytes
-from agentaccel.providers.openai.calls import Slot, call_of
+from agentaccel.providers.openai.calls import FORMER, Slot, call_of, repeats
 from agentaccel.providers.openai.tap import Tap
 from agentaccel.providers.values import is_object, items, name_or_none, text_or_none
 from agentaccel.types import ToolCall
@@ -42,7 +42,7 @@ class ChatTap(Tap):
                 if is_object(call):
                     yield from self._call((index, _index(call.get("index"), place)), call)
             if is_object(delta.get("function_call")):
-                yield from self._call((index, "function_call"), {"function": delta["function_call"]})
+                yield from self._call((index, FORMER), {"function": delta["function_call"]})
         stop = name_or_none(choice.get("finish_reason"))
         if stop is not None:
             yield from self.calls.end(index, cut=stop not in _WHOLE)
@@ -106,26 +106,28 @@ def _index(value: Any, otherwise: int) -> int:
 def _form(call: Mapping[str, Any]) -> tuple[str | None, str, str, bool]:
     """Id, name and input of a call or of a piece of one, and whether its input is text: in the one form that is filled.
 
-    Some servers fill one and have the others there, empty.
+    Some servers fill one and have the others there, empty: without a name, and without an input or with an empty one.
     """
-    forms = [(custom, call.get(form), field) for form, field, custom in _FORMS]
-    filled = [(custom, of, field) for custom, of, field in forms if is_object(of) and any(map(of.get, ("name", field)))]
-    custom, of, field = filled[0] if filled else (False, {}, "arguments")
-    given = of.get(field)
+    forms = [(of, of.get(field), custom) for form, field, custom in _FORMS if is_object(of := call.get(form))]
+    filled = max(forms, key=lambda form: (bool(form[0].get("name")), form[1] not in _EMPTY), default=({}, None, False))
+    of, given, custom = filled
     # A server that does not write arguments as text has them as they are.
     text = wire_bytes(given).decode() if is_object(given) else text_or_none(given) or ""
     return name_or_none(call.get("id")) or None, name_or_none(of.get("name")) or "", text, custom
 
 
 _FORMS = (("function", "arguments", False), ("custom", "input", True))
+_EMPTY: tuple[Any, ...] = (None, "", "{}", {})
 
 
 def _calls(message: Mapping[str, Any]) -> Iterator[ToolCall]:
     """The tool calls of a whole message."""
-    found = [_form(call) for call in items(message.get("tool_calls")) if is_object(call)]
-    legacy = _form({"function": message.get("function_call")})
-    if legacy[1:] not in [one[1:] for one in found]:  # the same call in its former form
-        found.append(legacy)
-    for id_, name, text, plain in found:
-        if name or text:
-            yield from call_of(id_, name, text, plain=plain)
+    found = [made for call in items(message.get("tool_calls")) if is_object(call) for made in _made(call)]
+    yield from found
+    yield from (one for one in _made({"function": message.get("function_call")}) if not repeats(one, found))
+
+
+def _made(call: Mapping[str, Any]) -> Iterator[ToolCall]:
+    id_, name, text, plain = _form(call)
+    if name or (text and text != "{}"):
+        yield from call_of(id_, name, text, plain=plain)

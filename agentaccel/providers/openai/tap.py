@@ -9,7 +9,7 @@ from typing import Any
 from agentaccel.providers.openai.calls import OpenCalls
 from agentaccel.providers.openai.usage import metered
 from agentaccel.providers.sse import SseParser
-from agentaccel.providers.values import is_object, loaded, name_of, name_or_none, terms_of
+from agentaccel.providers.values import TERMS, is_object, loaded, merged, name_of, name_or_none, terms_of
 from agentaccel.types import Metered, ToolCall, Usage
 
 
@@ -36,8 +36,8 @@ class Tap:
     calls: OpenCalls = field(default_factory=OpenCalls)
     reported: Mapping[str, Any] = field(default_factory=dict)
     """The usage object that counts."""
-    terms: Mapping[str, str] = field(default_factory=dict)
-    """What it is priced by, as it was said last."""
+    _terms: dict[str, Any] = field(default_factory=dict)
+    """What else it is priced by, as it was said last."""
     _body: list[bytes] = field(default_factory=list)
     _events: SseParser = field(default_factory=SseParser)
 
@@ -55,6 +55,11 @@ class Tap:
     def metered(self) -> Metered:
         """What has been reported so far, with the names of counters that contradict one another."""
         return metered(self.reported, self.ttl)
+
+    @property
+    def terms(self) -> Mapping[str, str]:
+        """What it is priced by: servers say that beside the usage, or in it."""
+        return terms_of(self._terms) | terms_of(self.reported)
 
     def feed(self, chunk: bytes) -> Iterator[ToolCall]:
         """Take the next bytes; yields each tool call once, when its arguments have closed."""
@@ -111,10 +116,10 @@ class Tap:
         """The reply's id, model and terms, as far as it says them."""
         self.message_id = name_or_none(message.get("id")) or self.message_id
         self.model = name_or_none(message.get("model")) or self.model
-        if message.get("service_tier"):
-            self.terms = terms_of(message)
+        if not TERMS.isdisjoint(message):
+            self._terms |= {name: value for name in TERMS if (value := message.get(name))}
 
     def take_usage(self, usage: Any) -> None:
-        """The last usage that is there counts."""
+        """What was told last counts."""
         if is_object(usage):
-            self.reported = usage
+            self.reported = merged(self.reported, usage)

@@ -61,6 +61,8 @@ def metered(raw: Mapping[str, Any], ttl: str = "") -> Metered:
     inputs = _inputs(raw, asked, (read or 0) + (sum(write.values()) if write else 0))
     output, of_output = agreed(dict(zip(_OUTPUT, made, strict=True)), lambda count: _less(total, count) in asked)
     input_, of_input = agreed(inputs, lambda count: _less(total, count) == output)
+    if None not in (read, missed, input_) and (read or 0) + (missed or 0) != input_:
+        read, of_read = None, (*(name for name, count in reads.items() if count is not None), _MISSED)
     if not of_input and not of_output:
         input_, output = _with_rest(raw, input_, output, details)
     usage = Usage(input=input_, read=read, write=write, output=output)

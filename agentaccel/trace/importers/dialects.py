@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from agentaccel import semconv
+from agentaccel.usage import MOST_TOKENS
 
 Kind = Literal["turn", "tool", "agent"]
 
@@ -62,8 +63,6 @@ _NO_COUNTER = re.compile(r"max|limit|budget|second|cost|price", re.IGNORECASE)
 
 _DEEPEST = 4
 """Levels of an attribute that is JSON."""
-
-_MOST = 10**12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +244,7 @@ def _whole(value: object) -> int | None:
     digits = isinstance(value, str) and len(value) < 20 and value.isascii() and value.isdigit()
     if digits or (isinstance(value, float) and value.is_integer()):
         value = int(value)  # type: ignore[call-overload]  # either can be
-    return value if type(value) is int and 0 <= value <= _MOST else None
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
 def _number(value: object) -> float | None:

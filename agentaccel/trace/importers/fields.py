@@ -12,14 +12,11 @@ from agentaccel.providers.anthropic.usage import READ, WRITTEN
 from agentaccel.providers.anthropic.usage import metered as metered_beside
 from agentaccel.providers.openai.usage import metered as metered_inside
 from agentaccel.types import UNSPLIT, Metered, Usage
+from agentaccel.usage import MOST_TOKENS
 from agentaccel.values import maker
 
 _EARLIEST, _LATEST = 946_684_800.0, 4_102_444_800.0
 """2000 and 2100: a time outside was not a time."""
-
-
-_MOST = 10**12
-"""No request has as many tokens: a larger number was not a count."""
 
 _usage = maker(Usage)
 
@@ -37,9 +34,9 @@ def mapping(holder: Mapping[str, object], key: str) -> Mapping[str, object]:
 
 
 def count(holder: Mapping[str, object], key: str) -> int | None:
-    """A number of tokens."""
+    """A status, or a number of times."""
     value = holder.get(key)
-    return value if type(value) is int and 0 <= value <= _MOST else None
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
 def blocks(message: Mapping[str, object]) -> list[Mapping[str, object]]:
