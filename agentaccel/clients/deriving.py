@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from agentaccel.errors import ConfigError
@@ -41,49 +41,45 @@ def derived(client: C, make: Callable[[], C], *, is_ours: Callable[[C], bool]) -
     for name, value in vars(client).items():
         if type(value) in _PLAIN and name not in vars(made):
             vars(made)[name] = value  # of a user's class: what it was given after it was made
-    _tell_of_lost(made, is_ours)
+    _tell_of_lost(made, is_ours, Once())
     return made
 
 
-def _tell_of_lost(client: Any, is_ours: Callable[[Any], bool]) -> None:
-    """Have the client, and its copies, say once when one of these has nothing of us any more.
+def _tell_of_lost(client: Any, is_ours: Callable[[Any], bool], once: Once) -> None:
+    """Have the client, and each copy of it, say once when one of its copies has nothing of us any more.
 
-    The SDKs' copies take another `http_client`, or a list of `middleware`, in the place of what the client has. Told by
-    a class of its own, so that whatever else makes a copy of it copies that.
+    The SDKs' copies take another `http_client`, or a list of `middleware`, in the place of what the client has. Only
+    the client itself can be asked to look at them: its class is everybody's.
     """
-    kind: Any = type(client)
-    once = Once()
+    for name in _COPIES:
+        if name not in vars(client):
+            copy = getattr(client, name)
+            vars(client)[name] = functools.wraps(copy)(functools.partial(_copied, copy, is_ours, once))
+    if "__getstate__" not in vars(client):
+        vars(client)["__getstate__"] = functools.partial(_state, client.__getstate__)
 
-    def telling(name: str) -> Callable[..., Any]:
-        copy = getattr(kind, name)
 
-        @functools.wraps(copy)
-        def copied(self: Any, *given: Any, **named: Any) -> Any:
-            made = copy(self, *given, **named)
-            try:
-                if not is_ours(made):
-                    made.__class__ = kind  # the SDK's own again
-                    once.say(_lost(named))
-            except Exception:  # it is a copy of the user's own making
-                log.debug("agentaccel: cannot look at a copy of a wrapped client", exc_info=True)
-            return made
+def _state(own: Callable[[], object]) -> object:
+    """What `copy.copy` takes over of a wrapped client: not the methods bound to that one, or copies of the copy
+    would have the key and the host of that one."""
+    state = own()
+    return {name: value for name, value in state.items() if name not in _OURS} if isinstance(state, dict) else state
 
-        return copied
 
-    members = {name: telling(name) for name in _COPIES}
-    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+def _copied(copy: Callable[..., Any], is_ours: Callable[[Any], bool], once: Once, *given: Any, **named: Any) -> Any:
+    made = copy(*given, **named)
     try:
-        client.__class__ = type(kind)(kind.__name__, (kind,), {**members, **names})
-    except Exception:  # a class of the user's that nobody may derive from
-        log.debug("agentaccel: cannot look at the copies of a wrapped client", exc_info=True)
-
-
-def _lost(options: Mapping[str, object]) -> str:
-    replaced = [f"{name}=" for name in ("http_client", "middleware") if name in options]
-    return (
-        f"a copy of a wrapped client was made with {' and '.join(replaced) or 'options'} in the place of what "
-        "agentaccel goes by: its calls go out as written, unrecorded; wrap the copy"
-    )
+        if is_ours(made):
+            _tell_of_lost(made, is_ours, once)
+        else:
+            replaced = [f"{name}=" for name in ("http_client", "middleware") if name in named]
+            once.say(
+                f"a copy of a wrapped client was made with {' and '.join(replaced) or 'options'} in the place of what "
+                "agentaccel goes by: its calls go out as written, unrecorded; wrap the copy"
+            )
+    except Exception:  # it is a copy of the user's own making
+        log.debug("agentaccel: cannot look at a copy of a wrapped client", exc_info=True)
+    return made
 
 
 def _patches(thing: Any, path: str = "") -> Iterator[str]:
@@ -100,5 +96,8 @@ _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
 _COPIES = ("copy", "with_options")
 """The methods of the SDKs' clients that make another one; `with_middleware` goes through the first."""
+
+_OURS = frozenset({*_COPIES, "__getstate__"})
+"""What `_tell_of_lost` puts on a client."""
 
 _RESOURCES = ("openai.resources.", "anthropic.resources.")

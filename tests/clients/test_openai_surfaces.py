@@ -225,7 +225,7 @@ def test_a_wrapped_client_keeps_its_class_its_settings_and_its_pool(tmp_path: Pa
     bare = line.client(timeout=7.0, max_retries=5, default_headers={"x-own": "1"})
     transport = bare._client._transport
     wrapped = place.wrapped(accel)(bare)
-    assert isinstance(wrapped, type(bare))
+    assert type(wrapped) is type(bare)
     assert (wrapped.timeout, wrapped.max_retries, wrapped.base_url) == (7.0, 5, bare.base_url)
     assert wrapped.default_headers["x-own"] == "1"
     assert bare._client._transport is transport

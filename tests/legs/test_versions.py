@@ -70,7 +70,7 @@ def test_a_claude_loop_is_marked_read_and_recorded(server: RunningServer, accel:
     """Whatever the seam: middleware, or a transport where there is none."""
     with claude(server) as bare:
         client = accel.wrap(bare)
-        assert isinstance(client, type(bare))
+        assert type(client) is type(bare)
         assert accel.wrap(client) is client
         for turn in range(3):
             reply = ask_claude(client, history(turn))
@@ -111,7 +111,7 @@ def test_a_chat_is_planned_and_recorded(server: RunningServer, accel: Accel, tmp
     """The developer message carries a breakpoint on the first turn, and later turns read."""
     with gpt(server) as bare:
         client = accel.wrap(bare, platform="api")
-        assert isinstance(client, type(bare))
+        assert type(client) is type(bare)
         assert accel.wrap(client) is client
         for turn in range(3):
             messages = [{"role": "developer", "content": LONG}, *history(turn)]
