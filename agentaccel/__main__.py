@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
 def main() -> None:
     """Run the command line; errors of ours, and paths that cannot be, end it with one sentence and exit code 2."""
+    try:
+        _run()
+    finally:
+        gc.freeze()  # the process ends: looking for cycles in all that it has loaded takes 0.05 s
+
+
+def _run() -> None:
     from agentaccel.cli import main as cli
     from agentaccel.errors import AgentAccelError
 

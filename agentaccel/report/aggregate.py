@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
@@ -19,10 +18,6 @@ from agentaccel.report.parts import Session
 from agentaccel.report.period import EVER, FORMS, Calendar, Period
 from agentaccel.trace.tally import ImportTally, some_of
 from agentaccel.types import UNSPLIT, Cause
-
-AT_ONCE = 64
-"""Records read before they are added up. Reading one is a lot of code and adding it up as much: in turns, each finds
-the processor's caches full of the other; and so it does where there are many."""
 
 NOT_KNOWN = "n/a"
 """The group of records that do not say what they belong to."""
@@ -53,10 +48,8 @@ def report(
     """
     fold = _Fold(by, prices, aliases, period)
     fold.most = most
-    coming = iter(records)
-    while some := list(itertools.islice(coming, AT_ONCE)):
-        for record in some:
-            fold.take(record)
+    for record in records:
+        fold.take(record)
     return fold.report(causes, tally)
 
 
@@ -75,7 +68,7 @@ class _Fold:
         self, by: By, prices: Override | None, aliases: Mapping[str, str] | None, period: Period = EVER
     ) -> None:
         self._by: By = by
-        self._period = period
+        self._period, self._bounded = period, period.bounded
         self._calendar = Calendar(by, period.zone) if by in FORMS else None
         self._undated = 0
         self._prices, self._aliases = prices, aliases
@@ -105,7 +98,7 @@ class _Fold:
         """One record."""
         if isinstance(record, SessionOver):
             self.over(record.session)
-        elif self._period.bounded and not self.inside(record):
+        elif self._bounded and not self.inside(record):
             return
         elif isinstance(record, TurnRecord):
             self.turn(record)

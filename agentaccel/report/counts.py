@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -31,6 +31,12 @@ def add_counts(counts: dict[str, int], more: Mapping[str, int]) -> None:
     """Add to `counts` what others come to under the same names."""
     for name, count in more.items():
         counts[name] = counts.get(name, 0) + count
+
+
+def count_in(counts: dict[str, int], names: Iterable[str]) -> None:
+    """Count each of `names` once more."""
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
 
 
 class Minutes:

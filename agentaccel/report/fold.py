@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections import Counter
 from dataclasses import dataclass
 
-from agentaccel.records import BATCH, OURS, PREWARM, Calls, ToolRecord
+from agentaccel.records import BATCH, KEEP_ALIVE, OURS, PREWARM, Calls, ToolRecord
 from agentaccel.report.bill import Billed, Money
 from agentaccel.report.control import HOLDOUT, ON, Spendings, control
-from agentaccel.report.counts import OF_SESSIONS, Counts, KeptSum, Minutes, add_counts, add_up
+from agentaccel.report.counts import OF_SESSIONS, Counts, KeptSum, Minutes, add_counts, add_up, count_in
 from agentaccel.report.early import EarlySum
 from agentaccel.report.figures import CauseRow, Group, Holds, Latency, Limits, ModeRow, ToolTime
 from agentaccel.report.parts import Part
 from agentaccel.report.verdicts import Verdicts
 from agentaccel.types import Cause, Miss
 
-NONE = Spendings()
-"""Of a mode that no session was in."""
+NONE, NOTHING = Spendings(), KeptSum()
+"""Of a mode that no session was in, and that no request of our own had."""
 
 
 @dataclass(slots=True)
@@ -46,6 +45,22 @@ class ModeSum:
         )
 
 
+@dataclass(slots=True)
+class CauseSum:
+    """What the misses of one cause add up to."""
+
+    misses: int = 0
+    tokens: int = 0
+    usd: float | None = None
+
+    def merge(self, other: CauseSum) -> None:
+        """Those of another group."""
+        self.misses += other.misses
+        self.tokens += other.tokens
+        if other.usd is not None:
+            self.usd = (self.usd or 0.0) + other.usd
+
+
 class Sums:
     """Everything that one group adds up. A log has many requests, so what each of them adds to is a plain slot."""
 
@@ -56,10 +71,9 @@ class Sums:
         "_counts",
         "_doubted",
         "_early",
-        "_kept",
         "_modes",
         "_money",
-        "_prewarmed",
+        "_ours",
         "_spent",
         "_unclear",
         "_verdicts",
@@ -71,14 +85,14 @@ class Sums:
     def __init__(self, *, peaks: bool) -> None:
         self.minutes = Minutes() if peaks else None
         self._counts, self._early = Counts(), EarlySum()
-        self._kept, self._prewarmed = KeptSum(), KeptSum()
-        self._attempts: Counter[str] = Counter()
-        self._unclear: Counter[str] = Counter()
-        self._doubted: Counter[str] = Counter()
+        self._ours: dict[str, KeptSum] = {}
+        self._attempts: dict[str, int] = {}
+        self._unclear: dict[str, int] = {}
+        self._doubted: dict[str, int] = {}
         self._write: dict[str, int] = {}
         self._money = Money()
         self._verdicts = Verdicts()
-        self._causes: dict[tuple[Cause, bool], tuple[int, int, float | None]] = {}
+        self._causes: dict[tuple[Cause, bool], CauseSum] = {}
         self._warm, self._cold = array("d"), array("d")
         self._modes: dict[str, ModeSum] = {}
         self._spent: dict[str, Spendings] = {}
@@ -89,8 +103,8 @@ class Sums:
         if self.minutes is not None:
             self.minutes.turn(billed)
         if turn.doubts or billed.unclear:
-            self._doubted.update(turn.doubts)
-            self._unclear.update(billed.unclear)
+            count_in(self._doubted, turn.doubts)
+            count_in(self._unclear, billed.unclear)
         if turn.mode in OURS:
             self._keep(billed)
             return
@@ -98,7 +112,7 @@ class Sums:
             self._counts.held += 1
             self._counts.waited += turn.waited
         if turn.outcome != "ok":
-            self._attempts[turn.outcome] += 1
+            count_in(self._attempts, (turn.outcome,))
             if usage.input is None:
                 return
         self._counts.add(billed, self._write)
@@ -123,9 +137,9 @@ class Sums:
         """A request of our own: what it cost was paid, and nobody wrote it."""
         usage, bill = billed.usage, billed.bill
         if usage.input is None:
-            self._attempts[billed.turn.outcome] += 1
+            count_in(self._attempts, (billed.turn.outcome,))
             return
-        (self._prewarmed if billed.turn.mode == PREWARM else self._kept).add(billed)
+        self._ours.setdefault(billed.turn.mode, KeptSum()).add(billed)
         self._mode(billed)
         self._limit(billed, usage.input)
         if bill is not None:
@@ -183,28 +197,29 @@ class Sums:
         mode.paid += bill.paid
 
     def _miss(self, miss: Miss, missed: float | None) -> None:
-        count, tokens, cost = self._causes.get((miss.cause, miss.inferred), (0, 0, None))
+        key = miss.cause, miss.inferred
+        cause = self._causes.get(key)
+        if cause is None:
+            cause = self._causes[key] = CauseSum()
+        cause.misses += 1
+        cause.tokens += miss.tokens
         if missed is not None:
-            cost = (cost or 0.0) + miss.tokens * missed
-        self._causes[miss.cause, miss.inferred] = (count + 1, tokens + miss.tokens, cost)
+            cause.usd = (cause.usd or 0.0) + miss.tokens * missed
 
     def add(self, other: Sums) -> None:
         """All that another group adds up, but for its sessions."""
         add_up(self._counts, other._counts, but=OF_SESSIONS)
         add_up(self._early, other._early)
         add_up(self._money, other._money)
-        for kept, more in ((self._kept, other._kept), (self._prewarmed, other._prewarmed)):
-            if more.counts.requests:
-                kept.merge(more)
-        self._attempts.update(other._attempts)
-        self._unclear.update(other._unclear)
-        self._doubted.update(other._doubted)
+        for mode, kept in other._ours.items():
+            self._ours.setdefault(mode, KeptSum()).merge(kept)
+        add_counts(self._attempts, other._attempts)
+        add_counts(self._unclear, other._unclear)
+        add_counts(self._doubted, other._doubted)
         add_counts(self._write, other._write)
         self._verdicts.merge(other._verdicts)
-        for cause, (count, tokens, cost) in other._causes.items():
-            before, missed, paid = self._causes.get(cause, (0, 0, None))
-            costs = [one for one in (paid, cost) if one is not None]
-            self._causes[cause] = (before + count, missed + tokens, sum(costs) if costs else None)
+        for key, cause in other._causes.items():
+            self._causes.setdefault(key, CauseSum()).merge(cause)
         self._warm.extend(other._warm)
         self._cold.extend(other._cold)
         for mode, sums in other._modes.items():
@@ -218,7 +233,7 @@ class Sums:
     def group(self, name: str) -> Group:
         """The figures of this group."""
         counts, peaks = self._counts, self.minutes.peaks() if self.minutes is not None else None
-        rows = sorted(self._causes.items(), key=lambda item: (-item[1][1], item[0]))
+        rows = sorted(self._causes.items(), key=lambda item: (-item[1].tokens, item[0]))
         return Group(
             name=name,
             sessions=counts.sessions,
@@ -233,15 +248,15 @@ class Sums:
             costs=self._money.costs(),
             verdicts=self._verdicts.rows(),
             causes=tuple(
-                CauseRow(cause=cause, inferred=inferred, misses=count, tokens=tokens, usd=usd)
-                for (cause, inferred), (count, tokens, usd) in rows
+                CauseRow(cause=cause, inferred=inferred, misses=sums.misses, tokens=sums.tokens, usd=sums.usd)
+                for (cause, inferred), sums in rows
             ),
             warm=latency(self._warm),
             cold=latency(self._cold),
             unstreamed=counts.unstreamed,
             holds=Holds(count=counts.held, seconds=counts.waited),
-            kept=self._kept.kept(),
-            prewarmed=self._prewarmed.kept(),
+            kept=self._ours.get(KEEP_ALIVE, NOTHING).kept(),
+            prewarmed=self._ours.get(PREWARM, NOTHING).kept(),
             tools=ToolTime(
                 calls=counts.calls,
                 failed=counts.failed,

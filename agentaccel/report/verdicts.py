@@ -63,7 +63,8 @@ class Verdicts:
 
     def merge(self, other: Verdicts) -> None:
         """Those of another group."""
-        self._counts += other._counts
+        if other._counts:
+            self._counts += other._counts
 
     def rows(self) -> tuple[VerdictRow, ...]:
         """The most frequent first."""

@@ -122,6 +122,22 @@ def test_what_was_before_a_time_is_not_read(tmp_path: Path, version: int, monkey
     assert "SEARCH tools USING INDEX tools_by_time (started>?)" in said
 
 
+@pytest.mark.parametrize(
+    ("version", "since", "sorts"), [(BEFORE, None, 1), (len(MIGRATIONS), 1.0, 1), (len(MIGRATIONS), None, 0)]
+)
+def test_only_keys_are_sorted_and_where_an_index_leads_nothing_is(
+    tmp_path: Path, version: int, since: float | None, sorts: int
+) -> None:
+    """Records are looked up behind the sort: a store of a million turns would be written to disk anew."""
+    with open_reader(written(tmp_path / "t.db", [turn(0, 5), tool(1, 2)], version)) as store:
+        query = module._query(store.database._connection, since, None)  # type: ignore[arg-type]
+        connection = store.database._connection
+        assert connection is not None
+        plan = [row[-1] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", {"since": since, "until": None})]
+    assert ("USE TEMP B-TREE FOR ORDER BY" in plan) == bool(sorts)
+    assert plan.count("SEARCH t USING INTEGER PRIMARY KEY (rowid=?)") == (2 if sorts else 0)
+
+
 def test_reports_read_the_first_half_of_a_record(tmp_path: Path) -> None:
     """Without what no report looks at; a text that quotes the place between the halves changes nothing."""
     marker = Marker(path=("system", 0), ttl="5m", reason='said ,"told":true, there')
