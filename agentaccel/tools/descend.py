@@ -15,13 +15,16 @@ MOST_LINKS = 40
 """Links that are followed for one path, as on Linux."""
 BY_DESCRIPTOR = {os.open, os.stat, os.readlink} <= os.supports_dir_fd and os.scandir in os.supports_fd
 """True if this system can look names up from an open folder (Windows cannot)."""
-_PLAIN = (
-    os.O_RDONLY
-    | getattr(os, "O_NOFOLLOW", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_ALWAYS = (
+    _NO_LINK
     | getattr(os, "O_NONBLOCK", 0)  # a pipe that takes the place of a file is opened at once, and then seen to be none
     | getattr(os, "O_NOCTTY", 0)
     | getattr(os, "O_CLOEXEC", 0)
 )
+_READ = os.O_RDONLY | _ALWAYS
+_PASS = getattr(os, "O_PATH", getattr(os, "O_SEARCH", os.O_RDONLY)) | _ALWAYS
+"""For folders on the way: one may be entered without being allowed to list it (Linux: `O_PATH`; POSIX: `O_SEARCH`)."""
 
 
 class Opened(NamedTuple):
@@ -58,12 +61,15 @@ class _Held:
 
     def __init__(self, root: Path, path: str) -> None:
         self._root, self._path = root, path
-        self._open = [os.open(root, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))]
+        self._way = self._parts(path)
+        self._reads = not self._way
+        """True if the end of the way is open to be read, not only to be passed."""
+        self._open = [os.open(root, (_READ if self._reads else _PASS) & ~_NO_LINK)]
         self._place = list[str]()
         self._links = 0
 
     def descend(self) -> None:
-        left = deque(self._parts(self._path))
+        left = deque(self._way)
         while left:
             part = left.popleft()
             if part == "..":
@@ -76,7 +82,7 @@ class _Held:
                 continue
             seen = os.stat(part, dir_fd=self._open[-1], follow_symlinks=False)
             if not stat.S_ISLNK(seen.st_mode):
-                self._enter(part, seen)
+                self._enter(part, seen, last=not left)
                 continue
             self._follows()
             target = os.readlink(part, dir_fd=self._open[-1])
@@ -84,17 +90,18 @@ class _Held:
                 self.close(most=1)
             left.extendleft(reversed(self._parts(target)))
 
-    def _enter(self, part: str, seen: os.stat_result) -> None:
+    def _enter(self, part: str, seen: os.stat_result, *, last: bool) -> None:
         """One step down. A device is not even opened: that may do anything."""
         self._plain(seen.st_mode)
         try:
-            descriptor = os.open(part, _PLAIN, dir_fd=self._open[-1])
+            descriptor = os.open(part, _READ if last else _PASS, dir_fd=self._open[-1])
         except OSError as failure:
             if failure.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
                 raise OSError(f"{self._path} was replaced while it was read") from None
             raise
         self._open.append(descriptor)
         self._place.append(part)
+        self._reads = last
         found = os.fstat(descriptor)
         self._plain(found.st_mode)
         if (found.st_dev, found.st_ino) != (seen.st_dev, seen.st_ino):
@@ -125,6 +132,8 @@ class _Held:
         return list(real.relative_to(self._root).parts)
 
     def found(self) -> Opened:
+        if not self._reads:  # a link or `..` led back to it
+            self._open.append(os.open(".", _READ, dir_fd=self._open[-1]))
         return Opened(self._open[-1], tuple(self._place), os.fstat(self._open[-1]))
 
     def close(self, most: int = 0) -> None:

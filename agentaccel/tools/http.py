@@ -203,8 +203,10 @@ def _deflated() -> Inflate:
 
     def inflate(piece: bytes, room: int) -> bytes:
         nonlocal inflating
+        if not piece:
+            return b""  # says nothing of the format
         if inflating is None:
-            inflating = zlib.decompressobj(zlib.MAX_WBITS if piece[:1] and piece[0] & 0x0F == 8 else -zlib.MAX_WBITS)
+            inflating = zlib.decompressobj(zlib.MAX_WBITS if piece[0] & 0x0F == 8 else -zlib.MAX_WBITS)
         return inflating.decompress(piece, room)
 
     return inflate

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -283,6 +285,82 @@ async def test_links_and_steps_back_lead_as_far_as_they_stay_inside(root: Path, 
     for path in ("src/up/../secret.txt", "src/../../secret.txt", str(tmp_path / "secret.txt"), "src/up/out"):
         with pytest.raises(PermissionError, match="outside of the folder"):
             await folder.read_file(path)
+
+
+@contextmanager
+def not_as_root() -> Iterator[None]:
+    """Root may do anything: in the block, its process is nobody's."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def closed() -> Iterator[Path]:
+    """A folder with `shut/`, which may be entered but not listed, as homes of users often are, and `names/`, which may
+    be listed but not entered."""
+    with TemporaryDirectory() as made:
+        root = Path(made).resolve()
+        (root / "shut/in").mkdir(parents=True)
+        (root / "shut/in/note.txt").write_text("needle\n")
+        (root / "shut/note.txt").write_text("needle\n")
+        (root / "names").mkdir()
+        (root / "names/note.txt").write_text("needle\n")
+        (root / "link").symlink_to("shut/in")
+        for path, mode in (("shut", 0o111), ("names", 0o444), (".", 0o755)):
+            os.chmod(root / path, mode)
+        yield root
+        for path in ("shut", "names", "."):
+            os.chmod(root / path, 0o755)
+
+
+can_pass = pytest.mark.skipif(descend._PASS == descend._READ, reason="this system opens folders only to be read")
+
+
+@can_pass
+async def test_what_lies_in_a_folder_that_may_only_be_entered_is_read(closed: Path) -> None:
+    """By hand, as POSIX has it: to look a name up takes the permission to enter, to list takes that to read."""
+    folder = Folder(closed)
+    await folder.read_file("shut/note.txt")  # a thread is there before the user changes
+    with not_as_root():
+        for path in ("shut/note.txt", "shut/in/note.txt", "link/note.txt", "shut/in/../note.txt"):
+            assert await folder.read_file(path) == "needle", path
+        assert await folder.search_text("needle", "shut/note.txt") == "shut/note.txt:1: needle"
+        for path in ("shut/in", "link", "shut/in/.", "names"):
+            assert await folder.list_folder(path) == "note.txt", path
+        for path in (".", "shut/..", "link/../.."):
+            assert await folder.list_folder(path) == "link@\nnames/\nshut/", path
+        for path in ("shut", "shut/in/..", "link/.."):
+            with pytest.raises(PermissionError):
+                await folder.list_folder(path)
+        with pytest.raises(PermissionError):
+            await folder.read_file("names/note.txt")
+
+
+@can_pass
+async def test_a_root_that_may_only_be_entered_is_read(closed: Path) -> None:
+    """The same for the folder itself."""
+    folder = Folder(closed / "shut")
+    await folder.read_file("note.txt")
+    with not_as_root():
+        assert await folder.read_file("note.txt") == await folder.read_file("in/note.txt") == "needle"
+        with pytest.raises(PermissionError):
+            await folder.list_folder()
+
+
+@can_pass
+async def test_without_passing_such_a_folder_cannot_be_read_in(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin."""
+    monkeypatch.setattr(descend, "_PASS", descend._READ)
+    folder = Folder(closed)
+    await folder.read_file("shut/note.txt")
+    with not_as_root(), pytest.raises(PermissionError):
+        await folder.read_file("shut/note.txt")
 
 
 def test_a_witness_of_git_opens_no_pipe(tmp_path: Path) -> None:

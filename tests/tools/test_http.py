@@ -234,6 +234,20 @@ async def test_an_answer_is_inflated(coding: str, size: int) -> None:
     assert await tool.request(f"{HOME}/items") == "200\n\nLamps and desks."
 
 
+@pytest.mark.parametrize("coding", CODED)
+async def test_empty_pieces_say_nothing_of_the_format(coding: str) -> None:
+    """By hand: the same text, wherever pieces without a byte stand; none, where nothing else comes."""
+
+    class Gaps(Pieces):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for piece in (b"", b"", self._body[:1], b"", self._body[1:], b""):
+                yield piece
+
+    tool = sending(Gaps(CODED[coding]), {"content-encoding": coding})
+    assert await tool.request(f"{HOME}/items") == "200\n\nLamps and desks."
+    assert await sending(Gaps(b""), {"content-encoding": coding}).request(f"{HOME}/items") == "200\n\n"
+
+
 async def test_no_more_than_the_cap_is_inflated() -> None:
     """20 million zeros are 20 KB of gzip: of a cap of 1,000 bytes, 1,001 are inflated, and what takes part in that."""
     tool = sending(Pieces(gzip.compress(bytes(20_000_000))), {"content-encoding": "gzip"}, output_cap=1_000)
