@@ -40,6 +40,10 @@ _TOLD = ("assistant", "user")
 """Lines that have messages."""
 
 
+Names = tuple[str | None, str | None, str | None]
+"""Of a line of a reply: the ids of the message, of the request and of the line; a copy may lack any."""
+
+
 def is_session_line(entry: Mapping[str, object]) -> bool:
     """Whether `entry` is a line of a session log, which has a `type` and is in one of the forms of such lines."""
     return isinstance(entry.get("type"), str) and as_log_line(entry) is not None
@@ -107,8 +111,8 @@ class _Reader:
             if item.id is not None and self._calls.get(item.id) is item:
                 del self._calls[item.id]
             return None if item.repeated else tool_record(item)
-        if item.key is not None:
-            self._replies.pop(item.key, None)
+        for name in item.names:
+            self._replies.pop(name, None)
         record = turn_record(item)  # what a reply that is told of twice leaves behind, the next one finds
         if item.repeated:
             self._tally.duplicates += 1
@@ -161,19 +165,24 @@ class _Reader:
 
     def _assistant(self, thread: Thread, entry: Mapping[str, object], at: float) -> None:
         message = mapping(entry, "message")
-        id_, request, line = text(message, "id"), text(entry, "requestId"), text(entry, "uuid")
-        key = id_ or request or line or str(at)
-        reply = self._replies.get(key)
+        names = text(message, "id"), text(entry, "requestId"), text(entry, "uuid")
+        reply = self._still_open(names, at)
         if reply is None:
             model = text(message, "model") or "unknown"
             if model == BY_THE_CLIENT:
                 if entry.get("isApiErrorMessage") is True:
                     self._failed(thread, entry, at, text(entry, "error") or "api_error")
                 return
-            repeated = self._seen.met(id_, request or line)
-            reply = self._begin(thread, entry, key, model, at, repeated=repeated)
-        elif at > reply.finished:
-            reply.finished = at
+            reply = self._begin(thread, entry, model, at, repeated=self._seen.met(*names))
+            self._found_by(reply, names, at)
+        else:
+            self._seen.also(names[2], 2)
+            if at > reply.finished:
+                reply.finished = at
+            if names[0] not in self._replies or names[1] not in self._replies:
+                self._found_by(reply, names, at)
+                self._seen.also(names[0], 0)
+                self._seen.also(names[1], 1)
         reply.stop = text(message, "stop_reason") or reply.stop
         usage = mapping(message, "usage")
         if usage and usage != reply.usage:  # most lines of a reply repeat it
@@ -187,15 +196,30 @@ class _Reader:
             if block.get("type") == "tool_use":
                 self._call(reply, block, at)
 
-    def _begin(
-        self, thread: Thread, entry: Mapping[str, object], key: str, model: str, at: float, *, repeated: bool
-    ) -> Reply:
-        platform = _PLATFORMS.get(key[:_START], "api")
+    def _still_open(self, names: Names, at: float) -> Reply | None:
+        """The reply that a line belongs to: by its id or, where the line or the reply has none, by its request."""
+        id_, request, line = names
+        reply = self._replies.get(id_ or request or line or str(at))
+        if reply is None and id_ is not None and request is not None:
+            reply = self._replies.get(request)
+            return reply if reply is not None and not reply.named else None
+        return reply
+
+    def _found_by(self, reply: Reply, names: Names, at: float) -> None:
+        """Let later lines find `reply` by any of its names."""
+        id_, request, line = names
+        if id_ is not None and not reply.named:
+            reply.named, reply.platform = True, _PLATFORMS.get(id_[:_START], "api")
+        for name in (id_, request) if id_ or request else (line or str(at),):
+            if name is not None and name not in self._replies:
+                self._replies[name] = reply
+                reply.names += (name,)
+
+    def _begin(self, thread: Thread, entry: Mapping[str, object], model: str, at: float, *, repeated: bool) -> Reply:
         started = min(thread.prompted or at, at)
-        reply = Reply(thread, model, platform, started, at, thread.compacted, repeated, _origin(entry), key)
+        reply = Reply(thread, model, "api", started, at, thread.compacted, repeated, _origin(entry))
         thread.compacted, thread.model = False, model
         thread.prompted = 0.0  # the next request has a message of its own; if it is not logged, its time is not known
-        self._replies[key] = reply
         self.queue.append(reply)
         return reply
 

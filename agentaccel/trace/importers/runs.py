@@ -23,6 +23,10 @@ _SESSIONS = ("id", "run_id", "session_id", "sessionId", "conversation_id", "conv
 """What a run may call itself by."""
 
 
+_NAMES = ("id", "run_id")
+"""Those of them that name no other run."""
+
+
 def read_runs(lines: Iterable[bytes], seen: Identities, tally: ImportTally) -> Iterator[TurnRecord | ToolRecord]:
     """The records of one file; `seen` holds the runs that earlier files have told of."""
     for line in lines:
@@ -35,12 +39,20 @@ def read_runs(lines: Iterable[bytes], seen: Identities, tally: ImportTally) -> I
             tally.skipped += 1
             continue
         session = next((name for key in _SESSIONS if (name := text(run, key)) is not None), None)
-        if session is not None:
-            source = text(run, "source")
-            if text(run, "id") and seen.met(("run", source, session) if source else None, ("run", session)):
-                tally.duplicates += 1
-                continue
+        if seen.met(*_names(run)):
+            tally.duplicates += 1
+            continue
         yield from _run(session or f"run-{tally.lines}", run, [m for m in messages if isinstance(m, dict)])
+
+
+def _names(run: Mapping[str, object]) -> Iterator[tuple[str, ...] | None]:
+    """What tells a run from others: its ids, each within its source where that is told; not its session, of which there
+    may be several runs."""
+    source = text(run, "source")
+    for key in _NAMES:
+        name = text(run, key)
+        yield None if name is None or source is None else (key, name, source)
+        yield None if name is None else (key, name)
 
 
 def _run(session: str, run: Mapping[str, object], messages: Messages) -> Iterator[TurnRecord | ToolRecord]:

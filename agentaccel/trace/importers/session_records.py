@@ -29,8 +29,10 @@ class Reply:
     repeated: bool
     origin: str | None = None
     """The session that it was copied from, where the line says so."""
-    key: str | None = None
-    """What names it; None for a failure, which has no later lines."""
+    names: tuple[str, ...] = ()
+    """By which its later lines are told; a failure has none."""
+    named: bool = False
+    """True if its message has an id."""
     usage: Mapping[str, object] | None = None
     stop: str | None = None
     outcome: Outcome = "ok"
