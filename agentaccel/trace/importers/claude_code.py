@@ -176,13 +176,7 @@ class _Reader:
             reply = self._begin(thread, entry, model, at, repeated=self._seen.met(*names))
             self._found_by(reply, names, at)
         else:
-            self._seen.also(names[2], 2)
-            if at > reply.finished:
-                reply.finished = at
-            if names[0] not in self._replies or names[1] not in self._replies:
-                self._found_by(reply, names, at)
-                self._seen.also(names[0], 0)
-                self._seen.also(names[1], 1)
+            self._go_on(reply, names, at)
         reply.stop = text(message, "stop_reason") or reply.stop
         usage = mapping(message, "usage")
         if usage and usage != reply.usage:  # most lines of a reply repeat it
@@ -204,6 +198,16 @@ class _Reader:
             reply = self._replies.get(request)
             return reply if reply is not None and not reply.named else None
         return reply
+
+    def _go_on(self, reply: Reply, names: Names, at: float) -> None:
+        """Take note of a later line of `reply`."""
+        self._seen.also(names[2], 2)
+        if at > reply.finished:
+            reply.finished = at
+        if names[0] not in self._replies or names[1] not in self._replies:
+            self._found_by(reply, names, at)
+            self._seen.also(names[0], 0)
+            self._seen.also(names[1], 1)
 
     def _found_by(self, reply: Reply, names: Names, at: float) -> None:
         """Let later lines find `reply` by any of its names."""
