@@ -1,12 +1,14 @@
 """What a recorded request cost: each sampling of its reply at the prices of the model that was sampled.
 
 The model that answers need not be the one that was asked for: an alias, a router, a fallback. It is priced as the one
-that answered where the price list knows that, else as the one that was asked for. A dated version of a model is that
-model, and a name that says more than the reply's, such as the region, is kept.
+that answered; where nobody lists that, it has no price, unless the user has said what answers to the name that was
+asked for. A dated version of a model is that model, as is the same name in another order or behind a seller's, and a
+name that says more than the reply's, such as the region, is kept.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -101,14 +103,33 @@ def _names(turn: TurnRecord, aliases: Mapping[str, str], model: str | None, own:
     if _same(turn, model, aliases):
         # The date of a version may have a price of its own; a name of a region must not be lost.
         return (model, asked) if model.startswith(asked) and asked not in own else (asked,)
-    # A price that the user gives for a name of his own, such as a deployment's, is that of whatever answers there.
-    is_deployment = asked in own and price_card(turn.provider, asked, input_tokens=0, platform=turn.platform) is None
-    return (asked,) if is_deployment else (model, asked)
+    if (asked in own or asked in aliases) and not _listed(turn, asked):
+        # What the user says of a name of his own, such as a deployment's, holds for whatever answers there: a price
+        # of it, or the model that it stands for where nobody lists the one that answers.
+        return (asked,) if asked in own else (model, asked)
+    return (model,)
+
+
+def _listed(turn: TurnRecord, model: str) -> bool:
+    return price_card(turn.provider, model, input_tokens=0, platform=turn.platform) is not None
 
 
 def _same(turn: TurnRecord, model: str, aliases: Mapping[str, str]) -> bool:
     known = turn.known_as or aliases.get(turn.model, turn.model)
-    return plain_name(model) in (plain_name(turn.model), plain_name(known))
+    return _words(model) in (_words(turn.model), _words(known))
+
+
+@functools.lru_cache(maxsize=4096)
+def _words(model: str) -> tuple[str, ...]:
+    """The words of a model's name in no order, without the number of its build: sellers write a version in front of a
+    size or behind it, and answer with the build that served.
+
+    >>> _words("anthropic/claude-4.6-sonnet-20260217") == _words("claude-sonnet-4-6")
+    True
+    >>> _words("grok-4-0709") == _words("x-ai/grok-4"), _words("gpt-5.4-mini") == _words("gpt-5.4")
+    (True, False)
+    """
+    return tuple(sorted(word for word in plain_name(model).split("-") if not (word.isdigit() and len(word) > 2)))
 
 
 def paid_for(turn: TurnRecord, cards: Cards, usage: Usage | None = None) -> float | None:
@@ -120,6 +141,6 @@ def paid_for(turn: TurnRecord, cards: Cards, usage: Usage | None = None) -> floa
     if not turn.besides:
         return input_cost(cards.answer, answer)
     costs = [input_cost(card, part.usage) for card, part in zip(cards.besides, turn.besides, strict=True)]
-    if usage is not None or answer.input is not None:
+    if usage is not None or answer.input is not None or turn.doubts:
         costs.append(input_cost(cards.answer, answer))
     return None if None in costs else sum(cost or 0.0 for cost in costs)

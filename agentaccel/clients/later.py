@@ -1,5 +1,6 @@
 """Replies that are not made yet when their exchange is over, such as a background response of OpenAI's: the exchange
 that says that they are (a poll, a stream that is taken up again, a cancellation) ends the turn of the request, once.
+One that has ended and does not tell what it has used may do so later, unless it failed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from agentaccel.session.later import Later, Server, Unfinished
 from agentaccel.session.ours import reported
 from agentaccel.turn import CallClosed, Turn
 from agentaccel.types import ToolCall
+from agentaccel.usage import NO_USAGE
 
 log = logging.getLogger("agentaccel")
 
@@ -32,11 +34,13 @@ def attach(http: Any, composer: Composer, watch: Callable[[Headers], Watch]) -> 
 
 
 def keep(later: Later, server: Server, turn: Turn, tap: ReplyTap, otherwise: Ending) -> bool:
-    """True if the reply goes on being made at the provider, and is waited for.
+    """True if the reply goes on being made at the provider, or will tell its usage later, and is waited for.
 
     One that is streamed does so behind a stream that broke off only where that was asked for.
     """
-    if not tap.pending or tap.message_id is None or (tap.streamed and turn.request.get("background") is not True):
+    background = turn.request.get("background") is True
+    waits = tap.pending or (background and _untold(tap))
+    if not waits or tap.message_id is None or (tap.streamed and not background):
         return False
     later.keep(server, Unfinished(tap.message_id, turn, otherwise))
     return True
@@ -55,6 +59,13 @@ def watch_later(composer: Composer, server: Server, path: str, http: Any) -> Any
             raise
         log.exception("agentaccel: could not watch what may tell the end of an earlier reply; it goes on")
     return http
+
+
+def _untold(tap: ReplyTap) -> bool:
+    """True if the reply has ended otherwise than by failing, and said nothing of usage."""
+    metered = tap.metered
+    told = metered.usage != NO_USAGE or metered.besides or metered.doubts
+    return tap.complete and tap.error is None and not told
 
 
 class _LaterWatch(ReplyWatch):
@@ -88,7 +99,11 @@ class _LaterWatch(ReplyWatch):
             if call.id is None or call.id not in told:
                 turn.handle(CallClosed(call, now))
         turn.handle(reported(tap))
-        turn.handle(self._ending(how, error, now))
+        ending = self._ending(how, error, now)
+        if _untold(tap):
+            self._later.keep(self._server, self._reply._replace(otherwise=ending))
+        else:
+            turn.handle(ending)
 
 
 class _Plain:

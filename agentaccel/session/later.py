@@ -1,4 +1,5 @@
-"""Replies that are still being made when their exchange is over: a later one of the same `Accel` tells their end."""
+"""Replies that have not told all when their exchange is over, be it that they are still being made or that their usage
+is not known yet: a later one of the same `Accel` tells the rest."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ Server = tuple[str, int] | None
 
 
 class Unfinished(NamedTuple):
-    """A reply that is still being made."""
+    """A reply that has not told all."""
 
     id: str
     """The provider's name for it."""
@@ -63,7 +64,11 @@ class Later:
         """True if `reply` was still waited for; it is not any more, and whoever is told so ends its turn."""
         with self._lock:
             kept = self._here()
-            return kept.get((server, reply.id)) is reply and kept.pop((server, reply.id)) is reply
+            now = kept.get((server, reply.id))
+            if now is None or now.turn is not reply.turn:
+                return False
+            del kept[server, reply.id]
+            return True
 
     def end(self) -> None:
         """Nothing is waited for any more."""

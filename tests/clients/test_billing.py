@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from agentaccel.report.markdown import render_markdown
 from agentaccel.report.text import render_text
 from agentaccel.trace.record import dump_turn, load_turn
 from agentaccel.trace.store import open_reader
+from agentaccel.types import BilledPart, Usage
 
 BEGIN = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SONNET, LONG = "claude-sonnet-4-6", "You look things up. " * 900
@@ -117,14 +119,19 @@ def test_a_request_that_another_model_answers_is_paid_at_its_price(tmp_path: Pat
     [
         ("claude-sonnet-4-6", "claude-sonnet-4-6-20260217", "api", 3.0),
         ("prod", "claude-opus-4-8", "api", 5.0),  # a router's name
-        ("claude-opus-4-8", "nobody-knows-me", "api", 5.0),
+        ("claude-opus-4-8", "nobody-knows-me", "api", None),
+        # The same model by other names: a seller's, in another order, with the number of its build.
+        ("claude-opus-4-8", "anthropic/claude-opus-4.8", "api", 5.0),
+        ("claude-opus-4-8", "anthropic/claude-4.8-opus-20260501", "api", 5.0),
+        ("claude-opus-4-8", "claude-opus-4-8-0501", "api", 5.0),
+        ("claude-opus-4-8", "Claude-Opus-4.8", "api", 5.0),
         # The reply does not say from where it was served; the name that was asked for does.
         ("global.anthropic.claude-sonnet-4-6", "claude-sonnet-4-6", "bedrock", 3.0),
         ("us.anthropic.claude-sonnet-4-6", "claude-sonnet-4-6", "bedrock", 3.3),
     ],
 )
-def test_the_price_is_that_of_who_answered(asked: str, answered: str, platform: str, usd: float) -> None:
-    """Chosen by us: where the price list knows it; else that of the model that was asked for."""
+def test_the_price_is_that_of_who_answered(asked: str, answered: str, platform: str, usd: float | None) -> None:
+    """Chosen by us: where the price list does not know it there is none; what is the same model has its price."""
     turn = TurnRecord(
         session="s",
         provider="anthropic",
@@ -134,8 +141,36 @@ def test_the_price_is_that_of_who_answered(asked: str, answered: str, platform: 
         started=BEGIN.timestamp(),
     )
     card = bills.cards_of(turn, None, None).answer
+    assert (None if card is None else card.input * 1e6) == (None if usd is None else pytest.approx(usd))
+
+
+def test_a_request_that_an_unlisted_model_answers_is_in_no_cost_and_that_is_said(tmp_path: Path) -> None:
+    """Chosen by us: 100,000 tokens of claude-opus-4-8 would have been 0.50."""
+    found, _ = ask(tmp_path, counters(100_000), model="claude-opus-4-8", answers="mystery-1")
+    assert (found.total.costs.paid, found.total.costs.unpriced) == (None, 1)
+    assert any("no price is known" in note for note in found.notes)
+
+
+def test_what_a_name_of_ones_own_stands_for_is_priced_whoever_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chosen by us: 5 USD for the model that the user says `prod` to be; and the twin."""
+    turn = TurnRecord(
+        session="s", provider="anthropic", model="prod", answered_by="mystery-1", started=BEGIN.timestamp()
+    )
+    card = bills.cards_of(turn, {"prod": "claude-opus-4-8"}, None).answer
     assert card is not None
-    assert card.input * 1e6 == pytest.approx(usd)
+    assert card.input * 1e6 == pytest.approx(5.0)
+    assert bills.cards_of(turn, None, None).answer is None
+    monkeypatch.setattr(bills, "_listed", lambda turn, model: True)
+    assert bills.cards_of(turn, {"prod": "claude-opus-4-8"}, None).answer is None
+
+
+def test_an_answer_whose_counters_are_in_doubt_is_not_paid_as_nothing() -> None:
+    """Chosen by us: the 180,000 tokens of a compaction are 0.54, and what the answer adds is not known."""
+    part = BilledPart(kind="compaction", usage=Usage(input=180_000, read=0, write={}, output=1))
+    turn = TurnRecord(session="s", provider="anthropic", model=SONNET, started=BEGIN.timestamp(), besides=(part,))
+    cards = bills.cards_of(turn, None, None)
+    assert bills.paid_for(turn, cards) == pytest.approx(0.54)
+    assert bills.paid_for(replace(turn, doubts=("cache_read_input_tokens",)), cards) is None
 
 
 def test_a_price_of_ones_own_for_a_deployment_is_that_of_whatever_answers_there() -> None:

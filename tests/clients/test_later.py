@@ -191,7 +191,6 @@ def test_a_broken_stream_is_counted_by_the_stream_that_takes_it_up_again(tmp_pat
 @pytest.mark.parametrize(
     ("told_last", "outcome", "error", "used"),
     [
-        (response("cancelled"), "cancelled", None, UNKNOWN),
         (response("cancelled", usage=USED), "cancelled", None, SPENT),
         (response("failed", error={"code": "server_error", "message": "m"}), "failed", "server_error", UNKNOWN),
         (response("incomplete", usage=USED, incomplete_details={"reason": "max_output_tokens"}), "ok", None, SPENT),
@@ -207,6 +206,54 @@ def test_what_ends_otherwise_is_recorded_as_what_it_is(
     assert client.responses.cancel("resp_1").status == told_last["status"]
     assert told(tmp_path) == [(outcome, used)]
     assert records(tmp_path)[0].error == error
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("before", "after", "outcome"),
+    [
+        # Whoever cancels is answered at once; what was used until then may be told to who asks again.
+        ([response("queued"), response("cancelled")], response("cancelled", usage=USED), "cancelled"),
+        ([response("queued"), response("completed")], DONE, "ok"),
+        ([response("queued"), response("incomplete")], response("incomplete", usage=USED), "ok"),
+        ([response("completed"), response("completed")], DONE, "ok"),
+        (
+            [response("queued"), [*STARTED, *events(("response.completed", {"response": response("completed")}))]],
+            ENDED,
+            "ok",
+        ),
+    ],
+)
+def test_a_response_that_has_ended_without_usage_is_waited_for_until_it_tells_it(
+    tmp_path: Path, before: list[Any], after: Any, outcome: str, is_async: bool
+) -> None:
+    """Chosen by us; it is counted once, by whichever exchange tells it, and without usage where none does."""
+    far = Far(*before, after)
+    accel = an_accel(tmp_path / "told")
+    client = accel.wrap(far.client(is_async))
+    ask, poll = (
+        (lambda: client.responses.create(**ASKED)),
+        (lambda: client.responses.with_raw_response.retrieve("resp_1")),
+    )
+    drive(is_async, ask, poll)
+    assert told(tmp_path / "told") == []
+    drive(is_async, poll, poll)
+    accel.close()
+    assert told(tmp_path / "told") == [(outcome, SPENT)]
+    with an_accel(tmp_path / "never") as accel:
+        client = accel.wrap(Far(*before).client(is_async))
+        drive(is_async, ask, poll)
+    assert told(tmp_path / "never") == [(outcome, UNKNOWN)]
+
+
+def test_without_asking_for_usage_the_first_end_is_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin."""
+    monkeypatch.setattr(guarded, "_untold", lambda tap: False)
+    client = an_accel(tmp_path).wrap(Far(response("queued"), response("cancelled"), DONE).client())
+    client.responses.create(**ASKED)
+    client.responses.cancel("resp_1")
+    client.responses.retrieve("resp_1")
+    assert told(tmp_path) == [("cancelled", UNKNOWN)]
 
 
 def test_the_bytes_of_a_poll_are_those_that_came(tmp_path: Path) -> None:
