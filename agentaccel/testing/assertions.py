@@ -17,6 +17,7 @@ from agentaccel.providers import dialect
 from agentaccel.report import report
 from agentaccel.report.gate import Demands, baseline_of, judge
 from agentaccel.testing.seen import Conversation, Subject, platform_of, records_of, requests_of
+from agentaccel.trace.files import read_bytes
 from agentaccel.types import Drift, Endpoint, Prompt, Request, agreeing, show_path, value_at
 
 AROUND = 24
@@ -133,7 +134,7 @@ def assert_no_new_cause(subject: Subject, baseline: Path | str, *, conversation:
     nothing was reported; TraceError where there is no such report.
     """
     try:
-        before = baseline_of(orjson.loads(Path(baseline).read_bytes()))
+        before = baseline_of(orjson.loads(read_bytes(Path(baseline))))
     except OSError as error:
         raise TraceError(f"{baseline} cannot be read: {error.strerror}") from error
     except ValueError as error:

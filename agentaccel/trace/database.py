@@ -44,10 +44,12 @@ def check_place(path: Path) -> None:
     """Raises `ConfigError` where no store can ever be at a path that a user has named: what stands there tells."""
     if path.is_dir():
         raise ConfigError(f"the trace store cannot be at {path}, which is a folder: give the path of a file")
-    if not path.is_file() or _is_open_here(path):
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"the trace store cannot be at {path}, which is no file: give another path")
+    if not path.exists() or _is_open_here(path):
         return
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             head = file.read(len(_MAGIC))
     except OSError:
         return  # whoever opens it is told

@@ -64,6 +64,7 @@ def reading(path: Path) -> tuple[str, Path | None]:
     place = Path(os.path.realpath(path))
     us, log = _us(), _found(place.with_name(f"{place.name}-wal"))
     ours = us is None or os.stat(place).st_uid == us
+    check_kind(place)
     has_log, writable = log is not None and bool(log.st_size), os.access(place.parent, os.W_OK)
     options = how_to_read(ours=ours, log=has_log, writable=writable)
     return f"{place.as_uri()}?{options}", place if ours and log is None else None
@@ -81,10 +82,21 @@ def followed(path: Path) -> Path:
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
 
 
+def check_kind(place: Path) -> None:
+    """Raises `TraceError` where the database at `place`, or what SQLite keeps beside it, is there and no regular file:
+    who opens a pipe waits for the other end of it, without end.
+    """
+    for path in (place, *(place.with_name(place.name + ending) for ending in _BESIDE)):
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                raise TraceError(f"{path} cannot be opened as a trace store: it is no regular file")
+
+
 def check_files(place: Path) -> None:
     """Raises `TraceError` where somebody else may have put there the database at `place`, or what SQLite keeps beside
-    it; what is another user's and used all the same is said once.
+    it, and where one of them is no file; what is another user's and used all the same is said once.
     """
+    check_kind(place)
     for path in (place, *(place.with_name(place.name + ending) for ending in _BESIDE)):
         found = _found(path)
         if found is not None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from agentaccel.__main__ import main
-from agentaccel.trace import database
+from agentaccel.trace import database, files
 from tests.cli.test_commands import run
 from tests.cli.test_patterns import recordings
 from tests.driver import Driver, body, loop, prose, user
@@ -103,6 +103,8 @@ BAD: dict[str, Callable[[Path, bytes], object]] = {
     "zero bytes": lambda path, store: path.touch(),
     "zeros": lambda path, store: path.write_bytes(bytes(len(store))),
     "a folder": lambda path, store: path.mkdir(),
+    "a pipe": lambda path, store: os.mkfifo(path),
+    "a device": lambda path, store: path.symlink_to("/dev/zero"),
     "another program's": another_programs,
     "without tables": without_tables,
     "newer": newer,
@@ -159,6 +161,7 @@ def typed(
         BAD[bad](path, (good / "trace.db").read_bytes())
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("AGENTACCEL_STORE", str(path))
+        monkeypatch.setattr(files, "PATIENCE", 0.01)
         words = [word.replace("GOOD", str(good)) for word in COMMANDS[command]]
         monkeypatch.setattr(sys, "argv", ["agentaccel", *words])
         with pytest.raises(SystemExit) as ended:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from agentaccel import Accel, Policy, StorePolicy, TraceError
+from agentaccel import Accel, ConfigError, Policy, StorePolicy, TraceError
 from agentaccel.once import Once
 from agentaccel.trace import ownership
 from agentaccel.trace.database import is_sqlite
@@ -354,6 +354,72 @@ def test_a_key_that_is_no_file_is_refused_at_once(kind: str, tmp_path: Path, cap
         Driver(tmp_path, policy=LENIENT).ask(body(user("a")))
     (line,) = said(caplog)
     assert "trace.db.key" in line
+
+
+BOUNDED = """
+import pathlib, sys
+from agentaccel import Accel, ConfigError, Policy, StorePolicy, TraceError
+from agentaccel.trace import ownership
+from agentaccel.trace.store import open_reader
+
+path, guarded = pathlib.Path(sys.argv[1]), sys.argv[2] == "guarded"
+if not guarded:
+    ownership.check_kind = lambda place: None
+for begin in (
+    lambda: Accel(Policy(strict=True), environ={"AGENTACCEL_STORE": str(path)}),
+    lambda: open_reader(path).__enter__(),
+):
+    try:
+        begin()
+    except (ConfigError, TraceError) as refusal:
+        print(refusal)
+"""
+"""Opens what stands at a path, to write and to read; a process that hangs can be ended."""
+
+
+def opened(path: Path, words: str = "guarded", seconds: float = 60.0) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", BOUNDED, str(path), words],
+        capture_output=True, text=True, timeout=seconds, check=True, env={**os.environ, "AGENTACCEL_STORE": str(path)},
+    )  # fmt: skip
+    return done.stdout.splitlines()
+
+
+@needs_modes
+@pytest.mark.slow
+@pytest.mark.parametrize("beside", ["", "-wal", "-journal"])
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a link to a pipe"])
+def test_a_store_that_is_no_file_is_refused_at_once(kind: str, beside: str, tmp_path: Path) -> None:
+    """Nor is one beside which SQLite would look into a pipe: whoever opens one waits for its other end."""
+    stored(tmp_path)
+    path = tmp_path / f"trace.db{beside}"
+    path.unlink(missing_ok=True)
+    if kind == "a pipe":
+        os.mkfifo(path)
+    else:
+        os.mkfifo(tmp_path / "pipe")
+        path.symlink_to("/dev/zero" if kind == "a device" else "pipe")
+    said_ = opened(tmp_path / "trace.db")
+    assert len(said_) == 2
+    assert all("no regular file" in line or "which is no file" in line for line in said_)
+
+
+@needs_modes
+@pytest.mark.slow
+def test_without_the_look_at_what_it_is_a_pipe_is_waited_for(tmp_path: Path) -> None:
+    """The twin."""
+    os.mkfifo(tmp_path / "trace.db")
+    with pytest.raises(subprocess.TimeoutExpired):
+        opened(tmp_path / "trace.db", "as before", seconds=5.0)
+
+
+@needs_modes
+def test_a_policy_that_names_no_file_is_refused_where_it_is_given(tmp_path: Path) -> None:
+    """Before anything is opened: a pipe, a device."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(ConfigError, match="which is no file"):
+            Accel(Policy(store=StorePolicy(path=path)), environ={})
 
 
 # --- reading what is somebody else's ----------------------------------------------------------------------------------

@@ -105,7 +105,8 @@ def raw_lines(path: Path, tally: ImportTally, meter: Meter, *, pipes: bool = Fal
             yield from _bounded(stream, raw, tally, meter)
             meter.finish(raw.tell())
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        tally.unreadable.append(f"{path}: {str(error) or type(error).__name__}")
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        tally.unreadable.append(f"{path}: {why}")
 
 
 def _unpacked(raw: io.FileIO) -> IO[bytes]:
