@@ -91,12 +91,14 @@ class Conversation:
     """Turns of its state that were another's."""
     stored_turns: int = 0
     """Turns that the store had when this process last looked."""
+    texts: tuple[tuple[Segment, ...], frozenset[bytes]] = ((), frozenset())
+    """The digests of all messages of the prompt with these segments, once they were asked for. `sorting` guards it."""
     lock: Lock = field(default_factory=Lock)
+    key: str = field(init=False)
+    """What tells it from the others of its name."""
 
-    @property
-    def key(self) -> str:
-        """What tells it from the others of its name."""
-        return key_of(self.id, self.thread)
+    def __post_init__(self) -> None:
+        self.key = key_of(self.id, self.thread)
 
     @property
     def session(self) -> Conversation:

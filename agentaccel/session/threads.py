@@ -105,7 +105,8 @@ class Threads:
         places = self._places(family, lineage, prompt, static)
         best = max(places, key=lambda place: (place[0], place[1].repeats, family.index(place[1])), default=None)
         if best is None:
-            return next((one for one in family[::-1] if _is_rewritten(one, prompt, static, facts)), None)
+            told = _told(prompt)
+            return next((one for one in family[::-1] if _is_rewritten(one, told, static, facts)), None)
         (_, common, waits), found = best
         if found.repeats and not waits and common == found.state.born:  # another of the replies to one first request
             found.repeats -= 1
@@ -148,10 +149,12 @@ class Threads:
 
     def _catch_up(self, root: Conversation, store: Store, prompt: Prompt, facts: CacheFacts) -> None:
         """Take over what other processes have added to the conversations of the name."""
-        known = {one.key for one in root.others}
-        root.others[:0] = [self.registry.named(key) for key in threads_in(store, root.id) if key not in known]
+        known, turns = {one.key for one in root.others}, threads_in(store, root.id)
+        root.others[:0] = [self.registry.named(key) for key in turns if key not in known]
         for one in _family(root):
             before = one.stored_turns
+            if turns.get(one.key, before + 1) <= before:
+                continue  # nothing to take over; of those that are not listed it is not known
             with one.lock:
                 refresh(one, store, facts, prompt.provider)
             if one.stored_turns > before:
@@ -239,33 +242,58 @@ def _is_same_text(one: Conversation, static: Static) -> bool:
     return one.state.static is not None and abs(one.state.static.size - static.size) <= _STEADY
 
 
-def _is_rewritten(one: Conversation, prompt: Prompt, static: Static, facts: CacheFacts) -> bool:
-    """Whether `prompt` has the history of `one` in another form."""
+class _Told(NamedTuple):
+    """The messages of a request that goes on from none, as they are compared with what others of its name hold."""
+
+    digests: list[bytes]
+    messages: int
+    size: int
+    """Bytes of all."""
+    first: int
+    """Bytes of the first message."""
+
+
+def _told(prompt: Prompt) -> _Told:
+    segments = prompt.segments[prompt.starts[2] :]
+    digests = list(map(digest_of, segments))
+    first = sum(segment.size for segment in segments if segment.path[:2] == segments[0].path[:2])
+    return _Told(digests, prompt.messages, sum(segment.size for segment in segments), first)
+
+
+def _is_rewritten(one: Conversation, told: _Told, static: Static, facts: CacheFacts) -> bool:
+    """Whether the messages that are `told` are the history of `one` in another form."""
     head, before = one.head, one.state.static
     if head is None or before is None or before.model != static.model or not _alike(one, static):
         return False
-    old = list(map(digest_of, head.segments[head.starts[2] :]))
-    new = list(map(digest_of, prompt.segments[prompt.starts[2] :]))
-    first = next(
-        (i for i, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), min(len(old), len(new))
-    )
-    if len(set(old[first:]) & set(new[first:])) >= _LEAST_KEPT:
+    if len(_texts(one, head).intersection(told.digests)) >= _LEAST_KEPT and _is_kept(head, told):
         return True
     if _alike(one, static) < 3:
         return False
-    if first and one.state.turns == 1 and prompt.messages > head.messages:
+    start = head.starts[2]
+    begins_alike = head.segments[start : start + 1] and head.segments[start].digest in told.digests[:1]
+    if begins_alike and one.state.turns == 1 and told.messages > head.messages:
         return True  # its first message ended in something that was for that request alone, as a reminder is
-    return _is_summed_up(one, head, prompt, facts)
+    return _is_summed_up(one, head, told, one.state.seen.bytes_per_token(static.model) or facts.bytes_per_token)
 
 
-def _is_summed_up(one: Conversation, head: Head, prompt: Prompt, facts: CacheFacts) -> bool:
-    """Whether `prompt` begins with a message as long as the last reply in the place of a longer history."""
+def _texts(one: Conversation, head: Head) -> frozenset[bytes]:
+    """The digests of its messages: told once for each of its prompts, however many requests are compared with it."""
+    if one.texts[0] is not head.segments:
+        one.texts = head.segments, frozenset(map(digest_of, head.segments[head.starts[2] :]))
+    return one.texts[1]
+
+
+def _is_kept(head: Head, told: _Told) -> bool:
+    """Whether texts from behind the place where both part are held by both."""
+    old, new = list(map(digest_of, head.segments[head.starts[2] :])), told.digests
+    first = next((i for i, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), len(old))
+    return len(set(old[first:]) & set(new[first:])) >= _LEAST_KEPT
+
+
+def _is_summed_up(one: Conversation, head: Head, told: _Told, ratio: float) -> bool:
+    """Whether a message as long as the last reply stands in the place of a longer history."""
     state, replied = one.state, one.state.replied
     if not replied or state.turns < 2 or state.awaits != USER:
         return False
-    segments, start = prompt.segments, prompt.starts[2]
-    sizes = [segment.size for segment in segments[start:]]
-    first = sum(segment.size for segment in segments[start:] if segment.path[:2] == segments[start].path[:2])
-    ratio = state.seen.bytes_per_token(prompt.model) or facts.bytes_per_token
-    shorter = sum(sizes) < _SHORTER * (head.sizes[-1] - (head.sizes[head.starts[2] - 1] if head.starts[2] else 0))
-    return shorter and _ALIKE[0] * replied <= first / ratio <= _ALIKE[1] * replied
+    shorter = told.size < _SHORTER * (head.sizes[-1] - (head.sizes[head.starts[2] - 1] if head.starts[2] else 0))
+    return shorter and _ALIKE[0] * replied <= told.first / ratio <= _ALIKE[1] * replied

@@ -12,15 +12,16 @@ _MOST_PLACES = 24
 """Places that a conversation is known by: some ten turns back."""
 
 
-def threads_in(store: Store, session: str) -> list[str]:
-    """The keys of all but the first of the conversations under a session's name; the one used last comes last."""
+def threads_in(store: Store, session: str) -> dict[str, int]:
+    """The keys of all but the first of the conversations under a session's name, each with how many turns of it are
+    known; the one used last comes last."""
     start = text(threads_of(session))
     with store.database.using() as connection:
         rows = connection.execute(
-            "SELECT id FROM sessions WHERE id >= ? AND id < ? ORDER BY turn DESC LIMIT ?",
+            "SELECT id, turns FROM sessions WHERE id >= ? AND id < ? ORDER BY turn DESC LIMIT ?",
             (start, f"{start[:-1]}0", MOST_THREADS),  # "0" comes after "/"
         ).fetchall()
-    return [str(row[0]) for row in reversed(rows)]
+    return {str(key): int(turns) for key, turns in reversed(rows)}
 
 
 def places_of(store: Store, key: str) -> list[tuple[tuple[bytes, ...], int]]:

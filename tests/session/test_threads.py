@@ -442,3 +442,64 @@ def test_a_first_request_that_failed_leaves_no_conversation_behind(tmp_path: Pat
         failed.handle(Failed(at=one.clock.monotonic(), status=529, error="OverloadedError"))
         one.ask(body(user("Go on."), system=prose(900)))
     assert [record.thread for record in one.records] == ["", ""]
+
+
+def test_two_calls_over_the_same_documents_are_no_history_in_another_form(tmp_path: Path) -> None:
+    """What both begin with says nothing: many calls do. By hand: three requests of one conversation, and another."""
+    one, documents = Driver(tmp_path), [{"type": "text", "text": prose(90, seed)} for seed in range(4)]
+    messages = [user([*documents, {"type": "text", "text": "Which is the oldest?"}])]
+    with one.accel.session("s"):
+        for turn in range(3):
+            one.ask(body(*messages, system=prose(900)))
+            messages += [assistant(prose(30, turn)), user(prose(60, turn))]
+        one.ask(body(user([*documents, {"type": "text", "text": "Which is the longest?"}]), system=prose(900)))
+    assert [record.thread == "" for record in one.records] == [True] * 3 + [False]
+
+
+# --- many conversations under one name --------------------------------------------------------------------------------
+
+
+def _digested(path: Path, others: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Segments that are looked at to sort in each of four calls of one message, beside `others` of 41 messages."""
+    one, seen = Driver(path), list[str]()
+    with one.accel.session("s"):
+        for number in range(others):
+            messages = [user(f"Go {number}.")]
+            for turn in range(20):
+                messages += [assistant(f"ok {number} {turn}"), user(f"next {number} {turn}")]
+            one.ask(body(*messages, system=prose(300)))
+        counts = list[int]()
+        with monkeypatch.context() as patched:
+            patched.setattr(threads, "digest_of", lambda segment: (seen.append(segment.level), segment.digest)[1])
+            for number in range(4):
+                one.ask(body(user(f"Alone {number}."), system=prose(300)))
+                counts.append(len(seen) - sum(counts))
+    assert len({record.thread for record in one.records}) == others + 4
+    return counts
+
+
+def test_to_begin_another_looks_at_no_text_of_the_others_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: the others were looked at as each began, all but the last; so the first call looks at its 41 messages,
+    where the second looks at the one of the first call. How many others there are makes no difference."""
+    few, many = (_digested(tmp_path / str(others), others, monkeypatch) for others in (3, 10))
+    assert few == many
+    assert few[0] - few[1] == 41 - 1
+    assert few[1] == few[2] == few[3] < 10
+
+
+def test_without_keeping_them_each_text_would_be_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin."""
+    anew = lambda one, head: frozenset(map(threads.digest_of, head.segments[head.starts[2] :]))  # noqa: E731
+    monkeypatch.setattr(threads, "_texts", anew)
+    assert min(_digested(tmp_path, 10, monkeypatch)) > 10 * 41
+
+
+def test_without_the_place_where_they_part_the_documents_would_be_a_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin of what both begin with."""
+    monkeypatch.setattr(threads, "_is_kept", lambda head, told: True)
+    with pytest.raises(AssertionError):
+        test_two_calls_over_the_same_documents_are_no_history_in_another_form(tmp_path)
