@@ -8,20 +8,22 @@ from agentaccel import semconv
 from agentaccel.listening import Told
 from agentaccel.otel.money import Cost
 from agentaccel.records import ToolRecord, TurnRecord
+from agentaccel.trace.record import dump_json
 
 Attributes = dict[str, AttributeValue]
 
 
 def hit_ratio(turn: TurnRecord) -> float | None:
-    """Tokens read over all input tokens; None where nobody reported what the cache did."""
+    """Tokens read over all input tokens that were billed; None where nobody reported what the cache did."""
     read, total = turn.billed.read, turn.billed.input
     return None if read is None or not total else read / total
 
 
 def of_turn(turn: TurnRecord, told: Told) -> Attributes:
-    """What the conventions have a name for."""
+    """What the conventions have a name for. Its usage is that of the sampling that answered: the input is the prompt,
+    and is priced as the model of the span is."""
     host, port = told.server or (None, None)
-    usage = turn.billed
+    usage = turn.usage
     waited = None if turn.first_byte is None or not turn.streamed else turn.first_byte - turn.started
     return _known(
         {
@@ -56,8 +58,10 @@ def of_ours(turn: TurnRecord, cost: Cost) -> Attributes:
             semconv.WAITED: turn.waited,
             semconv.OUTCOME: outcome(turn),
             semconv.HIT_RATIO: hit_ratio(turn),
-            **{semconv.WRITTEN_FOR + label: tokens for label, tokens in (turn.billed.write or {}).items() if tokens},
+            **{semconv.WRITTEN_FOR + label: tokens for label, tokens in (turn.usage.write or {}).items() if tokens},
             **{semconv.TERM + name: value for name, value in turn.terms.items()},
+            semconv.BILLED: dump_json(turn.besides) if turn.besides else None,
+            semconv.DOUBTS: list(turn.doubts) or None,
             semconv.MISS_CAUSES: [miss.cause.value for miss in turn.misses] or None,
             semconv.COST_PAID: cost.paid,
             semconv.COST_SAVED: cost.saved,

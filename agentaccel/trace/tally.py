@@ -36,6 +36,8 @@ class ImportTally:
     """Spans whose counters are not understood: of none of them a request was made."""
     unread_names: Counter[str] = field(default_factory=Counter)
     """The attributes that seem to count tokens there."""
+    kindless: Counter[str] = field(default_factory=Counter)
+    """What spans call themselves that count tokens and are of no kind that is known: of none a request was made."""
     half_read: Counter[str] = field(default_factory=Counter)
     """Attributes that seem to count what the cache did, of requests whose other counters were understood."""
     sums: int = 0
@@ -59,6 +61,8 @@ class ImportTally:
             f"(with {some_of(sorted(self.unread_forms))})": self.unread_lines,
             f"spans whose counters are not understood, and of which no request was made: {self.unread_spans:,} "
             f"({some_of(sorted(self.unread_names))})": self.unread_spans,
+            "spans that count tokens and are of no known kind, and of which no request was made: "
+            f"{self.kindless.total():,} ({some_of(sorted(self.kindless))})": self.kindless,
             f"requests whose cache counters are not understood: {some_of(sorted(self.half_read))}": self.half_read,
             f"agents whose requests are not there, only their sum, which is in no figure: {self.sums:,}": self.sums,
             f"{known}: {some_of(self.unrecognised)}": self.unrecognised,

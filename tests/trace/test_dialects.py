@@ -10,12 +10,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from agentaccel import Policy
 from agentaccel.cache.bills import cards_of, paid_for
 from agentaccel.cli import main
+from agentaccel.listening import Told
+from agentaccel.otel.attributes import of_ours, of_turn
+from agentaccel.otel.money import Prices
+from agentaccel.records import TurnRecord
 from agentaccel.report import report
 from agentaccel.trace.importers import dialects
-from agentaccel.types import Usage
-from tests.trace.span_lines import MODEL, NOON, agent, batch, chat, otlp, read, read_files, span, tool
+from agentaccel.types import BilledPart, Usage
+from tests.trace.span_lines import MODEL, NOON, agent, batch, chat, otlp, python, read, read_files, span, tool
 
 SEEN = Usage(input=1000, read=700, write={"5m": 200}, output=5)
 """100 fresh + 700 read + 200 written = 1,000."""
@@ -364,6 +369,269 @@ def test_writes_without_a_lifetime_have_that_of_the_session_s_other_writes(tmp_p
     assert [turn.usage.write for turn in turns] == [{"1h": 7345}, {"1h": 500}, {"5m": 7345}]
     paid = [paid_for(turn, cards_of(turn, None, None)) for turn in (turns[0], turns[2])]
     assert paid == pytest.approx([0.04407, 0.02754], abs=1e-5)
+
+
+def counted(*given: tuple[str, Any]) -> dict[str, Any]:
+    """A request of claude-sonnet-4-6, 3 USD a million tokens of input, a tenth of it to read."""
+    return {**GENAI, "gen_ai.request.model": "claude-sonnet-4-6", "gen_ai.conversation.id": "s1", **dict(given)}
+
+
+def paid(turns: list[TurnRecord]) -> float | None:
+    return report(turns).total.costs.paid
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name", "value"),
+    [
+        ("OpenInference", "openinference.span.kind", "llm"),
+        ("Langfuse", "langfuse.observation.type", "GENERATION"),
+        ("MLflow", "mlflow.spanType", '"chat_model"'),
+        ("LangSmith", "langsmith.span.kind", "LLM"),
+        ("GenAI conventions", "gen_ai.operation.name", "Chat"),
+        ("GenAI conventions", "gen_ai.operation.name", "chat.completions"),
+        ("OpenLLMetry", "traceloop.span.kind", "task"),
+    ],
+)
+def test_a_kind_is_the_same_in_either_case(tmp_path: Path, dialect: str, name: str, value: str) -> None:
+    """Instrumentations of one dialect differ in that; the operation of Semantic Kernel is a chat's, and the type of a
+    request tells what a span of a task is."""
+    (turn,), _, tally = read(tmp_path / "a.jsonl", spans(line({**WRITTEN[dialect], name: value})))
+    assert (turn.usage, tally.notes("")) == (SEEN, [])
+
+
+UNKNOWN = {
+    "GenAI conventions": ("gen_ai.operation.name", "responses"),
+    "OpenInference": ("openinference.span.kind", "CHAIN"),
+    "Langfuse": ("langfuse.observation.type", "event"),
+    "MLflow": ("mlflow.spanType", "UNKNOWN"),
+    "LangSmith": ("langsmith.span.kind", "chain"),
+    "Vercel AI SDK 6": ("ai.operationId", "ai.chat"),
+    "Claude Code": ("name", "claude_code.llm_call"),
+}
+
+
+@pytest.mark.parametrize("dialect", UNKNOWN)
+def test_a_span_that_counts_and_is_of_no_known_kind_is_named(tmp_path: Path, dialect: str) -> None:
+    """It is no request, because it may be the sum of some; beside one that is understood, below the same span, too, and
+    not where it tells of that one again, as what stands around it."""
+    name, value = UNKNOWN[dialect]
+    odd = {**WRITTEN[dialect], name: value}
+    known = WRITTEN[dialect]
+    said = f"{'' if name == 'name' else name} {value}".strip()
+    note = f"spans that count tokens and are of no known kind, and of which no request was made: 1 ({said})"
+    turns, _, tally = read(tmp_path / "a.jsonl", spans(line(odd)))
+    assert (turns, tally.notes("")) == ([], [note])
+    both = spans(line(odd, parent="root"), line(known, name="two", parent="root", at=1), line({}, name="root"))
+    turns, _, tally = read(tmp_path / "b.jsonl", both)
+    assert ([turn.usage for turn in turns], tally.notes("")) == ([SEEN], [note])
+    turns, _, tally = read(tmp_path / "c.jsonl", spans(line(odd, name="out"), line(known, name="in", parent="out")))
+    assert ([turn.usage for turn in turns], tally.notes("")) == ([SEEN], [])
+    turns, _, tally = read(tmp_path / "d.jsonl", spans(line(known, name="out"), line(odd, name="in", parent="out")))
+    assert ([turn.usage for turn in turns], tally.notes("")) == ([SEEN], [])
+
+
+def test_an_embedding_is_no_request_and_no_riddle(tmp_path: Path) -> None:
+    """Its kind is known."""
+    told = {**chat(100), "gen_ai.operation.name": "embeddings"}
+    turns, _, tally = read(tmp_path / "a.jsonl", batch(span("one", told)))
+    assert (turns, tally.notes("")) == ([], [])
+
+
+def test_an_event_that_counts_and_is_of_no_known_kind_is_named(tmp_path: Path) -> None:
+    """As a span is; where it counts what a request does, it tells of that again."""
+    odd, told = event("claude_code.llm_call", ASKED), event("claude_code.api_request", ASKED)
+    turns, _, tally = read(tmp_path / "a.jsonl", logs(odd))
+    assert (turns, list(tally.kindless)) == ([], ["claude_code.llm_call"])
+    turns, _, tally = read(tmp_path / "b.jsonl", logs(odd, told))
+    assert ([turn.usage for turn in turns], list(tally.kindless)) == ([SEEN], [])
+
+
+READ, OLD_READ = "gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens"
+INPUT, OLD_INPUT = "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"
+PYDANTIC = "gen_ai.usage.details.cache_"
+CONTRADICTING: dict[str, tuple[dict[str, Any], Usage, tuple[str, ...]]] = {
+    "read, by two names": (
+        counted((INPUT, 100_000), (READ, 0), (OLD_READ, 20_000), ("gen_ai.usage.cache_write.input_tokens", 0)),
+        Usage(input=100_000, write={}),
+        (READ, OLD_READ),
+    ),
+    "input, by two names": (
+        counted((INPUT, 100), (OLD_INPUT, 5), (READ, 0)),
+        Usage(read=0, write={}),
+        (INPUT, OLD_INPUT),
+    ),
+    "input, of which the total knows": (
+        counted(
+            (INPUT, 100),
+            (OLD_INPUT, 5),
+            (READ, 0),
+            ("gen_ai.usage.output_tokens", 7),
+            ("gen_ai.usage.total_tokens", 107),
+        ),
+        Usage(input=100, read=0, write={}, output=7),
+        (),
+    ),
+    "more read than OpenAI's input": (
+        {**counted((INPUT, 100), (READ, 5_000)), "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-5.4"},
+        Usage(input=100),
+        (READ,),
+    ),
+    "more written for an hour than at all": (
+        counted(
+            (INPUT, 1_000),
+            (f"{PYDANTIC}read_tokens", 100),
+            (f"{PYDANTIC}write_tokens", 500),
+            (f"{PYDANTIC}write_1h_tokens", 900),
+        ),
+        Usage(input=1_000, read=100),
+        (f"{PYDANTIC}write_tokens", f"{PYDANTIC}write_1h_tokens"),
+    ),
+    "read, in two dialects": (
+        counted(
+            (INPUT, 1_000),
+            (READ, 0),
+            ("llm.token_count.prompt", 1_000),
+            ("llm.token_count.prompt_details.cache_read", 600),
+            ("openinference.span.kind", "LLM"),
+        ),
+        Usage(input=1_000),
+        ("llm.token_count.prompt_details.cache_read", READ),
+    ),
+    "what is no count": (
+        {**WRITTEN["Claude Code"], "cache_read_tokens": -1, "gen_ai.request.model": "claude-sonnet-4-6"},
+        Usage(write={"5m": 200}, output=5),
+        ("cache_read_tokens",),
+    ),
+}
+"""What a span says, what is known of it, and whose word is doubted; of Claude Code, whose input leaves the cache out,
+an input without what was read is none."""
+
+
+@pytest.mark.parametrize("what", CONTRADICTING)
+def test_counters_of_a_span_that_contradict_one_another_are_not_known_and_said(tmp_path: Path, what: str) -> None:
+    """As live: n/a, unless one of them fits all the rest, and the names in the report's note."""
+    said, usage, doubts = CONTRADICTING[what]
+    (turn,), _, _ = read(tmp_path / "a.jsonl", spans(line(said)))
+    assert (turn.usage, turn.doubts) == (usage, doubts)
+    assert all(any(name in note for note in report([turn]).notes) for name in doubts)
+
+
+def test_the_first_name_that_is_there_would_be_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: 100,000 tokens, of which 0 or 20,000 were read, would cost 0.3 USD as if it were known."""
+    said, _, _ = CONTRADICTING["read, by two names"]
+    turns, _, _ = read(tmp_path / "a.jsonl", spans(line(said)))
+    assert paid(turns) is None
+    first = lambda counts, fits=None: (next(iter(counts.values()), None), ())  # noqa: E731
+    monkeypatch.setattr(dialects, "agreed", first)
+    turns, _, _ = read(tmp_path / "a.jsonl", spans(line(said)))
+    assert paid(turns) == pytest.approx(0.3)
+
+
+def test_a_total_says_that_the_input_leaves_the_cache_out(tmp_path: Path) -> None:
+    """50,000 + 20,000 read + 100 are the 70,100: 50,000 x 3 USD and 20,000 x 0.3 USD a million are 0.156."""
+    said = counted(
+        ("llm.token_count.prompt", 50_000),
+        ("llm.token_count.completion", 100),
+        ("llm.token_count.total", 70_100),
+        ("llm.token_count.prompt_details.cache_read", 20_000),
+        ("openinference.span.kind", "LLM"),
+    )
+    turns, _, _ = read(tmp_path / "a.jsonl", spans(line(said)))
+    assert turns[0].usage.input == 70_000
+    assert paid(turns) == pytest.approx(0.156)
+
+
+def test_the_usage_that_anthropic_reported_is_read_whole(tmp_path: Path) -> None:
+    """A compaction of 180,000 and 23,000 tokens at 3 USD a million, in the US a tenth more, in a batch half of it:
+    203,000 x 3 x 1.1 / 2 = 0.33495 USD."""
+    none = {"cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+    rounds = [
+        {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500, **none},
+        {"type": "message", "input_tokens": 23_000, "output_tokens": 5, **none},
+    ]
+    usage = {"input_tokens": 23_000, "output_tokens": 5, **none, "iterations": rounds}
+    told = {**usage, "service_tier": "batch", "inference_geo": "us"}
+    said = {
+        **AI,
+        "ai.model.id": "claude-sonnet-4-6",
+        "ai.usage.inputTokens": 203_000,
+        "ai.usage.outputTokens": 3_505,
+        "ai.response.providerMetadata": json.dumps({"anthropic": {"usage": told}}),
+    }
+    (turn,), _, _ = read(tmp_path / "a.jsonl", spans(line(said)))
+    assert (turn.usage.input, turn.billed.input, turn.billed.output) == (23_000, 203_000, 3_505)
+    assert paid([turn]) == pytest.approx(0.33495)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_of_two_copies_of_a_span_the_fuller_one_counts(tmp_path: Path, first: bool) -> None:
+    """One may be exported while it is open; what only that one tells is kept."""
+    open_ = line({**GENAI, "gen_ai.conversation.id": "s9"})
+    whole = line({name: value for name, value in WRITTEN["GenAI conventions"].items() if "conversation" not in name})
+    del open_["endTimeUnixNano"]
+    lines = [open_, whole] if first else [whole, open_]
+    (turn,), _, tally = read(tmp_path / "a.jsonl", *map(spans, lines))
+    assert (turn.usage, turn.session, turn.finished, tally.duplicates) == (SEEN, "s9", NOON + 1, 1)
+
+
+def uncached(tokens: int, output: int | None = None) -> Usage:
+    return Usage(input=tokens, read=0, write={}, output=output)
+
+
+BILLED = {
+    "advisor": (
+        uncached(23_000, 5),
+        (BilledPart(kind="advisor_message", model="claude-opus-5", usage=uncached(30_000, 5)),),
+        0.219,
+    ),
+    "compaction, written for an hour": (
+        Usage(input=23_000, read=20_000, write={"1h": 3_000}, output=5),
+        (BilledPart(kind="compaction", usage=Usage(input=100_000, read=0, write={"1h": 100_000}, output=9)),),
+        0.624,
+    ),
+    "nothing but a compaction": (Usage(), (BilledPart(kind="compaction", usage=uncached(9_000)),), 0.027),
+}
+"""What a reply was billed for, and USD by hand: 23,000 x 3 + 30,000 x 5; 20,000 x 0.3 + 103,000 x 6; 9,000 x 3, each
+for a million."""
+
+
+@pytest.mark.parametrize("what", BILLED)
+def test_what_else_a_reply_was_billed_for_goes_out_and_comes_back(tmp_path: Path, what: str) -> None:
+    """In a span, the conventions' usage is that of the answer; the rest stands beside it. Doubts come back as well."""
+    usage, besides, usd = BILLED[what]
+    turn = TurnRecord(
+        session="s1", provider="anthropic", model="claude-sonnet-4-6", started=NOON, finished=NOON + 1, mode="observe",
+        usage=usage, besides=besides, doubts=("cached_tokens", "prompt_tokens"),
+    )  # fmt: skip
+    cost = Prices(Policy()).cost(turn)
+    said = {**of_turn(turn, Told(record=turn)), **of_ours(turn, cost)}
+    assert said.get("gen_ai.usage.input_tokens") == usage.input
+    for lines in (spans(line(said)), python(span("one", said))):
+        (back,), _, _ = read(tmp_path / "a.jsonl", lines)
+        assert (back.usage, back.besides, back.doubts) == (usage, besides, turn.doubts)
+        assert paid([back]) == paid([turn]) == pytest.approx(usd)
+    assert cost.paid == pytest.approx(usd)
+
+
+def test_without_what_stands_beside_the_answer_the_rest_of_the_bill_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin: 23,000 x 3 USD a million."""
+    parts = [{"kind": "compaction", "usage": {"input": 180_000, "read": 0, "write": {}}}]
+    said = counted((INPUT, 23_000), (READ, 0), ("agentaccel.billed", json.dumps(parts)))
+    turns, _, _ = read(tmp_path / "a.jsonl", spans(line(said)))
+    assert paid(turns) == pytest.approx(0.609)
+    monkeypatch.setattr("agentaccel.trace.importers.span_records._besides", lambda told: ())
+    turns, _, _ = read(tmp_path / "a.jsonl", spans(line(said)))
+    assert paid(turns) == pytest.approx(0.069)
+
+
+@pytest.mark.parametrize("damaged", ["[{", "{}", "[5]", 7])
+def test_where_the_rest_of_a_bill_cannot_be_read_nothing_of_it_is_priced(tmp_path: Path, damaged: Any) -> None:
+    """An exporter may cut what is long."""
+    said = counted((INPUT, 23_000), (READ, 0), ("agentaccel.billed", damaged))
+    (turn,), _, _ = read(tmp_path / "a.jsonl", spans(line(said)))
+    assert (turn.usage.input, turn.billed.input, paid([turn])) == (23_000, None, None)
 
 
 def test_every_row_has_a_source_and_a_date() -> None:

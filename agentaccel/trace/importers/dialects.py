@@ -7,24 +7,25 @@ import functools
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import orjson
 
 from agentaccel import semconv
+from agentaccel.providers.values import agreed
+from agentaccel.trace.importers.counters import CACHE, Counters
 from agentaccel.usage import MOST_TOKENS
 
-Kind = Literal["turn", "tool", "agent"]
+Kind = Literal["turn", "tool", "agent", "other"]
+"""What a span is of; "other" for what counts tokens and is no request for an answer, such as an embedding."""
 
 ARGUMENTS = "gen_ai.tool.call.arguments"
 """Of these only a hash is kept."""
 
 WITHIN, WITHIN_PARENT, REQUEST = "within", "within_parent", "request"
 """The sub-agent that a span names, the one that this works for, and the provider's name for the request."""
-
-CACHE = frozenset({"read", "write"})
 
 OWN = {
     "session": semconv.CONVERSATION,
@@ -50,16 +51,18 @@ ALWAYS = frozenset(
         semconv.SERVED_FROM,
         semconv.HIDDEN,
         semconv.RESPONSE_MODEL,
+        semconv.BILLED,
+        semconv.DOUBTS,
     }
 )
 """Attributes that have one name everywhere, our own included."""
 
-REQUEST_TYPE = "llm.request.type"
-"""Says of older spans whether they are chats; the others have no operation that this could be told from."""
-
 _COUNTER = re.compile(r"token|usage\b.*(?:prompt|completion|input|output|cach)", re.IGNORECASE)
 _NO_COUNTER = re.compile(r"max|limit|budget|second|cost|price", re.IGNORECASE)
 """Names that tell of tokens, and those among them that do not count what a request used."""
+
+_UNTOLD = (None, "", "NaN")
+"""What stands for a counter that is not there."""
 
 _DEEPEST = 4
 """Levels of an attribute that is JSON."""
@@ -75,13 +78,14 @@ class Dialect:
     spans: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     unpack: tuple[str, ...] = ()
-    kind: str | None = None
+    kind: tuple[str, ...] = ()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     failed: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     agent: str | None = None
     sub_agent: str | None = None
     provider: str | None = None
+    usage: str | None = None
     counters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -91,14 +95,24 @@ class Dialect:
             return True
         return bool(self.marks) and any(name.startswith(self.marks) for name in told)
 
-    def count(self, told: Mapping[str, object]) -> dict[str, int]:
-        """The counters that this row understands, under our words for them."""
-        found = {}
-        for word, names in self.counters.items():
-            value = next((one for name in names if (one := _whole(told.get(name))) is not None), None)
+    def count(self, told: Mapping[str, object]) -> Counters:
+        """The counters that this row understands; a total decides between inputs that contradict one another."""
+        found, doubted = dict[str, int](), set[str]()
+        named = {
+            word: [name for name in names if told.get(name) not in _UNTOLD] for word, names in self.counters.items()
+        }
+        counts = {word: {name: _whole(told[name]) for name in names} for word, names in named.items()}
+        total, output = (next(filter(None, counts.get(word, {}).values()), None) for word in ("total", "output"))
+        rest = None if total is None or output is None else total - output
+        for word, several in counts.items():
+            value, _ = agreed(several, rest.__eq__) if word == "input" and rest is not None else agreed(several)
             if value is not None:
                 found[word] = value
-        return found
+            elif several and word != "total":
+                doubted.add(word)
+        raw = told.get(self.usage) if self.usage else None
+        names = {word: tuple(names) for word, names in named.items()}
+        return Counters(found, names, frozenset(doubted), self.beside, raw if isinstance(raw, dict) else None)
 
 
 class Said(NamedTuple):
@@ -107,20 +121,25 @@ class Said(NamedTuple):
     kind: Kind | None
     said: dict[str, object]
     """Under today's names."""
-    counters: dict[str, int]
-    """Tokens: `input`, `read`, `write`, `write_` and a lifetime, `output`; empty where none was understood."""
-    beside: tuple[str, ...]
-    """The providers of which `input` leaves the cache out; "*" for all."""
+    counters: Counters
     unread: tuple[str, ...]
     """Attributes that look like counters of tokens and are in no row that holds."""
     failed: bool
+    called: str = ""
+    """What it says to be, where that is no kind that is known."""
 
 
 @functools.cache
 def dialects() -> tuple[Dialect, ...]:
     """All rows, the most particular first."""
     raw = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text(encoding="utf-8"))
-    return tuple(Dialect(**_row(row)) for row in raw["dialects"])
+    rows = [_row(row) for row in raw["dialects"]]
+    return tuple(Dialect(**{**row, "kinds": _folded(row.get("kinds", {}))}) for row in rows)
+
+
+def _folded(kinds: Mapping[str, Kind]) -> dict[str, Kind]:
+    """By names in lower case: instrumentations of one dialect write them either way."""
+    return {name.casefold(): kind for name, kind in kinds.items()}
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,6 +153,11 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
 @functools.cache
 def _unpacked_names() -> frozenset[str]:
     return frozenset(name for row in dialects() for name in row.unpack)
+
+
+@functools.cache
+def _whole_usages() -> frozenset[str | None]:
+    return frozenset(row.usage for row in dialects())
 
 
 @functools.cache
@@ -155,7 +179,7 @@ def said_by(span: str, told: Mapping[str, object]) -> Said:
             value = next((told[name] for name in names if told.get(name) not in (None, "")), None)
             if value is not None:
                 said.setdefault(OWN.get(word, word), value)
-    kind = _kind(span, told, rows, said)
+    kind, called = _kind(span, told, rows, said)
     for row in rows:
         if row.agent is not None:
             said.setdefault(semconv.AGENT, row.sub_agent if said.get(WITHIN) else row.agent)
@@ -166,36 +190,47 @@ def said_by(span: str, told: Mapping[str, object]) -> Said:
     if kind == "agent" and semconv.AGENT not in said and "entity" in said:
         said[semconv.AGENT] = said["entity"]
     _times(said)
-    counters, beside = _counted(rows, told)
+    counters = _counted([row.count(told) for row in rows]) if kind != "other" else Counters()
     unread = tuple(name for name, value in told.items() if _looks_like_a_counter(name, value))
     failed = said.get("success") in (False, "false") or any(span in row.failed for row in rows)
-    return Said(kind, said, counters, beside, unread, failed)
+    return Said(kind, said, counters, unread if kind != "other" else (), failed, called)
 
 
-def _kind(span: str, told: Mapping[str, object], rows: list[Dialect], said: Mapping[str, object]) -> Kind | None:
-    told_of = False
+def _kind(
+    span: str, told: Mapping[str, object], rows: list[Dialect], said: Mapping[str, object]
+) -> tuple[Kind | None, str]:
+    """What the span is of; where no row knows that, what it calls itself."""
+    called = ""
     for row in rows:
-        if row.kind is None:
-            continue
-        value = span if not row.kind else told.get(row.kind)
-        if isinstance(value, str):
-            told_of = True
-            if value in row.kinds:
-                return row.kinds[value]
-    if told_of or not rows:
-        return None
+        for name in row.kind:
+            value = told.get(name) if name else span
+            if not isinstance(value, str) or not value:
+                continue
+            if (kind := row.kinds.get(value.casefold())) is not None:
+                return kind, ""
+            called = called or f"{name} {value}".strip()
+    if called or not rows:
+        return None, called
     # Older spans name no operation; a request names a model and who offers it.
     model = said.get(semconv.REQUEST_MODEL) or said.get(semconv.RESPONSE_MODEL)
-    chats = told.get(REQUEST_TYPE, "chat") in ("chat", "completion")
-    return "turn" if model and chats and semconv.PROVIDER in said else None
+    return ("turn" if model and semconv.PROVIDER in said else None), ""
 
 
-def _counted(rows: list[Dialect], told: Mapping[str, object]) -> tuple[dict[str, int], tuple[str, ...]]:
-    """The counters of the first row that knows of the cache, else of the first that counts anything."""
-    found = [(counters, row.beside) for row in rows if (counters := row.count(told))]
-    best = next((one for one in found if "input" in one[0] and not CACHE.isdisjoint(one[0])), None)
-    best = best or next((one for one in found if not CACHE.isdisjoint(one[0])), None)
-    return best or next(iter(found), ({}, ()))
+def _counted(rows: list[Counters]) -> Counters:
+    """The counters of the first row that knows of the cache, else of the first that counts anything. What was read and
+    written means the same in all of them: where they contradict one another, it is not known."""
+    found = [one for one in rows if one]
+    best = next((one for one in found if "input" in one.told and one.cached), None)
+    best = best or next((one for one in found if one.cached), None)
+    best = best or next((one for one in found if "input" in one.told), None) or next(iter(found), Counters())
+    if best.raw is not None:
+        return best
+    for word in CACHE:
+        if len({one.told[word] for one in found if word in one.told}) > 1:
+            names = dict.fromkeys(name for one in found for name in one.names.get(word, ()))
+            told = {name: count for name, count in best.told.items() if name != word}
+            best = replace(best, told=told, names={**best.names, word: tuple(names)}, doubted=best.doubted | {word})
+    return best
 
 
 def _times(said: dict[str, object]) -> None:
@@ -232,6 +267,8 @@ def _unpacked(told: Mapping[str, object]) -> Mapping[str, object]:
 
 def _leaves(name: str, value: object, deepest: int) -> Iterator[tuple[str, object]]:
     if isinstance(value, dict):
+        if name in _whole_usages():
+            yield name, value
         if deepest:
             for key, inner in value.items():
                 yield from _leaves(f"{name}.{key}", inner, deepest - 1)

@@ -101,11 +101,6 @@ def lifetime_among(*told: AbstractSet[str], default: str) -> str:
     return default
 
 
-def usage_of(reported: Mapping[str, object], default_ttl: str) -> Usage:
-    """The provider's usage as our noun; `default_ttl` labels writes whose lifetime was not told."""
-    return metered_of(reported, default_ttl).usage
-
-
 def metered_of(reported: Mapping[str, object], default_ttl: str) -> Metered:
     """What a reply with that usage was billed for.
 

@@ -12,14 +12,15 @@ from collections.abc import Iterable, Iterator
 
 from agentaccel import semconv
 from agentaccel.records import ToolRecord, TurnRecord
-from agentaccel.trace.importers.dialects import CACHE, REQUEST, WITHIN, WITHIN_PARENT
+from agentaccel.trace.importers.dialects import REQUEST, WITHIN, WITHIN_PARENT
 from agentaccel.trace.importers.fields import text
 from agentaccel.trace.importers.identities import Identities
 from agentaccel.trace.importers.infer import Conversation
 from agentaccel.trace.importers.lines import parse
-from agentaccel.trace.importers.span_records import Place, lifetimes_told, tool_record, turn_record
+from agentaccel.trace.importers.span_records import Place, tool_record, turn_record
 from agentaccel.trace.importers.spans import Span, joined, spans_of
 from agentaccel.trace.tally import ImportTally
+from agentaccel.values import kept_name
 
 _DEEPEST = 1000
 """Ancestors looked at, at most; who has more is in a loop."""
@@ -46,9 +47,11 @@ class SpanLog:
         self._named: dict[str, str | None] = {}
         """The one conversation that each trace names; None where it names several."""
         self._odd: dict[int, Span] = {}
-        """Spans of no known kind that seem to count tokens."""
+        """Spans of no known kind that count tokens, or seem to."""
         self._told: set[int] = set()
-        """Of all spans above a request whose counters were understood."""
+        """Requests whose counters were understood."""
+        self._around: set[int] = set()
+        """All spans above those."""
 
     def take(self, lines: Iterable[bytes]) -> None:
         """The lines of one file."""
@@ -65,17 +68,19 @@ class SpanLog:
                 self._take(span)
 
     def _take(self, span: Span) -> None:
-        key = hash((span.trace, span.id)) if span.id else hash(("no id", len(self._spans)))
+        key = hash((span.trace, span.id)) if span.id else hash(("no id", len(self._spans) + len(self._odd)))
         if span.parent:
             self._parents[key] = hash((span.trace, span.parent))
-        if span.kind is None:
-            if span.unread and not span.counters:
+        before = self._spans.get(key)
+        if span.kind is None or span.kind == "other":
+            if before is None and (span.unread or span.counters):
                 self._odd[key] = span
             return
-        if key in self._spans:
+        if before is not None:
             self._tally.duplicates += 1
-            return
+            span = _fuller(before, span)
         self._spans[key] = span
+        self._odd.pop(key, None)
         named = text(span.said, semconv.CONVERSATION)
         if named is not None and span.trace and self._named.setdefault(span.trace, named) != named:
             self._named[span.trace] = None
@@ -90,7 +95,7 @@ class SpanLog:
         placed = [(self._spans[key], self._place_of(self._spans[key], chain)) for key, chain in chains.items()]
         lifetimes: dict[str, set[str]] = defaultdict(set)
         for span, place in placed:
-            lifetimes[place.session] |= lifetimes_told(span)
+            lifetimes[place.session] |= span.counters.lifetimes
         for span, place in sorted(placed, key=lambda one: one[0].start):
             if span.kind == "turn":
                 yield turn_record(span, place, pasts, lifetimes[place.session])
@@ -103,7 +108,7 @@ class SpanLog:
         for key in sorted(chains, key=lambda key: self._spans[key].event):
             span = self._spans[key]
             session, name = text(span.said, semconv.CONVERSATION), text(span.said, _NAMES.get(span.kind or "", ""))
-            counted = (session, *sorted(span.counters.items())) if span.counters else None
+            counted = (session, _counted(span)) if span.counters.told else None
             when = (session, span.end, span.said.get(semconv.TOOL_NAME)) if span.event and span.end else None
             known = seen.met((span.kind, name) if name else None, when)
             if not span.event:
@@ -127,23 +132,41 @@ class SpanLog:
                 odd[key] = span
                 del chains[key]
                 continue
-            if span.unread and CACHE.isdisjoint(span.counters):
+            if span.unread and not span.counters.cached:
                 self._tally.half_read.update(name for name in span.unread if "cach" in name.lower())
             self._mark(key)
+        told = {_counted(self._spans[key]) for key in self._told}
         for key, span in odd.items():
-            if key not in self._told and not any(above in self._told for above in self._above(key)):
+            if self._tells_again(key) or (span.event and span.counters.told and _counted(span) in told):
+                continue
+            if span.counters:
+                self._tally.kindless[kept_name(span.called or "no name of a kind")] += 1
+            else:
                 self._tally.unread_spans += 1
                 self._tally.unread_names.update(span.unread)
         self._tally.sums += sum(
-            span.kind == "agent" and bool(span.counters) and key not in self._told for key, span in self._spans.items()
+            span.kind == "agent" and bool(span.counters) and key not in self._around
+            for key, span in self._spans.items()
         )
 
     def _mark(self, key: int) -> None:
         self._told.add(key)
         for above in self._above(key):
-            if above in self._told:
+            if above in self._around:
                 break
-            self._told.add(above)
+            self._around.add(above)
+
+    def _tells_again(self, key: int) -> bool:
+        """True if a request whose counters are understood is inside the span or, with no tool or agent between them,
+        around it."""
+        if key in self._around or key in self._told:
+            return True
+        for above in self._above(key):
+            if above in self._told:
+                return True
+            if (span := self._spans.get(above)) is not None and span.kind != "turn":
+                return False
+        return False
 
     def _above(self, key: int) -> Iterator[int]:
         """The keys of the spans that one is in, the nearest first."""
@@ -195,13 +218,31 @@ def _same(outer: Span, inner: Span) -> bool:
     return outer.kind == "turn" or outer.said.get(semconv.TOOL_NAME) == inner.said.get(semconv.TOOL_NAME)
 
 
+def _counted(span: Span) -> tuple[tuple[str, int], ...]:
+    """What tells it by what it used."""
+    return tuple(sorted(span.counters.told.items()))
+
+
+def _fuller(one: Span, other: Span) -> Span:
+    """The copy of a span that tells more of it, with what only the other one tells: some are exported while they are
+    open."""
+
+    def told(span: Span) -> tuple[int, bool, int]:
+        return len(span.counters.told), span.end is not None, len(span.said)
+
+    less, more = sorted((other, one), key=told)
+    more.said = {**less.said, **more.said}
+    more.start, more.end, more.failed = more.start or less.start, more.end or less.end, more.failed or less.failed
+    return more
+
+
 def _complete(inner: Span, outer: Span) -> None:
     """Give `inner` what it lacks; usage as a whole, because counters of two sources may mean different things."""
     for name, value in outer.said.items():
         if name not in _ENDINGS:
             inner.said.setdefault(name, value)
     if not inner.counters:
-        inner.counters, inner.beside, inner.unread = outer.counters, outer.beside, outer.unread
+        inner.counters, inner.unread = outer.counters, outer.unread
 
 
 def _place_of(span: Span, chain: list[Span], default: str) -> Place:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import NamedTuple, get_args
 
+import orjson
+
 from agentaccel import semconv
 from agentaccel.facts import cache_facts, platforms
 from agentaccel.providers.values import terms_of
 from agentaccel.records import Outcome, ServedFrom, ToolRecord, TurnRecord
 from agentaccel.trace.importers.dialects import ARGUMENTS
-from agentaccel.trace.importers.fields import count, lifetime_among, text, usage_of
+from agentaccel.trace.importers.fields import count, lifetime_among, mapping, text
 from agentaccel.trace.importers.infer import Arrival, Conversation, settle
 from agentaccel.trace.importers.runs import provider_of
 from agentaccel.trace.importers.spans import Span
-from agentaccel.types import Usage
-from agentaccel.values import kept_name
+from agentaccel.types import BilledPart, Usage
+from agentaccel.values import kept_name, kept_name_or_none
 
 _PROVIDERS = {name: place for place, name in reversed(semconv.PROVIDERS.items())}
 """Whom the conventions' names mean; where several of our platforms have one name, the first."""
@@ -29,17 +31,6 @@ class Place(NamedTuple):
     agent: str | None
 
 
-WRITE_FOR = "write_"
-"""Begins our words for what was written for one lifetime, which its label ends."""
-
-
-def lifetimes_told(span: Span) -> set[str]:
-    """The labels of the lifetimes that a request's span says to have written for."""
-    return {
-        word.removeprefix(WRITE_FOR) for word, tokens in span.counters.items() if tokens and word.startswith(WRITE_FOR)
-    }
-
-
 def turn_record(span: Span, place: Place, pasts: dict[str, Conversation], told: Set[str]) -> TurnRecord:
     """`told`: the labels of the lifetimes that the session's requests say to have written for."""
     said = span.said
@@ -47,7 +38,8 @@ def turn_record(span: Span, place: Place, pasts: dict[str, Conversation], told: 
     provider, platform = _provider(text(said, semconv.PROVIDER) or "", model)
     facts = cache_facts(model, platform=platform) if provider == "anthropic" else None
     default = facts.ttls[0].label if facts is not None else "5m"
-    usage = _usage(span, provider, lifetime_among(told, default=default))
+    metered = span.counters.metered(provider, lifetime_among(told, default=default))
+    usage = metered.usage
     reusable, misses = settle(pasts[place.session], Arrival(model, usage, span.start), facts)
     waited, outcome = said.get(semconv.FIRST_CHUNK), _outcome(span)
     known = isinstance(waited, int | float) and not isinstance(waited, bool) and 0 <= waited < 86_400
@@ -67,12 +59,18 @@ def turn_record(span: Span, place: Place, pasts: dict[str, Conversation], told: 
         mode=mode if (mode := said.get(semconv.MODE)) in _MODES else "log",
         streamed=said.get(semconv.REQUEST_STREAM) is True,
         usage=usage,
-        answered_by=text(said, semconv.RESPONSE_MODEL),
-        terms=terms_of(said) | _own_terms(said),
+        answered_by=metered.model or text(said, semconv.RESPONSE_MODEL),
+        besides=metered.besides or _besides(said.get(semconv.BILLED)),
+        doubts=metered.doubts + _names(said.get(semconv.DOUBTS)),
+        terms=terms_of(said) | terms_of(span.counters.raw or {}) | _own_terms(said),
         stop=_first(said.get(semconv.FINISH_REASONS)),
         reusable=reusable,
         misses=misses,
     )
+
+
+def _names(told: object) -> tuple[str, ...]:
+    return tuple(kept_name(one) for one in told if isinstance(one, str)) if isinstance(told, list) else ()
 
 
 def _own_terms(said: Mapping[str, object]) -> dict[str, str]:
@@ -102,36 +100,34 @@ def tool_record(span: Span, place: Place) -> ToolRecord:
     )
 
 
-def _usage(span: Span, provider: str, default_ttl: str) -> Usage:
-    """The counters as our noun, whose input is inclusive.
+def _besides(told: object) -> tuple[BilledPart, ...]:
+    """What agentaccel's own spans say that the reply was billed for beside its answer; a part of which nobody knows
+    anything where that cannot be read."""
+    parts = _json(told)
+    if told is None or parts is None:
+        return () if told is None else (BilledPart(kind="unknown", usage=Usage()),)
+    return tuple(_part(one) for one in parts)
 
-    Counters that cannot be inside the input stand beside it, whatever the dialect says. Some instrumentations leave
-    zeros out. Where one of the two cache counters is told, so would the other be, if it were not 0; but what nobody
-    counts as written, as before GPT-5.6, is not known to be 0.
-    """
-    told = span.counters
-    total, read, written, output = (told.get(word) for word in ("input", "read", "write", "output"))
-    split = {word.removeprefix(WRITE_FOR): tokens for word, tokens in told.items() if word.startswith(WRITE_FOR)}
-    if written is None and split:
-        written = sum(split.values())
-    if read is None and written is None:
-        return Usage(input=total, output=output)
-    cached = (read or 0) + (written or 0)
-    apart = "*" in span.beside or provider in span.beside
-    if written is None and provider != "anthropic":
-        whole = total if total is None or not apart else total + cached
-        return Usage(input=whole, read=read if whole is not None and cached <= whole else None, output=output)
-    fresh = None if total is None else total - cached if total >= cached and not apart else total
-    return usage_of(
-        {
-            "input_tokens": fresh,
-            "cache_read_input_tokens": read or 0,
-            "cache_creation_input_tokens": written or 0,
-            "cache_creation": {f"ephemeral_{label}_input_tokens": tokens for label, tokens in split.items()},
-            "output_tokens": output,
-        },
-        default_ttl,
+
+def _json(told: object) -> list[Mapping[str, object]] | None:
+    """The objects of a list that is written as JSON; None where it is none."""
+    try:
+        found = orjson.loads(told) if isinstance(told, str) else None
+    except ValueError:
+        return None
+    return found if isinstance(found, list) and all(isinstance(one, dict) for one in found) else None
+
+
+def _part(raw: Mapping[str, object]) -> BilledPart:
+    told, model = mapping(raw, "usage"), text(raw, "model")
+    split = told.get("write")
+    write = (
+        {kept_name(label): tokens for label in split if (tokens := count(split, label))}
+        if isinstance(split, dict)
+        else None
     )
+    usage = Usage(input=count(told, "input"), read=count(told, "read"), write=write, output=count(told, "output"))
+    return BilledPart(kind=kept_name(text(raw, "kind") or "unknown"), usage=usage, model=kept_name_or_none(model))
 
 
 def _provider(name: str, model: str) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from agentaccel import semconv
 from agentaccel.canonical import digest, identity_bytes
+from agentaccel.trace.importers.counters import Counters
 from agentaccel.trace.importers.dialects import ARGUMENTS, Kind, Said, said_by
 from agentaccel.trace.importers.fields import mapping, seconds
 
@@ -42,11 +43,11 @@ class Span:
     said: dict[str, object]
     """Its attributes, under today's names."""
     kind: Kind | None
-    """None for what is neither a request, nor a tool, nor an agent."""
-    counters: dict[str, int] = field(default_factory=dict)
+    """None for what is of no known kind."""
+    counters: Counters = field(default_factory=Counters)
     """As in `dialects.Said`, as are the next two."""
-    beside: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    called: str = ""
     event: bool = False
     """True for a log record, which may tell of what a span tells of, too."""
 
@@ -142,10 +143,11 @@ def _otlp(span: Json) -> Span:
 
 
 def _record(record: Json) -> Span | None:
-    """A log record that tells of a request or a tool; it is written when that ends."""
+    """A log record that tells of a request or a tool, or counts tokens; it is written when that ends."""
     told = _told(record)
     names = (_value(mapping(record, "body")), _member(record, "eventName"), told.get("event.name"))
-    said = next((one for name in names if (one := said_by(_text(name), told)).kind is not None), None)
+    found = [said_by(_text(name), told) for name in names]
+    said = next((one for one in found if one.kind is not None), None) or next(filter(_counts, found), None)
     if said is None:
         return None
     times = (_from_nanoseconds(_member(record, name)) for name in ("timeUnixNano", "observedTimeUnixNano"))
@@ -155,6 +157,10 @@ def _record(record: Json) -> Span | None:
     span = _made(("", "", ""), (start, end), False, said)
     span.event = True
     return span
+
+
+def _counts(said: Said) -> bool:
+    return bool(said.counters)
 
 
 def _python(span: Json) -> Span:
@@ -196,8 +202,8 @@ def _made(
         said,
         told.kind,
         told.counters,
-        told.beside,
         told.unread,
+        told.called,
     )
 
 
@@ -224,7 +230,7 @@ def _value(value: Json, deepest: int = _DEEPEST) -> object:
             return found
     whole = _member(value, "intValue")
     if isinstance(whole, str):
-        return int(whole) if len(whole) < 20 and whole.isascii() and whole.isdigit() else None
+        return int(whole) if len(whole) < 20 and whole.isascii() and whole.isdigit() else whole
     if whole is not None:
         return whole
     members = _member(value, "kvlistValue")
@@ -233,7 +239,7 @@ def _value(value: Json, deepest: int = _DEEPEST) -> object:
         return {str(one.get("key")): _value(mapping(one, "value"), deepest - 1) for one in pairs}
     several = _member(value, "arrayValue")
     values = _objects(several.get("values")) if isinstance(several, dict) else []
-    return [_member(one, "stringValue") for one in values[:1]]
+    return [_member(one, "stringValue") for one in values]
 
 
 def _objects(value: object) -> list[Json]:

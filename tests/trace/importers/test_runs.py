@@ -10,7 +10,7 @@ import pytest
 
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.importers import ImportTally, read_logs
-from agentaccel.trace.importers.fields import seconds, usage_of
+from agentaccel.trace.importers.fields import metered_of, seconds
 from agentaccel.types import Cause, Usage
 
 NOON = 1_770_000_000.0
@@ -79,7 +79,7 @@ def records(*paths: Path) -> tuple[list[TurnRecord], list[ToolRecord]]:
 )
 def test_usage_is_read_in_every_known_shape(reported: dict[str, object], expected: Usage) -> None:
     """Input is inclusive of the cache in our noun; what was not reported is None."""
-    assert usage_of(reported, "5m") == expected
+    assert metered_of(reported, "5m").usage == expected
 
 
 @pytest.mark.parametrize("value", [None, "", "yesterday", -5, 1e18, True, "9999999-01-01", {}])
