@@ -601,7 +601,7 @@ def test_what_else_a_reply_was_billed_for_goes_out_and_comes_back(tmp_path: Path
     usage, besides, usd = BILLED[what]
     turn = TurnRecord(
         session="s1", provider="anthropic", model="claude-sonnet-4-6", started=NOON, finished=NOON + 1, mode="observe",
-        usage=usage, besides=besides, doubts=("cached_tokens", "prompt_tokens"),
+        usage=usage, besides=besides, doubts=("cached_tokens", "num_cached_tokens") if usage.input else (),
     )  # fmt: skip
     cost = Prices(Policy()).cost(turn)
     said = {**of_turn(turn, Told(record=turn)), **of_ours(turn, cost)}
