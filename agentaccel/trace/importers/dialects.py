@@ -61,7 +61,7 @@ _COUNTER = re.compile(r"token|usage\b.*(?:prompt|completion|input|output|cach)",
 _NO_COUNTER = re.compile(r"max|limit|budget|second|cost|price", re.IGNORECASE)
 """Names that tell of tokens, and those among them that do not count what a request used."""
 
-_UNTOLD = (None, "", "NaN")
+_UNTOLD = ("", "NaN")
 """What stands for a counter that is not there."""
 
 _DEEPEST = 4
@@ -97,22 +97,28 @@ class Dialect:
 
     def count(self, told: Mapping[str, object]) -> Counters:
         """The counters that this row understands; a total decides between inputs that contradict one another."""
-        found, doubted = dict[str, int](), set[str]()
-        named = {
-            word: [name for name in names if told.get(name) not in _UNTOLD] for word, names in self.counters.items()
-        }
-        counts = {word: {name: _whole(told[name]) for name in names} for word, names in named.items()}
+        counts = dict[str, dict[str, int | None]]()
+        for word, names in self.counters.items():
+            for name in names:
+                if (value := told.get(name)) is not None and value not in _UNTOLD:
+                    counts.setdefault(word, {})[name] = _whole(value)
+        if not counts:
+            return _NOTHING
         total, output = (next(filter(None, counts.get(word, {}).values()), None) for word in ("total", "output"))
         rest = None if total is None or output is None else total - output
+        found, doubted = dict[str, int](), set[str]()
         for word, several in counts.items():
             value, _ = agreed(several, rest.__eq__) if word == "input" and rest is not None else agreed(several)
             if value is not None:
                 found[word] = value
-            elif several and word != "total":
+            elif word != "total":
                 doubted.add(word)
         raw = told.get(self.usage) if self.usage else None
-        names = {word: tuple(names) for word, names in named.items()}
-        return Counters(found, names, frozenset(doubted), self.beside, raw if isinstance(raw, dict) else None)
+        said = {word: tuple(several) for word, several in counts.items()}
+        return Counters(found, said, frozenset(doubted), self.beside, raw if isinstance(raw, dict) else None)
+
+
+_NOTHING = Counters()
 
 
 class Said(NamedTuple):
