@@ -1,25 +1,30 @@
 """What a report needs of a trace store: its records, session by session, without what no report says.
 
 In that order a session is over before the next one begins, so that a report of a million requests takes the memory of
-one session. Reading what is not needed would take most of the time: markers and reasons are left in their rows, and
-calls of tools that were simply run are told together, by what an index holds of them.
+one session. Those of its conversations but the first have keys of their own, which an index has elsewhere: they are
+looked up when the session comes. Reading what is not needed would take most of the time: markers and reasons are left
+in their rows, and calls of tools that were simply run are told together, by what an index holds of them.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from itertools import chain
+from heapq import merge
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import Any
 
-from agentaccel.records import Calls, SessionOver, ToolRecord, TurnRecord
-from agentaccel.trace.record import UNREADABLE, load_told, load_tool
+from agentaccel.records import Calls, SessionOver, ToolRecord, TurnRecord, parts_of
+from agentaccel.trace.record import UNREADABLE, load_told, load_tool, text
 from agentaccel.trace.store import CHUNK, Store
 
 _Row = tuple[Any, ...]
 """Session, start, whether it is a tool, id, end, `simply`, and the record; None for a call that the rest tells of."""
 
 _ROW = "CAST(record AS BLOB)"
+_OTHERS = "session >= '@/' AND session < '@0'"
+"""Of keys of all but a session's first conversation (`key_of`): `0` comes behind `/`."""
 
 
 def evidence(
@@ -30,10 +35,8 @@ def evidence(
     Rows that cannot be read are left out and counted in `store.skipped`. Raises TraceError for a damaged file.
     """
     with store.legible():
-        with store.database.using() as connection:
-            cursor = connection.execute(_query(connection, since, until), {"since": since, "until": until})
         key, name, calls = None, None, None
-        for session, started, kind, number, finished, simply, data in _rows(store, cursor):
+        for session, started, kind, number, finished, simply, data in _by_session(store, since, until):
             if session != key:
                 yield from _over(name, calls)
                 key, name, calls = session, None, None
@@ -58,11 +61,48 @@ def evidence(
         yield from _over(name, calls)
 
 
-def _rows(store: Store, cursor: sqlite3.Cursor) -> Iterator[_Row]:
+def _by_session(store: Store, since: float | None, until: float | None) -> Iterator[_Row]:
+    """All rows, those of a session together and in the order in which they began, with its name in place of a key."""
+    others = _other_conversations(store)
+    if not others:
+        return _rows(store, since, until)
+    return _joined(store, others, since, until)
+
+
+def _other_conversations(store: Store) -> dict[str, list[str]]:
+    """The keys of all but the first conversation of each session that has several."""
+    with store.database.using() as connection:
+        keys = connection.execute(f"SELECT DISTINCT session FROM turns WHERE {_OTHERS}").fetchall()
+    found: dict[str, list[str]] = {}
+    for (key,) in keys:
+        found.setdefault(text(parts_of(key)[0]), []).append(key)
+    return found
+
+
+def _joined(store: Store, others: dict[str, list[str]], since: float | None, until: float | None) -> Iterator[_Row]:
+    firsts = groupby(_rows(store, since, until, f"NOT ({_OTHERS})"), itemgetter(0))
+    for session, rows in chain(firsts, ((name, ()) for name in list(others))):
+        keys = others.pop(session, ())
+        more = (_rows(store, since, until, "session = :key", key) for key in keys)
+        yield from ((session, *row[1:]) for row in merge(rows, *more, key=_began)) if keys else rows
+
+
+def _began(row: _Row) -> tuple[float, int, int]:
+    return (row[1] if isinstance(row[1], float | int) else 0.0), row[2], row[3]
+
+
+def _rows(
+    store: Store, since: float | None, until: float | None, but: str = "", key: str | None = None
+) -> Iterator[_Row]:
+    """The rows `but` for those that a condition leaves out; it may compare with a `key`."""
+
     def some() -> list[_Row]:
         with store.database.using():
             return cursor.fetchmany(CHUNK)
 
+    with store.database.using() as connection:
+        query = _query(connection, since, until, but)
+        cursor = connection.execute(query, {"since": since, "until": until, "key": key})
     return chain.from_iterable(iter(some, []))
 
 
@@ -90,11 +130,11 @@ def _tool_record(store: Store, number: int) -> bytes:
     return bytes(row[0])
 
 
-def _query(connection: sqlite3.Connection, since: float | None, until: float | None) -> str:
+def _query(connection: sqlite3.Connection, since: float | None, until: float | None, but: str = "") -> str:
     """In order by an index. Where none leads there, keys first, and then the rows one by one: sorting rows would write
     them all to disk anew.
 
-    A store of an older version lacks that index, and columns beside the records of tools.
+    A store of an older version lacks that index, and columns beside the records of tools. `but` is a condition.
     """
     bounds = (("started >= :since", since), ("started < :until", until))
     said = " AND ".join(condition for condition, bound in bounds if bound is not None)
@@ -105,7 +145,8 @@ def _query(connection: sqlite3.Connection, since: float | None, until: float | N
         (0, "turns", "NULL, NULL", _ROW),
         (1, "tools", "finished, simply" if known else "NULL, NULL", f"CASE WHEN simply IS NULL THEN {_ROW} END"),
     ):
-        where = f"INDEXED BY {table}_by_time WHERE {said}" if said else ""
+        where = f"INDEXED BY {table}_by_time" if said and not but.startswith("session =") else ""
+        where += f" WHERE {' AND '.join(filter(None, (said, but)))}" if said or but else ""
         whole = f", {row}" if in_order else ""
         arms.append(f"SELECT session, started, {kind}, id, {beside}{whole} FROM {table} {where}")
     keys = f"{' UNION ALL '.join(arms)} ORDER BY 1, 2"

@@ -6,16 +6,17 @@ The forms are versioned with the store's schema; a field that a form lacks has i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 from agentaccel.cache.beliefs import Beliefs, Observation
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.types import BilledPart, Cause, Drift, Expected, Marker, Miss, Segment, Usage
+from agentaccel.usage import MOST_TOKENS
 
 if TYPE_CHECKING:
     from agentaccel.cache.waiting import Waiting
@@ -70,8 +71,6 @@ class TurnWrite(NamedTuple):
     """A number below 0 that this turn and no other has: where the store has it, nothing is added; None for a turn that
     is written once in any case."""
 
-
-R = TypeVar("R", TurnRecord, ToolRecord)
 
 UNREADABLE = (ValueError, TypeError, KeyError, AttributeError)
 """What reading a row raises that is not what this package writes."""
@@ -133,13 +132,14 @@ def load_told(data: bytes) -> TurnRecord:
 
 
 def _turn(raw: dict[str, Any]) -> TurnRecord:
+    _check(raw, _TURN)
     for name in _NESTED.keys() & raw.keys():
-        raw[name] = _NESTED[name](raw[name])
-    _check_counts(raw.get("first_byte"), raw.get("finished"), raw.get("reusable"), raw.get("waited"))
+        if raw[name] is not None:
+            raw[name] = _NESTED[name](raw[name])
     try:
-        return _placed(TurnRecord(**raw))
+        return TurnRecord(**raw)
     except TypeError:
-        return _placed(TurnRecord(**{name: value for name, value in raw.items() if name in _TURN_FIELDS}))
+        return TurnRecord(**{name: value for name, value in raw.items() if name in _TURN_FIELDS})
 
 
 def dump_tool(record: ToolRecord) -> str:
@@ -149,67 +149,123 @@ def dump_tool(record: ToolRecord) -> str:
 
 def load_tool(data: bytes | str) -> ToolRecord:
     """The record that `dump_tool` wrote."""
-    return _placed(ToolRecord(**{name: value for name, value in orjson.loads(data).items() if name in _TOOL_FIELDS}))
+    raw = orjson.loads(data)
+    _check(raw, _TOOL)
+    return ToolRecord(**{name: value for name, value in raw.items() if name in _TOOL_FIELDS})
 
 
-def _placed(record: R) -> R:
-    """`record`, if it says where it belongs; reports sort by that. Raises `TypeError`."""
-    if not isinstance(record.session, str) or not isinstance(record.started, int | float):
-        raise TypeError("a record without a session or a time")
-    return record
+_NONE = type(None)
+_FORMS: dict[str, tuple[type, ...]] = {
+    "str": (str,), "int": (int,), "float": (float, int), "bool": (bool,), "None": (_NONE,), "Mapping": (dict,),
+    "tuple": (list,), "Path": (list,), "Usage": (dict,), "Expected": (dict,), "Drift": (dict,),
+    "Outcome": (str,), "Cause": (str,), "Level": (str,), "Literal": (str,), "ServedFrom": (str,),
+}  # fmt: skip
+"""What JSON has for what a field is annotated with."""
+
+
+def _types_of(noun: type) -> frozenset[tuple[str, type]]:
+    """Every field of a dataclass with each type that its value may have in JSON."""
+    kinds = ((field.name, kind.partition("[")[0]) for field in fields(noun) for kind in str(field.type).split(" | "))
+    return frozenset((name, form) for name, kind in kinds for form in _FORMS[kind])
+
+
+_TURN, _TOOL = _types_of(TurnRecord), _types_of(ToolRecord)
+_MISS, _PART = _types_of(Miss), _types_of(BilledPart)
+_DRIFT, _MARKER, _EXPECTED = _types_of(Drift), _types_of(Marker), _types_of(Expected)
+
+
+def _check(raw: Mapping[str, Any], types: frozenset[tuple[str, type]]) -> None:
+    """Raises `TypeError` for a value of a type that its field cannot have; fields of a newer version may be there.
+
+    Rows that have the same fields with values of the same types are looked at once: a store has a million.
+    """
+    form = (types, *raw, *map(type, raw.values()))
+    if form in _checked:
+        return
+    names = {name for name, _ in types}
+    wrong = [name for name, value in raw.items() if name in names and (name, type(value)) not in types]
+    if wrong:
+        raise TypeError(f"of another type than a record has: {', '.join(wrong)}")
+    if len(_checked) < _MOST_FORMS:
+        _checked.add(form)
+
+
+_checked: set[tuple[object, ...]] = set()
+_MOST_FORMS = 4096
+"""More are those of a store that is not ours, each another one."""
 
 
 def _marker(raw: Mapping[str, Any]) -> Marker:
+    _check(raw, _MARKER)
     return Marker(**{**raw, "path": tuple(raw["path"])})
 
 
 def _miss(raw: Mapping[str, Any]) -> Miss:
-    _check_counts(raw["tokens"])
+    _check(raw, _MISS)
+    _check_count(raw["tokens"])
     return Miss(**{**raw, "cause": _CAUSES[raw["cause"]]})
 
 
 def _usage(raw: Mapping[str, Any]) -> Usage:
     usage = Usage(**raw)
-    written = usage.write.values() if usage.write else ()
-    _check_counts(usage.input, usage.read, usage.output, *written)
+    for count in (usage.input, usage.read, usage.output):
+        if count is not None:
+            _check_count(count)
+    if usage.write is not None:
+        for count in usage.write.values():
+            _check_count(count)
     return usage
 
 
 def _part(raw: Mapping[str, Any]) -> BilledPart:
+    _check(raw, _PART)
     return BilledPart(**{**raw, "usage": _usage(raw["usage"])})
 
 
+def _drift(raw: Mapping[str, Any]) -> Drift:
+    _check(raw, _DRIFT)
+    return Drift(**raw)
+
+
+def _expected(raw: Mapping[str, Any]) -> Expected:
+    _check(raw, _EXPECTED)
+    return Expected(**raw)
+
+
+def _texts(raw: Iterable[object]) -> tuple[str, ...]:
+    found = tuple(raw)
+    "".join(found)  # type: ignore[arg-type]  # raises TypeError for what is no text
+    return found  # type: ignore[return-value]
+
+
 def _terms(raw: Mapping[str, Any]) -> Mapping[str, str]:
-    if not all(isinstance(value, str) for value in raw.values()):
-        raise TypeError("terms that are no texts")
+    _texts(raw.values())
     return raw
 
 
-def _check_counts(*values: object) -> None:
-    """Raises `TypeError` for what no sum can be made of."""
-    if not _COUNTS.issuperset(map(type, values)):
-        raise TypeError("a count that is no number")
+def _check_count(value: object) -> None:
+    """Raises `TypeError` for what is no count of tokens."""
+    if type(value) is not int or not 0 <= value <= MOST_TOKENS:
+        raise TypeError("no count of tokens")
 
 
-_COUNTS = frozenset({int, float, bool, type(None)})
-"""What a count can be in JSON."""
 _CAUSES = {str(cause): cause for cause in Cause}
-"""By name. Like the set above: in less time than asking the class, for what a store has a million of."""
+"""By name: in less time than asking the class, for what a store has a million of."""
 
 
 _NESTED: dict[str, Any] = {
     "usage": _usage,
     "as_written": _usage,
     "besides": lambda raw: tuple(_part(one) for one in raw),
-    "doubts": tuple,
-    "expected": lambda raw: Expected(**raw),
-    "drift": lambda raw: Drift(**raw),
+    "doubts": _texts,
+    "expected": _expected,
+    "drift": _drift,
     "markers": lambda raw: tuple(_marker(one) for one in raw),
     "misses": lambda raw: tuple(_miss(one) for one in raw),
     "terms": _terms,
-    "reasons": tuple,
-    "consents": tuple,
-    "calls": tuple,
+    "reasons": _texts,
+    "consents": _texts,
+    "calls": _texts,
 }
 
 

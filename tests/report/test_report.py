@@ -255,6 +255,7 @@ ODD = st.builds(
     waited=st.sampled_from([None, 0.5]),
     parent=st.sampled_from([None, "a"]),
     tenant=st.sampled_from(["x", "y"]),
+    thread=st.sampled_from(["", "", "", "9f2c", "0a"]),
     first_byte=st.sampled_from([None, NOON + 2e6]),
     as_written=st.sampled_from([None, Usage(input=10, read=0, write={})]),
     misses=st.sampled_from([(), (Miss(cause=Cause.FIRST, tokens=9),), (Miss(cause=Cause.MODEL, tokens=5),)]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from heapq import merge
 
 from agentaccel.cache.marks import marks_of
 from agentaccel.facts import platforms
@@ -32,10 +33,12 @@ def talks_of_store(store: Store, period: Period = EVER) -> list[Talk]:
     """
     rules = {platform: Rules(platform=platform) for platform in platforms(PROVIDER)}
     sessions: dict[str, list[Request]] = {}
+    turns: dict[str, list[TurnRecord]] = {}
     for kept in kept_turns(store):
         turn = kept.record
         if not period.holds(turn.started):
             continue
+        turns.setdefault(turn.session, []).append(turn)
         before = sessions.setdefault(key_of(turn.session, turn.thread), [])
         known = rules.get(turn.platform, rules[_DEFAULT])
         step = step_of(kept, before[-1].step if before else None, known)
@@ -49,7 +52,7 @@ def talks_of_store(store: Store, period: Period = EVER) -> list[Talk]:
                     own=step.marks if turn.mode == "on" else None,
                 )
             )
-    tools = _by_session(tool for tool in store.tools() if period.holds(tool.started))
+    tools = _by_conversation(_by_session(tool for tool in store.tools() if period.holds(tool.started)), turns)
     talks = []
     for name, requests in sessions.items():
         workload = store.workload_of(name)
@@ -111,6 +114,24 @@ def _marked(step: Step, turn: TurnRecord) -> Step:
     if labels:
         marks = tuple(replace(mark, ttl=labels.most_common(1)[0][0]) for mark in marks)
     return replace(step, marks=marks)
+
+
+def _by_conversation(
+    tools: Mapping[str, Sequence[ToolRecord]], turns: Mapping[str, Sequence[TurnRecord]]
+) -> dict[str, list[ToolRecord]]:
+    """The calls of each session by the key of a conversation: that of the last request before it which asked for such a
+    tool, else of the last one. A call says only in which session it was made.
+    """
+    found: dict[str, list[ToolRecord]] = {}
+    for session, own in tools.items():
+        asked: dict[str | None, str] = {}
+        both: tuple[Sequence[TurnRecord | ToolRecord], ...] = (turns.get(session, ()), own)
+        for record in merge(*both, key=lambda record: record.started):
+            if isinstance(record, TurnRecord):
+                asked.update(dict.fromkeys((None, *record.calls), key_of(session, record.thread)))
+            else:
+                found.setdefault(asked.get(record.name) or asked.get(None) or session, []).append(record)
+    return found
 
 
 def _by_session(tools: Iterable[ToolRecord]) -> dict[str, list[ToolRecord]]:
