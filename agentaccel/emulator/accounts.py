@@ -114,6 +114,10 @@ class Counters:
         return asdict(self)
 
 
+_LATEST = 253_402_300_799
+"""The last second, since the epoch, that has a date: of the year 9999."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimits:
     """Limits per workspace and model, as token buckets that refill continuously."""
@@ -150,7 +154,7 @@ class Bucket:
 
     def full_at(self) -> str:
         """When it is full again, as RFC 3339."""
-        moment = self.at + (self.limit - self.level) * 60 / self.limit
+        moment = min(self.at + (self.limit - self.level) * 60 / self.limit, _LATEST)
         return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -14,11 +14,13 @@ a fault strikes every call. The first fault of the list that strikes counts; `ti
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from agentaccel.emulator.given import fields, number, shown, text
 from agentaccel.emulator.script import read_json
 from agentaccel.errors import ConfigError
 
@@ -45,16 +47,13 @@ _STATUS_ERRORS: Mapping[str, tuple[str, str]] = {
 }
 
 
-_KINDS: Mapping[str, Any] = {
-    "at": int | None,
-    "match": str | None,
-    "seed": int,
-    "times": int | None,
-    "headers": Mapping,
-    "seconds": int | float,
-    "after_events": int,
-}
-"""What the fields of a fault may be."""
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
+"""Header names and values as RFC 9110 (5.1, 5.5) has them; bytes that Latin-1 takes for control characters left out."""
+_FRAMING = ("content-length", "transfer-encoding")
+_MOST_HEADERS = 64
+_MOST_IN_HEADERS = 16_384
+"""Characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,14 +81,19 @@ class Fault:
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(FaultKind):
-            raise ConfigError(f"there is no fault {self.kind!r}: use one of {', '.join(get_args(FaultKind))}")
-        if not 0 <= self.probability <= 1:
-            raise ConfigError(f"the probability of a fault lies between 0 and 1, not {self.probability}")
-        for name, kinds in _KINDS.items():
-            if not isinstance(getattr(self, name), kinds):
-                raise ConfigError(f"{name} of a fault cannot be {getattr(self, name)!r}")
-        if not all(isinstance(one, str) for one in (*self.headers, *self.headers.values())):
-            raise ConfigError("the headers of a fault are texts")
+            raise ConfigError(f"there is no fault {shown(self.kind)}: use one of {', '.join(get_args(FaultKind))}")
+        number("probability of a fault", self.probability, most=1)
+        number("seconds of a fault", self.seconds)
+        number("after_events of a fault", self.after_events, whole=True)
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise ConfigError(f"seed of a fault is a whole number, not {shown(self.seed)}")
+        if self.at is not None:
+            number("at of a fault", self.at, least=1, whole=True)
+        if self.times is not None:
+            number("times of a fault", self.times, whole=True)
+        if self.match is not None:
+            text("match of a fault", self.match)
+        _check_headers(self.headers)
 
     @property
     def status(self) -> int | None:
@@ -100,6 +104,18 @@ class Fault:
     def error(self) -> tuple[str, str]:
         """Type and message of the error that the fault reports."""
         return _STATUS_ERRORS.get(self.kind, _STATUS_ERRORS["529"])
+
+
+def _check_headers(headers: object) -> None:
+    if not isinstance(headers, Mapping) or not all(isinstance(one, str) for pair in headers.items() for one in pair):
+        raise ConfigError(f"the headers of a fault are an object of texts, not {shown(headers)}")
+    for name, value in headers.items():
+        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise ConfigError(f"no header of a fault can be {shown(name)}: {shown(value)}")
+        if name.lower() in _FRAMING:
+            raise ConfigError(f"the server frames a reply itself: no fault has the header {shown(name)}")
+    if len(headers) > _MOST_HEADERS or sum(len(one) for pair in headers.items() for one in pair) > _MOST_IN_HEADERS:
+        raise ConfigError(f"a fault has at most {_MOST_HEADERS} headers, of {_MOST_IN_HEADERS:,} characters in all")
 
 
 @dataclass(slots=True)
@@ -142,11 +158,13 @@ def faults_of(value: FaultsLike) -> tuple[Fault, ...]:
     if isinstance(value, (str, Path)):
         decoded = read_json(Path(value), "faults")
         return faults_of([decoded] if isinstance(decoded, Mapping) else decoded)
+    if value is not None and not isinstance(value, list | tuple):
+        raise ConfigError(f"faults are a list, not {shown(value)}")
     return tuple(item if isinstance(item, Fault) else _fault_of(item) for item in value or ())
 
 
-def _fault_of(value: Mapping[str, Any]) -> Fault:
-    try:
-        return Fault(**{**value, "kind": str(value.get("kind"))})
-    except (TypeError, AttributeError) as error:
-        raise ConfigError(f"a fault is malformed: {error}") from None
+def _fault_of(value: object) -> Fault:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"a fault is malformed: it is an object, not {shown(value)}")
+    fields("a fault is malformed: it", value, tuple(Fault.__dataclass_fields__))
+    return Fault(**{**value, "kind": str(value.get("kind"))})

@@ -25,7 +25,24 @@ from typing import Any, Literal
 
 import orjson
 
+from agentaccel.emulator.given import fields, number, shown, text, well_formed
 from agentaccel.errors import ConfigError
+
+_TEXTS: Mapping[str, Mapping[str, str | None]] = {
+    "text": {"text": None},
+    "thinking": {"thinking": None, "signature": ""},
+    "tool_use": {"name": None, "id": ""},
+    "server_tool_use": {"name": None, "id": ""},
+}
+"""The fields of a block that are texts, by its type; None where they have to be there."""
+_MOST_BYTES = 10_000_000
+"""Of a reply's content as JSON: a stream has an event for each 16 characters."""
+_SLOWEST = 0.001
+"""Tokens per second."""
+
+
+def _is_block(block: object) -> bool:
+    return isinstance(block, Mapping) and isinstance(block.get("type"), str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +59,32 @@ class ScriptedReply:
     """Seconds to the first byte; None takes the emulator's timing."""
     tokens_per_second: float | None = None
     """Speed of the rest; None takes the emulator's timing."""
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for what no emulator could send."""
+        for name, least, whole in (
+            ("output_tokens", 0, True),
+            ("first_token", 0, False),
+            ("tokens_per_second", _SLOWEST, False),
+        ):
+            if (value := getattr(self, name)) is not None:
+                number(f"{name} of a scripted reply", value, least=least, whole=whole)
+        if self.stop_reason is not None:
+            text("stop_reason of a scripted reply", self.stop_reason)
+        if not isinstance(self.content, list | tuple) or not all(map(_is_block, self.content)):
+            raise ConfigError("the content of a scripted reply is a list of blocks, each an object with its type")
+        for block in self.content:
+            for name, default in _TEXTS.get(block["type"], {}).items():
+                if not isinstance(value := block.get(name, default), str):
+                    raise ConfigError(
+                        f"{name} of a {block['type']} block in a scripted reply is a text, not {shown(value)}"
+                    )
+        try:
+            size = len(orjson.dumps([[[[[[[[well_formed(self.content)]]]]]]]]))  # a reply has it some levels down
+        except (TypeError, RecursionError):
+            raise ConfigError("the content of a scripted reply is JSON, and not nested too deep") from None
+        if size > _MOST_BYTES:
+            raise ConfigError(f"the content of a scripted reply has at most {_MOST_BYTES:,} bytes as JSON")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +126,10 @@ class Conversation:
     replies: tuple[ScriptedReply, ...]
     """Replies by turn."""
 
+    def __post_init__(self) -> None:
+        text("match of a conversation in a script", self.match)
+        _all("the replies of a conversation in a script", self.replies, ScriptedReply)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
@@ -99,6 +146,15 @@ class Script:
     answer: Answer | None = None
     """A function that is asked first."""
 
+    def __post_init__(self) -> None:
+        _all("the replies of a script", self.replies, ScriptedReply)
+        _all("the conversations of a script", self.conversations, Conversation)
+        _all("the default of a script", [self.default], ScriptedReply)
+        if self.order not in ("turns", "arrivals"):
+            raise ConfigError(f"the order of a script is 'turns' or 'arrivals', not {shown(self.order)}")
+        if self.answer is not None and not callable(self.answer):
+            raise ConfigError(f"the answer of a script is a function, not {shown(self.answer)}")
+
     def reply(self, turn: Turn) -> ScriptedReply:
         """The reply to `turn`. A function's own exceptions pass through."""
         if self.answer is not None and (answered := self.answer(turn)) is not None:
@@ -106,6 +162,15 @@ class Script:
         named = (rule.replies for rule in self.conversations if rule.match in turn.opening)
         replies = next(named, self.replies)
         return replies[turn.index] if turn.index < len(replies) else self.default
+
+
+def _all(what: str, values: object, kind: type) -> None:
+    """Raises ConfigError unless `values` is a list of that kind."""
+    if not isinstance(values, list | tuple):
+        raise ConfigError(f"{what} are a list, not {shown(values)}")
+    for value in values:
+        if not isinstance(value, kind):
+            raise ConfigError(f"of {what}, each is a {kind.__name__}, not {shown(value)}")
 
 
 ScriptLike = Script | Answer | Sequence[Any] | Mapping[str, Any] | str | Path | None
@@ -130,20 +195,31 @@ def script_of(value: ScriptLike) -> Script:
 
 
 def _from_object(value: Mapping[str, Any]) -> Script:
-    if unknown := set(value) - {"replies", "default", "order", "conversations"}:
-        raise ConfigError(f"a script has no field {sorted(unknown)[0]!r}: use replies, conversations, default, order")
-    if value.get("order", "turns") not in ("turns", "arrivals"):
-        raise ConfigError(f"the order of a script is 'turns' or 'arrivals', not {value['order']!r}")
-    rules = (
-        Conversation(match=rule["match"], replies=tuple(map(reply_of, rule["replies"])))
-        for rule in value.get("conversations", ())
-    )
+    fields("a script", value, ("replies", "conversations", "default", "order"))
     return Script(
-        replies=tuple(map(reply_of, value.get("replies", ()))),
-        conversations=tuple(rules),
+        replies=_replies("replies of a script", value.get("replies", ())),
+        conversations=tuple(map(_conversation, _listed("conversations of a script", value.get("conversations", ())))),
         default=reply_of(value["default"]) if "default" in value else Script().default,
         order=value.get("order", "turns"),
     )
+
+
+def _conversation(value: object) -> Conversation:
+    if not isinstance(value, Mapping) or "match" not in value or "replies" not in value:
+        raise ConfigError(f"a conversation in a script is an object with match and replies, not {shown(value)}")
+    fields("a conversation in a script", value, ("match", "replies"))
+    replies = _replies("replies of a conversation in a script", value["replies"])
+    return Conversation(match=value["match"], replies=replies)
+
+
+def _replies(what: str, value: object) -> tuple[ScriptedReply, ...]:
+    return tuple(map(reply_of, _listed(what, value)))
+
+
+def _listed(what: str, value: object) -> Sequence[Any]:
+    if not isinstance(value, list | tuple):
+        raise ConfigError(f"{what} are a list, not {shown(value)}")
+    return value
 
 
 def reply_of(value: object) -> ScriptedReply:
@@ -157,31 +233,12 @@ def reply_of(value: object) -> ScriptedReply:
     if isinstance(value, str):
         return say(value)
     if isinstance(value, Mapping):
-        fields = dict(value)
-        content = fields.pop("content", ())
-        try:
-            blocks = say(content).content if isinstance(content, str) else tuple(content)
-            return _checked(ScriptedReply(content=blocks, **fields))
-        except TypeError as error:
-            raise ConfigError(f"a scripted reply is malformed: {error}") from None
+        fields("a scripted reply", value, tuple(ScriptedReply.__dataclass_fields__))
+        content = value.get("content", ())
+        return ScriptedReply(**{**value, "content": say(content).content if isinstance(content, str) else content})
     if isinstance(value, Sequence):
-        return _checked(ScriptedReply(content=tuple(value)))
-    raise ConfigError(f"a scripted reply is a string, a list of blocks or an object, not {type(value).__name__}")
-
-
-def _checked(reply: ScriptedReply) -> ScriptedReply:
-    """`reply`, whose blocks and numbers are such. Raises ConfigError."""
-    if not all(isinstance(block, Mapping) and isinstance(block.get("type"), str) for block in reply.content):
-        raise ConfigError("the content of a scripted reply is a list of blocks, each an object with its type")
-    for name in ("output_tokens", "first_token", "tokens_per_second"):
-        number = getattr(reply, name)
-        if number is not None and (isinstance(number, bool) or not isinstance(number, int | float) or number < 0):
-            raise ConfigError(f"{name} of a scripted reply is a number from 0 on, not {number!r}")
-    if reply.tokens_per_second == 0:
-        raise ConfigError("tokens_per_second of a scripted reply is above 0")
-    if not isinstance(reply.stop_reason, str | None):
-        raise ConfigError(f"stop_reason of a scripted reply is a text, not {reply.stop_reason!r}")
-    return reply
+        return ScriptedReply(content=tuple(value))
+    raise ConfigError(f"a scripted reply is a string, a list of blocks or an object, not {shown(value)}")
 
 
 def read_json(path: Path, what: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from agentaccel.emulator.anthropic_levels import canonical
 from agentaccel.emulator.anthropic_prompt import Tokenizer
+from agentaccel.emulator.given import well_formed
 from agentaccel.emulator.script import ScriptedReply
 
 Json = Mapping[str, Any]
@@ -67,26 +68,11 @@ def _finished(block: Json, ids: str, place: str) -> Json:
     """The block with what a script may leave out: a call's id, a thinking's signature."""
     if block["type"] == "tool_use":
         return {"type": "tool_use", "id": f"{ids}_{place}", "input": {}, **block}
+    if block["type"] == "server_tool_use":
+        return {"input": {}, **block}
     if block["type"] == "thinking":
         return {"signature": f"signature_emulated_{place}", **block}
     return block
-
-
-def well_formed(value: Any) -> Any:
-    """`value`, a JSON value, with U+FFFD for what no UTF-8 can say.
-
-    >>> well_formed({"q": ["half \\ud83d", 1]}) == {"q": ["half \\ufffd", 1]}
-    True
-    """
-    if isinstance(value, str):
-        if value.isascii():
-            return value
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    if isinstance(value, Mapping):
-        return {well_formed(name): well_formed(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [well_formed(item) for item in value]
-    return value
 
 
 def turn_of(messages: Sequence[Json]) -> int:
