@@ -22,7 +22,7 @@ from agentaccel.effects.repository import starts_nothing
 from agentaccel.effects.secrets import nobody_elses
 from agentaccel.effects.sql import judge_sql
 from agentaccel.effects.tables import table
-from agentaccel.effects.unnamed import beginning
+from agentaccel.effects.unnamed import beginning, plain_around, plain_below, plain_files
 from agentaccel.effects.verdict import Refused
 from agentaccel.effects.words import Word
 from agentaccel.types import Effect
@@ -76,9 +76,11 @@ def read_only(name: str, words: Sequence[Word], there: Surroundings) -> tuple[Ef
         _query(verb.row["sql"], options, there)
     if "headers" in verb.row:
         _address(verb.row["headers"], options)
+    headers = tuple(value for name, value in options.values if value and name in verb.row.get("headers", ()))
     for word in words if remote else ():
-        if not word.text.startswith(("http:", "https:")):  # an address is judged with its host
-            nobody_elses(word.text, _host(options), "the command", bearer=True)
+        if not word.text.startswith(("http:", "https:")) and not (headers and word.text.endswith(headers)):
+            # an address is judged with its host, and with its headers
+            nobody_elses(word.text, _host(options), "the command")
     settings(name, client, there)
     settings(name, verb.row, there)
     return effect, f"{name}{' ' if called else ''}{called} with these options only reads"
@@ -209,6 +211,7 @@ def settings(name: str, row: Mapping[str, Any], there: Surroundings) -> None:
     for one, pattern in lines.items():
         for file in _placed(one, there):
             _known(name, file, pattern)
+    _opens(row, there)
     above = {**dict.fromkeys(row.get("absent_above", ()), "(?!)"), **row.get("lines_above", {})}
     if above and there.cwd is None:
         raise Refused(f"{name}: the folder it would run in is not known, and settings there may start programs")
@@ -216,6 +219,16 @@ def settings(name: str, row: Mapping[str, Any], there: Surroundings) -> None:
         folders = chain([there.cwd], there.cwd.resolve().parents) if there.cwd is not None else ()
         for folder in folders:
             _known(name, folder / one, pattern)
+
+
+def _opens(row: Mapping[str, Any], there: Surroundings) -> None:
+    """Raises `Refused` where a file that the program opens by itself is a pipe or a device."""
+    if there.home is not None:
+        plain_files(chain.from_iterable(_placed(one, there) for one in row.get("opens", ())))
+    if there.cwd is not None:
+        plain_around(there.cwd, row.get("opens_above", ()))
+        for folder, names in row.get("opens_in", {}).items():
+            plain_below(there.cwd / folder, names)
 
 
 def _known(name: str, file: Path, pattern: str) -> None:

@@ -1,19 +1,31 @@
 """Programs that a tool is given in a language that nobody names: whether all that one does is to work something out.
 
-No reader of every language is at hand. So a text is taken for harmless only where each word that could do more is
-missing, each call is one of mathematics or of texts, and nothing is assigned but a plain name.
+No reader of every language is at hand, so a grammar is allowed that means the same, or nothing at all, in each:
+numbers, short texts, names of values, operators, and calls of functions that are listed. Whatever else a text holds
+may do something, and a text of the grammar has a bound on what it costs.
 """
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 
 from agentaccel.effects.tables import table
 
 MOST_READ = 5_000
 """Characters of a program that are looked at."""
-_CALL = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*+)\s*+\(|\.(\w++)\s*+\(")
-_TEXTS = re.compile(r"\"[^\"\\\n]*\"|'[^'\\\n]*'")
+MOST_DIGITS = 15
+"""Of a whole number."""
+MOST_RAISED = 999
+"""The highest power, and the highest number of which a factorial is taken."""
+MOST_POWERS = 2
+"""Powers and factorials in one program: 9 ** 999 ** 999 would not end."""
+MOST_COUNTED = 100_000
+"""Up to which a range counts."""
+_TEXT = re.compile(r"\"[\w ,.:;?/+()*=-]*\"|'[\w ,.:;?/+()*=-]*'", re.ASCII)
+_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitXor, ast.USub, ast.UAdd)
+_SIGNS = (ast.Eq, ast.NotEq, ast.And, ast.Or, ast.Not, ast.Load, ast.Store)
 
 
 def does(text: str) -> str | None:
@@ -22,22 +34,121 @@ def does(text: str) -> str | None:
     >>> does("2 * (3 + x)"), does("round(math.sqrt(2), 3)"), does("E404")
     (None, None, None)
     >>> does("open('x', 'w')")
-    "it holds 'open'"
+    "it calls 'open'"
     """
-    if len(text) > MOST_READ:
-        return "it is too long to be looked at"
     known = table("mcp")["code"]
-    bare = _TEXTS.sub('""', "\n".join(line for line in text.split("\n") if not re.match(known["imports"], line)))
-    if found := re.search(known["refused"], bare):
-        return f"it holds {found[0]!r}"
-    for named, of_result in _CALL.findall(re.sub(r"\s+\.|\.\s+", ".", bare)):
-        root, _, name = named.rpartition(".") if named else ("", "", of_result)
-        root = root.split(".")[0]
-        pure = name in known["calls"] or (root in known["roots"] and name in known["logs"])
-        if not pure or (root[:1].isupper() and root not in known["roots"]):
-            return f"it calls {name!r}"
-    if re.search(r"[\w)]\s*[.\[][^=\n]*(?<![=!<>])=(?!=)", bare):
-        return "it assigns to a part of something"
-    if re.search(r"(?:^|[;\n])\s*[A-Za-z_][\w.]*[ \t]+(?:\"\"|[-/.~$][\w/.-]+)", bare):
-        return "it calls something by its name alone"
-    return None
+    if re.fullmatch(known["codes"], text):
+        return None
+    if len(text) > MOST_READ or not text.isascii():
+        return "it is too long to be looked at, or not written in plain characters"
+    lines = [line for line in text.strip().split("\n") if not re.fullmatch(known["imports"], line)]
+    bare = "\n".join(re.sub(known["telling"], "", re.sub(known["comment"], "", line)) for line in lines)
+    marked = _TEXT.sub("\0", bare)
+    if re.search(known["foreign"], marked) or re.search(r"[\w\0]\s*\0|\0\s*[\w\0]", marked):
+        return "it holds a sign, or a text, that means different things in different languages"
+    try:
+        tree = ast.parse(bare)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return "it is more than a formula"
+    return next(_more(tree), None)
+
+
+def _more(tree: ast.Module) -> Iterator[str]:
+    """What is beside the grammar, or costs too much."""
+    nodes = list(ast.walk(tree))
+    told = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    for node in nodes:
+        if id(node) not in told:
+            yield from _node(node, nodes)
+    yield from _costs(nodes)
+
+
+_BUILT = (ast.Module, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.List, ast.Tuple)
+
+
+def _node(node: ast.AST, nodes: list[ast.AST]) -> Iterator[str]:
+    if isinstance(node, ast.Expr):
+        yield from _alone(node.value)
+    elif isinstance(node, ast.Call):
+        yield from _call(node)
+    elif isinstance(node, ast.Attribute):
+        yield from _part(node)
+    elif isinstance(node, ast.Name):
+        yield from _value(node, nodes)
+    elif isinstance(node, ast.Assign):
+        if not all(isinstance(target, ast.Name) for target in node.targets):
+            yield "it assigns to a part of something"
+    elif isinstance(node, ast.Constant):
+        if isinstance(node.value, int) and len(str(node.value)) > MOST_DIGITS:
+            yield "a number in it is very long"
+    elif not isinstance(node, (*_OPERATORS, *_SIGNS, *_BUILT)):
+        yield f"it holds a {type(node).__name__}"
+
+
+def _alone(value: ast.expr) -> Iterator[str]:
+    """A word by itself is a call in Ruby, in Perl and in a shell; so is one between quotes, in a shell."""
+    if isinstance(value, ast.Name):
+        yield f"{value.id!r} by itself may be a call"
+    if isinstance(value, ast.Constant) and isinstance(value.value, str) and re.search(r"[A-Za-z]", value.value):
+        yield "a text by itself may be a call"
+
+
+def _call(node: ast.Call) -> Iterator[str]:
+    known, called = table("mcp")["code"], node.func
+    if isinstance(called, ast.Name):
+        if called.id not in known["functions"]:
+            yield f"it calls {called.id!r}"
+    elif not isinstance(called, ast.Attribute):
+        yield "it calls what another call gives"
+    elif isinstance(called.value, ast.Name):
+        if called.attr not in known["of_roots"].get(called.value.id, ()):
+            yield f"it calls {called.attr!r}"
+    elif called.attr not in known["methods"]:
+        yield f"it calls {called.attr!r}"
+
+
+def _part(node: ast.Attribute) -> Iterator[str]:
+    """Of a list or a text that is written down, how long it is; of a root, a number that is listed."""
+    known = table("mcp")["code"]
+    written = isinstance(node.value, ast.List | ast.Constant) and node.attr in known["parts"]
+    number = isinstance(node.value, ast.Name) and f"{node.value.id}.{node.attr}" in known["numbers"]
+    if not written and not number:
+        yield f"it asks for {node.attr!r} of something, which may be a call"
+
+
+def _value(node: ast.Name, nodes: list[ast.AST]) -> Iterator[str]:
+    known = table("mcp")["code"]
+    root = any(isinstance(one, ast.Attribute) and one.value is node for one in nodes) and (
+        node.id in known["of_roots"] or any(number.startswith(f"{node.id}.") for number in known["numbers"])
+    )
+    if not root and node.id not in known["values"] and not re.fullmatch(r"[A-Za-z]\d{0,3}", node.id):
+        yield f"it names {node.id!r}, which may be a call"
+
+
+def _costs(nodes: list[ast.AST]) -> Iterator[str]:
+    raised = 0
+    for node in nodes:
+        called = node.func if isinstance(node, ast.Call) else None
+        name = called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) else ""
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow | ast.BitXor):
+            bounds, most = [node.right], MOST_RAISED
+        elif isinstance(node, ast.Call) and name in table("mcp")["code"]["growing"]:
+            bounds, most = (node.args[1:] if name == "pow" else node.args), MOST_RAISED
+        elif isinstance(node, ast.Call) and name == "range":
+            bounds, most = node.args, MOST_COUNTED
+        else:
+            continue
+        raised += most == MOST_RAISED
+        if not all(_small(bound, most) for bound in bounds):
+            yield "nobody can say how long it takes"
+    if raised > MOST_POWERS:
+        yield "it raises too often"
+    long = any(isinstance(one, ast.List | ast.Tuple) or (isinstance(one, ast.Constant) and isinstance(one.value, str))
+               for one in nodes)  # fmt: skip
+    if long and any(isinstance(one, ast.Mult) for one in nodes):
+        yield "it may repeat a text or a list"
+
+
+def _small(node: ast.expr, most: int) -> bool:
+    node = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
+    return isinstance(node, ast.Constant) and isinstance(node.value, int | float) and abs(node.value) <= most

@@ -1,71 +1,161 @@
-"""Arguments of tools that are command lines: by their names, by the program that they begin with, by how they go on."""
+"""Arguments of tools that may be run as command lines: then each line has to be proven a read, as any other.
+
+What may be run is told by the tool (it speaks of commands, or is named as a program), by the name of the argument, and
+by how the text is built: behind a separator, a redirection or a substitution of a shell nearly anything may stand.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from agentaccel.effects.clients import clients
+from agentaccel.effects.shell import programs
 from agentaccel.effects.tables import table
-from agentaccel.effects.texts import spelled
+from agentaccel.effects.texts import MOST_READ, joined, parsed, spelled
+from agentaccel.effects.verdict import Refused
 
-_NEXT = re.compile(r"(?:\s(?:&&|\|\|?)|;)\s+(?:\S*/)?([\w.-]+)(?=\s|$)")
-
-
-def is_command(name: str, value: str, *, runs: bool = False) -> bool:
-    """True if this argument may be handed to a shell: then it is judged as a command line.
-
-    `runs`: the tool speaks of commands, so that no argument of it is for what is looked for.
-
-    >>> is_command("run_command", "make all"), is_command("target", "touch x"), is_command("query", "pip install x")
-    (True, True, False)
-    >>> is_command("query", "ls && touch x")
-    True
-    """
-    known = table("mcp")
-    if name in known["commands"] or last_word(name) in known["command_words"]:
-        return True
-    programs = set(known["programs"])
-    if any(program in programs for program in _NEXT.findall(value)):
-        return True
-    if _first(value) not in programs:
-        return False
-    searched = last_word(name) in known["searches"] and not runs and not re.search(r"\s--?[A-Za-z]", value)
-    return name in known["inputs"] or (len(value.split()) > 1 and not searched)
+WORD = "\0word"
+"""Stands for the name of an argument, for a word of a line that is judged as a whole."""
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_OPTION = re.compile(r"(?:^|\s)--?[A-Za-z]")
+_ASSIGNED = re.compile(r"\s*[A-Za-z_]\w*\+?=\S*\s+[^\s=]+(?:\s|$)")
+_FORM = re.compile(r"[\w.%+-]+=[\w.%+,:/-]*(?:&[\w.%+-]+=[\w.%+,:/-]*)+")
+"""Fields of a form: to a shell, variables that are set and forgotten."""
+_APART = re.compile(r"[\n;]|\s&(?=\s)")
 
 
-def speaks_of_commands(tool: Mapping[str, Any]) -> bool:
-    """True if its name, its description, or that of an argument says that it is for commands.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """What the declaration of a tool says of how it takes its arguments."""
 
-    >>> speaks_of_commands({"name": "terminal"}), speaks_of_commands({"name": "look", "description": "Finds notes."})
+    words: tuple[str, ...]
+    """Of its name, from that of a program on, where there is one."""
+    runs: bool
+    """It speaks of commands."""
+    program: bool
+    """Its name begins with that of a program, or has it within."""
+    language: bool
+    """It speaks of a language in which questions are asked: signs of a shell are signs of that language there."""
+
+
+def named(tool: Mapping[str, Any]) -> Named:
+    """How the tool takes its arguments, by its name, its description, and those of its arguments.
+
+    >>> named({"name": "terminal"}).runs, named({"name": "look", "description": "Finds notes."}).runs
     (True, False)
+    >>> named({"name": "git_log"}).words, named({"name": "look"}).program
+    (('git', 'log'), False)
     """
     schema = tool.get("inputSchema", tool.get("input_schema"))
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     told = [one for one in properties.values() if isinstance(one, Mapping)] if isinstance(properties, Mapping) else []
     texts = [spelled(tool.get("name", "")).replace("_", " "), *(one.get("description") for one in (tool, *told))]
-    about = table("mcp")["about_commands"]
-    return any(isinstance(text, str) and re.search(about, text, re.IGNORECASE) is not None for text in texts)
+    said = "\n".join(text for text in texts if isinstance(text, str))
+    known, words = table("mcp"), tuple(word.lower() for word in _WORDS.findall(str(tool.get("name", ""))))
+    first = next((place for place, word in enumerate(words) if word in known["programs"]), None)
+    return Named(
+        words=words[first or 0 :],
+        runs=re.search(known["about_commands"], said, re.IGNORECASE) is not None,
+        program=first is not None,
+        language=re.search(known["about_languages"], said, re.IGNORECASE) is not None,
+    )
+
+
+def lines_of(name: str, value: str, tool: Named) -> list[str]:
+    """The command lines that this argument may be run as: all have to be reads. None where it is no command.
+
+    >>> lines_of("args", "push origin", named({"name": "git"}))
+    ['git push origin < /dev/null']
+    >>> look = named({"name": "look"})
+    >>> lines_of("query", "pip install x", look), lines_of("target", "touch x", look)
+    ([], ['touch x'])
+    >>> lines_of("query", "ls && touch x", look)
+    ['ls && touch x']
+    """
+    known, last = table("mcp"), last_word(name)
+    if name == WORD:
+        return []
+    if len(value) > MOST_READ:
+        raise Refused(f"the argument {name!r} is too long to be looked at")
+    if tool.runs:
+        place = last in known["folders"] and re.fullmatch(r"[\w.~/@][\w./@-]*", value)
+        return [] if place or re.fullmatch(r"[\d.]+", value) else [value]
+    if name in known["commands"] or last in known["command_words"]:
+        whole = tool.program and tool.words[0] in (*clients(), "git") and first_word(value) != tool.words[0]
+        return [f"{tool.words[0]} {value}" if whole else value]
+    if re.fullmatch(r"[\d.]*", value.strip()):
+        return []
+    option = _OPTION.search(re.sub(r"(?:^|\s)-\w+:\S+", " ", value) if last in known["searches"] else value)
+    words = last in known["with_words"]
+    signs = not tool.language and parsed(value) is None and has_signs(value, last)
+    if tool.program and (option or words or signs):
+        return [_behind(tool, value)]
+    if tool.program and len(tool.words) == 1:
+        return [_behind(tool, shlex.quote(value))]
+    if name in known["arguments"] or (option and value.lstrip().startswith("-")):
+        return [value if first_word(value) in known["programs"] else _behind(tool, value)]
+    return [value] if signs or _is_command(name, value, option is not None) else []
+
+
+def has_signs(text: str, last: str = "") -> bool:
+    """True if a shell would see more than one plain command in it: a separator, a redirection, a substitution, or a
+    variable that is set for what stands behind it. `last` is the last word of the argument's name.
+
+    >>> has_signs("a; touch x"), has_signs("X=1 touch x"), has_signs("a > x"), has_signs("how to cut a branch")
+    (True, True, True, False)
+    """
+    known, text = table("mcp"), text.strip()
+    if re.fullmatch(r"https?://[!-~]+", text) or _FORM.fullmatch(text):
+        return False
+    if re.search(r"`|\$[({]", text) or _ASSIGNED.match(text):
+        return True
+    if last in known["patterns"] and not re.search(r"\s", text):
+        text = re.sub(known["signs_of_patterns"], "", text)
+    if last in known["searches"]:
+        text = re.sub(known["signs_of_searches"], "", text)
+        pieces = _APART.split(text)
+        if len(pieces) > 1 and all(is_prose(piece) for piece in pieces if piece.strip()):
+            text = " ".join(pieces)
+    return re.search(r"[|&;<>\n]", text) is not None
+
+
+def is_prose(text: str) -> bool:
+    """True if it is a sentence of English, as far as its small words tell; it does not begin with a program's name.
+
+    >>> is_prose("write to the editor"), is_prose("touch the file"), is_prose("dbt run")
+    (True, False, False)
+    """
+    known, words = table("mcp"), re.findall(r"[\w'-]+", text)
+    if not words or first_word(text).lower() in known["programs"] or re.match(r"\s*[./~\\]", text):
+        return False
+    return words[0][0].isupper() or bool({word.lower() for word in words[1:]} & set(known["small_words"]))
 
 
 def started(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The command line of an object that names a program, and beside it the words for it.
+    """The command line of an object that names a program, and beside it the words for it. Raises `Refused` for one that
+    names another tool, and beside it what that is given: what it does nobody has declared.
 
     >>> list(started({"program": "rm", "args": ["-r", "x"]}))
     [('command', 'rm -r x')]
     """
     known = table("mcp")
     named = {spelled(key): one for key, one in value.items()}
-    programs = [named[key] for key in known["runs"] if isinstance(named.get(key), str)]
-    for program in programs:
-        for key in known["with_words"]:
-            words = named.get(key)
-            if isinstance(words, list) and all(isinstance(word, str) for word in words):
-                words = shlex.join(words)
-            surely = _first(program) in known["programs"] or "program" not in named
-            if surely and isinstance(words, str) and words.strip():
+    for key in known["runs"]:
+        for other in known["with_words"]:
+            program, words = named.get(key), named.get(other)
+            words = joined(words) or (words[0] if isinstance(words, list) and len(words) == 1 else words)
+            if not isinstance(program, str) or not isinstance(words, str) or not words.strip():
+                continue
+            if key not in ("tool", "program") or first_word(program) in known["programs"]:
                 yield "command", f"{program} {words}"
+    for key in known["calls"]:
+        called = named.get(key)
+        if isinstance(called, str) and set(named) & set(known["called_with"]) and not _reads(called):
+            raise Refused(f"it calls {called[:40]!r}, which is not declared to read")
 
 
 def last_word(name: str) -> str:
@@ -73,7 +163,45 @@ def last_word(name: str) -> str:
     return name.rsplit("_", 1)[-1]
 
 
-def _first(text: str) -> str:
-    """Its first word, as far as the name of a program goes; without the folder that it is in."""
-    found = re.match(r"\s*(?:[\w.-]*/)*([\w.-]+)(?=\s|$)", text)
+def first_word(text: str) -> str:
+    """Its first word, as far as the name of a program goes; without quotes and the folder that it is in."""
+    found = re.match(r"[\s({!'\"\\]*(?:[\w.~-]*/)*([\w.-]+)[\"']?(?=\s|$)", text)
     return found[1] if found else ""
+
+
+def _is_command(name: str, value: str, option: bool) -> bool:
+    """By its first word; a sentence that is looked for may begin with that of a program."""
+    known, first = table("mcp"), first_word(value)
+    searched, several = last_word(name) in known["searches"], len(value.split()) > 1
+    begun = re.match(r"\s*(?:\.|~)/\S*\s|\s*\S+\.(?:sh|bash|py|pl|rb|js|bat|cmd|ps1|exe)\s", value) is not None
+    if several and option and (first in programs() or not is_prose(value)):
+        return True
+    if several and (begun or (first in known["programs"] and (not searched or re.match(r"\s*[({!\\]", value)))):
+        return True
+    if name not in known["inputs"]:
+        return False
+    return first in known["programs"] or (several and not is_prose(value))
+
+
+def _behind(tool: Named, words: str) -> str:
+    """The line that a tool named as a program would run; nobody waits for its input."""
+    begun = first_word(words) == tool.words[0] if tool.words else False
+    return f"{words if begun else ' '.join([*tool.words, words])} < /dev/null"
+
+
+def _reads(called: str) -> bool:
+    """By the name of a tool, or of a method of HTTP."""
+    known, words = table("mcp"), [word.lower() for word in _WORDS.findall(called)]
+    if called.upper() in table("http")["methods"]:
+        return True
+    return bool(set(words[:1]) & set(known["reading"])) and not set(words) & {
+        *known["writing"],
+        *known["writing_first"],
+    }
+
+
+def told(value: Sequence[object], name: str) -> str | None:
+    """A list of words as the line that it may be; None where it is none."""
+    known, last = table("mcp"), last_word(name)
+    line = joined(value)
+    return line if name in known["inputs"] or last in (*known["with_words"], *known["command_words"]) else None

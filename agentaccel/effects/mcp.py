@@ -6,20 +6,19 @@ Both spellings of the hints are read; two that disagree refuse. A hint is true o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
+from agentaccel.effects.asked import addressed, request, tells_no_key
 from agentaccel.effects.code import does
-from agentaccel.effects.commands import is_command, last_word, speaks_of_commands, started
-from agentaccel.effects.http import judge_http
-from agentaccel.effects.places import Surroundings
-from agentaccel.effects.secrets import nobody_elses
+from agentaccel.effects.commands import WORD, Named, last_word, lines_of, named, started, told
+from agentaccel.effects.places import Surroundings, plain
 from agentaccel.effects.shell import judge_shell
 from agentaccel.effects.sql import judge_sql, surely_sql
 from agentaccel.effects.tables import table
 from agentaccel.effects.texts import joined, parsed, spelled, writes
 from agentaccel.effects.verdict import Evidence, Refused, Verdict, judged, weigh
+from agentaccel.effects.words import Word
 from agentaccel.types import Effect
 
 _NO = (False, None, "", "never", "none", "forbidden")
@@ -35,10 +34,11 @@ def judge_mcp(given: Mapping[str, Any], there: Surroundings) -> Verdict:
     hint = declared(given.get("server"), given.get("tool"), given.get("earlier_listing"), "earlier_listing" in given)
     arguments = given.get("arguments")
     _fits(arguments, given["tool"])
-    leaves, runs = list(_leaves(arguments, 0)), speaks_of_commands(given["tool"])
-    said = [one for name, value in leaves for one in _heard(name, value, there, runs)]
-    said += _request(arguments)
-    _tells_no_key([value for _, value in leaves if isinstance(value, str)], hint)
+    leaves, tool = list(_leaves(arguments, 0)), named(given["tool"])
+    said = [one for name, value in leaves for one in _heard(name, value, there, tool)]
+    said += request(arguments)
+    texts = [(name, value) for name, value in leaves if isinstance(value, str)]
+    tells_no_key(arguments, texts, remote=hint.effect is Effect.READ_REMOTE)
     return weigh([hint, *said])
 
 
@@ -208,16 +208,19 @@ def _leaves(value: object, depth: int, name: str = "") -> Iterator[tuple[str, st
         raise Refused("its arguments are nested too deep")
     if isinstance(value, Mapping):
         _no_command(value, depth)
-        yield from started(value)
+        yield from (lines := list(started(value)))
         for key, one in value.items():
-            yield from _leaves(one, depth + 1, spelled(key))
+            within = bool(lines) and spelled(key) in (*table("mcp")["with_words"], *table("mcp")["runs"])
+            yield from _leaves(one, depth + 1, WORD if within else spelled(key))
     elif isinstance(value, list):
         if (line := joined(value)) is not None and (why := writes(line)) is not None:
             raise Refused(f"the argument {name!r} may be a command: {why}")
-        if line is not None and (name in table("mcp")["inputs"] or last_word(name) in table("mcp")["with_words"]):
+        line = told(value, name)
+        if line is not None:
             yield name, line
+        plural = name.endswith("s") and last_word(name) in table("mcp")["command_words"]  # each may be a line
         for one in value:
-            yield from _leaves(one, depth + 1, name)
+            yield from _leaves(one, depth + 1, WORD if line is not None and not plural else name)
     elif isinstance(value, str | bool):
         yield name, value
         if isinstance(value, str) and (inner := parsed(value)) is not None:
@@ -234,49 +237,40 @@ def _no_command(value: Mapping[str, Any], depth: int) -> None:
         raise Refused("its arguments hold a command of a database that writes")
 
 
-def _heard(name: str, value: str | bool, there: Surroundings, runs: bool) -> Iterator[Evidence]:
+def _heard(name: str, value: str | bool, there: Surroundings, tool: Named) -> Iterator[Evidence]:
     """What the analysers say of one argument: they can only make a read worse."""
     known = table("mcp")
     if isinstance(value, bool):
         if set(name.split("_")) & set(known["switches"]) if value else name in known["switches_off"]:
             raise Refused(f"the argument {name!r} asks to write, or not to end")
         return
-    yield from _addressed(name, value.strip())
+    yield from addressed(name, value.strip())
     if set(name.split("_")) & set(known["deeds"]) and set(_SAID.findall(value.lower())) & set(known["writing"]):
         raise Refused(f"the argument {name!r} asks for a deed")
-    if is_command(name, value, runs=runs):
-        yield from judge_shell(value, there).evidence
-    elif name in known["statements"] or surely_sql(value):
+    _place(name, value, there)
+    what = does(value) if _is_code(name, value) and not tool.runs else ""
+    if name in known["statements"] or (surely_sql(value) and not tool.runs):
         yield from judge_sql(value, None).evidence
-    elif last_word(name) in known["code_words"] and (what := does(value)) is not None:
+    elif what and not tool.program:
         raise Refused(f"the argument {name!r} may be a program that does more than work something out: {what}")
+    elif what is not None and (lines := lines_of(name, value, tool)):
+        for line in lines:
+            yield from judge_shell(line, there).evidence
     elif parsed(value) is None and (why := writes(value)) is not None:  # of JSON, each text in it is looked at
         raise Refused(f"the argument {name!r} may be a statement that writes: {why}")
 
 
-def _tells_no_key(texts: Sequence[str], hint: Evidence) -> None:
-    """Raises `Refused` where an argument holds a credential that the tool would tell a host that has not issued it."""
-    hosts = {urlsplit(text).hostname for text in texts if re.fullmatch(r"https?://[!-~]+", text)}
-    if not hosts and hint.effect is not Effect.READ_REMOTE:
-        return
-    host = next(iter(hosts)) if len(hosts) == 1 else None
-    for text in texts:
-        if not re.fullmatch(r"https?://[!-~]+", text):  # an address is judged with its own host
-            nobody_elses(text, host, "an argument", bearer=True)
+def _place(name: str, value: str, there: Surroundings) -> None:
+    """Raises `Refused` for a file that is written, and for one that is a pipe or a device."""
+    known = table("mcp")
+    if re.fullmatch(known["written"], name) and value.strip():
+        raise Refused(f"the argument {name!r} names a file that is written")
+    if value.startswith("file:") or last_word(name) in known["opened"]:
+        plain(Word(text=re.sub("^file:(?://[^/]*)?", "", value)), there)
 
 
-def _addressed(name: str, value: str) -> Iterator[Evidence]:
-    """What is said of an address; where the name does not say that it is one to open, only that it may do something."""
-    if name in table("mcp")["places"] and value.startswith("/"):
-        value = f"https://example.com{value}"
-    if not re.match("https?://", value, re.IGNORECASE) or re.search(r"\s", value):
-        return
-    verdict = judge_http({"method": "GET", "url": value})
-    if name.endswith(("url", "uri", "link")) or verdict.launchable == "never":
-        yield from verdict.evidence
-
-
-def _request(arguments: object) -> Iterator[Evidence]:
-    if isinstance(arguments, Mapping) and "url" in arguments and {"method", "headers"} & set(arguments):
-        given = {key: arguments[key] for key in ("method", "url", "headers", "body") if key in arguments}
-        yield from judge_http({"method": "GET", **given}).evidence
+def _is_code(name: str, value: str) -> bool:
+    """A source may be a program, and the name of where something comes from."""
+    return last_word(name) in table("mcp")["code_words"] and not (
+        last_word(name) == "source" and re.fullmatch(r"[A-Za-z][\w-]*", value)
+    )

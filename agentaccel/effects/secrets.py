@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
-from urllib.parse import unquote_plus
+from urllib.parse import unquote, unquote_plus
 
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused
@@ -47,7 +47,7 @@ def nobody_elses(text: str, host: str | None, what: str, *, bearer: bool = False
         raise Refused(f"{what} is too long to be looked at")
     for layer in _layers(text, 0):
         for pattern, row in _issuers():
-            at_home = host is not None and any(_below(host, one) for one in row["hosts"])
+            at_home = host is not None and any(_at_home(host, one) for one in row["hosts"])
             if not (at_home or (bearer and row.get("bearer", False))) and pattern.search(layer):
                 raise Refused(f"{what} holds a key of {row['name']}, which would be told to another host")
         if not bearer and re.search(table("secrets")["values"]["said"], layer):
@@ -58,14 +58,30 @@ def address(host: str, path: str, parameters: Iterable[tuple[str, str]], fragmen
     """Raises `Refused` where an address tells a credential to a host that has not issued it."""
     for text in (host, path, fragment):
         nobody_elses(text, host, "the address")
-    for name, value in parameters:
-        at_home = any(_below(host, one) and name.lower() in known for one, known in table("secrets")["at_home"].items())
-        nobody_elses(name, host, "the address")
-        if not at_home:
-            nobody_elses(value, host, f"the parameter {name!r}")
-            if re.fullmatch(table("secrets")["values"]["whole"], value.strip()):
-                raise Refused(f"the parameter {name!r} holds a key, which would be told")
-            _named(name, value.strip())
+    within = [tuple(one.split("=", 1)) for one in unquote(path).replace("/", ";").split(";") if "=" in one]
+    for name, value in (*parameters, *within):
+        parameter(host, name, value)
+
+
+def parameter(host: str | None, name: str, value: str) -> None:
+    """Raises `Refused` where one parameter, or argument, tells a credential to a host that has not issued it."""
+    nobody_elses(name, host, "the address")
+    if host is not None and _stands_there(host, name):
+        return
+    nobody_elses(value, host, f"the parameter {name!r}")
+    if not any(pattern.search(value) for pattern, _ in _issuers()):  # a key of that very host may have any name
+        _named(name, value.strip())
+
+
+def _stands_there(host: str, name: str) -> bool:
+    """The service says that a key, or the sign of a signed address, stands in a parameter of this name."""
+    known, plain = table("secrets"), re.sub("[_-]", "", name.lower())
+    rows = ((known["at_home"], _at_home), (known["signed"], _below))
+    return any(
+        below(host, one) and plain in {re.sub("[_-]", "", name) for name in names}
+        for row, below in rows
+        for one, names in row.items()
+    )
 
 
 def headers(host: str | None, given: Mapping[str, str]) -> None:
@@ -80,16 +96,19 @@ def _named(name: str, value: str) -> None:
     if re.fullmatch(known["harmless"], value, re.IGNORECASE) or re.fullmatch(known["paging"], name, re.IGNORECASE):
         return
     words = [word.lower() for word in _WORDS.findall(name)]
-    pairs = pairwise(words)
-    if {*words, "".join(words)} & set(known["strong"]):
+    joined = "".join(words)
+    if {*words, joined} & set(known["strong"]):
         raise Refused(f"the parameter {name!r} is named for a secret, which would be told")
-    paired = any(one in known["first"] and other in known["second"] for one, other in pairs)
-    if paired and len(value) >= values["least_named"] and not value.isdecimal():
+    ending = re.fullmatch(known["endings"], joined) or (words[-1:] == ["key"] and len(words) > 1)
+    paired = any(one in known["first"] and other in known["second"] for one, other in pairwise(words))
+    if (ending or paired) and len(value) >= values["least_named"] and not value.isdecimal():
         raise Refused(f"the parameter {name!r} is named for a key, which would be told")
     weak = len(words) == 1 and words[0] in known["weak"]
     if weak and len(value) >= values["least_weak"] and _mixed(value):
         raise Refused(f"the parameter {name!r} holds what looks like a key, which would be told")
-    if re.fullmatch(values["things"], name) is None and len(value) >= values["least_opaque"] and _opaque(value):
+    if re.fullmatch(values["things"], name) is None and (
+        (len(value) >= values["least_opaque"] and _opaque(value)) or re.fullmatch(values["marked"], value)
+    ):
         raise Refused(f"the parameter {name!r} holds what looks like a key, which would be told")
 
 
@@ -105,23 +124,27 @@ def _opaque(value: str) -> bool:
 
 
 def _layers(text: str, depth: int) -> Iterator[str]:
-    """The text, and what is packed in it: percent signs, base64, digits of base 16."""
+    """The text, and what is packed in it: percent signs, base64, base32, digits of base 16.
+
+    Raises `Refused` for what is packed deeper than is looked at.
+    """
     yield text
-    if depth == DEEPEST:
-        return
-    if "%" in text and (plain := unquote_plus(text)) != text:
-        yield from _layers(plain, depth + 1)
-    for word in _PACKED.findall(text):
-        for inner in _unpacked(word):
-            yield from _layers(inner, depth + 1)
+    inner = [unquote_plus(text)] if "%" in text and unquote_plus(text) != text else []
+    inner += [one for word in _PACKED.findall(text) for one in _unpacked(word)]
+    if inner and depth == DEEPEST:
+        raise Refused("something is packed in it again and again, and is not looked at")
+    for one in inner:
+        yield from _layers(one, depth + 1)
 
 
 def _unpacked(word: str) -> Iterator[str]:
-    """What the word says in base64 or in base 16, where that is text."""
+    """What the word says in base64, base32 or base 16, where that is text."""
     bare = word.rstrip("=").replace("-", "+").replace("_", "/")
     ways: list[Callable[[], bytes]] = [lambda: base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)]
     if re.fullmatch(r"(?:[0-9a-fA-F]{2}){8,}", word):
         ways.append(lambda: bytes.fromhex(word))
+    if re.fullmatch(r"[A-Z2-7]{16,}|[a-z2-7]{16,}", word.rstrip("=")):
+        ways.append(lambda: base64.b32decode(bare + "=" * (-len(bare) % 8), casefold=True))
     for way in ways:
         try:
             text = way().decode("ascii")
@@ -133,3 +156,9 @@ def _unpacked(word: str) -> Iterator[str]:
 
 def _below(host: str, name: str) -> bool:
     return host == name or host.endswith(f".{name}")
+
+
+def _at_home(host: str, name: str) -> bool:
+    """Below the name, and not a place there where anybody's own program or page answers."""
+    anybodys = table("secrets")["values"]["anybodys"]
+    return _below(host, name) and (host == name or re.fullmatch(anybodys, host) is None)

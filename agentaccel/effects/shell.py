@@ -38,6 +38,12 @@ def _forms() -> Mapping[str, tuple[Form, bool]]:
     return {**versions, **known}
 
 
+@functools.cache
+def programs() -> frozenset[str]:
+    """Names of all that a line may start."""
+    return frozenset({*_forms(), *clients.clients(), *table("shell")["wrappers"], "git", "xargs", "command"})
+
+
 @judged("shell")
 def judge_shell(text: str, there: Surroundings) -> Verdict:
     """The verdict about a command line that would run in `there`."""

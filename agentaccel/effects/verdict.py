@@ -132,25 +132,26 @@ def judged(what: str) -> Callable[[Callable[P, Verdict]], Callable[P, Verdict]]:
             except MissingExtra as missing:
                 return unanalysed(what, missing)
             except Exception as failure:  # noqa: BLE001 - whatever it stumbles over, the call is not run early
-                return analysed(Effect.UNKNOWN, f"{what}: {failed(what, failure)}")
+                return analysed(Effect.UNKNOWN, f"{what}: {failed(what, type(failure))}")
 
         return judge
 
     return decorate
 
 
-def failed(what: str, failure: Exception) -> str:
+def failed(what: str, failure: type[Exception]) -> str:
     """The evidence where an analyser of ours failed. It is logged without the text of the failure, which may hold what
     the call said."""
     with suppress(Exception):  # the caller may have used up the stack that a log line takes
-        log.warning("agentaccel: a %s call is not run early: its analyser failed with %s", what, type(failure).__name__)
-    return f"the analyser failed with {type(failure).__name__}"
+        log.warning("agentaccel: a %s call is not run early: its analyser failed with %s", what, failure.__name__)
+    return f"the analyser failed with {failure.__name__}"
 
 
 def worked_out_once(what: str, most: int) -> Callable[[Callable[..., T]], Callable[..., T]]:
-    """Makes a function of a text keep its last `most` results, refusals and failures included.
+    """Makes a function of a text keep its last `most` results and refusals.
 
-    The function must depend on nothing but its arguments. A failure becomes a refusal, with one log line.
+    The function must depend on nothing but its arguments. A failure becomes a refusal, with one log line for each
+    text, and is not kept: it may have been the stack, or the memory, that the caller had left.
     """
 
     def decorate(read: Callable[..., T]) -> Callable[..., T]:
@@ -160,14 +161,19 @@ def worked_out_once(what: str, most: int) -> Callable[[Callable[..., T]], Callab
                 return read(*args), ""
             except Refused as refusal:
                 return None, str(refusal)
-            except MissingExtra:
-                raise
-            except Exception as failure:  # noqa: BLE001 - as in `judged`
-                return None, failed(what, failure)
+
+        @functools.lru_cache(most)
+        def said(failure: type[Exception], *_: Any) -> str:
+            return failed(what, failure)
 
         @functools.wraps(read)
         def once(*args: Any) -> T:
-            found, why = outcome(*args)
+            try:
+                found, why = outcome(*args)
+            except MissingExtra:
+                raise
+            except Exception as failure:  # noqa: BLE001 - as in `judged`
+                raise Refused(said(type(failure), *args)) from None
             if found is None:
                 raise Refused(why)
             return found

@@ -26,7 +26,9 @@ class Found(NamedTuple):
     @property
     def name(self) -> str:
         told = self.row.get("line") or self.row.get("url") or self.row.get("arguments")
-        return f"{self.kind}: {told} {self.row.get('pipe', self.row.get('file', ''))}".strip()
+        return (
+            f"{self.kind}: {self.row.get('tool', '')} {told} {self.row.get('pipe', self.row.get('file', ''))}".strip()
+        )
 
 
 @cache
@@ -95,10 +97,10 @@ def _case(one: Found, *, twin: bool) -> dict[str, Any]:
         return {"kind": "http", "input": given}
     harmless = row.get("twin_arguments", row.get("twin"))
     tool = {
-        "name": "look",
+        "name": row.get("tool", "look"),
         "description": row.get("description", "Looks something up."),
         "inputSchema": {},
-        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+        "annotations": {"readOnlyHint": True, "openWorldHint": row.get("open", False)},
     }
     server = {"name": "desk", "trusted": True}
     return {

@@ -80,7 +80,7 @@ def test_what_is_nested_too_deep_has_a_verdict(what: str) -> None:
 
 
 def test_a_failure_of_an_analyser_is_one_log_line_without_what_the_call_said(caplog: pytest.LogCaptureFixture) -> None:
-    """However often the line is judged: it is worked out once. Its own words stay out of the log."""
+    """However often the line is judged. Its own words stay out of the log."""
     text = "[[ " + "! " * 1999 + "secret ]]"
     with caplog.at_level(logging.WARNING, logger="agentaccel"):
         found = [shell.judge_shell(text, Surroundings()) for _ in range(3)]

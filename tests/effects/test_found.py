@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -140,14 +141,28 @@ def test_sockets_and_links_to_nothing_keep_no_walk_from_being_run_early(tmp_path
     assert judge_shell("grep -rn x .", there).launchable == judge_shell("rg x", there).launchable == "predicted"
 
 
-def test_only_so_many_names_are_looked_at_and_the_nearest_first(
+def test_a_folder_with_more_names_than_are_looked_at_is_not_run_early(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A known gap, chosen by us: a pipe behind two thousand other names is not seen."""
+    """Ten folders and nine files below the first: nineteen names, chosen by us; with eighteen looked at it refuses."""
     for number in range(9):
         (tmp_path / f"a/{number}").mkdir(parents=True)
-    os.mkfifo(tmp_path / "a/8/pipe")
+        (tmp_path / f"a/{number}/file").touch()
     there = Surroundings(cwd=tmp_path, home=tmp_path)
-    assert judge_shell("grep -rn x .", there).launchable == "never"
-    monkeypatch.setattr(unnamed, "MOST_LOOKED_AT", 9)
+    monkeypatch.setattr(unnamed, "MOST_LOOKED_AT", 19)
     assert judge_shell("grep -rn x .", there).launchable == "predicted"
+    monkeypatch.setattr(unnamed, "MOST_LOOKED_AT", 18)
+    assert judge_shell("grep -rn x .", there).launchable == "never"
+
+
+def test_git_is_still_run_early_in_a_repository_of_many_names_and_sees_a_pipe_behind_them(tmp_path: Path) -> None:
+    """2,100 names lie nearer than the pipe, as many as no earlier bound let through."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "big").mkdir()
+    for number in range(2_100):
+        (tmp_path / f"big/{number}").touch()
+    (tmp_path / "a/b/c").mkdir(parents=True)
+    there = Surroundings(cwd=tmp_path, home=tmp_path, root=tmp_path)
+    assert judge_shell("git status", there).launchable == "predicted"
+    os.mkfifo(tmp_path / "a/b/c/.gitignore")
+    assert judge_shell("git status", there).launchable == "never"

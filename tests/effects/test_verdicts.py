@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,7 +21,7 @@ from agentaccel.effects.places import Surroundings
 from agentaccel.effects.sql import surely_sql
 from agentaccel.effects.texts import writes
 from agentaccel.effects.tools import judge_tool
-from agentaccel.effects.verdict import Evidence, Source, weigh
+from agentaccel.effects.verdict import Evidence, Source, Verdict, weigh
 from agentaccel.types import Effect
 from tests.anything import CHARACTERS
 from tests.effects.corpora import adversarial, reads
@@ -223,3 +225,19 @@ def test_without_its_analyser_a_tool_says_once_that_nothing_of_it_runs_early() -
         'agentaccel: no sql line is run early: sqlglot is not installed: pip install "agentaccel[effects]"',
         "['never', 'never', 'never']",
     ]
+
+
+def deep(frames: int, ask: Callable[[], Verdict]) -> Verdict:
+    return ask() if frames <= 0 else deep(frames - 1, ask)
+
+
+@pytest.mark.parametrize("kind", ["sql", "shell"])
+def test_a_failure_for_want_of_the_callers_stack_is_forgotten(kind: str) -> None:
+    """The same text, with nearly no stack left and with all of it: both are reads."""
+    texts = {"sql": "select a, b from t where id = 70 and b = 71", "shell": "ls -la src/seventy"}
+    case = {"kind": kind, "input": {"sql" if kind == "sql" else "command": texts[kind]}, **(
+        {"dialect": "sqlite"} if kind == "sql" else {})}  # fmt: skip
+    depth = len(inspect.stack(0))
+    seen = {deep(sys.getrecursionlimit() - depth - left, lambda: judge(case)).launchable for left in range(30, 90, 4)}
+    assert seen >= {"never"}
+    assert judge(case).launchable == "predicted"
