@@ -125,7 +125,9 @@ def _heard(call: ToolCall, spec: ToolSpec) -> Iterator[Evidence]:
             trusted = (spec.server or {}).get("trusted") is True
             yield from metadata_says(call.name, spec.listing, trusted=trusted)
     except Exception as failure:  # noqa: BLE001 - whatever an analyser stumbles over, the call is not run early
-        yield Evidence(source="analyser", effect=Effect.UNKNOWN, why=failed(spec.kind or "tool", failure))
+        yield Evidence(
+            source="analyser", effect=Effect.UNKNOWN, why=failed(spec.kind or "tool", type(failure).__name__)
+        )
 
 
 def _listed(call: ToolCall, spec: ToolSpec) -> Mapping[str, Any]:

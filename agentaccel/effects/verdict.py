@@ -132,19 +132,19 @@ def judged(what: str) -> Callable[[Callable[P, Verdict]], Callable[P, Verdict]]:
             except MissingExtra as missing:
                 return unanalysed(what, missing)
             except Exception as failure:  # noqa: BLE001 - whatever it stumbles over, the call is not run early
-                return analysed(Effect.UNKNOWN, f"{what}: {failed(what, type(failure))}")
+                return analysed(Effect.UNKNOWN, f"{what}: {failed(what, type(failure).__name__)}")
 
         return judge
 
     return decorate
 
 
-def failed(what: str, failure: type[Exception]) -> str:
+def failed(what: str, failure: str) -> str:
     """The evidence where an analyser of ours failed. It is logged without the text of the failure, which may hold what
     the call said."""
     with suppress(Exception):  # the caller may have used up the stack that a log line takes
-        log.warning("agentaccel: a %s call is not run early: its analyser failed with %s", what, failure.__name__)
-    return f"the analyser failed with {failure.__name__}"
+        log.warning("agentaccel: a %s call is not run early: its analyser failed with %s", what, failure)
+    return f"the analyser failed with {failure}"
 
 
 def worked_out_once(what: str, most: int) -> Callable[[Callable[..., T]], Callable[..., T]]:
@@ -163,7 +163,7 @@ def worked_out_once(what: str, most: int) -> Callable[[Callable[..., T]], Callab
                 return None, str(refusal)
 
         @functools.lru_cache(most)
-        def said(failure: type[Exception], *_: Any) -> str:
+        def said(failure: str, *_: Any) -> str:
             return failed(what, failure)
 
         @functools.wraps(read)
@@ -173,7 +173,7 @@ def worked_out_once(what: str, most: int) -> Callable[[Callable[..., T]], Callab
             except MissingExtra:
                 raise
             except Exception as failure:  # noqa: BLE001 - as in `judged`
-                raise Refused(said(type(failure), *args)) from None
+                raise Refused(said(type(failure).__name__, *args)) from None
             if found is None:
                 raise Refused(why)
             return found

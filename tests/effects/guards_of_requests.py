@@ -248,7 +248,7 @@ GUARDS = (
     Mutant(
         guard="addresses in arguments",
         file="effects/mcp.py",
-        old="    yield from _addressed(name, value.strip())\n",
+        old="    yield from addressed(name, value.strip())\n",
         new="",
     ),
     Mutant(

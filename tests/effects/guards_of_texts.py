@@ -26,8 +26,8 @@ GUARDS = (
     Mutant(
         guard="a program that an input names",
         file="effects/commands.py",
-        old='    return name in known["inputs"] or (len(value.split()) > 1 and not searched)\n',
-        new="    return len(value.split()) > 1 and not searched\n",
+        old='    return first in known["programs"] or (several and not is_prose(value))\n',
+        new="    return several and not is_prose(value)\n",
     ),
     Mutant(
         guard="comments before a statement",
@@ -79,7 +79,7 @@ GUARDS = (
     ),
     Mutant(
         guard="an address whose name does not say that it is one",
-        file="effects/mcp.py",
+        file="effects/asked.py",
         old=' or verdict.launchable == "never":\n        yield',
         new=":\n        yield",
     ),
