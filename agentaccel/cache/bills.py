@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from agentaccel.cache.price import Override, PriceCard, input_cost, price_card
@@ -43,25 +44,36 @@ class Cards(NamedTuple):
 _NONE = frozenset[str]()
 
 
-def cards_of(turn: TurnRecord, aliases: Mapping[str, str] | None, override: Override | None) -> Cards:
-    """The prices of `turn` when it was sent. `aliases` and `override` are the user's."""
+def cards_of(
+    turn: TurnRecord, aliases: Mapping[str, str] | None, override: Override | None, tokens: int | None = None
+) -> Cards:
+    """The prices of `turn` when it was sent. `aliases` and `override` are the user's; with `tokens`, as if its prompt
+    had had so many.
+    """
     if turn.known_as:
         aliases = {turn.model: turn.known_as, **(aliases or {})}
 
     own = frozenset(override) if override else _NONE
     names = _names(turn, aliases or {}, turn.answered_by, own)
-    answer = _card(turn, names, turn.usage, aliases, override)
+    answer = _card(turn, names, turn.usage.input if tokens is None else tokens, aliases, override)
     if not turn.besides:
         return Cards(answer)
     others = [names if one.model is None else _names(turn, aliases or {}, one.model, own)[:1] for one in turn.besides]
     parts = zip(others, turn.besides, strict=True)
-    return Cards(answer, tuple(_card(turn, other, part.usage, aliases, override) for other, part in parts))
+    return Cards(answer, tuple(_card(turn, other, part.usage.input, aliases, override) for other, part in parts))
+
+
+def as_of(turn: TurnRecord, model: str) -> TurnRecord:
+    """`turn` as if `model` had been asked for and had answered; itself where it was."""
+    if model == (turn.known_as or turn.model):
+        return turn
+    return replace(turn, model=model, known_as=None, answered_by=None)
 
 
 def _card(
     turn: TurnRecord,
     names: tuple[str, ...],
-    usage: Usage,
+    tokens: int | None,
     aliases: Mapping[str, str] | None,
     override: Override | None,
 ) -> PriceCard | None:
@@ -70,7 +82,7 @@ def _card(
         found = price_card(
             turn.provider,
             name,
-            input_tokens=usage.input or 0,
+            input_tokens=tokens or 0,
             platform=turn.platform,
             at=turn.started or None,
             aliases=aliases,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from agentaccel.cache.price import Override, PriceCard, input_cost, price_card
+from agentaccel.cache.bills import answerer, as_of, cards_of, paid_for
+from agentaccel.cache.price import Override
+from agentaccel.records import TurnRecord
 from agentaccel.replay.cost import cost_of, has_cost
 from agentaccel.replay.oracle import best
 from agentaccel.replay.pace import Pace, placed
@@ -140,16 +142,34 @@ def _column(name: str, billed: Billed, prices: Override | None, bound: float | N
         read += usage.read or 0
         write.update(usage.write or {})
         units += cost_of(usage, step.prefix.facts)
-        cost = input_cost(_card(step, usage.input or 0, prices), usage)
+        cost = _usd(step, usage, prices)
         priced = priced and cost is not None
         usd += cost or 0.0
     return Column(name=name, read=read, write=dict(write), units=units, usd=usd if priced else None, bound=bound)
 
 
-def _card(step: Step, tokens: int, prices: Override | None) -> PriceCard | None:
-    """The latest prices of a request with so many input tokens."""
+def _usd(step: Step, usage: Usage, prices: Override | None) -> float | None:
+    """What a request costs that is billed for `usage`, and for what else its reply took whatever the policy."""
+    turn = _turn(step)
+    return paid_for(turn, cards_of(turn, None, prices, usage.input), usage)
+
+
+def _turn(step: Step) -> TurnRecord:
+    """The record of a request under the rules of the replay, at the latest prices known."""
     prompt = step.prefix.prompt
-    return price_card(prompt.provider, prompt.model, input_tokens=tokens, platform=prompt.platform, override=prices)
+    if step.turn is None:
+        return TurnRecord(
+            session="", provider=prompt.provider, model=prompt.model, started=0.0, platform=prompt.platform
+        )
+    return replace(as_of(step.turn, prompt.model), platform=prompt.platform, started=0.0)
+
+
+def _unpriced(step: Step, prices: Override | None) -> list[str]:
+    """What has no price of a request: models, and terms of which nobody knows what they do to one."""
+    turn = _turn(step)
+    cards = cards_of(turn, None, prices, step.total)
+    parts = zip((cards.answer, *cards.besides), (answerer(turn), *(one.model for one in turn.besides)), strict=True)
+    return [*(name or answerer(turn) for card, name in parts if card is None), *cards.unknown]
 
 
 def _told(step: Step, usage: Usage | None) -> bool:
@@ -171,8 +191,13 @@ def _notes(source: Source, steps: Sequence[Step], seed: int, prices: Override | 
         yield f"replayed under the rules of {replayed}: {names}"
     if cautious := {step.prefix.prompt.model: None for step in steps if step.prefix.facts.family}:
         yield f"not listed, so their family's cautious figures hold: {', '.join(cautious)}"
-    if unpriced := {step.prefix.prompt.model: None for step in steps if _card(step, 0, prices) is None}:
+    if unpriced := dict.fromkeys(name for step in steps for name in _unpriced(step, prices)):
         yield f"no price is known, so USD are n/a: {', '.join(unpriced)}"
+    if more := sum(bool(step.turn and step.turn.besides) for step in steps):
+        yield (
+            f"replies that took more than their answer (a compaction, an advisor): {more:,}; what else they took is in "
+            "the USD of every policy alike, and in no count of tokens"
+        )
     reported = sum(_told(step, step.recorded) for step in steps)
     if 0 < reported < len(steps):
         yield f"only {reported:,} of {len(steps):,} requests say what their cache did: no bill as recorded"

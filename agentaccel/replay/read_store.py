@@ -78,4 +78,5 @@ def step_of(kept: Kept, last: Step | None, rules: Rules) -> Step | None:
         finished=record.finished,
         marks=marks_of(prefix, prompt.markers),
         recorded=record.usage if record.usage != Usage() else None,
+        turn=record,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from agentaccel.cache.ledger import Mark
 from agentaccel.cache.prefix import Prefixes
+from agentaccel.records import TurnRecord
 from agentaccel.types import Usage
 from agentaccel.values import maker
 
@@ -32,6 +33,8 @@ class Step:
     """Whether it may be left out: a request of our own, which only keeps entries alive and of which nothing is new."""
     awaits: str = ""
     """What the reply asked for: "tool" or "user"; empty where the source does not say."""
+    turn: TurnRecord | None = None
+    """Its record, by which it is priced; None where the source has none."""
 
     @property
     def total(self) -> int:
@@ -50,6 +53,7 @@ class Step:
             recorded=self.recorded,
             optional=self.optional,
             awaits=self.awaits,
+            turn=self.turn,
         )
 
     def tokens_at(self, i: int) -> int:

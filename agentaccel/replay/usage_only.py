@@ -83,6 +83,7 @@ def _run(name: str, turns: Turns, head: int, rules: Rules) -> Run:
                 visible=first_byte_of(turn.started, turn.first_byte, turn.finished),
                 finished=turn.finished,
                 recorded=turn.usage,
+                turn=turn,
             )
         )
     return Run(id=name, workload=workload, steps=tuple(steps), inferred=True)

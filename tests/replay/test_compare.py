@@ -146,6 +146,89 @@ def test_what_was_not_reported_is_not_known(tmp_path: Path) -> None:
     assert any("only 1 of 2 requests" in note for note in found.notes)
 
 
+PRICES = {
+    name: {"input": usd, "output": 0.0, "read": usd / 10, "write": {"5m": 1.25 * usd, "1h": 2 * usd}}
+    for name, usd in (("claude-sonnet-4-6", 3.0), ("claude-opus-4-8", 5.0))
+}
+
+
+def three_replies(folder: Path, **third: object) -> Path:
+    """Of claude-sonnet-4-6, without a cache: 20,000 tokens, 23,000 after a compaction that read 180,000, and 24,000."""
+    lines = []
+    for number, (tokens, more) in enumerate(((20_000, {}), (23_000, {}), (24_000, third))):
+        usage: Json = {"input_tokens": tokens, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+        usage["output_tokens"] = 10
+        if number == 1:
+            rounds = (("compaction", 180_000), ("message", tokens))
+            usage["iterations"] = [{**usage, "type": kind, "input_tokens": count} for kind, count in rounds]
+        usage |= {name: value for name, value in more.items() if name != "model"}
+        said_ = {"id": f"m{number}", "model": more.get("model", "claude-sonnet-4-6"), "usage": usage, "content": []}
+        at = f"2026-11-01T00:0{number}:00Z"
+        line = {"type": "assistant", "sessionId": "s", "uuid": f"u{number}", "requestId": f"r{number}", "timestamp": at}
+        lines.append(json.dumps({**line, "message": {**said_, "role": "assistant"}}))
+    path = folder / "log.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("third", "last"),
+    [({}, 24_000 * 3.0), ({"service_tier": "batch"}, 24_000 * 1.5), ({"model": "claude-opus-4-8"}, 24_000 * 5.0)],
+    ids=["the usual price", "a batch at half of it", "another model"],
+)
+def test_a_replay_pays_for_all_that_replies_took_as_a_report_does(
+    third: dict[str, object], last: float, tmp_path: Path
+) -> None:
+    """20,000, 23,000 and 180,000 at 3 USD a million, and the third at its own price. No policy changes what the
+    compaction took: where nothing is cached, it is in that column, too.
+    """
+    whole = ((20_000 + 23_000 + 180_000) * 3.0 + last) / 1e6
+    log, prices = three_replies(tmp_path, **third), tmp_path / "prices.json"
+    prices.write_text(json.dumps(PRICES))
+    [found] = json.loads(replay(log, "--format", "json", "--prices", prices).stdout)["sources"]
+    usd = {column["name"]: column["usd"] for column in found["tables"][0]["columns"]}
+    assert (usd[AS_RECORDED], usd["none"]) == (pytest.approx(whole), pytest.approx(whole))
+    shown = json.loads(
+        CliRunner().invoke(main, ["report", str(log), "--format", "json", "--prices", str(prices)]).stdout
+    )
+    assert shown["total"]["costs"]["paid"] == pytest.approx(whole)
+    [note] = [one for one in found["notes"] if one.startswith("replies that took more than their answer")]
+    assert "(a compaction, an advisor): 1;" in note
+
+
+def test_a_term_that_nobody_knows_leaves_a_replay_without_usd(tmp_path: Path) -> None:
+    """And it says which; tokens are counted as ever."""
+    [found] = json.loads(replay(three_replies(tmp_path, service_tier="of_another_world"), "--format", "json").stdout)[
+        "sources"
+    ]
+    assert [column["usd"] for column in found["tables"][0]["columns"]] == [None] * (len(PLACEMENTS) + 3)
+    assert found["tables"][0]["columns"][0]["read"] == 0
+    assert "no price is known, so USD are n/a: service_tier of_another_world" in found["notes"]
+
+
+def test_under_the_rules_of_another_model_its_prices_hold(tmp_path: Path) -> None:
+    """All at 5 USD a million: whoever had answered."""
+    prices = tmp_path / "prices.json"
+    prices.write_text(json.dumps(PRICES))
+    log = three_replies(tmp_path)
+    done = replay(log, "--model", "claude-opus-4-8", "--format", "json", "--prices", prices)
+    [found] = json.loads(done.stdout)["sources"]
+    assert found["tables"][0]["columns"][0]["usd"] == pytest.approx((20_000 + 23_000 + 180_000 + 24_000) * 5.0 / 1e6)
+
+
+def test_shares_of_advice_are_of_all_that_was_paid(tmp_path: Path) -> None:
+    """The bill is 247,000 tokens at 3 USD a million, 0.741. With a cache 24,000 are written at 3.75, and 20,000 and
+    23,000 read at 0.3, in place of 67,000 at 3: 0.0981 saved, which are 13.24 %. Of the answers alone it would be 48.8.
+    """
+    prices = tmp_path / "prices.json"
+    prices.write_text(json.dumps(PRICES))
+    words = ["report", str(three_replies(tmp_path)), "--advise", "--format", "json", "--prices", str(prices)]
+    [advice] = json.loads(CliRunner().invoke(main, words).stdout)["advice"]
+    saving = (67_000 * 3.0 - 24_000 * 3.75 - 43_000 * 0.3) / 1e6
+    assert advice["saving"] == pytest.approx(saving)
+    assert advice["share"] == pytest.approx(saving / 0.741)
+
+
 def test_the_bill_as_recorded_is_the_usage_at_the_models_multiples(tmp_path: Path) -> None:
     """Tokens by tokens."""
     column = compare(source(logged(tmp_path)), paces()).tables[0].column(AS_RECORDED)

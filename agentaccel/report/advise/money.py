@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from agentaccel.cache.price import Override, PriceCard, input_cost, price_card
+from agentaccel.cache.bills import as_of, cards_of, paid_for
+from agentaccel.cache.price import Override, input_cost
 from agentaccel.replay.cost import cost_or_none
 from agentaccel.replay.placements import as_recorded
 from agentaccel.replay.simulate import Allowed, accelerate, simulate
@@ -23,44 +24,36 @@ class Prices:
 
     def of(self, request: Request, usage: Usage) -> float | None:
         """The cost of `request` had it been billed for `usage`; None where that cannot be told."""
-        in_tokens = cost_or_none(usage, request.step.prefix.facts)
-        if in_tokens is None or self.unit == "tokens":
-            return in_tokens
-        card = card_of(request, self.override)
-        cost = input_cost(card, usage)
-        if card is None or cost is None:
+        facts = request.step.prefix.facts
+        in_tokens = cost_or_none(usage, facts)
+        if in_tokens is None:
             return None
-        return cost + (request.output or 0) * (card.output or 0.0)
+        turn = as_of(request.turn, request.priced_as)
+        if self.unit == "tokens":
+            return in_tokens + sum(cost_or_none(one.usage, facts) or 0.0 for one in turn.besides)
+        cards = cards_of(turn, None, self.override, usage.input)
+        cost = paid_for(turn, cards, usage)
+        if cost is None or request.output is None:
+            return cost
+        outputs = (request.output, *(one.usage.output for one in turn.besides))
+        made = zip((cards.answer, *cards.besides), outputs, strict=True)
+        return cost + sum((output or 0) * (card.output or 0.0) for card, output in made if card is not None)
 
 
 def prices_for(talks: Iterable[Talk], override: Override | None) -> Prices:
     """How to count the costs of `talks`."""
-    requests = [request for talk in talks for request in talk.requests]
-    cards = [card_of(request, override) for request in requests]
-    whole = all(
-        card is not None
-        and not card.unknown
-        and card.read is not None
-        and card.write.keys() >= {ttl.label for ttl in facts.ttls}
-        for card, facts in zip(cards, (request.step.prefix.facts for request in requests), strict=True)
-    )
+    whole = all(_priced(request, override) for talk in talks for request in talk.requests)
     return Prices(unit="USD" if whole else "tokens", override=override)
 
 
-def card_of(request: Request, override: Override | None) -> PriceCard | None:
-    """The prices of `request` when it was sent."""
-    turn = request.turn
-    own = request.priced_as == (turn.known_as or turn.model)
-    return price_card(
-        turn.provider,
-        turn.model if own else request.priced_as,
-        input_tokens=request.step.total,
-        platform=turn.platform,
-        at=turn.started or None,
-        aliases={turn.model: turn.known_as} if own and turn.known_as else None,
-        override=override,
-        terms=turn.terms,
-    )
+def _priced(request: Request, override: Override | None) -> bool:
+    """True if whatever `request` might be billed for has a price, and what else its reply took."""
+    turn = as_of(request.turn, request.priced_as)
+    cards = cards_of(turn, None, override, request.step.total)
+    card, labels = cards.answer, {ttl.label for ttl in request.step.prefix.facts.ttls}
+    if card is None or cards.unknown or card.read is None or not card.write.keys() >= labels:
+        return False
+    return all(input_cost(other, one.usage) is not None for other, one in zip(cards.besides, turn.besides, strict=True))
 
 
 def replayed(talks: Talks, prices: Prices, *, planned: str = "") -> list[float]:
