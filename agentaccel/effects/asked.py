@@ -22,12 +22,11 @@ def tells_no_key(arguments: object, leaves: Leaves, remote: bool) -> None:
     if not hosts and not remote:
         return
     host = next(iter(hosts)) if len(hosts) == 1 else None
-    headers = (
-        arguments.get("headers") if isinstance(arguments, Mapping) and "url" in arguments else None
-    )  # they are judged with the request
+    # An address is judged by itself, and headers beside one with the request that both make.
+    headers = arguments.get("headers") if isinstance(arguments, Mapping) and "url" in arguments else None
     heard = {(spelled(name), text) for name, text in headers.items()} if isinstance(headers, Mapping) else set()
     for name, text in leaves:
-        if (name, text) not in heard and not re.fullmatch(r"https?://[!-~]+", text):  # so is an address
+        if (name, text) not in heard and not re.fullmatch(r"https?://[!-~]+", text):
             parameter(host, name, text)
 
 

@@ -48,7 +48,9 @@ def record_result(composer: Composer, batch: Batch, result: Result) -> None:
     calls = (*tap.feed(wire_bytes(result.reply)), *tap.finish())
     said, model = reported(tap), kept_name(tap.model or "")
     made = next((result.reply[name] for name in ("created", "created_at") if name in result.reply), None)
-    is_time = isinstance(made, int | float) and not isinstance(made, bool) and 0 < made < composer.clock.wall()
+    now = composer.clock.wall()
+    if isinstance(made, bool) or not isinstance(made, int | float) or not 0 < made < now:
+        made = now
     terms = {"region": batch.endpoint.region, **said.terms, "service_tier": "batch"}
     record = TurnRecord(
         session=kept_name(batch.id),
@@ -58,7 +60,7 @@ def record_result(composer: Composer, batch: Batch, result: Result) -> None:
         known_as=composer.policy.aliases.get(model),
         agent=batch.agent,
         tenant=batch.tenant,
-        started=float(made) if is_time and made is not None else composer.clock.wall(),
+        started=float(made),
         outcome="ok" if tap.error is None else "failed",
         error=kept_name_or_none(tap.error),
         mode=BATCH,
@@ -72,7 +74,7 @@ def record_result(composer: Composer, batch: Batch, result: Result) -> None:
     )
     named = (provider, platform, batch.id, result.custom_id, name_of(result.reply.get("id")))
     hash_ = digest(wire_bytes(named), composer.recorder.key)
-    composer.recorder.write(TurnWrite(record, None, (), None, (), 0, (), (), once=_row(hash_)))
+    composer.recorder.write(TurnWrite(record, once=_row(hash_)))
 
 
 def _row(hash_: bytes) -> int:

@@ -78,15 +78,16 @@ def hints(seen: Seen, policy: CachePolicy) -> Hints:
     found = drift(seen.print, prompt, seen.request, facts)
     if found is None or found.level not in ("tools", "system"):
         return Hints(drift=found)
-    return Hints(tuple(_of_drift(found, seen, policy)), found)
+    return Hints(tuple(_of_drift(found, seen.print, seen, policy)), found)
 
 
 def _by_shape(seen: Seen, policy: CachePolicy) -> Iterator[str]:
     known, prompt, facts = priors().moves, seen.prefix.prompt, seen.prefix.facts
     texts = movable(seen.request, prompt, policy)
-    knowing = seen.knowing() if texts else None
+    if not texts:
+        return
+    knowing = seen.knowing()
     for text in texts:
-        assert knowing is not None
         stamped = stamps(text.text[:_LONGEST], knowing.now)
         found = next((one for one in stamped if known.get(one.shape, 0.0) >= _LIKELY), None)
         if found is None:
@@ -116,22 +117,20 @@ def _again(tokens: float) -> str:
     )
 
 
-def _of_drift(found: Drift, seen: Seen, policy: CachePolicy) -> Iterator[str]:
+def _of_drift(found: Drift, before: Print, seen: Seen, policy: CachePolicy) -> Iterator[str]:
     if not seen.prefix.facts.operator_message:
-        assert seen.print is not None
-        segment = agreeing(seen.print.segments, seen.prefix.prompt.segments)
+        segment = agreeing(before.segments, seen.prefix.prompt.segments)
         unmoved = ", but nothing is moved for servers without prices" if policy.move_volatile else ""
         yield f"{found.where} changed ({found.likely}): {_again(_behind(seen, segment))}{unmoved}"
         return
     if found.where == "tools" or found.likely == "key order":
-        if not policy.freeze_tools and _is_own_list(found, seen):
+        if not policy.freeze_tools and _is_own_list(found, before, seen):
             yield (
                 f"{found.likely} in {found.where}: about {_behind(seen, 0):.0f} tokens from there on are not read; "
                 "CachePolicy(freeze_tools=True) consents to keeping what came first"
             )
         return
-    assert seen.print is not None
-    segment = agreeing(seen.print.segments, seen.prefix.prompt.segments)
+    segment = agreeing(before.segments, seen.prefix.prompt.segments)
     text = next(
         (one for one in movable(seen.request, seen.prefix.prompt, CachePolicy()) if one.segment == segment), None
     )
@@ -141,7 +140,7 @@ def _of_drift(found: Drift, seen: Seen, policy: CachePolicy) -> Iterator[str]:
     lost = (
         f"{found.where} changed ({found.likely}): about {_behind(seen, start):.0f} tokens from there on are not read; "
     )
-    why = seen.left.get(segment) or _why_not(found, seen, policy, segment)
+    why = seen.left.get(segment) or _why_not(found, before, seen, policy, segment)
     if why:
         if seen.own:
             yield f"{lost}it stays where it is: {why}"
@@ -151,19 +150,18 @@ def _of_drift(found: Drift, seen: Seen, policy: CachePolicy) -> Iterator[str]:
         yield f"{lost}it stays where it is until it has been compared in this process"
 
 
-def _is_own_list(found: Drift, seen: Seen) -> bool:
+def _is_own_list(found: Drift, before: Print, seen: Seen) -> bool:
     """Whether the tools are this conversation's with another order or a few others, and no list of somebody else's."""
-    assert seen.print is not None
-    old, now = seen.print.segments, seen.prefix.prompt.segments
+    old, now = before.segments, seen.prefix.prompt.segments
     if found.likely != "changed tool set":
         return True
-    before = {one.name for one in old if one.level == "tools"}
-    kept = before & {one.name for one in now if one.level == "tools"}
+    names = {one.name for one in old if one.level == "tools"}
+    kept = names & {one.name for one in now if one.level == "tools"}
     systems = [list(map(digest_of, (one for one in side if one.level == "system"))) for side in (old, now)]
-    return 2 * len(kept) >= len(before) and systems[0] == systems[1]
+    return 2 * len(kept) >= len(names) and systems[0] == systems[1]
 
 
-def _why_not(found: Drift, seen: Seen, policy: CachePolicy, segment: int) -> str:
+def _why_not(found: Drift, before: Print, seen: Seen, policy: CachePolicy, segment: int) -> str:
     """Why what has changed in that segment would stay where it is, with consent; empty where it would be moved."""
     prompt, facts = seen.prefix.prompt, seen.prefix.facts
     if is_pinned(segment, prompt, policy.pinned):
@@ -179,9 +177,8 @@ def _why_not(found: Drift, seen: Seen, policy: CachePolicy, segment: int) -> str
     for one in texts:
         if one.segment < segment:
             room.moved(one, 0)
-    assert seen.print is not None
     # Where nothing that was compared has changed, at most all that was not.
-    most = size - COMPARED if seen.print.checks[segment] and size > COMPARED else size
+    most = size - COMPARED if before.checks[segment] and size > COMPARED else size
     changed = most if found.bytes is None else min(found.bytes, size)
     if not fits(changed, size, room.of(text)):
         return TOO_MUCH if found.bytes is not None else _UNSEEN

@@ -86,7 +86,7 @@ def check_kind(place: Path) -> None:
     """Raises `TraceError` where the database at `place`, or what SQLite keeps beside it, is there and no regular file:
     who opens a pipe waits for the other end of it, without end.
     """
-    for path in (place, *(place.with_name(place.name + ending) for ending in _BESIDE)):
+    for path in _files(place):
         with suppress(FileNotFoundError):
             if not stat.S_ISREG(os.stat(path).st_mode):
                 raise TraceError(f"{path} cannot be opened as a trace store: it is no regular file")
@@ -97,7 +97,7 @@ def check_files(place: Path) -> None:
     it, and where one of them is no file; what is another user's and used all the same is said once.
     """
     check_kind(place)
-    for path in (place, *(place.with_name(place.name + ending) for ending in _BESIDE)):
+    for path in _files(place):
         found = _found(path)
         if found is not None:
             _check(path, found, place)
@@ -105,7 +105,7 @@ def check_files(place: Path) -> None:
 
 def tighten_files(place: Path) -> None:
     """Nobody else may read these files from now on, as far as they are ours; that is said once."""
-    for path in (place, *(place.with_name(place.name + ending) for ending in _BESIDE)):
+    for path in _files(place):
         found = _found(path)
         if found is not None and stat.S_ISREG(found.st_mode) and _verdict(path, found) == "tighten":
             _tighten(path, None, found.st_mode, place)
@@ -121,6 +121,11 @@ def tighten_key(path: Path, descriptor: int, store: Path) -> None:
     found = os.fstat(descriptor)
     if _verdict(path, found) == "tighten":
         _tighten(path, descriptor, found.st_mode, store)
+
+
+def _files(place: Path) -> tuple[Path, ...]:
+    """The database, and what SQLite keeps beside it."""
+    return place, *(place.with_name(place.name + ending) for ending in _BESIDE)
 
 
 def _check(path: Path, found: os.stat_result, store: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import pytest
 from agentaccel import Accel, TurnRecord, Usage
 from agentaccel.clients import later as guarded
 from agentaccel.session.later import Later
-from tests.clients.wire import an_accel, records
+from tests.clients.wire import Body, an_accel, records
 
 ASKED: Any = {"model": "gpt-6.1-sol", "input": "Write a long report.", "background": True}
 USED = {
@@ -82,17 +82,8 @@ class Far:
         kind = "text/event-stream" if isinstance(answer, list) else "application/json"
         status = answer if isinstance(answer, int) else 200
         content = body_of(answer)
-        pieces = (content[at : at + 50] for at in range(0, len(content), 50))
-
-        class Body(httpx2.SyncByteStream, httpx2.AsyncByteStream):
-            def __iter__(self) -> Iterator[bytes]:
-                yield from pieces
-
-            async def __aiter__(self) -> AsyncIterator[bytes]:
-                for piece in pieces:
-                    yield piece
-
-        return httpx2.Response(status, headers={"content-type": kind}, stream=Body())
+        pieces = [content[at : at + 50] for at in range(0, len(content), 50)]
+        return httpx2.Response(status, headers={"content-type": kind}, stream=Body(pieces))
 
     async def asynchronous(self, request: httpx2.Request) -> httpx2.Response:
         return self(request)

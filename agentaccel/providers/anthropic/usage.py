@@ -25,10 +25,10 @@ READ, WRITTEN = "cache_read_input_tokens", "cache_creation_input_tokens"
 """The counters of the cache."""
 
 _SPLIT_PREFIX, _SPLIT_SUFFIX = "ephemeral_", "_input_tokens"
-_DETAILS = ("prompt_tokens_details", "input_tokens_details")
+DETAILS = ("prompt_tokens_details", "input_tokens_details")
 """Where OpenAI has what its input consists of."""
 
-_FOREIGN = frozenset({*_DETAILS, "prompt_tokens", "total_tokens", "cached_tokens"})
+_FOREIGN = frozenset({*DETAILS, "prompt_tokens", "total_tokens", "cached_tokens"})
 """Names that are no part of the protocol, of servers that count as OpenAI does."""
 
 _ANSWERS = frozenset({"message", "fallback_message"})
@@ -153,7 +153,7 @@ _usage = maker(Usage)
 def _doubted(raw: Mapping[str, Any], split: dict[str, int], ttl: str, *, unsure: bool) -> tuple[Usage, tuple[str, ...]]:
     """The same where a thing has several names, or nobody knows whether one count holds another."""
     fresh, output = count_of(raw, "input_tokens"), count_of(raw, "output_tokens")
-    inside = {place: details for place in _DETAILS if is_object(details := raw.get(place))}
+    inside = {place: details for place in DETAILS if is_object(details := raw.get(place))}
     written = {f"{place}.cache_write_tokens": count_of(of, "cache_write_tokens") for place, of in inside.items()}
     written[WRITTEN] = count_of(raw, WRITTEN)
     if any(count is not None and count < sum(split.values()) for count in written.values()) or not any(

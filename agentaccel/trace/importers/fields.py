@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 
-from agentaccel.providers.anthropic.usage import READ, WRITTEN
+from agentaccel.providers.anthropic.usage import DETAILS, READ, WRITTEN
 from agentaccel.providers.anthropic.usage import metered as metered_beside
 from agentaccel.providers.openai.usage import metered as metered_inside
 from agentaccel.types import UNSPLIT, Metered, Usage
@@ -63,7 +63,7 @@ def lifetimes_told(reported: Mapping[str, object]) -> set[str]:
     """The labels of the lifetimes that a usage says to have written for."""
     found = set[str]()
     splits = [reported.get("cache_creation")]
-    splits += [mapping(reported, place).get("cache_write_tokens_details") for place in _DETAILS if place in reported]
+    splits += [mapping(reported, place).get("cache_write_tokens_details") for place in DETAILS if place in reported]
     for split in splits:
         if isinstance(split, dict):
             found.update(
@@ -74,8 +74,6 @@ def lifetimes_told(reported: Mapping[str, object]) -> set[str]:
     return found
 
 
-_DETAILS = ("input_tokens_details", "prompt_tokens_details")
-"""Where OpenAI has what its input consists of."""
 _TTL_KEY = re.compile(r"(?:ephemeral|ttl)_(\w+?)(?:_input)?_tokens")
 """How the providers name the tokens written with one lifetime."""
 

@@ -103,10 +103,10 @@ def tool_record(span: Span, place: Place) -> ToolRecord:
 def _besides(told: object) -> tuple[BilledPart, ...]:
     """What agentaccel's own spans say that the reply was billed for beside its answer; a part of which nobody knows
     anything where that cannot be read."""
+    if told is None:
+        return ()
     parts = _json(told)
-    if told is None or parts is None:
-        return () if told is None else (BilledPart(kind="unknown", usage=Usage()),)
-    return tuple(_part(one) for one in parts)
+    return (BilledPart(kind="unknown", usage=Usage()),) if parts is None else tuple(map(_part, parts))
 
 
 def _json(told: object) -> list[Mapping[str, object]] | None:
