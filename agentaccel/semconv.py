@@ -7,6 +7,8 @@ branch put `gen_ai.client.inference.*` in place of the two metrics `gen_ai.clien
 
 from __future__ import annotations
 
+import re
+
 OPERATION = "gen_ai.operation.name"
 PROVIDER = "gen_ai.provider.name"
 CONVERSATION = "gen_ai.conversation.id"
@@ -94,14 +96,42 @@ PROVIDERS = {
 """The conventions' names for our providers and platforms. A platform that has none goes by our own name. A server that
 is not known goes by the form of telemetry that it speaks, which is what the attribute is for."""
 
-FORMER_PROVIDERS = {
+_OTHER_PROVIDERS = {
     "az.ai.openai": "azure.ai.openai",
-    "vertex_ai": "gcp.vertex_ai",
+    "azure": "azure.ai.openai",
+    "azure-openai": "azure.ai.openai",
+    "vertex-ai": "gcp.vertex_ai",
+    "vertex": "gcp.vertex_ai",
+    "google-vertex": "gcp.vertex_ai",
+    "google.vertex": "gcp.vertex_ai",
     "xai": "x_ai",
-    "Anthropic": "anthropic",
-    "OpenAI": "openai",
+    "mistral": "mistral_ai",
+    "aws": "aws.bedrock",
+    "bedrock": "aws.bedrock",
+    "bedrock-converse": "aws.bedrock",
+    "aws-bedrock": "aws.bedrock",
+    "amazon-bedrock": "aws.bedrock",
 }
-"""Names that `gen_ai.system`, or an instrumentation of its own, had for the same."""
+"""Names that `gen_ai.system`, or an instrumentation of its own, has for the same; a blank or "_" is "-" here."""
+
+
+def provider_told(name: str) -> str:
+    """The conventions' name for who answers, of the names that instrumentations have for them: in any case of letters,
+    and with the form of the request behind a dot.
+
+    >>> [provider_told(name) for name in ("AWS", "amazon_bedrock", "azure.chat", "openai.responses", "x_ai")]
+    ['aws.bedrock', 'aws.bedrock', 'azure.ai.openai', 'openai', 'x_ai']
+    """
+    own = name.casefold()
+    if own in PROVIDERS.values():
+        return own
+    parts = re.sub("[ _]", "-", own).split(".")
+    beginnings = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+    return next((_OTHER_PROVIDERS.get(one, one) for one in beginnings if _is_told(one)), name)
+
+
+def _is_told(name: str) -> bool:
+    return name in _OTHER_PROVIDERS or name in PROVIDERS.values()
 
 
 def provider_name(provider: str, platform: str) -> str:

@@ -111,7 +111,7 @@ class Counters:
 
     def as_json(self) -> dict[str, object]:
         """The totals as `GET /_ctl/counters` shows them."""
-        return asdict(self)
+        return {**asdict(self), "errors": {str(status): count for status, count in self.errors.items()}}
 
 
 _LATEST = 253_402_300_799

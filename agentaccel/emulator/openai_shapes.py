@@ -138,13 +138,27 @@ def stream_options(request: Candidate) -> Problem | None:
 
 
 def limits(request: Candidate) -> Problem | None:
-    """Numbers of tokens and choices are positive."""
-    for name in ("max_tokens", "max_completion_tokens", "max_output_tokens", "n"):
+    """Numbers of tokens, choices and alternatives are within their bounds."""
+    for name, (least, most) in _BOUNDS.items():
         value = request.body.get(name)
-        if value is not None and value < 1:
-            text = f"Invalid '{name}': integer below minimum value. Expected a value >= 1, but got {value} instead."
+        if value is not None and value < least:
+            text = (
+                f"Invalid '{name}': integer below minimum value. Expected a value >= {least}, but got {value} instead."
+            )
             return refusal(text, name, "integer_below_min_value")
+        if value is not None and value > most:
+            text = (
+                f"Invalid '{name}': integer above maximum value. Expected a value <= {most}, but got {value} instead."
+            )
+            return refusal(text, name, "integer_above_max_value")
     return None
+
+
+_BOUNDS = {
+    **dict.fromkeys(("max_tokens", "max_completion_tokens", "max_output_tokens"), (1, float("inf"))),
+    "n": (1, 128),
+    "top_logprobs": (0, 20),
+}
 
 
 def output_format(request: Candidate) -> Problem | None:

@@ -158,6 +158,19 @@ def priced_region(provider: str, platform: str, host: str, named: str = "") -> s
     return named if "everywhere" in place and named != place["everywhere"] else ""
 
 
+@functools.lru_cache(maxsize=1024)
+def platform_of_name(provider: str, model: str) -> str:
+    """The platform of `provider` that alone sells a model under this name; its first where the name does not tell.
+
+    >>> platform_of_name("anthropic", "us.anthropic.claude-sonnet-4-6"), platform_of_name("anthropic", "claude-opus-5")
+    ('bedrock', 'api')
+    """
+    for platform, row in table(provider)["platforms"].items():
+        if any(fnmatchcase(model, pattern) for pattern in row.get("names", ())):
+            return str(platform)
+    return platforms(provider)[0]
+
+
 def host_platform(host: str) -> tuple[str, str]:
     """The provider and platform that answer at `host`; a server that is not known for one that no data file lists.
 

@@ -108,45 +108,6 @@ def possible(usage: Usage, whole: int | None = None) -> Usage:
     return replace(usage, read=None, write=None)
 
 
-def merged(before: Mapping[str, Any], told: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The usage that several events of a stream report, which count as they go, as one object.
-
-    A later count replaces an earlier one, and what is null or empty says nothing. Every reply has an input: an object
-    with an input of 0 that counts nothing else says nothing either, where an earlier one did. A sum that was told
-    before one of its parts holds no longer.
-
-    >>> merged({"prompt_tokens": 5, "total_tokens": 5}, {"prompt_tokens": None, "completion_tokens": 2})
-    {'prompt_tokens': 5, 'completion_tokens': 2}
-    >>> merged({"prompt_tokens": 5}, {"prompt_tokens": 0, "completion_tokens": 0})
-    {'prompt_tokens': 5}
-    """
-    if not before or (not _INPUTS.isdisjoint(told) and not _counts(told)):
-        return before or told
-    after = _over(before, told)
-    if told.get(_SUM) is None and any(type(count) is int and before.get(name) != count for name, count in told.items()):
-        after.pop(_SUM, None)
-    return after
-
-
-_INPUTS, _SUM = frozenset({"input_tokens", "prompt_tokens"}), "total_tokens"
-
-
-def _counts(told: Any) -> bool:
-    """True if a number in `told` is above zero."""
-    inside = told.values() if is_object(told) else items(told)
-    return any(map(_counts, inside)) or (isinstance(told, int) and told > 0)
-
-
-def _over(before: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
-    """`before` with what `told` has that is not null, also in the objects inside."""
-    after = dict(before)
-    for name, value in told.items():
-        if value is not None:
-            was = after.get(name)
-            after[name] = _over(was, value) if is_object(was) and is_object(value) else value
-    return after
-
-
 def terms_of(raw: Mapping[str, Any]) -> dict[str, str]:
     """What a reply says that its tokens are priced by: its tier, its speed, where it was made, where they are not the
     usual ones.

@@ -271,6 +271,10 @@ def test_control_paths_answer_over_http():
         assert json.loads(connection.getresponse().read())["now"] == server.clock.wall()
         connection.request("GET", "/_ctl/counters")
         assert json.loads(connection.getresponse().read())["total"]["requests"] == 0
+        connection.request("POST", "/v1/responses", "{}", kind)
+        assert connection.getresponse().read()
+        connection.request("GET", "/_ctl/counters")
+        assert json.loads(connection.getresponse().read())["errors"] == {"401": 1}
         connection.close()
 
 

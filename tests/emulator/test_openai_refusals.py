@@ -12,6 +12,14 @@ from agentaccel.emulator.openai_shapes import CHECKS
 
 Q = message("user", "q")
 MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+
+
+def schema(**of):
+    return {"text": {"format": {"type": "json_schema", "name": "s", "schema": of}}}
+
+
+ITSELF = {name: {"$ref": "#"} for name in "abcdefgh"}
+"""Each value of eight is eight again: at the depth that is written, more than there is memory."""
 FUNCTION = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 ASKING = {
     "role": "assistant",
@@ -57,6 +65,16 @@ CASES = [
     ("tool_shapes", chat(Q, tools=[{"type": "function"}]), "tools[0].function", "Missing required parameter", ""),
     ("tool_shapes", responses(Q, tools=[{"type": "function"}]), "tools[0].name", "Missing required parameter", ""),
     ("foreign_markers", input_(cache_control={}), "input[0].content[0].cache_control", "Unknown parameter", ""),
+    ("limits", chat(Q, n=10**18), "n", "Invalid 'n': integer above maximum value. Expected a value <= 128,", ""),
+    ("limits", chat(Q, top_logprobs=21), "top_logprobs", "Invalid 'top_logprobs': integer above maximum value.", ""),
+    (
+        "output_format",
+        responses(Q, **schema(type="array", items={}, minItems=10**10)),
+        "text.format",
+        "Invalid sch",
+        "",
+    ),
+    ("output_format", responses(Q, **schema(type="object", properties=ITSELF)), "text.format", "Invalid schema", ""),
     ("stream_options", chat(Q, stream_options={}), "stream_options", "The 'stream_options' parameter is only", ""),
     ("limits", chat(Q, n=0), "n", "Invalid 'n': integer below minimum value.", ""),
     ("output_format", chat(Q, response_format={"type": "x"}), "response_format.type", "Invalid value: 'x'.", ""),

@@ -407,3 +407,38 @@ def test_without_taking_them_together_the_last_event_is_all(monkeypatch: pytest.
     monkeypatch.setattr("agentaccel.providers.openai.tap.merged", lambda before, told: told)
     assert chatted(ALL, NONE).usage.input == 0
     assert chatted(ALL, {}).usage == Usage()
+
+
+ZEROS = {"input_tokens": 0, "output_tokens": 50, **NOTHING}
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [
+        # 3,602 fresh and 5,000 read; the zeros fill fields that a translator's type requires.
+        (counters(3602, 1, read=5000), ZEROS, usage(8602, 50, 5000)),
+        ({"input_tokens": 3602}, {"input_tokens": 0, "output_tokens": 50}, Usage(input=3602, output=50)),
+        (counters(100, 1, read=5000), {**ZEROS, "cache_read_input_tokens": 5000}, usage(5100, 50, 5000)),
+        (counters(100, 1, written=40), ZEROS, usage(140, 50, _5m=40)),
+        # Counted anew: what was taken for fresh was read.
+        ({"input_tokens": 3602}, {**ZEROS, "cache_read_input_tokens": 3604}, usage(3604, 50, 3604)),
+    ],
+)
+def test_a_later_zero_takes_nothing_from_the_prompt(first: Json, last: Json, expected: Usage) -> None:
+    """Chosen by us: counters count as they go. A prompt shrinks to nothing only where an event counts
+    more of another part of it."""
+    assert streamed(first, last) == Metered(expected)
+
+
+def test_the_same_holds_for_a_chunk_of_openais() -> None:
+    """100 tokens, 64 of them read, as told first; the last chunk counts the output alone."""
+    last = {**NONE, "completion_tokens": 5}
+    assert chatted({**ALL, "completion_tokens": 1, "total_tokens": 101}, last).usage == Usage(
+        input=100, read=64, output=5
+    )
+
+
+def test_without_asking_for_more_of_the_prompt_zeros_make_it_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: 8,602 tokens would cost nothing."""
+    monkeypatch.setattr("agentaccel.providers.merging._counts_more", lambda before, told: True)
+    assert streamed(counters(3602, 1, read=5000), ZEROS).usage.input == 0

@@ -61,6 +61,8 @@ def _value(value: Any) -> Json:
         return {"doubleValue": value}
     if isinstance(value, list):
         return {"arrayValue": {"values": [_value(one) for one in value]}}
+    if isinstance(value, dict):
+        return {"kvlistValue": {"values": [{"key": name, "value": _value(one)} for name, one in value.items()]}}
     return {"stringValue": value}
 
 

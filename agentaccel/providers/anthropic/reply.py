@@ -11,18 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentaccel.providers.anthropic.usage import cached, metered
+from agentaccel.providers.merging import merged
 from agentaccel.providers.sse import SseParser
-from agentaccel.providers.values import (
-    TERMS,
-    exactly,
-    is_object,
-    items,
-    loaded,
-    merged,
-    name_of,
-    name_or_none,
-    terms_of,
-)
+from agentaccel.providers.values import TERMS, exactly, is_object, items, loaded, name_of, name_or_none, terms_of
 from agentaccel.types import Metered, ToolCall, Usage
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentaccel.providers.merging import merged
 from agentaccel.providers.openai.calls import OpenCalls
 from agentaccel.providers.openai.usage import metered
 from agentaccel.providers.sse import SseParser
-from agentaccel.providers.values import TERMS, is_object, loaded, merged, name_of, name_or_none, terms_of
+from agentaccel.providers.values import TERMS, is_object, loaded, name_of, name_or_none, terms_of
 from agentaccel.types import Metered, ToolCall, Usage
 
 

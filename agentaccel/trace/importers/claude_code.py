@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 
 from agentaccel.canonical import digest, identity_bytes
-from agentaccel.providers.values import name_or_none
+from agentaccel.facts import platform_of_name
+from agentaccel.providers.values import TERMS, name_or_none, terms_of
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.importers.agents import Agents
 from agentaccel.trace.importers.fields import blocks, count, lifetimes_told, mapping, seconds, text
@@ -179,11 +180,13 @@ class _Reader:
             self._go_on(reply, names, at)
         reply.stop = text(message, "stop_reason") or reply.stop
         usage = mapping(message, "usage")
-        if usage and usage != reply.usage:  # most lines of a reply repeat it
-            reply.usage = usage
+        if usage and usage != reply.last_usage:  # most lines of a reply repeat it
+            reply.tell(usage)
             if told := lifetimes_told(usage):
                 thread.lifetimes |= told
                 self._lifetimes |= told
+        if not TERMS.isdisjoint(message):
+            reply.terms |= terms_of(message)
         if message.get("diagnostics") is not None:
             reply.diagnosis = _diagnosis(message) or reply.diagnosis
         for block in blocks(message):
@@ -213,7 +216,7 @@ class _Reader:
         """Let later lines find `reply` by any of its names."""
         id_, request, line = names
         if id_ is not None and not reply.named:
-            reply.named, reply.platform = True, _PLATFORMS.get(id_[:_START], "api")
+            reply.named, reply.platform = True, _PLATFORMS.get(id_[:_START], reply.platform)
         for name in (id_, request) if id_ or request else (line or str(at),):
             if name is not None and name not in self._replies:
                 self._replies[name] = reply
@@ -221,7 +224,8 @@ class _Reader:
 
     def _begin(self, thread: Thread, entry: Mapping[str, object], model: str, at: float, *, repeated: bool) -> Reply:
         started = min(thread.prompted or at, at)
-        reply = Reply(thread, model, "api", started, at, thread.compacted, repeated, _origin(entry))
+        place = platform_of_name("anthropic", model)
+        reply = Reply(thread, model, place, started, at, thread.compacted, repeated, _origin(entry))
         thread.compacted, thread.model = False, model
         thread.prompted = 0.0  # the next request has a message of its own; if it is not logged, its time is not known
         self.queue.append(reply)

@@ -53,6 +53,7 @@ ALWAYS = frozenset(
         semconv.RESPONSE_MODEL,
         semconv.BILLED,
         semconv.DOUBTS,
+        semconv.SERVER_ADDRESS,
     }
 )
 """Attributes that have one name everywhere, our own included."""
@@ -167,10 +168,9 @@ def _whole_usages() -> frozenset[str | None]:
 
 
 @functools.cache
-def _known_names() -> frozenset[str]:
-    return frozenset(
-        name for row in dialects() for named in (row.counters, row.names) for names in named.values() for name in names
-    ).union(ALWAYS, (semconv.REQUEST_STREAM,))
+def _names_of_row(name: str) -> frozenset[str]:
+    row = next(one for one in dialects() if one.name == name)
+    return frozenset(one for named in (row.counters, row.names) for names in named.values() for one in names)
 
 
 def said_by(span: str, told: Mapping[str, object]) -> Said:
@@ -197,7 +197,8 @@ def said_by(span: str, told: Mapping[str, object]) -> Said:
         said[semconv.AGENT] = said["entity"]
     _times(said)
     counters = _counted([row.count(told) for row in rows]) if kind != "other" else Counters()
-    unread = tuple(name for name, value in told.items() if _looks_like_a_counter(name, value))
+    known = ALWAYS.union(*(_names_of_row(row.name) for row in rows))
+    unread = tuple(name for name, value in told.items() if name not in known and _looks_like_a_counter(name, value))
     failed = said.get("success") in (False, "false") or any(span in row.failed for row in rows)
     return Said(kind, said, counters, unread if kind != "other" else (), failed, called)
 
@@ -248,27 +249,29 @@ def _times(said: dict[str, object]) -> None:
 
 
 def _looks_like_a_counter(name: str, value: object) -> bool:
-    return (
-        _whole(value) is not None
-        and name not in _known_names()
-        and _COUNTER.search(name) is not None
-        and _NO_COUNTER.search(name) is None
-    )
+    return _whole(value) is not None and _COUNTER.search(name) is not None and _NO_COUNTER.search(name) is None
 
 
 def _unpacked(told: Mapping[str, object]) -> Mapping[str, object]:
-    """`told`, and the members of the attributes that are JSON as attributes of their own."""
-    packed = _unpacked_names().intersection(told)
+    """`told`, and the members of the attributes that are objects, or JSON where it is looked for, as attributes."""
+    packed = {
+        name: value
+        for name, value in told.items()
+        if isinstance(value, dict) or (isinstance(value, str) and (name in _unpacked_names() or _is_usage(name, value)))
+    }
     if not packed:
         return told
-    whole = dict(told)
-    for name in packed:
-        value = whole.pop(name)
+    whole = {name: value for name, value in told.items() if name not in packed}
+    for name, value in packed.items():
         if isinstance(value, str):
             with contextlib.suppress(ValueError):
                 value = orjson.loads(value)
         whole.update(_leaves(name, value, _DEEPEST))
     return whole
+
+
+def _is_usage(name: str, value: str) -> bool:
+    return "usage" in name and value.startswith("{")
 
 
 def _leaves(name: str, value: object, deepest: int) -> Iterator[tuple[str, object]]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 
+from agentaccel.facts import PROVIDERS, cache_facts, platforms
 from agentaccel.providers.anthropic.usage import DETAILS, READ, WRITTEN
 from agentaccel.providers.anthropic.usage import metered as metered_beside
 from agentaccel.providers.openai.usage import metered as metered_inside
@@ -97,6 +98,14 @@ def lifetime_among(*told: AbstractSet[str], default: str) -> str:
         if labels:
             return UNSPLIT if len(labels) > 1 else next(iter(labels))
     return default
+
+
+def usual_lifetime(provider: str, platform: str, model: str) -> str:
+    """The label of the lifetime for which the provider writes where nothing else is asked for."""
+    if provider not in PROVIDERS or platform not in platforms(provider):
+        return "5m"
+    facts = cache_facts(model, provider=provider, platform=platform)
+    return facts.ttls[0].label if facts is not None and facts.ttls else "5m"
 
 
 def metered_of(reported: Mapping[str, object], default_ttl: str) -> Metered:

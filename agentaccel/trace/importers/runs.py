@@ -9,7 +9,15 @@ from agentaccel.canonical import digest, identity_bytes
 from agentaccel.facts import CacheFacts, cache_facts
 from agentaccel.providers.values import terms_of
 from agentaccel.records import ToolRecord, TurnRecord
-from agentaccel.trace.importers.fields import lifetime_among, lifetimes_told, mapping, metered_of, seconds, text
+from agentaccel.trace.importers.fields import (
+    lifetime_among,
+    lifetimes_told,
+    mapping,
+    metered_of,
+    seconds,
+    text,
+    usual_lifetime,
+)
 from agentaccel.trace.importers.identities import Identities
 from agentaccel.trace.importers.infer import Arrival, Conversation, settle
 from agentaccel.trace.importers.lines import parse
@@ -62,7 +70,7 @@ def _run(session: str, run: Mapping[str, object], messages: Messages) -> Iterato
     facts = cache_facts(model) if provider == "anthropic" else None
     results = {text(m, "tool_call_id"): m for m in messages if m.get("role") == "tool"}
     told = set[str]().union(*(lifetimes_told(mapping(message, "usage")) for message in messages))
-    lifetime = lifetime_among(told, default=facts.ttls[0].label if facts else "default")
+    lifetime = lifetime_among(told, default=usual_lifetime(provider, "api", model))
     for message in messages:
         end = seconds(message.get("ts_end")) or seconds(message.get("ts"))
         compacted |= message.get("compact_boundary") is True
@@ -84,7 +92,7 @@ def _run(session: str, run: Mapping[str, object], messages: Messages) -> Iterato
                 answered_by=metered.model,
                 besides=metered.besides,
                 doubts=metered.doubts,
-                terms=terms_of(reported),
+                terms=terms_of(message) | terms_of(reported),
                 reusable=reusable,
                 misses=misses,
             )

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agentaccel.facts import cache_facts
+from agentaccel.providers.merging import merged
 from agentaccel.providers.values import terms_of
 from agentaccel.records import Outcome, ToolRecord, TurnRecord
-from agentaccel.trace.importers.fields import lifetime_among, metered_of
+from agentaccel.trace.importers.fields import count, lifetime_among, metered_of
 from agentaccel.trace.importers.infer import Arrival, Conversation, settle
 from agentaccel.types import Metered, Usage
 
@@ -34,12 +35,29 @@ class Reply:
     named: bool = False
     """True if its message has an id."""
     usage: Mapping[str, object] | None = None
+    """What its lines have told of it, together."""
+    last_usage: Mapping[str, object] | None = None
+    """As the last line that told any has it."""
+    terms: dict[str, str] = field(default_factory=dict)
+    """What stands beside the usage."""
     stop: str | None = None
     outcome: Outcome = "ok"
     status: int | None = None
     error: str | None = None
     attempt: int = 0
     diagnosis: str | None = None
+
+    def tell(self, usage: Mapping[str, object]) -> None:
+        """Take the usage of a line: counters may be missing from one, and the output of an earlier one is at least as
+        much as was made until then."""
+        self.last_usage = usage
+        if self.usage is None:
+            self.usage = usage
+            return
+        so_far, now = count(self.usage, "output_tokens"), count(usage, "output_tokens")
+        self.usage = merged(self.usage, usage)
+        if so_far is not None and now is not None and so_far > now:
+            self.usage = {**self.usage, "output_tokens": so_far}
 
 
 @dataclass(slots=True)
@@ -107,7 +125,7 @@ def turn_record(reply: Reply) -> TurnRecord:
         answered_by=metered.model,
         besides=metered.besides,
         doubts=metered.doubts,
-        terms=terms_of(reply.usage) if reply.usage else {},
+        terms=reply.terms | terms_of(reply.usage) if reply.usage else reply.terms,
         stop=reply.stop,
         diagnosis=reply.diagnosis,
         reusable=reusable,

@@ -8,11 +8,11 @@ from typing import NamedTuple, get_args
 import orjson
 
 from agentaccel import semconv
-from agentaccel.facts import cache_facts, platforms
+from agentaccel.facts import PROVIDERS, cache_facts, platform_of_name, platforms, priced_region
 from agentaccel.providers.values import terms_of
 from agentaccel.records import Outcome, ServedFrom, ToolRecord, TurnRecord
 from agentaccel.trace.importers.dialects import ARGUMENTS
-from agentaccel.trace.importers.fields import count, lifetime_among, mapping, text
+from agentaccel.trace.importers.fields import count, lifetime_among, mapping, text, usual_lifetime
 from agentaccel.trace.importers.infer import Arrival, Conversation, settle
 from agentaccel.trace.importers.runs import provider_of
 from agentaccel.trace.importers.spans import Span
@@ -37,7 +37,7 @@ def turn_record(span: Span, place: Place, pasts: dict[str, Conversation], told: 
     model = text(said, semconv.REQUEST_MODEL) or text(said, semconv.RESPONSE_MODEL) or "unknown"
     provider, platform = _provider(text(said, semconv.PROVIDER) or "", model)
     facts = cache_facts(model, platform=platform) if provider == "anthropic" else None
-    default = facts.ttls[0].label if facts is not None else "5m"
+    default = usual_lifetime(provider, platform, model)
     metered = span.counters.metered(provider, lifetime_among(told, default=default))
     usage = metered.usage
     reusable, misses = settle(pasts[place.session], Arrival(model, usage, span.start), facts)
@@ -62,7 +62,7 @@ def turn_record(span: Span, place: Place, pasts: dict[str, Conversation], told: 
         answered_by=metered.model or text(said, semconv.RESPONSE_MODEL),
         besides=metered.besides or _besides(said.get(semconv.BILLED)),
         doubts=metered.doubts + _names(said.get(semconv.DOUBTS)),
-        terms=terms_of(said) | terms_of(span.counters.raw or {}) | _own_terms(said),
+        terms=_terms(span, provider, platform),
         stop=_first(said.get(semconv.FINISH_REASONS)),
         reusable=reusable,
         misses=misses,
@@ -71,6 +71,15 @@ def turn_record(span: Span, place: Place, pasts: dict[str, Conversation], told: 
 
 def _names(told: object) -> tuple[str, ...]:
     return tuple(kept_name(one) for one in told if isinstance(one, str)) if isinstance(told, list) else ()
+
+
+def _terms(span: Span, provider: str, platform: str) -> dict[str, str]:
+    """What the request is priced by: as told, and by the host that was asked."""
+    said, host = span.said, text(span.said, semconv.SERVER_ADDRESS) or ""
+    known = provider in PROVIDERS and platform in platforms(provider)
+    region = priced_region(provider, platform, host) if host and known else ""
+    told = terms_of(said) | terms_of(span.counters.raw or {}) | _own_terms(said)
+    return {"region": region, **told} if region else told
 
 
 def _own_terms(said: Mapping[str, object]) -> dict[str, str]:
@@ -132,13 +141,14 @@ def _part(raw: Mapping[str, object]) -> BilledPart:
 
 def _provider(name: str, model: str) -> tuple[str, str]:
     """Provider and platform, as we call them."""
-    name = semconv.FORMER_PROVIDERS.get(name, name)
-    if name in _PROVIDERS:
-        provider, platform = _PROVIDERS[name]
-        if platform in ("bedrock", "vertex") and provider_of(model) != provider:
-            return provider_of(model), "api"
-        return provider, platform
-    return ("compatible", name) if name in platforms("compatible") else (provider_of(model), "api")
+    name = semconv.provider_told(name)
+    if name not in _PROVIDERS and name in platforms("compatible"):
+        return "compatible", name
+    seller = provider_of(model)
+    provider, platform = _PROVIDERS.get(name, (seller, "api"))
+    if platform in ("bedrock", "vertex") and seller != provider:
+        provider, platform = seller, "api"
+    return provider, platform_of_name(provider, model) if (provider, platform) == ("anthropic", "api") else platform
 
 
 def _outcome(span: Span) -> Outcome:

@@ -2,8 +2,9 @@
 
 A line is a batch (`resourceSpans`, of the collector's file exporter, or one of its elements), one span of OTLP, or one
 span in the form of Python's `to_json`, which may also stand over several lines. A batch of log records
-(`resourceLogs`) holds events that tell of requests and tools, too. Names may be in camelCase or in snake_case. Of the
-attributes are kept those that records are made of; what was said to a model, and by it, is not.
+(`resourceLogs`) holds events that tell of requests and tools, too. Names may be in camelCase or in snake_case; scopes
+were called instrumentation libraries once. Of the attributes are kept those that records are made of; what was said to
+a model, and by it, is not.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ class Span:
 
 def is_spans(entry: Json) -> bool:
     """Whether a line holds spans, or events that tell of requests or tools."""
-    if _member(entry, "resourceLogs") is not None or _member(entry, "scopeLogs") is not None:
+    if _member(entry, "resourceLogs") is not None or _scopes(entry, "Logs") is not None:
         return next(iter(spans_of(entry) or ()), None) is not None
     return (
         _member(entry, "resourceSpans") is not None
-        or _member(entry, "scopeSpans") is not None
+        or _scopes(entry, "Spans") is not None
         or _is_otlp(entry)
         or _is_python(entry)
     )
@@ -84,7 +85,7 @@ def spans_of(entry: Json) -> Iterator[Span] | None:
         resources = _member(entry, f"resource{signal}")
         if resources is not None:
             return _batch(_objects(resources), signal, make)
-        if _member(entry, f"scope{signal}") is not None:
+        if _scopes(entry, signal) is not None:
             return _batch([entry], signal, make)
     if _is_otlp(entry):
         return iter([_otlp(entry)])
@@ -114,19 +115,23 @@ def _is_python(entry: Json) -> bool:
 
 def _batch(resources: Iterable[Json], signal: str, make: Callable[[Json], Span | None]) -> Iterator[Span]:
     for resource in resources:
-        for scope in _objects(_member(resource, f"scope{signal}")):
+        for scope in _objects(_scopes(resource, signal)):
             for one in _objects(_member(scope, "logRecords" if signal == "Logs" else "spans")):
                 if (span := make(one)) is not None:
                     yield span
 
 
+def _scopes(entry: Json, signal: str) -> object:
+    found = _member(entry, f"scope{signal}")
+    return _member(entry, f"instrumentationLibrary{signal}") if found is None else found
+
+
 def _told(holder: Json) -> dict[str, object]:
-    """The attributes of OTLP."""
-    return {
-        name: _value(mapping(one, "value"))
-        for one in _objects(holder.get("attributes"))
-        if isinstance(name := one.get("key"), str)
-    }
+    """The attributes of OTLP; some exporters write them as an object."""
+    told = holder.get("attributes")
+    if isinstance(told, dict):
+        return told
+    return {name: _value(mapping(one, "value")) for one in _objects(told) if isinstance(name := one.get("key"), str)}
 
 
 def _otlp(span: Json) -> Span:

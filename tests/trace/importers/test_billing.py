@@ -11,6 +11,7 @@ import pytest
 from agentaccel.records import TurnRecord
 from agentaccel.report.aggregate import report
 from agentaccel.trace.importers import read_logs
+from agentaccel.types import Usage
 
 SONNET = "claude-sonnet-4-6"
 """3 USD a million tokens of input; twice as much to write for an hour."""
@@ -25,15 +26,15 @@ def split(label: str, tokens: int) -> dict[str, Any]:
     return counters(10, written=tokens, cache_creation={f"ephemeral_{label}_input_tokens": tokens})
 
 
-def turns(folder: Path, *usages: dict[str, Any]) -> list[TurnRecord]:
-    """A log of Claude Code whose replies have these usages."""
+def turns(folder: Path, *usages: dict[str, Any], model: str = SONNET, **beside: str) -> list[TurnRecord]:
+    """A log of Claude Code whose replies have these usages, and `beside` them."""
     lines = []
     for number, usage in enumerate(usages):
         at = f"2026-08-01T10:{number:02d}"
         asked = {"role": "user", "content": "hi"}
         said = {
-            "id": f"msg_{number}", "role": "assistant", "model": SONNET, "stop_reason": "end_turn", "usage": usage,
-            "content": [{"type": "text", "text": "x"}],
+            "id": f"msg_{number}", "role": "assistant", "model": model, "stop_reason": "end_turn", "usage": usage,
+            "content": [{"type": "text", "text": "x"}], **beside,
         }  # fmt: skip
         of = {"sessionId": "s"}
         lines += [
@@ -61,6 +62,48 @@ def test_a_term_in_a_log_is_applied_or_said(terms: dict[str, str], usd: float | 
     total = report(turns(tmp_path, counters(100_000, **terms))).total
     assert total.costs.paid == (None if usd is None else pytest.approx(usd))
     assert dict(total.unclear) == ({} if usd is not None else {"speed odd": 1})
+
+
+def test_a_term_beside_the_usage_is_applied_as_well(tmp_path: Path) -> None:
+    """Mandated by the provider, where newer replies have it: 0.3 USD and a tenth more."""
+    assert report(turns(tmp_path, counters(100_000), inference_geo="us")).total.costs.paid == pytest.approx(0.33)
+
+
+@pytest.mark.parametrize("model", ["us.anthropic.claude-sonnet-4-6", "anthropic.claude-sonnet-4-6"])
+def test_a_name_of_bedrocks_says_who_sold_it(tmp_path: Path, model: str) -> None:
+    """Mandated by the price list: a tenth more from one region than from anywhere."""
+    (found,) = turns(tmp_path, counters(100_000), model=model)
+    assert found.platform == "bedrock"
+    assert report([found]).total.costs.paid == pytest.approx(0.33)
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        (counters(0, 0), Usage(input=100, read=60, write={"1h": 30}, output=500)),
+        ({"output_tokens": 700}, Usage(input=100, read=60, write={"1h": 30}, output=700)),
+        ({**counters(10, 1, read=60, written=30)}, Usage(input=100, read=60, write={"1h": 30}, output=500)),
+        (counters(20, 600, read=60, written=30), Usage(input=110, read=60, write={"1h": 30}, output=600)),
+    ],
+)
+def test_what_lines_of_a_reply_tell_of_usage_is_taken_together(
+    second: dict[str, Any], expected: Usage, tmp_path: Path
+) -> None:
+    """Chosen by us: 10 fresh, 60 read and 30 written for an hour; a line that lacks a counter, or fills it with zeros,
+    takes none away, and no line says how much the output is at most."""
+    first = {**split("1h", 30), "cache_read_input_tokens": 60, "output_tokens": 500}
+    of = {"sessionId": "s", "type": "assistant", "requestId": "r", "timestamp": "2026-08-01T10:00:00.000Z"}
+    lines = [
+        {
+            **of,
+            "uuid": str(n),
+            "message": {"id": "m", "role": "assistant", "model": SONNET, "content": [], "usage": one},
+        }
+        for n, one in enumerate((first, second))
+    ]
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (found,) = [one for one in read_logs([tmp_path / "s.jsonl"]) if isinstance(one, TurnRecord)]
+    assert found.usage == expected
 
 
 @pytest.mark.parametrize(
