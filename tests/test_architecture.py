@@ -78,7 +78,6 @@ MAY_TOUCH_THE_WORLD = {
     "tools/http.py",  # time limits, and requests
     "demo/desk.py",
     "testing/virtual.py",
-    "cli/patterns.py",
     "cli/options.py",  # the width that the user asks for
 }
 """Modules that touch disk, network, processes, threads or the event loop. Importers and the emulator are apart."""

@@ -121,14 +121,16 @@ def price_card(
 
 
 def input_cost(card: PriceCard | None, usage: Usage) -> float | None:
-    """USD for the input side of `usage`; None where a price or a count that it needs is not known.
+    """USD for the input side of `usage`; None where a price or a count that it needs is not known, or where the counts
+    cannot be: more from the cache than there was.
 
     Where writing is free, as on OpenAI's older models, nobody counts it, and nobody needs to.
     """
     if usage.input is None or usage.read is None or (usage.write is None and (card is None or card.write)):
         return None
     write = usage.write or {}
-    return _cost(card, usage.read, write, usage.input - usage.read - sum(write.values()))
+    uncached = usage.input - usage.read - sum(write.values())
+    return None if uncached < 0 else _cost(card, usage.read, write, uncached)
 
 
 def expected_cost(card: PriceCard | None, expected: Expected) -> float | None:

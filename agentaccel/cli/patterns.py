@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from agentaccel.errors import ConfigError, TraceError
 from agentaccel.speculate.exchange import exported, imported, loaded
 from agentaccel.speculate.private import FLEET, Parts
 from agentaccel.speculate.show import show
-from agentaccel.trace.database import store_path
+from agentaccel.trace.database import DAMAGED, store_path
 from agentaccel.trace.key import load_key
 from agentaccel.trace.shelf import Shelf, add_to_shelf, clear_shelf, known_lessons, read_shelf
 from agentaccel.trace.soundness import check_before_writing, explain_nothing
@@ -93,7 +92,7 @@ def opened(path: Path, *, new: bool = False) -> Iterator[Store]:
             yield store
         finally:
             store.close()
-    except sqlite3.Error as error:
+    except DAMAGED as error:
         raise TraceError(f"{path} cannot be used: {error}") from error
 
 
@@ -109,7 +108,7 @@ def _shelf(path: Path) -> Shelf:
     with open_reader(path) as store:
         try:
             shelf = read_shelf(store)
-        except sqlite3.Error as error:
+        except DAMAGED as error:
             raise TraceError(f"{path} cannot be read: {error}") from error
         if not shelf.parts:
             explain_nothing(store)

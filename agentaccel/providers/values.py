@@ -109,29 +109,40 @@ def possible(usage: Usage, whole: int | None = None) -> Usage:
 
 
 def terms_of(raw: Mapping[str, Any]) -> dict[str, str]:
-    """What a reply says that its tokens are priced by: its tier, its speed, where it was made, where they are not the
-    usual ones.
+    """What a reply, or a request, says that tokens are priced by: its tier, its speed, where it was made.
 
-    >>> terms_of({"service_tier": "flex", "speed": "standard"}), terms_of({"inference_geo": "us"}), terms_of({})
-    ({'service_tier': 'flex'}, {'inference_geo': 'us'}, {})
+    >>> terms_of({"service_tier": "flex", "speed": "standard"}), terms_of({"inference_geo": 5}), terms_of({})
+    ({'service_tier': 'flex', 'speed': 'standard'}, {'inference_geo': 'unreadable'}, {})
     """
-    found = dict[str, str]()
-    for name in _TERMS:
-        if name in raw and isinstance(value := raw[name], str) and value not in _USUAL:
-            found[name] = value
+    found = {
+        name: name_of(value)[:_LONGEST] if isinstance(value, str) else "unreadable"
+        for name in _TERMS
+        if name in raw and (value := raw[name]) is not None
+    }
     if raw.get("is_byok") is True:
         found["is_byok"] = "true"
     credit = raw.get("fallback_credit")
     status = credit.get("status") if is_object(credit) else None
     if is_object(status) and status.get("type") == "redeemed":
         found["fallback_credit"] = "redeemed"
-    return {name: name_of(value)[:_LONGEST] for name, value in found.items() if value.lower() not in _USUAL}
+    return found
+
+
+def unusual(terms: Mapping[str, str]) -> dict[str, str]:
+    """Those of `terms` that are not the usual ones.
+
+    >>> unusual({"service_tier": "Default", "speed": "fast"})
+    {'speed': 'fast'}
+    """
+    return {name: value for name, value in terms.items() if value.lower() not in _USUAL}
 
 
 _TERMS = ("service_tier", "speed", "inference_geo")
 """As the providers and the price list name them. Beside them: OpenRouter bills requests with keys of one's own
 otherwise, and Anthropic moves tokens from writing to reading where the credit of a refused request is redeemed."""
-_USUAL = frozenset({"", "standard", "default", "auto", "on_demand", "global", "not_available", "normal"})
+_USUAL = frozenset(
+    {"", "standard", "default", "auto", "on_demand", "global", "not_available", "normal", "standard_only"}
+)
 _LONGEST = 64
 """Characters of a term that are kept."""
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from agentaccel.canonical import digest, wire_bytes
 from agentaccel.providers import dialect
 from agentaccel.providers.batches import Result
-from agentaccel.providers.values import name_of
+from agentaccel.providers.values import name_of, unusual
 from agentaccel.records import BATCH, TurnRecord
 from agentaccel.session.compose import Composer
 from agentaccel.session.handle import current
@@ -51,7 +51,7 @@ def record_result(composer: Composer, batch: Batch, result: Result) -> None:
     now = composer.clock.wall()
     if isinstance(made, bool) or not isinstance(made, int | float) or not 0 < made < now:
         made = now
-    terms = {"region": batch.endpoint.region, **said.terms, "service_tier": "batch"}
+    terms = unusual({"region": batch.endpoint.region, **said.terms, "service_tier": "batch"})
     record = TurnRecord(
         session=kept_name(batch.id),
         provider=provider,
@@ -68,7 +68,7 @@ def record_result(composer: Composer, batch: Batch, result: Result) -> None:
         answered_by=kept_name_or_none(said.model),
         besides=said.besides,
         doubts=said.doubts,
-        terms={kept_name(name): kept_name(value) for name, value in terms.items() if value},
+        terms={kept_name(name): kept_name(value) for name, value in terms.items()},
         stop=kept_name_or_none(said.stop),
         calls=tuple(kept_name(call.name) for call in calls),
     )

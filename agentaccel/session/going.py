@@ -15,6 +15,7 @@ from agentaccel.cache.standing import Standing
 from agentaccel.cache.state import Head
 from agentaccel.facts import CacheFacts
 from agentaccel.prompt.drift import Print
+from agentaccel.providers.values import terms_of, unusual
 from agentaccel.session.arranging import Arranged
 from agentaccel.session.conversation import Conversation
 from agentaccel.session.editing import Edited
@@ -70,8 +71,9 @@ class Going(NamedTuple):
         return lifetime_written(self.prompt, self.markers_sent, self.facts)
 
     def terms(self, said: Mapping[str, str]) -> Mapping[str, str]:
-        """What it is priced by, by its place and by what the reply has `said`."""
-        return {"region": self.region, **said} if self.region else said
+        """What it is priced by, where that is not the usual: what the reply has `said`, else what the request asks for;
+        and by its place."""
+        return unusual({"region": self.region, **terms_of(self.request), **said})
 
     @property
     def apart(self) -> str:

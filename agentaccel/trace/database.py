@@ -23,6 +23,8 @@ _SWITCHES = 5
 """How often switching to the write-ahead log is tried, while other processes create the store, too."""
 _MAGIC = b"SQLite format 3\0"
 """The first bytes of every SQLite file that is not empty."""
+DAMAGED = (sqlite3.Error, UnicodeDecodeError)
+"""What reading a damaged file raises: SQLite's own message may quote bytes that are no text."""
 SYNCHRONOUS = "NORMAL"
 """When SQLite waits for the disk. A killed process loses nothing; a lost power supply may take the last turns."""
 
@@ -241,7 +243,7 @@ def _tidy(path: Path) -> None:
     SQLite does that itself when the last connection closes that may write; one that only reads leaves it.
     """
     with (
-        suppress(sqlite3.Error),
+        suppress(*DAMAGED),
         closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=0.0)) as connection,
     ):
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1")

@@ -19,7 +19,7 @@ from agentaccel.cache.beliefs import Beliefs
 from agentaccel.errors import TraceError
 from agentaccel.records import ToolRecord, TurnRecord, key_of
 from agentaccel.trace.chains import Chains, Ends
-from agentaccel.trace.database import Database, store_path
+from agentaccel.trace.database import DAMAGED, Database, store_path
 from agentaccel.trace.learned import believed, learn
 from agentaccel.trace.record import (
     UNREADABLE,
@@ -281,7 +281,7 @@ def open_reader(path: Path | None = None, *, empty: bool = False) -> Iterator[St
         raise TraceError(f"the trace store cannot be at {chosen}, which is a folder: give the path of a file")
     try:
         store = Store(chosen, read_only=True)
-    except sqlite3.Error as error:
+    except DAMAGED as error:
         raise TraceError(f"{chosen} cannot be opened as a trace store: {error}") from error
     try:
         if store.database.empty and not empty:

@@ -120,6 +120,13 @@ def test_a_count_or_a_price_that_is_missing_makes_the_cost_unknown(usage: Usage)
     assert input_cost(None, usage) is None
 
 
+def test_a_prompt_smaller_than_what_was_read_of_it_has_no_cost() -> None:
+    """Never a negative sum: 60 read and 5 written are not in 50."""
+    card = PriceCard(input=1.0, output=None, read=0.1, write={"5m": 1.25})
+    assert input_cost(card, Usage(input=50, read=60, write={"5m": 5})) is None
+    assert input_cost(card, Usage(input=65, read=60, write={"5m": 5})) == pytest.approx(60 * 0.1 + 5 * 1.25)
+
+
 def test_of_the_users_own_prices_each_that_is_missing_follows_the_facts() -> None:
     """One lifetime's price says nothing of another's."""
     card = price_card(

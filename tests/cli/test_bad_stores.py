@@ -97,6 +97,9 @@ BAD: dict[str, Callable[[Path, bytes], object]] = {
     "damaged pages": overwritten(2 * PAGE, None, 2 * PAGE),
     "unreadable rows": unreadable_rows,
     "an emptied page": emptied_page,
+    "a schema that is no text": lambda path, store: path.write_bytes(
+        store.replace(b"CREATE INDEX", b"CREATE \xddNDEX", 1)
+    ),
     "cut": lambda path, store: path.write_bytes(store[: len(store) // 2 + 100]),
     "cut in its head": lambda path, store: path.write_bytes(store[:50]),
     "a magic number": lambda path, store: path.write_bytes(store[:16]),

@@ -123,6 +123,29 @@ def test_a_tier_is_priced_as_that_tier(api: str, tier: str | None, streamed: boo
     assert paid(turns) * 1e6 == pytest.approx(1000 * dollars(price.input_mtok))
 
 
+@pytest.mark.parametrize(("told", "counts"), [(None, "priority"), ("default", "")])
+def test_what_was_asked_for_counts_where_the_reply_does_not_say(told: str | None, counts: str, tmp_path: Path) -> None:
+    """Chosen by us: a reply that says what it was answered as is believed; one that does not was answered as asked."""
+    http = httpx2.Client(
+        transport=httpx2.MockTransport(
+            lambda _: httpx2.Response(
+                200, headers={"content-type": "application/json"}, content=answer("chat", told, False)
+            )
+        )
+    )
+    with (
+        Accel(policy(tmp_path), clock=ManualClock(now=BEGIN.timestamp()), environ={}) as accel,
+        accel.wrap(openai.OpenAI(api_key="k", http_client=http), platform="api") as client,
+    ):
+        said: Any = [{"role": "user", "content": "Hi."}]
+        client.chat.completions.create(model=GPT, messages=said, service_tier="priority")
+    with open_reader(tmp_path / "trace.db") as store:
+        turns = list(store.turns())
+    assert [turn.terms.get("service_tier", "") for turn in turns] == [counts]
+    price = listed("openai", GPT, **({"service_tier": counts} if counts else {}))
+    assert paid(turns) * 1e6 == pytest.approx(1000 * dollars(price.input_mtok))
+
+
 SELLERS = {
     "openrouter": ("https://openrouter.ai/api/v1", "anthropic/claude-sonnet-4.6", "openrouter"),
     "openai": ("https://api.openai.com/v1", GPT, "openai"),

@@ -96,6 +96,21 @@ SERVED = counters(40_000, 700, type="fallback_message", model="claude-opus-4-8")
             [COMPACTION, counters(23_000, 1_000, type="message")],
             Metered(Usage(), (), ("iterations",)),
         ),
+        # As the vendor's own sample has it: a sampling that says nothing of a cache that did nothing.
+        (
+            counters(23_000, 1_000),
+            [
+                {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500},
+                {"type": "message", "input_tokens": 23_000, "output_tokens": 1_000},
+            ],
+            Metered(usage(23_000, 1_000), (BilledPart(kind="compaction", usage=usage(180_000, 3_500)),)),
+        ),
+        # A gateway that has added outputs up, and nothing else: 4,500 in all.
+        (
+            counters(23_000, 4_500),
+            [COMPACTION, counters(23_000, 1_000, type="message")],
+            Metered(usage(23_000, 1_000), (BilledPart(kind="compaction", usage=usage(180_000, 3_500)),)),
+        ),
         (counters(10, 5), [], Metered(usage(10, 5))),
         (counters(10, 5), ["junk", {}, {"type": ""}, None], Metered(usage(10, 5))),
         # Of a kind that nobody listed it is the answer where the counters beside it are its own, and billed once.
@@ -198,6 +213,10 @@ OURS = ("prompt_tokens_details.cached_tokens", "cache_read_input_tokens")
         # ... unless the whole prompt has a name, too: 5 + 90 = 95.
         ({"input_tokens": 5, "cache_read_input_tokens": 90, "prompt_tokens": 95,
           "prompt_tokens_details": {"cached_tokens": 90}}, 95, 90, ()),
+        # 5,000 cannot be inside 10, of which alone a whole is told.
+        ({"prompt_tokens": 10, "completion_tokens": 5, "cache_read_input_tokens": 5000,
+          "cache_creation_input_tokens": 0}, None, 5000, ("prompt_tokens",)),
+        ({"input_tokens": None, "prompt_tokens": 50, "cached_tokens": 60}, None, 60, ("prompt_tokens",)),
         # 3,604 cannot be inside 3,602, nor stand beside it.
         ({"input_tokens": 3602, "cache_read_input_tokens": 3604, "prompt_tokens_details": {"cached_tokens": 3604}},
          None, 3604, ("input_tokens",)),
@@ -442,3 +461,41 @@ def test_without_asking_for_more_of_the_prompt_zeros_make_it_free(monkeypatch: p
     """The twin: 8,602 tokens would cost nothing."""
     monkeypatch.setattr("agentaccel.providers.merging._counts_more", lambda before, told: True)
     assert streamed(counters(3602, 1, read=5000), ZEROS).usage.input == 0
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        # Qwen, with explicit caching: 1,605 of 2,000 written.
+        ({"prompt_tokens": 2000, "prompt_tokens_details": {"cached_tokens": 0, "cache_creation_input_tokens": 1605,
+          "cache_creation": {"ephemeral_5m_input_tokens": 1605}}}, Usage(input=2000, read=0, write={"5m": 1605})),
+        # Kimi.
+        ({"prompt_tokens": 10_000, "cached_tokens": 0, "cache_write_tokens": 9000},
+         Usage(input=10_000, read=0, write={"5m": 9000})),
+        # A split without its sum.
+        ({"input_tokens": 90, "input_tokens_details": {"cached_tokens": 0,
+          "cache_write_tokens_details": {"ttl_30m_tokens": 80}}}, Usage(input=90, read=0, write={"30m": 80})),
+        # LiteLLM.
+        ({"prompt_tokens": 90, "prompt_tokens_details": {"cached_tokens": 0, "cache_creation_tokens": 80}},
+         Usage(input=90, read=0, write={"5m": 80})),
+        # Of DeepSeek's counts of what was read, the one that fits: 64 + 36 = 100.
+        ({"prompt_tokens": 100, "prompt_cache_hit_tokens": 0, "prompt_cache_miss_tokens": 36,
+          "prompt_tokens_details": {"cached_tokens": 64}}, Usage(input=100, read=64)),
+    ],
+)  # fmt: skip
+def test_what_was_written_is_read_under_every_name(raw: Json, expected: Usage) -> None:
+    """Mandated by the providers and gateways that name it so."""
+    assert metered_of_openai(raw) == Metered(expected)
+
+
+def test_a_write_that_cannot_be_a_count_is_said() -> None:
+    """Chosen by us: it is not known, and not nothing."""
+    found = metered_of_openai({"prompt_tokens": 90, "prompt_tokens_details": {"cache_write_tokens": "80"}})
+    assert (found.usage.write, found.doubts) == (None, ("prompt_tokens_details.cache_write_tokens",))
+
+
+def test_a_split_that_cannot_be_read_tells_no_lifetime() -> None:
+    """Chosen by us: 100 were written, nobody knows for how long; where the request says it, it is known."""
+    raw = counters(5, 1, written=100, cache_creation={"ephemeral_5m_input_tokens": "0"})
+    assert metered(raw).usage.write == {"unsplit": 100}
+    assert metered(raw, "1h").usage.write == {"1h": 100}

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agentaccel.providers.anthropic.edit import DEFAULT_TTL
 from agentaccel.providers.values import agreed, count_of, is_object, items, name_or_none
-from agentaccel.types import BilledPart, Metered, Usage, sum_of
+from agentaccel.types import UNSPLIT, BilledPart, Metered, Usage, sum_of
 from agentaccel.usage import NO_USAGE
 from agentaccel.values import maker
 
@@ -67,7 +68,8 @@ def metered(raw: Mapping[str, Any], ttl: str = "", *, unsure: bool = False) -> M
     if not rounds:
         return Metered(usage, (), doubts)
     labels = [label for label, tokens in (usage.write or {}).items() if tokens]
-    parts, more = _parts(rounds, labels[0] if len(labels) == 1 else ttl)
+    uncached = usage.read == 0 and usage.write == {}
+    parts, more = _parts(rounds, labels[0] if len(labels) == 1 else ttl, uncached=uncached)
     top = NO_USAGE if doubts else usage
     answers = [part for part in parts if part.kind not in _ASIDE]
     if answers and top.input and not _consistent(top, parts, answers):
@@ -78,6 +80,8 @@ def metered(raw: Mapping[str, Any], ttl: str = "", *, unsure: bool = False) -> M
         listed = not top.input or (bool(parts) and top.input == sum_of([part.usage for part in parts]).input)
         return Metered(NO_USAGE if listed and parts else usage, tuple(parts), (*doubts, *more))
     told = top if top.input is not None and _same(top, last.usage) else last.usage
+    if told.output != last.usage.output is not None and told.output == sum_of([part.usage for part in parts]).output:
+        told = replace(told, output=last.usage.output)  # outputs alone were added up
     besides = tuple(part for part in parts if part is not last and not _declined(part, last))
     return Metered(told, besides, more if told.input is not None else (*doubts, *more), last.model)
 
@@ -87,11 +91,14 @@ def cached(raw: Mapping[str, Any]) -> tuple[int, int]:
     return count_of(raw, READ) or 0, max(count_of(raw, WRITTEN) or 0, sum(_split(raw.get("cache_creation")).values()))
 
 
-def _parts(rounds: Sequence[Any], ttl: str) -> tuple[list[BilledPart], tuple[str, ...]]:
-    """The samplings that are named or counted."""
+def _parts(rounds: Sequence[Any], ttl: str, *, uncached: bool) -> tuple[list[BilledPart], tuple[str, ...]]:
+    """The samplings that are named or counted. Where the counters beside them say that the cache did nothing, one that
+    says nothing of it was `uncached`."""
     parts, doubts = list[BilledPart](), list[str]()
     for one in filter(is_object, rounds):
         usage, contradicted = _counters(one, ttl, unsure=False)
+        if uncached and usage.input is not None and usage.read is None and usage.write is None and not contradicted:
+            usage = replace(usage, read=0, write={})
         kind = name_or_none(one.get("type"))
         if kind or usage != NO_USAGE:
             kind = (kind or _NAMELESS)[:_LONGEST]
@@ -142,6 +149,8 @@ def _counters(raw: Mapping[str, Any], ttl: str, *, unsure: bool) -> tuple[Usage,
         or ((read is None or created is None) and _unread(raw, read, created, split))
     ):
         return _doubted(raw, split, ttl, unsure=unsure)
+    if not ttl and created is not None and created > told and _is_wrong(raw.get("cache_creation")):
+        ttl = UNSPLIT
     write = None if created is None and not split else _labelled(max(created or 0, told), split, ttl)
     total = None if fresh is None else fresh + (read or 0) + (sum(write.values()) if write else 0)
     return _usage(input=total, read=read, write=write, output=count_of(raw, "output_tokens")), ()
@@ -175,6 +184,8 @@ def _doubted(raw: Mapping[str, Any], split: dict[str, int], ttl: str, *, unsure:
     read, of_read = agreed(reads, lambda count: fits(count, created))
     write = None if created is None else _labelled(created, split, ttl)
     doubts = tuple(dict.fromkeys((*of_read, *of_write, *_unread(raw, read, created, split))))
+    if prompt is not None and prompt < (read or 0) + (created or 0):
+        doubts, prompt = (*doubts, "prompt_tokens"), None
     if doubts:
         return Usage(input=prompt, read=read, write=write, output=output), doubts
     inclusive = bool(inside) or reads["cached_tokens"] is not None
@@ -189,14 +200,18 @@ def _doubted(raw: Mapping[str, Any], split: dict[str, int], ttl: str, *, unsure:
 def _unread(raw: Mapping[str, Any], read: int | None, created: int | None, split: Mapping[str, int]) -> tuple[str, ...]:
     """Names of what the cache did that are told as no count can be, where no other name tells the same: what stands
     beside them is then not all of the input."""
-    written = raw.get("cache_creation")
-    wrong = written is not None and (
-        not is_object(written) or any(written[name] is not None and count_of(written, name) is None for name in written)
-    )
+    wrong = _is_wrong(raw.get("cache_creation"))
     found = {READ: read is None and raw.get(READ) is not None}
     if created is None:
         found |= {WRITTEN: raw.get(WRITTEN) is not None and not split, "cache_creation": wrong}
     return tuple(name for name, is_so in found.items() if is_so)
+
+
+def _is_wrong(split: Any) -> bool:
+    """True if a split by lifetime is there, and is none."""
+    return split is not None and (
+        not is_object(split) or any(split[name] is not None and count_of(split, name) is None for name in split)
+    )
 
 
 def _total(fresh: int | None, cached: int, whole: int | None, *, inclusive: bool, unsure: bool) -> int | None:

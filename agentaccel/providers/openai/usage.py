@@ -17,7 +17,9 @@ _INPUT, _OUTPUT = ("prompt_tokens", "input_tokens"), ("completion_tokens", "outp
 _DETAILS = ("prompt_tokens_details", "input_tokens_details")
 _READ = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache_read_input_tokens")
 """Where the tokens that were read stand outside of the details."""
-_CREATED = "cache_creation_input_tokens"
+_WRITTEN = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
+"""What was written, in the details or beside them: OpenAI's name, Anthropic's, and that of a gateway."""
+_SPLIT_BY_LIFETIME = ("cache_write_tokens_details", "cache_creation")
 _MISSED = "prompt_cache_miss_tokens"
 """Where DeepSeek has the rest of the prompt."""
 
@@ -58,7 +60,7 @@ def metered(raw: Mapping[str, Any], ttl: str = "") -> Metered:
     missed = count_of(raw, _MISSED)
     read, of_read = agreed(reads, lambda count: missed is not None and count + missed in asked)
     write, of_write = _written(raw, details, ttl)
-    inputs = _inputs(raw, asked, (read or 0) + (sum(write.values()) if write else 0))
+    inputs = _inputs(raw, asked, read, sum(write.values()) if write else 0)
     output, of_output = agreed(dict(zip(_OUTPUT, made, strict=True)), lambda count: _less(total, count) in asked)
     input_, of_input = agreed(inputs, lambda count: _less(total, count) == output)
     if None not in (read, missed, input_) and (read or 0) + (missed or 0) != input_:
@@ -71,13 +73,17 @@ def metered(raw: Mapping[str, Any], ttl: str = "") -> Metered:
     return Metered(told, (), (*of_read, *of_write, *of_input, *of_output, *impossible))
 
 
-def _inputs(raw: Mapping[str, Any], asked: tuple[int | None, ...], cached: int) -> dict[str, int | None]:
+def _inputs(
+    raw: Mapping[str, Any], asked: tuple[int | None, ...], read: int | None, written: int
+) -> dict[str, int | None]:
     """All counts of the whole input, by name."""
     inputs = dict(zip(_INPUT, asked, strict=True))
     whole, fresh = asked
-    if whole is not None and fresh is not None and whole == fresh + cached:
+    if whole is not None and fresh is not None and whole == fresh + (read or 0) + written:
         inputs[_INPUT[1]] = None  # as Anthropic counts it: without what the cache did
     hit, missed = count_of(raw, _READ[0]), count_of(raw, _MISSED)
+    if hit is not None and read is not None:
+        hit = read  # of several counts of what was read, the one that fits
     if hit is not None and missed is not None:
         inputs[f"{_READ[0]} + {_MISSED}"] = hit + missed
     return inputs
@@ -106,20 +112,22 @@ def _with_rest(
 def _written(
     raw: Mapping[str, Any], details: Mapping[str, Mapping[str, Any]], ttl: str
 ) -> tuple[dict[str, int] | None, tuple[str, ...]]:
-    """What was written, by lifetime, and the names of counters of it that contradict one another."""
-    totals = {f"{name}.cache_write_tokens": count_of(of, "cache_write_tokens") for name, of in details.items()}
-    label = ttl or (_TTL if any(count is not None for count in totals.values()) else _ANTHROPIC_TTL)
-    totals[_CREATED] = count_of(raw, _CREATED)
-    splits = [_split(of.get("cache_write_tokens_details")) for of in details.values()]
-    write = next((split for split in (*splits, _split(raw.get("cache_creation"))) if split), {})
-    told = sum(write.values())
-    if any(count is not None and count < told for count in totals.values()):
-        totals["the split by lifetime"] = told
+    """What was written, by lifetime, and the names of counters of it that contradict one another, or are none."""
+    places = {"": raw, **{f"{name}.": of for name, of in details.items()}}
+    told = {f"{at}{name}": of[name] for at, of in places.items() for name in _WRITTEN if of.get(name) is not None}
+    totals = {name: count_of(told, name) for name in told}
+    unread = tuple(name for name, count in totals.items() if count is None)
+    splits = [_split(of.get(name)) for of in reversed(places.values()) for name in _SPLIT_BY_LIFETIME]
+    write = next(filter(None, splits), {})
+    sum_ = sum(write.values())
+    if write and (not totals or any(count is not None and count < sum_ for count in totals.values())):
+        totals["the split by lifetime"] = sum_
     total, doubts = agreed(totals)
     if total is None:
-        return None, doubts
-    if total > told:
-        write[label] = write.get(label, 0) + total - told
+        return None, doubts or unread
+    if total > sum_:
+        label = ttl or (_TTL if any(f"{place}.{_WRITTEN[0]}" in told for place in details) else _ANTHROPIC_TTL)
+        write[label] = write.get(label, 0) + total - sum_
     return write, ()
 
 

@@ -108,12 +108,15 @@ def usual_lifetime(provider: str, platform: str, model: str) -> str:
     return facts.ttls[0].label if facts is not None and facts.ttls else "5m"
 
 
+_BESIDE = frozenset({READ, WRITTEN, "cache_creation", "iterations"})
+
+
 def metered_of(reported: Mapping[str, object], default_ttl: str) -> Metered:
     """What a reply with that usage was billed for.
 
     Two shapes are known: cache counters beside an `input_tokens` that leaves them out, and details inside a total.
     """
-    if "input_tokens" in reported and (READ in reported or WRITTEN in reported or "iterations" in reported):
+    if "input_tokens" in reported and not _BESIDE.isdisjoint(reported):
         return metered_beside(reported, default_ttl)
     found = metered_inside(reported, default_ttl)
     usage = found.usage

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from agentaccel.canonical import digest, identity_bytes
 from agentaccel.facts import CacheFacts, cache_facts
-from agentaccel.providers.values import terms_of
+from agentaccel.providers.values import terms_of, unusual
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.trace.importers.fields import (
     lifetime_among,
@@ -92,7 +92,7 @@ def _run(session: str, run: Mapping[str, object], messages: Messages) -> Iterato
                 answered_by=metered.model,
                 besides=metered.besides,
                 doubts=metered.doubts,
-                terms=terms_of(message) | terms_of(reported),
+                terms=unusual(terms_of(message) | terms_of(reported)),
                 reusable=reusable,
                 misses=misses,
             )

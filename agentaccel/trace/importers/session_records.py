@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from agentaccel.facts import cache_facts
 from agentaccel.providers.merging import merged
-from agentaccel.providers.values import terms_of
+from agentaccel.providers.values import terms_of, unusual
 from agentaccel.records import Outcome, ToolRecord, TurnRecord
 from agentaccel.trace.importers.fields import count, lifetime_among, metered_of
 from agentaccel.trace.importers.infer import Arrival, Conversation, settle
@@ -125,7 +125,7 @@ def turn_record(reply: Reply) -> TurnRecord:
         answered_by=metered.model,
         besides=metered.besides,
         doubts=metered.doubts,
-        terms=reply.terms | terms_of(reply.usage) if reply.usage else reply.terms,
+        terms=unusual(reply.terms | terms_of(reply.usage or {})),
         stop=reply.stop,
         diagnosis=reply.diagnosis,
         reusable=reusable,

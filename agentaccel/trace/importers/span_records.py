@@ -9,7 +9,7 @@ import orjson
 
 from agentaccel import semconv
 from agentaccel.facts import PROVIDERS, cache_facts, platform_of_name, platforms, priced_region
-from agentaccel.providers.values import terms_of
+from agentaccel.providers.values import terms_of, unusual
 from agentaccel.records import Outcome, ServedFrom, ToolRecord, TurnRecord
 from agentaccel.trace.importers.dialects import ARGUMENTS
 from agentaccel.trace.importers.fields import count, lifetime_among, mapping, text, usual_lifetime
@@ -79,7 +79,7 @@ def _terms(span: Span, provider: str, platform: str) -> dict[str, str]:
     known = provider in PROVIDERS and platform in platforms(provider)
     region = priced_region(provider, platform, host) if host and known else ""
     told = terms_of(said) | terms_of(span.counters.raw or {}) | _own_terms(said)
-    return {"region": region, **told} if region else told
+    return unusual({"region": region, **told})
 
 
 def _own_terms(said: Mapping[str, object]) -> dict[str, str]:

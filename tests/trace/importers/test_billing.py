@@ -124,6 +124,13 @@ def test_other_lines_of_a_log_tell_for_how_long_was_written(
     assert turns(tmp_path, *others, unsplit)[-1].usage.write == written
 
 
+def test_a_split_alone_says_what_was_written(tmp_path: Path) -> None:
+    """100 fresh and 5,000 written for an hour are 5,100."""
+    split_alone = {"input_tokens": 100, "output_tokens": 5, "cache_creation": {"ephemeral_1h_input_tokens": 5000}}
+    (found,) = turns(tmp_path, split_alone)
+    assert (found.usage.input, found.usage.write) == (5100, {"1h": 5000})
+
+
 def test_a_run_tells_for_how_long_was_written_as_well(tmp_path: Path) -> None:
     """Chosen by us, as above."""
     said = [{"role": "assistant", "content": "x", "usage": usage} for usage in (counters(1, written=9), split("1h", 5))]
