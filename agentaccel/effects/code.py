@@ -11,7 +11,9 @@ import ast
 import re
 from collections.abc import Iterator
 
+from agentaccel.effects.deeds import deeds
 from agentaccel.effects.tables import table
+from agentaccel.effects.texts import worded
 
 MOST_READ = 5_000
 """Characters of a program that are looked at."""
@@ -51,6 +53,45 @@ def does(text: str) -> str | None:
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return "it is more than a formula"
     return next(_more(tree), None)
+
+
+_CALL = re.compile(r"(?<![\w$])([A-Za-z_$][\w$]*[!?]?)\(")
+_HOLDING = re.compile(r"[\w!?]\([^()]*[\"'\[{]")
+_PUT_IN = re.compile(r"\{%|#\{|%[xX][({\[<]|\bq[xX][({\[<]|\{\{(?![-\s]*\.?\w+[-\s]*\}\})")
+_ASKED = re.compile(r"\s*(?:(?:query|fragment|subscription)\b[^{}]*)?\{.*\}\s*", re.DOTALL)
+_OF_WHAT = re.compile(r"\s*(?:\w+(?:\.|::))+(\w+)[!?]?\s+[\"'\[].*", re.DOTALL)
+
+
+def calls(text: str) -> str | None:
+    """What a text calls that is neither listed nor named for a read, where it is built as a program; None for others.
+
+    Sentences may speak of a call, and questions of many languages are built of calls that ask.
+
+    >>> calls("what does eval(x) do"), calls("db.users.find({})"), calls("contains(name, 'x')"), calls("system('w')")
+    (None, None, None, "it calls 'system'")
+    """
+    known = table("mcp")["code"]
+    if found := _PUT_IN.search(text):
+        return f"it holds {found[0]!r}, behind which a program stands"
+    if (found := _OF_WHAT.fullmatch(text)) and set(worded(found[1])) & {*deeds(), *known["writers"]}:
+        return f"it calls {found[1]!r}"
+    names = _CALL.findall(text)
+    if not names or (_ASKED.fullmatch(text) and not re.search(r"\w\((?!\s*\$?\w+\s*:)", text)):  # GraphQL
+        return None
+    apart = re.sub(r"(?<![\w.$])[\w.$]++\([^()]*\)", " ", text)
+    prose = re.fullmatch(r"[\w\s,.?'-]*", apart) and len(apart.split()) > 1
+    if prose and (not _HOLDING.search(text) or set(apart.lower().split()) & set(table("mcp")["small_words"])):
+        return None
+    whole = re.match(r"[\w.$\s]*\(", text) and text.rstrip(" \t\r\n;.").endswith(")")
+    if not prose and not _HOLDING.search(text) and not whole:
+        return None
+    listed = {*known["functions"], *known["methods"], *(one for of in known["of_roots"].values() for one in of)}
+    for name in names:
+        words = worded(name)
+        read = words[:1] and words[0] in known["getters"] and not set(words) & deeds()
+        if not (read or name in listed or re.fullmatch(known["asking"], name, re.IGNORECASE)):
+            return f"it calls {name!r}"
+    return None
 
 
 def _more(tree: ast.Module) -> Iterator[str]:

@@ -15,16 +15,16 @@ from typing import Any
 from agentaccel.effects.clients import clients
 from agentaccel.effects.shell import programs
 from agentaccel.effects.tables import table
-from agentaccel.effects.texts import MOST_READ, joined, parsed, spelled
+from agentaccel.effects.texts import MOST_READ, joined, own, parsed, worded
 from agentaccel.effects.verdict import Refused
 
 WORD = "\0word"
 """Stands for the name of an argument, for a word of a line that is judged as a whole."""
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _OPTION = re.compile(r"(?:^|\s)--?[A-Za-z]")
 _ASSIGNED = re.compile(r"\s*[A-Za-z_]\w*\+?=\S*\s+[^\s=]+(?:\s|$)")
 _FORM = re.compile(r"[\w.%+-]+=[\w.%+,:/-]*(?:&[\w.%+-]+=[\w.%+,:/-]*)+")
 """Fields of a form: to a shell, variables that are set and forgotten."""
+_IDENTIFIER = re.compile(r"[A-Za-z]?\d[\d.,:-]*|[0-9a-fA-F]{7,}(?:-[0-9a-fA-F]+)*")
 _APART = re.compile(r"[\n;]|\s&(?=\s)")
 
 
@@ -53,9 +53,10 @@ def named(tool: Mapping[str, Any]) -> Named:
     schema = tool.get("inputSchema", tool.get("input_schema"))
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     told = [one for one in properties.values() if isinstance(one, Mapping)] if isinstance(properties, Mapping) else []
-    texts = [spelled(tool.get("name", "")).replace("_", " "), *(one.get("description") for one in (tool, *told))]
+    words = tuple(worded(tool.get("name", "")))
+    texts = [" ".join(words), *(one.get("description") for one in (tool, *told))]
     said = "\n".join(text for text in texts if isinstance(text, str))
-    known, words = table("mcp"), tuple(word.lower() for word in _WORDS.findall(str(tool.get("name", ""))))
+    known = table("mcp")
     first = next((place for place, word in enumerate(words) if word in known["programs"]), None)
     return Named(
         words=words[first or 0 :],
@@ -76,7 +77,7 @@ def lines_of(name: str, value: str, tool: Named) -> list[str]:
     >>> lines_of("query", "ls && touch x", look)
     ['ls && touch x']
     """
-    known, last = table("mcp"), last_word(name)
+    known, last = table("mcp"), own(name)[-1]
     if name == WORD:
         return []
     if len(value) > MOST_READ:
@@ -84,10 +85,10 @@ def lines_of(name: str, value: str, tool: Named) -> list[str]:
     if tool.runs:
         place = last in known["folders"] and re.fullmatch(r"[\w.~/@][\w./@-]*", value)
         return [] if place or re.fullmatch(r"[\d.]+", value) else [value]
-    if name in known["commands"] or last in known["command_words"]:
+    if runs(name) and not (_IDENTIFIER.fullmatch(value) or (last in known["identifying"] and _one_word(value))):
         whole = tool.program and tool.words[0] in (*clients(), "git") and first_word(value) != tool.words[0]
         return [f"{tool.words[0]} {value}" if whole else value]
-    if re.fullmatch(r"[\d.]*", value.strip()):
+    if re.fullmatch(r"[\d.,:TZ/ +-]*", value.strip()):
         return []
     option = _OPTION.search(re.sub(r"(?:^|\s)-\w+:\S+", " ", value) if last in known["searches"] else value)
     words = last in known["with_words"]
@@ -96,7 +97,7 @@ def lines_of(name: str, value: str, tool: Named) -> list[str]:
         return [_behind(tool, value)]
     if tool.program and len(tool.words) == 1:
         return [_behind(tool, shlex.quote(value))]
-    if name in known["arguments"] or (option and value.lstrip().startswith("-")):
+    if "_".join(own(name)) in known["arguments"] or (option and value.lstrip().startswith("-")):
         return [value if first_word(value) in known["programs"] else _behind(tool, value)]
     return [value] if signs or _is_command(name, value, option is not None) else []
 
@@ -143,7 +144,7 @@ def started(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     [('command', 'rm -r x')]
     """
     known = table("mcp")
-    named = {spelled(key): one for key, one in value.items()}
+    named = {"_".join(worded(key)): one for key, one in value.items()}
     for key in known["runs"]:
         for other in known["with_words"]:
             program, words = named.get(key), named.get(other)
@@ -158,9 +159,19 @@ def started(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             raise Refused(f"it calls {called[:40]!r}, which is not declared to read")
 
 
-def last_word(name: str) -> str:
-    """Of the name of an argument, spelled as `agentaccel.effects.texts.spelled` does."""
-    return name.rsplit("_", 1)[-1]
+def runs(name: str) -> bool:
+    """True if a word anywhere in the name of the argument, or of what it stands in, speaks of running something.
+
+    >>> runs("bash_line"), runs("command.first"), runs("cmdline"), runs("description"), runs("transcript")
+    (True, True, True, False, False)
+    """
+    return any(re.fullmatch(table("mcp")["running"], word) for word in re.split(r"[._]", name.replace("dry_run", "")))
+
+
+def may_run(name: str) -> bool:
+    """True if the argument may be named for what is run, or for something else."""
+    known, words = table("mcp"), set(own(name))
+    return bool(words & set(known["inputs"])) and words <= {*known["inputs"], *known["beside_inputs"]}
 
 
 def first_word(text: str) -> str:
@@ -172,15 +183,19 @@ def first_word(text: str) -> str:
 def _is_command(name: str, value: str, option: bool) -> bool:
     """By its first word; a sentence that is looked for may begin with that of a program."""
     known, first = table("mcp"), first_word(value)
-    searched, several = last_word(name) in known["searches"], len(value.split()) > 1
+    searched, several = own(name)[-1] in known["searches"], len(value.split()) > 1
     begun = re.match(r"\s*(?:\.|~)/\S*\s|\s*\S+\.(?:sh|bash|py|pl|rb|js|bat|cmd|ps1|exe)\s", value) is not None
     if several and option and (first in programs() or not is_prose(value)):
         return True
     if several and (begun or (first in known["programs"] and (not searched or re.match(r"\s*[({!\\]", value)))):
         return True
-    if name not in known["inputs"]:
+    if not may_run(name):
         return False
     return first in known["programs"] or (several and not is_prose(value))
+
+
+def _one_word(value: str) -> bool:
+    return re.fullmatch(r"[\w.:+-]*", value) is not None and first_word(value) not in table("mcp")["programs"]
 
 
 def _behind(tool: Named, words: str) -> str:
@@ -191,7 +206,7 @@ def _behind(tool: Named, words: str) -> str:
 
 def _reads(called: str) -> bool:
     """By the name of a tool, or of a method of HTTP."""
-    known, words = table("mcp"), [word.lower() for word in _WORDS.findall(called)]
+    known, words = table("mcp"), worded(called)
     if called.upper() in table("http")["methods"]:
         return True
     return bool(set(words[:1]) & set(known["reading"])) and not set(words) & {
@@ -202,6 +217,5 @@ def _reads(called: str) -> bool:
 
 def told(value: Sequence[object], name: str) -> str | None:
     """A list of words as the line that it may be; None where it is none."""
-    known, last = table("mcp"), last_word(name)
     line = joined(value)
-    return line if name in known["inputs"] or last in (*known["with_words"], *known["command_words"]) else None
+    return line if may_run(name) or runs(name) or own(name)[-1] in table("mcp")["with_words"] else None

@@ -10,20 +10,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agentaccel.effects.asked import addressed, request, tells_no_key
-from agentaccel.effects.code import does
-from agentaccel.effects.commands import WORD, Named, last_word, lines_of, named, started, told
-from agentaccel.effects.places import Surroundings, plain
+from agentaccel.effects.code import calls, does
+from agentaccel.effects.commands import WORD, Named, lines_of, named, runs, started, told
+from agentaccel.effects.deeds import asks
+from agentaccel.effects.places import Surroundings
 from agentaccel.effects.shell import judge_shell
 from agentaccel.effects.sql import judge_sql, surely_sql
 from agentaccel.effects.tables import table
-from agentaccel.effects.texts import joined, parsed, spelled, writes
+from agentaccel.effects.texts import inside, joined, own, parsed, worded, writes
+from agentaccel.effects.unnamed import no_pipe
 from agentaccel.effects.verdict import Evidence, Refused, Verdict, judged, weigh
-from agentaccel.effects.words import Word
 from agentaccel.types import Effect
 
 _NO = (False, None, "", "never", "none", "forbidden")
 """Values with which a field says nothing, or no."""
-_SAID = re.compile("[a-z]+")
 DEEPEST = 12
 """Levels of arguments that are looked at."""
 
@@ -35,10 +35,11 @@ def judge_mcp(given: Mapping[str, Any], there: Surroundings) -> Verdict:
     arguments = given.get("arguments")
     _fits(arguments, given["tool"])
     leaves, tool = list(_leaves(arguments, 0)), named(given["tool"])
-    said = [one for name, value in leaves for one in _heard(name, value, there, tool)]
+    names = {name for name, value in leaves if isinstance(value, str)}
+    said = [one for name, value in leaves for one in _heard(name, value, names, tool, there)]
     said += request(arguments)
-    texts = [(name, value) for name, value in leaves if isinstance(value, str)]
-    tells_no_key(arguments, texts, remote=hint.effect is Effect.READ_REMOTE)
+    no_pipe(leaves, there)
+    tells_no_key(leaves, remote=hint.effect is Effect.READ_REMOTE)
     return weigh([hint, *said])
 
 
@@ -203,53 +204,51 @@ def _fits(arguments: object, tool: Mapping[str, Any]) -> None:
         raise Refused("it has an argument that the tool does not declare")
 
 
-def _leaves(value: object, depth: int, name: str = "") -> Iterator[tuple[str, str | bool]]:
+def _leaves(value: object, depth: int, name: str = "") -> Iterator[tuple[str, str | float]]:
     if depth > DEEPEST:
         raise Refused("its arguments are nested too deep")
     if isinstance(value, Mapping):
-        _no_command(value, depth)
+        asked = _no_command(value, depth) and runs(name)  # what a database is asked is no line
         yield from (lines := list(started(value)))
         for key, one in value.items():
-            within = bool(lines) and spelled(key) in (*table("mcp")["with_words"], *table("mcp")["runs"])
-            yield from _leaves(one, depth + 1, WORD if within else spelled(key))
+            within = bool(lines) and "_".join(worded(key)) in (*table("mcp")["with_words"], *table("mcp")["runs"])
+            yield from _leaves(one, depth + 1, WORD if within else inside("" if asked else name, key))
     elif isinstance(value, list):
         if (line := joined(value)) is not None and (why := writes(line)) is not None:
             raise Refused(f"the argument {name!r} may be a command: {why}")
         line = told(value, name)
         if line is not None:
             yield name, line
-        plural = name.endswith("s") and last_word(name) in table("mcp")["command_words"]  # each may be a line
+        plural = own(name)[-1].endswith("s") and runs(own(name)[-1])  # each may be a line
         for one in value:
             yield from _leaves(one, depth + 1, WORD if line is not None and not plural else name)
-    elif isinstance(value, str | bool):
+    elif isinstance(value, str | int | float):
         yield name, value
         if isinstance(value, str) and (inner := parsed(value)) is not None:
             yield from _leaves(inner, depth + 1, name)
 
 
-def _no_command(value: Mapping[str, Any], depth: int) -> None:
-    """Raises `Refused` for an object of MongoDB that writes, or runs a program."""
+def _no_command(value: Mapping[str, Any], depth: int) -> bool:
+    """True if the object is a command of MongoDB that reads. Raises `Refused` where it writes, or runs a program."""
     known = table("mcp")
     if set(value) & set(known["writing_keys"]):
         raise Refused("its arguments hold an operator that writes, or runs a program")
     first, told = next(iter(value.items()), ("", None))
     if depth and first in known["database_commands"] and isinstance(told, str):
         raise Refused("its arguments hold a command of a database that writes")
+    return first in known["database_reads"]
 
 
-def _heard(name: str, value: str | bool, there: Surroundings, tool: Named) -> Iterator[Evidence]:
+def _heard(name: str, value: str | float, names: set[str], tool: Named, there: Surroundings) -> Iterator[Evidence]:
     """What the analysers say of one argument: they can only make a read worse."""
     known = table("mcp")
-    if isinstance(value, bool):
-        if set(name.split("_")) & set(known["switches"]) if value else name in known["switches_off"]:
-            raise Refused(f"the argument {name!r} asks to write, or not to end")
+    if name != WORD and (why := asks(name, value, names)) is not None:
+        raise Refused(f"the argument {name!r} asks for more than a read: {why}")
+    if not isinstance(value, str):
         return
     yield from addressed(name, value.strip())
-    if set(name.split("_")) & set(known["deeds"]) and set(_SAID.findall(value.lower())) & set(known["writing"]):
-        raise Refused(f"the argument {name!r} asks for a deed")
-    _place(name, value, there)
     what = does(value) if _is_code(name, value) and not tool.runs else ""
-    if name in known["statements"] or (surely_sql(value) and not tool.runs):
+    if "_".join(own(name)) in known["statements"] or (surely_sql(value) and not tool.runs):
         yield from judge_sql(value, None).evidence
     elif what and not tool.program:
         raise Refused(f"the argument {name!r} may be a program that does more than work something out: {what}")
@@ -258,19 +257,11 @@ def _heard(name: str, value: str | bool, there: Surroundings, tool: Named) -> It
             yield from judge_shell(line, there).evidence
     elif parsed(value) is None and (why := writes(value)) is not None:  # of JSON, each text in it is looked at
         raise Refused(f"the argument {name!r} may be a statement that writes: {why}")
-
-
-def _place(name: str, value: str, there: Surroundings) -> None:
-    """Raises `Refused` for a file that is written, and for one that is a pipe or a device."""
-    known = table("mcp")
-    if re.fullmatch(known["written"], name) and value.strip():
-        raise Refused(f"the argument {name!r} names a file that is written")
-    if value.startswith("file:") or last_word(name) in known["opened"]:
-        plain(Word(text=re.sub("^file:(?://[^/]*)?", "", value)), there)
+    elif what is not None and not tool.language and own(name)[-1] not in known["patterns"] and (why := calls(value)):
+        raise Refused(f"the argument {name!r} may be a program: {why}")
 
 
 def _is_code(name: str, value: str) -> bool:
     """A source may be a program, and the name of where something comes from."""
-    return last_word(name) in table("mcp")["code_words"] and not (
-        last_word(name) == "source" and re.fullmatch(r"[A-Za-z][\w-]*", value)
-    )
+    last = own(name)[-1]
+    return last in table("mcp")["code_words"] and not (last == "source" and re.fullmatch(r"[A-Za-z][\w-]*", value))

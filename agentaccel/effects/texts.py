@@ -76,10 +76,27 @@ def joined(words: object) -> str | None:
     return None
 
 
-def spelled(name: object) -> str:
-    """The name of an argument, its words told apart.
+def worded(text: object) -> list[str]:
+    """The words of a name in small letters, told apart at capitals, digits and every sign.
 
-    >>> spelled("httpVerb"), spelled("HTTP-Verb"), spelled("dryRun")
-    ('http_verb', 'http_verb', 'dry_run')
+    >>> worded("HTTPVerb"), worded("dry-run"), worded("command[0]"), worded("orders.Close")
+    (['http', 'verb'], ['dry', 'run'], ['command'], ['orders', 'close'])
     """
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name)).replace("-", "_").lower()
+    return [word.lower() for word in _WORDS.findall(str(text))]
+
+
+def inside(name: str, key: object) -> str:
+    """The name of what stands under `key` in the argument `name`: the words of all keys that say something.
+
+    >>> inside("", "httpVerb"), inside("shell", "fullLine"), inside("command", "text")
+    ('http_verb', 'shell.full_line', 'command')
+    """
+    words = worded(key)
+    if name and set(words) <= set(table("mcp")["says_nothing"]):
+        return name
+    return f"{name}.{'_'.join(words)}" if name else "_".join(words)
+
+
+def own(name: str) -> list[str]:
+    """The words of the innermost key in the name of an argument."""
+    return re.split("_", name.rsplit(".", 1)[-1])

@@ -70,10 +70,10 @@ def standing(one: Found, work: Path, home: Path, *, twin: bool) -> Iterator[Path
 
 
 def _set_up(one: Found, place: Path, before: bytes | None, evil: Path, twin: bool) -> None:
-    if one.kind == "pipe" and twin:
+    if "pipe" in one.row and twin:
         if before is None and not one.row.get("none", False):
             place.write_text(one.row.get("held", "x\n"))
-    elif one.kind == "pipe":
+    elif "pipe" in one.row:
         place.unlink(missing_ok=True)
         os.mkfifo(place)
     elif not twin:

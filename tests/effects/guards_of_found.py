@@ -134,14 +134,14 @@ GUARDS = (
     Mutant(
         guard="keys among the arguments of a tool",
         file="effects/mcp.py",
-        old="    tells_no_key(arguments, texts, remote=hint.effect is Effect.READ_REMOTE)\n",
+        old="    tells_no_key(leaves, remote=hint.effect is Effect.READ_REMOTE)\n",
         new="",
     ),
     Mutant(
-        guard="arguments whose names end in a word for a command",
+        guard="arguments whose names speak of running",
         file="effects/commands.py",
-        old='    if name in known["commands"] or last in known["command_words"]:\n',
-        new='    if name in known["commands"]:\n',
+        old="    if runs(name) and not (",
+        new="    if False and not (",
     ),
     Mutant(
         guard="a tool that speaks of commands",
@@ -164,7 +164,7 @@ GUARDS = (
     Mutant(
         guard="words for a program that nobody names",
         file="effects/commands.py",
-        old='    if name in known["arguments"] or (option and value.lstrip().startswith("-")):\n',
+        old='    if "_".join(own(name)) in known["arguments"] or (option and value.lstrip().startswith("-")):\n',
         new='    if option and value.lstrip().startswith("-"):\n',
     ),
     Mutant(
@@ -223,21 +223,21 @@ GUARDS = (
     ),
     Mutant(
         guard="a file that is written",
-        file="effects/mcp.py",
-        old='    if re.fullmatch(known["written"], name) and value.strip():\n',
-        new="    if False:\n",
+        file="effects/deeds.py",
+        old="if _written(words, value.strip(), others) else None",
+        new="if False else None",
     ),
     Mutant(
-        guard="a device that is read",
+        guard="pipes and devices among the arguments",
         file="effects/mcp.py",
-        old='    if value.startswith("file:") or last_word(name) in known["opened"]:\n',
-        new="    if False:\n",
+        old="    no_pipe(leaves, there)\n",
+        new="",
     ),
     Mutant(
         guard="what stands beside an address",
         file="effects/asked.py",
-        old='    if "url" in arguments and (asked or {"method", "headers"} & set(arguments)):\n',
-        new='    if "url" in arguments and {"method", "headers"} & set(arguments):\n',
+        old="    if fields or headers or methods or url",
+        new="    if headers or methods or url",
     ),
     Mutant(
         guard="keys among the words of a client, as they are",

@@ -73,14 +73,14 @@ GUARDS = (
     ),
     Mutant(
         guard="a deed that the name of an argument announces",
-        file="effects/mcp.py",
-        old='    if set(name.split("_")) & set(known["deeds"]) and',
-        new='    if name in known["deeds"] and',
+        file="effects/deeds.py",
+        old='    if set(words) & set(known["deeds"]):\n',
+        new="    if False:\n",
     ),
     Mutant(
         guard="an address whose name does not say that it is one",
         file="effects/asked.py",
-        old=' or verdict.launchable == "never":\n        yield',
-        new=":\n        yield",
+        old=' or verdict.launchable == "never":\n            yield',
+        new=":\n            yield",
     ),
 )

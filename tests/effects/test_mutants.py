@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.effects import (
+    guards_of_arguments,
     guards_of_found,
     guards_of_places,
     guards_of_programs,
@@ -25,6 +26,7 @@ GUARDS = (
     *guards_of_sql.GUARDS,
     *guards_of_texts.GUARDS,
     *guards_of_found.GUARDS,
+    *guards_of_arguments.GUARDS,
 )
 
 FAST = [
