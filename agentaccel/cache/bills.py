@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from agentaccel.cache.price import Override, PriceCard, input_cost, price_card
-from agentaccel.facts import plain_name
+from agentaccel.facts import plain_name, sold_as
 from agentaccel.records import TurnRecord
 from agentaccel.types import Usage
 
@@ -119,7 +119,7 @@ def _names(turn: TurnRecord, aliases: Mapping[str, str], model: str | None, own:
         # What the user says of a name of his own, such as a deployment's, holds for whatever answers there: a price
         # of it, or the model that it stands for where nobody lists the one that answers.
         return (asked,) if asked in own else (model, asked)
-    return (model,)
+    return tuple(dict.fromkeys((sold_as(model, asked), model)))  # from where it was asked for
 
 
 def _listed(turn: TurnRecord, model: str) -> bool:

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -163,9 +162,7 @@ def _tiers(
     if price is None:
         card = _gap_card(provider, model, facts)
         return () if card is None else ((-1, card.times(factor, unknown)),)
-    starts = {-1}
-    for value in vars(price).values():
-        starts.update(tier.start for tier in getattr(value, "tiers", ()))
+    starts = {-1, *(tier.start for value in vars(price).values() for tier in getattr(value, "tiers", ()))}
     cards = ((start, _listed_card(price, start, facts)) for start in sorted(starts))
     return tuple((start, card.times(factor, unknown)) for start, card in cards if card is not None)
 
@@ -183,24 +180,33 @@ def _listed(
 ) -> tuple[ModelPrice | None, float, tuple[str, ...]]:
     """The entry of genai-prices for a model, under the name given or its plain form, of the first that has one, and
     how often its prices are to be taken for those of `terms` that it does not have; and those that nobody has."""
-    found: ModelInfo | None = None
-    for seller, name in product(sellers, dict.fromkeys((model, plain_name(model)))):
-        from genai_prices.data_snapshot import get_snapshot  # takes 0.2 s: only where somebody sells the model
-
-        with suppress(LookupError):
-            _, found = get_snapshot().find_provider_model(name, None, seller, None)
-            break
+    found = next((one for seller in sellers if (one := _found(seller, model)) is not None), None)
+    rows = [(name, value, price_term(*place, plain_name(model), name, value)) for name, value in terms]
     context, factor, unknown = dict[str, str](), 1.0, list[str]()
-    for name, value in terms:
-        row = price_term(*place, plain_name(model), name, value)
-        listed = {name: value} if row is None else row.get("listed", {name: value})
+    for name, value, row in sorted(rows, key=lambda one: one[2] is not None):  # what the list alone has comes first
+        listed = context | ({name: value} if row is None else row.get("listed", {name: value}))
         if found is not None and _has(found, listed, when):
-            context.update(listed)
+            context = listed
         elif row is not None:
             factor *= row["multiple"]
         else:
             unknown.append(f"{name} {value}")
     return None if found is None else found.get_prices(when, context), factor, tuple(unknown)
+
+
+def _found(seller: str, model: str) -> ModelInfo | None:
+    """The model as `seller` lists it: under the name given, else under one that differs in dates and versions alone."""
+    from genai_prices.data_snapshot import get_snapshot  # takes 0.2 s: only where somebody sells the model
+
+    snapshot, plain = get_snapshot(), plain_name(model)
+    with suppress(LookupError):
+        return snapshot.find_provider_model(model, None, seller, None)[1]
+    everywhere = "global." in model  # any region serves it; what one region serves costs more
+    listed = next((one.models for one in snapshot.providers if one.id == seller), ())
+    alike = (one for one in listed if plain_name(one.id) == plain and ("global." in one.id) == everywhere)
+    with suppress(LookupError):
+        return next(alike, None) or snapshot.find_provider_model(plain, None, seller, None)[1]
+    return None
 
 
 def _has(found: ModelInfo, listed: Mapping[str, str], when: datetime) -> bool:

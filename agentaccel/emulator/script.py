@@ -246,11 +246,12 @@ def read_json(path: Path, what: str) -> Any:
     try:
         # a pipe that nobody writes to is opened at once, and then seen to be none
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError(f"cannot read the {what} file {path}: it is no plain file")
-            data = file.read()
+            is_plain = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            data = file.read() if is_plain else b""
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read the {what} file {path}: {getattr(error, 'strerror', error)}") from None
+    if not is_plain:
+        raise ConfigError(f"cannot read the {what} file {path}: it is no plain file")
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:

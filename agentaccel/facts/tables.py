@@ -18,7 +18,7 @@ PROVIDERS = ("anthropic", "openai", "compatible")
 _DATED = re.compile(r"[-@]\d{8}$|-\d{4}-\d{2}-\d{2}$|-latest$")
 _ARN = r"arn:aws[a-z-]*:bedrock:[a-z0-9-]*:\d*:(?:foundation-model|inference-profile)/"
 _PLATFORM_PREFIX = re.compile(
-    rf"^(?:{_ARN})?(?:[a-z_-]+/)*(?:(?:[a-z]{{2,6}}(?:-[a-z]{{2,6}})?\.)?(?:anthropic|openai)\.|ft:)?"
+    rf"^(?:{_ARN})?(?:[a-z_-]+/)*(?:(?:[a-z]{{2,8}}(?:-[a-z]{{2,6}})?\.)?(?:anthropic|openai)\.|ft:)?"
 )
 """Where on Bedrock a model is, who sells it, and from which regions it is served."""
 _PLATFORM_SUFFIX = re.compile(r"(?:-v\d+(?::[a-z0-9]+)*|@default|\[1m\]|:[a-z0-9:_-]*)$")
@@ -50,6 +50,16 @@ def plain_name(model: str) -> str:
     name = _PLATFORM_PREFIX.sub("", model.strip().lower())
     name = _PLATFORM_SUFFIX.sub("", name)
     return _DATED.sub("", name).replace(".", "-")
+
+
+def sold_as(model: str, asked: str) -> str:
+    """`model` with what stands before `asked`: where it is sold, and by whom.
+
+    >>> sold_as("claude-haiku-4-5", "global.anthropic.claude-opus-5"), sold_as("claude-haiku-4-5", "claude-opus-5")
+    ('global.anthropic.claude-haiku-4-5', 'claude-haiku-4-5')
+    """
+    own, of_asked = (_PLATFORM_PREFIX.match(name.strip().lower()) for name in (model, asked))
+    return model if of_asked is None or (own is not None and own[0]) else f"{of_asked[0]}{model}"
 
 
 def family_of(data: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:

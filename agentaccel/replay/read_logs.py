@@ -14,7 +14,7 @@ from agentaccel.trace.tally import ImportTally, Progress
 
 def read_logs(files: Sequence[Path], name: str, rules: Rules, tally: ImportTally, progress: Progress | None) -> Source:
     """The conversations in `files`, which are one source called `name`; every reply counts once."""
-    before = rules.replaced.copy()
+    before, passed = rules.replaced.copy(), rules.passed.copy()
     turns = (one for one in records_of(files, progress=progress, tally=tally) if isinstance(one, TurnRecord))
     runs = tuple(runs_from_usage(by_session(turns), rules))
     return Source(
@@ -22,4 +22,5 @@ def read_logs(files: Sequence[Path], name: str, rules: Rules, tally: ImportTally
         runs=runs,
         untimed=frozenset(i for i, run in enumerate(runs) if not all(step.started for step in run.steps)),
         models=tuple(rules.replaced - before),
+        notes=rules.left_out(passed),
     )

@@ -50,7 +50,7 @@ def read_runs(lines: Iterable[bytes], name: str, rules: Rules, tally: ImportTall
     found: dict[str, Run | None] = {}
     from_usage: dict[str, Sequence[TurnRecord]] = {}
     without_usage = 0
-    before = rules.replaced.copy()
+    before, passed = rules.replaced.copy(), rules.passed.copy()
     for line in lines:
         recorded = _recorded(line, tally)
         if recorded is None or recorded.id in found:
@@ -72,7 +72,7 @@ def read_runs(lines: Iterable[bytes], name: str, rules: Rules, tally: ImportTall
         runs=kept,
         untimed=frozenset(i for i, run in enumerate(kept) if not all(step.started for step in run.steps)),
         models=tuple(rules.replaced - before),
-        notes=tuple(notes),
+        notes=(*notes, *rules.left_out(passed)),
     )
 
 

@@ -35,7 +35,9 @@ Turns = Sequence[TurnRecord]
 
 
 def runs_from_usage(sessions: Mapping[str, Turns], rules: Rules) -> list[Run]:
-    """One run for each of `sessions`, its answered requests in order; sessions without a count are left out."""
+    """One run for each of `sessions`, its answered requests in order; those without a count are left out."""
+    uncounted = sum(turn.outcome == "ok" and not turn.usage.input for turns in sessions.values() for turn in turns)
+    rules.passed.update({("requests", "their tokens are not known"): uncounted} if uncounted else {})
     counted = {name: [turn for turn in turns if turn.usage.input] for name, turns in sessions.items()}
     counted = {name: turns for name, turns in counted.items() if turns}
     heads = _heads(counted)

@@ -189,7 +189,7 @@ def _tighten(path: Path, descriptor: int | None, mode: int, store: Path) -> None
     else:
         _once.say_aloud(
             f"others could read the trace store at {store} or its key; now only you can (mode {mode:04o})",
-            about=f"tightened {store}",
+            about=f"tightened {os.path.abspath(store)}",
         )
 
 

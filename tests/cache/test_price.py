@@ -141,14 +141,25 @@ def test_of_the_users_own_prices_each_that_is_missing_follows_the_facts() -> Non
     [
         ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", 3.3),
         ("global.anthropic.claude-sonnet-4-5-20250929-v1:0", 3.0),
-        ("claude-sonnet-4-5", 6.0),
+        ("claude-sonnet-4-5", 3.3),
+        ("us.anthropic.claude-haiku-4-5", 1.1),
+        ("global.anthropic.claude-opus-5-5-20260929-v1:0", 4.0),
+        ("global.anthropic.claude-opus-5-20260801-v1:0", 5.0),
     ],
 )
-def test_bedrock_has_its_own_prices_and_the_vendors_where_it_lists_none(name: str, dollars: float) -> None:
-    """Of a regional name, of a global one, which has no tiers there, and of one that is known by an alias."""
+def test_bedrock_has_its_own_prices(name: str, dollars: float) -> None:
+    """Of a regional name, of a global one, which have no tiers there, and with dates that the list does not have."""
     card = price_card("anthropic", name, input_tokens=291_915, platform="bedrock")
     assert card is not None
     assert card.input * 1e6 == pytest.approx(dollars)
+
+
+@pytest.mark.parametrize(("model", "dollars"), [("claude-opus-5-5", 4.0), ("claude-fable-5-2", 8.0)])
+def test_two_terms_at_once_both_count(model: str, dollars: float) -> None:
+    """Mandated by the provider: fast mode at 8 and 16 USD a million, half of it in a batch."""
+    card = price_card("anthropic", model, input_tokens=1, terms={"service_tier": "batch", "speed": "fast"})
+    assert card is not None
+    assert (card.input * 1e6, card.unknown) == (pytest.approx(dollars), ())
 
 
 def test_a_tariff_by_the_time_of_day_holds_to_the_minute() -> None:

@@ -128,6 +128,8 @@ def test_a_request_that_another_model_answers_is_paid_at_its_price(tmp_path: Pat
         # The reply does not say from where it was served; the name that was asked for does.
         ("global.anthropic.claude-sonnet-4-6", "claude-sonnet-4-6", "bedrock", 3.0),
         ("us.anthropic.claude-sonnet-4-6", "claude-sonnet-4-6", "bedrock", 3.3),
+        ("global.anthropic.claude-opus-5", "claude-haiku-4-5-20251001", "bedrock", 1.0),
+        ("us.anthropic.claude-opus-5", "claude-haiku-4-5-20251001", "bedrock", 1.1),
     ],
 )
 def test_the_price_is_that_of_who_answered(asked: str, answered: str, platform: str, usd: float | None) -> None:

@@ -207,6 +207,14 @@ def test_names_that_no_bytes_stand_for_are_names(tmp_path: Path) -> None:
     assert [step.total for step in run.steps] == [90_010, 90_110]
 
 
+def test_requests_whose_tokens_are_not_known_are_left_out_and_counted(tmp_path: Path) -> None:
+    """A counter that cannot be, in the second of three."""
+    usages = (used(0, 90_000), {**used(90_000, 100), "cache_creation_input_tokens": "x"}, used(90_100, 100))
+    source = source_of(tmp_path, conversation("r", *usages))
+    assert [len(run.steps) for run in source.runs] == [2]
+    assert "requests: 1 left out, because their tokens are not known" in source.notes
+
+
 def test_a_growing_history_grows(tmp_path: Path) -> None:
     """By a reply and a message."""
     usages = (used(50_000, 40_000), *(used(90_000 + 500 * i, 500) for i in range(3)))

@@ -403,6 +403,45 @@ def test_a_request_in_a_span_and_in_an_event_counts_once(tmp_path: Path, lacks: 
         assert (turn.usage, tally.nested) == (SEEN, 1)
 
 
+def test_events_of_one_moment_that_count_differently_are_two_requests(tmp_path: Path) -> None:
+    """Two sub-agents may be answered in the same millisecond; older clients name no request."""
+    told = {name: value for name, value in ASKED.items() if name != "request_id"}
+    one, other = (event("claude_code.api_request", {**told, "input_tokens": n}) for n in (100, 90_507))
+    turns, _, _ = read(tmp_path / "a.jsonl", logs(one, other))
+    assert sorted(turn.usage.input or 0 for turn in turns) == [1000, 91_407]
+    turns, _, _ = read(tmp_path / "b.jsonl", logs(one, one))
+    assert [turn.usage.input for turn in turns] == [1000]
+
+
+DETAILS = {name: value for name, value in WRITTEN["GenAI conventions"].items() if name != "gen_ai.conversation.id"}
+
+
+def placed(record: dict[str, Any], trace: str, within: str) -> dict[str, Any]:
+    """A log record that was written in a span of a trace."""
+    one = line({}, name=within)
+    return {**record, "traceId": trace, "spanId": one["spanId"]}
+
+
+def test_events_of_two_traces_are_of_two_sessions(tmp_path: Path) -> None:
+    """Where no conversation is named, the trace is one."""
+    name = "gen_ai.client.inference.operation.details"
+    records = [placed(event(name, DETAILS), trace * 32, "x") for trace in "ab"]
+    turns, _, _ = read(tmp_path / "a.jsonl", logs(*records))
+    assert sorted(turn.session for turn in turns) == ["a" * 32, "b" * 32]
+
+
+def test_an_event_in_the_span_of_a_request_tells_of_that_request(tmp_path: Path) -> None:
+    """The counters stand in the event alone; what another trace counts alike is another request."""
+    name = "gen_ai.client.inference.operation.details"
+    bare = line({k: v for k, v in DETAILS.items() if "usage" not in k}, name="one")
+    (turn,), _, tally = read(
+        tmp_path / "a.jsonl", spans(bare), logs(placed(event(name, DETAILS), bare["traceId"], "one"))
+    )
+    assert (turn.usage, tally.nested) == (SEEN, 1)
+    turns, _, _ = read(tmp_path / "b.jsonl", spans(line(DETAILS)), logs(placed(event(name, DETAILS), "c" * 32, "x")))
+    assert [turn.usage for turn in turns] == [SEEN, SEEN]
+
+
 def test_sub_agents_of_claude_code_are_below_their_session(tmp_path: Path) -> None:
     """As in its own logs: a session of their own, and that of the agent that they work for."""
     said = WRITTEN["Claude Code"]

@@ -82,6 +82,8 @@ class _Reader:
         self._agents = Agents()
         self._now = 0.0
         self._lifetimes = set[str]()
+        self._begun = False
+        """True if any line was of a request."""
 
     def take(self, entry: Mapping[str, object]) -> None:
         """One line of the log."""
@@ -104,6 +106,8 @@ class _Reader:
             self._user(self._thread(entry), entry, at)
         elif kind == "system":
             self._system(self._thread(entry), entry)
+        elif kind == "result":
+            self._tally.sums += not self._begun and bool(mapping(entry, "usage"))
 
     def release(self) -> TurnRecord | ToolRecord | None:
         """The oldest reply or call as a record; None where another file has told of it."""
@@ -224,7 +228,7 @@ class _Reader:
 
     def _begin(self, thread: Thread, entry: Mapping[str, object], model: str, at: float, *, repeated: bool) -> Reply:
         started = min(thread.prompted or at, at)
-        place = platform_of_name("anthropic", model)
+        place, self._begun = platform_of_name("anthropic", model), True
         reply = Reply(thread, model, place, started, at, thread.compacted, repeated, _origin(entry))
         thread.compacted, thread.model = False, model
         thread.prompted = 0.0  # the next request has a message of its own; if it is not logged, its time is not known

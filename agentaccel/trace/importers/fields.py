@@ -118,9 +118,4 @@ def metered_of(reported: Mapping[str, object], default_ttl: str) -> Metered:
     """
     if "input_tokens" in reported and not _BESIDE.isdisjoint(reported):
         return metered_beside(reported, default_ttl)
-    found = metered_inside(reported, default_ttl)
-    usage = found.usage
-    if usage.read is None or usage.input is None or usage.write is not None or found.doubts:
-        return found
-    # Providers of this shape that do not mention writes do not charge for them.
-    return found._replace(usage=_usage(input=usage.input, read=usage.read, write={}, output=usage.output))
+    return metered_inside(reported, default_ttl)

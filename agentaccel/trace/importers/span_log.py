@@ -7,7 +7,7 @@ was sent and billed, and a retry is one of its own.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from agentaccel import semconv
@@ -104,22 +104,23 @@ class SpanLog:
 
     def _without_events(self, chains: dict[int, list[Span]]) -> None:
         """Take out of `chains` the events that tell of what a span, or another event, tells of, too."""
-        seen, used, nameless = Identities(), Counter[object](), Counter[object]()
+        seen, told = Identities(), defaultdict[object, list[Span]](list)
         for key in sorted(chains, key=lambda key: self._spans[key].event):
             span = self._spans[key]
-            session, name = text(span.said, semconv.CONVERSATION), text(span.said, _NAMES.get(span.kind or "", ""))
-            counted = (session, _counted(span)) if span.counters.told else None
-            when = (session, span.end, span.said.get(semconv.TOOL_NAME)) if span.event and span.end else None
-            known = seen.met((span.kind, name) if name else None, when)
+            session, name, used = text(span.said, semconv.CONVERSATION), _name_of(span), _counted(span)
+            when = (session, span.trace, span.end, span.said.get(semconv.TOOL_NAME), used)
+            known = seen.met((span.kind, name) if name else None, when if span.event and span.end else None)
             if not span.event:
-                used[counted] += counted is not None
-                nameless[counted] += counted is not None and name is None
+                told[session, used].append(span)
                 continue
-            if (used if name is None else nameless)[counted] > 0:  # where one of the two lacks its name
-                known = True
-            if known:
-                used[counted] -= 1
-                nameless[counted] -= 1
+            above = self._spans.get(self._parents.get(key, 0))
+            inside = above if above is not None and above.kind == span.kind else None
+            if inside is not None:
+                _complete(inside, span)
+            several = told[session, used] if used else []
+            other = inside or next((one for one in several if _may_be(one, span)), None)
+            told[session, used] = [one for one in several if one is not other]
+            if known or other is not None:
                 self._tally.nested += 1
                 del chains[key]
 
@@ -200,7 +201,7 @@ class SpanLog:
         keys = {id(span): key for key, span in self._spans.items()}
         for key, chain in chains.items():
             span = self._spans[key]
-            for above in chain:
+            for above in chain if not span.event else ():
                 if above.kind != span.kind or span.kind == "agent" or not _same(above, span):
                     break
                 inner[keys[id(above)]].append(span)
@@ -221,6 +222,17 @@ def _same(outer: Span, inner: Span) -> bool:
 def _counted(span: Span) -> tuple[tuple[str, int], ...]:
     """What tells it by what it used."""
     return tuple(sorted(span.counters.told.items()))
+
+
+def _name_of(span: Span) -> str | None:
+    """The name of the request, or of the call of a tool."""
+    return text(span.said, _NAMES.get(span.kind or "", ""))
+
+
+def _may_be(span: Span, event: Span) -> bool:
+    """True if `event`, which counts the same, may tell of `span`: where both have a name or a trace, it is the same."""
+    pairs = ((_name_of(span), _name_of(event)), (span.trace, event.trace))
+    return all(not one or not other or one == other for one, other in pairs)
 
 
 def _fuller(one: Span, other: Span) -> Span:

@@ -159,7 +159,8 @@ def _record(record: Json) -> Span | None:
     end = next((at for at in times if at), None)
     lasted = said.said.get("duration")
     start = end - lasted if end is not None and isinstance(lasted, float) else end
-    span = _made(("", "", ""), (start, end), False, said)
+    around = (_member(record, "traceId"), "", _member(record, "spanId"))
+    span = _made(around, (start, end), False, said)
     span.event = True
     return span
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agentaccel.records import ToolRecord, TurnRecord
+from agentaccel.report import report
 from agentaccel.trace.importers import ImportTally, read_logs
 from agentaccel.trace.importers.fields import metered_of, seconds
 from agentaccel.types import Cause, Usage
@@ -50,7 +51,7 @@ def records(*paths: Path) -> tuple[list[TurnRecord], list[ToolRecord]]:
         ({"input_tokens": 5, "output_tokens": 6}, Usage(input=5, output=6)),
         (
             {"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 3}},
-            Usage(input=5, read=3, write={}),
+            Usage(input=5, read=3),
         ),
         (
             {
@@ -70,7 +71,7 @@ def records(*paths: Path) -> tuple[list[TurnRecord], list[ToolRecord]]:
                 "prompt_tokens_details": {"cached_tokens": 9},
                 "total_tokens": 15,
             },
-            Usage(input=14, read=9, write={}, output=1),
+            Usage(input=14, read=9, output=1),
         ),
         ({"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 9}}, Usage(input=5)),
         ({"input_tokens": 5, "cache_read_input_tokens": None}, Usage(input=5)),
@@ -80,6 +81,18 @@ def records(*paths: Path) -> tuple[list[TurnRecord], list[ToolRecord]]:
 def test_usage_is_read_in_every_known_shape(reported: dict[str, object], expected: Usage) -> None:
     """Input is inclusive of the cache in our noun; what was not reported is None."""
     assert metered_of(reported, "5m").usage == expected
+
+
+def test_a_run_of_a_model_that_charges_for_writing_is_priced_only_where_writes_are_counted(tmp_path: Path) -> None:
+    """From GPT-5.6 on writing costs 1.25 times the input, and the provider writes by itself; before, it is free:
+    40 at 2.50 USD a million and 60 at a tenth, or at half, of it."""
+    usage = {"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 60}}
+    costs = {}
+    for model in ("gpt-6-sol", "gpt-4o"):
+        run = {"id": model, "model": model, "messages": [{"role": "assistant", "content": "x", "usage": usage}]}
+        (tmp_path / "runs.jsonl").write_text(json.dumps(run) + "\n")
+        costs[model] = report(read_logs([tmp_path / "runs.jsonl"])).total.costs.paid
+    assert costs == {"gpt-6-sol": None, "gpt-4o": pytest.approx((40 * 2.5 + 60 * 1.25) * 1e-6)}
 
 
 @pytest.mark.parametrize("value", [None, "", "yesterday", -5, 1e18, True, "9999999-01-01", {}])

@@ -302,3 +302,12 @@ def test_a_large_log_is_streamed(tmp_path: Path) -> None:
         assert tracemalloc.get_traced_memory()[1] < log.stat().st_size / 4
     finally:
         tracemalloc.stop()
+
+
+def test_a_sum_without_its_requests_is_said(tmp_path: Path) -> None:
+    """What `claude -p --output-format json` prints is the sum alone; behind the requests it is no news."""
+    told = {"type": "result", "subtype": "success", "session_id": "s1", "usage": usage(write=9700), "uuid": "4"}
+    for entries, sums in (([told], 1), ([reply(1, "1", usage(write=9700)), told], 0)):
+        tally = ImportTally()
+        turns(write(tmp_path / "a.jsonl", entries), tally=tally)
+        assert (tally.sums, any("only their sum" in note for note in tally.notes(""))) == (sums, bool(sums))
