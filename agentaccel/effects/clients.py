@@ -19,7 +19,7 @@ from agentaccel.effects.http import judge_http
 from agentaccel.effects.options import Form, Options, form_of, taken_apart
 from agentaccel.effects.places import Surroundings, expanded, plain
 from agentaccel.effects.repository import starts_nothing
-from agentaccel.effects.secrets import nobody_elses
+from agentaccel.effects.secrets import parameter
 from agentaccel.effects.sql import judge_sql
 from agentaccel.effects.tables import table
 from agentaccel.effects.unnamed import beginning, plain_around, plain_below, plain_files
@@ -80,7 +80,7 @@ def read_only(name: str, words: Sequence[Word], there: Surroundings) -> tuple[Ef
     for word in words if remote else ():
         if not word.text.startswith(("http:", "https:")) and not (headers and word.text.endswith(headers)):
             # an address is judged with its host, and with its headers
-            nobody_elses(word.text, _host(options), "the command")
+            parameter(_host(options), "", word.text)
     settings(name, client, there)
     settings(name, verb.row, there)
     return effect, f"{name}{' ' if called else ''}{called} with these options only reads"

@@ -74,8 +74,8 @@ def _headers(headers: object) -> None:
             raise Refused("a header is given twice")
 
 
-def _address(url: object) -> str:
-    """Its host. Raises `Refused`."""
+def _address(url: object) -> str | None:
+    """Its host, where what is told to it stays there. Raises `Refused`."""
     if not isinstance(url, str) or len(url) > MAX_LENGTH or not _URL.fullmatch(url):
         raise Refused("the address is no plain http or https address without user, password, spaces and backslashes")
     parts = urlsplit(url)
@@ -87,12 +87,12 @@ def _address(url: object) -> str:
     _path(parts)
     _within(unquote(parts.path))
     parameters = list(_parameters(parts))
-    for name, value in parameters:
-        _parameter(name, value)
-    _message({name.lower() for name, _ in parameters}, parts.path)
     host = (parts.hostname or "").rstrip(".")
-    secrets.address(host, parts.path, parameters, parts.fragment)
-    return host
+    for name, value in parameters:
+        if not secrets.stands_there(host, name):
+            _parameter(name, value)
+    _message({name.lower() for name, _ in parameters}, parts.path)
+    return secrets.address(parts, parameters)
 
 
 def _path(parts: SplitResult) -> None:

@@ -1,8 +1,9 @@
 """Credentials in what a read tells: who issued them, and whether they go to somebody else.
 
-A key in an address, or in another part of a request, is told to the host that is asked. It is a read only where that
-host has issued it, or says that keys stand there. What nobody is known to have issued is told by how it is named, or
-by how it looks; this can only refuse.
+A key in an address, or in another part of a request, is told to the host that is asked, and to every host that is
+named beside it: that of an address within the address. It is a read only where each of them has issued it, or where
+the host says that keys stand there. What nobody is known to have issued is told by how it is named, or by how it
+looks; this can only refuse.
 """
 
 from __future__ import annotations
@@ -10,19 +11,31 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
+import html
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
-from urllib.parse import unquote, unquote_plus
+from urllib.parse import SplitResult, unquote, unquote_plus
 
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused
 
+_PACKED = (re.compile(r"[A-Za-z0-9+/_-]{16,}={0,6}"), re.compile(r"[A-Za-z0-9+_-]{16,}={0,6}"))
+_CODES = re.compile(r"(?:\d{2,3}[ ,;.:|_-]{1,2}){15,}\d{2,3}")
+"""Numbers of letters, one by one."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_PACKED = re.compile(r"[A-Za-z0-9+/_=-]{16,}")
 _BEARER = ("authorization", "x-auth-token", "x-api-key", "api-key", "apikey")
 """Headers that are for credentials: what may go anywhere may stand there."""
+_NAMED = re.compile(r"(?://|^|[=\s,@])((?:[a-z0-9-]{1,63}\.){1,9}[a-z]{2,63})(?=[:/?#])|//([^\s/?#@:]+)", re.IGNORECASE)
+"""A host within a text: behind two slashes, or a name with the rest of an address behind it."""
+_SETTING = re.compile(
+    r"(?<![\w.\[\]-])([A-Za-z_][\w.\[\]-]{0,80})[\"']?\s{0,9}(?:=>?|:)\s{0,9}[\"']?(?=([^\s\"',;&#]{6,200}))"
+)
+"""A name with its value; the value may hold others."""
+_ORDERED = re.compile(r"\d+|[a-z]+|[A-Z]+|[0-9a-f]+|0x[0-9a-fA-F]{40}|[0-9A-F]+")
+"""Numbers, words in small or capital letters, digests."""
 MOST_READ = 100_000
 """Characters of a text that are looked at."""
 DEEPEST = 3
@@ -30,9 +43,12 @@ DEEPEST = 3
 
 
 @functools.cache
-def _issuers() -> tuple[tuple[re.Pattern[str], Mapping[str, Any]], ...]:
+def _issuers() -> tuple[tuple[re.Pattern[str], re.Pattern[str], Mapping[str, Any]], ...]:
+    """The form of a key where a word begins, and wherever it stands, with the issuer."""
     rows = table("secrets")["issuer"]
-    return tuple((re.compile(rf"(?<![A-Za-z0-9_])(?:{row['pattern']})"), row) for row in rows)
+    return tuple(
+        (re.compile(rf"(?<![A-Za-z0-9_])(?:{row['pattern']})"), re.compile(row["pattern"]), row) for row in rows
+    )
 
 
 def nobody_elses(text: str, host: str | None, what: str, *, bearer: bool = False) -> None:
@@ -45,41 +61,80 @@ def nobody_elses(text: str, host: str | None, what: str, *, bearer: bool = False
     """
     if len(text) > MOST_READ:
         raise Refused(f"{what} is too long to be looked at")
-    for layer in _layers(text, 0):
-        for pattern, row in _issuers():
-            at_home = host is not None and any(_at_home(host, one) for one in row["hosts"])
-            if not (at_home or (bearer and row.get("bearer", False))) and pattern.search(layer):
-                raise Refused(f"{what} holds a key of {row['name']}, which would be told to another host")
-        if not bearer and re.search(table("secrets")["values"]["said"], layer):
+    _look(text, frozenset({host}), what, bearer, 0)
+
+
+def _look(text: str, hosts: frozenset[str | None], what: str, bearer: bool, depth: int) -> None:
+    """Looks at the text, and at what is packed in it; `hosts` are all that would be told of it."""
+    hosts |= {(one or other).lower() for one, other in _NAMED.findall(text)}
+    at_issuers = _issued(text, hosts, what, bearer)
+    values = table("secrets")["values"]
+    if not bearer:
+        if re.search(values["said"], text) or re.fullmatch(values["packed" if depth else "user"], text):
             raise Refused(f"{what} holds a setting that is a secret, with its value")
+        packed = depth and re.fullmatch(r"[\w-]+", text) and _opaque(text)
+        if packed or (not at_issuers and re.search(values["keyed"], text)):
+            raise Refused(f"{what} holds what looks like a key, which would be told")
+        for name, value in _SETTING.findall(text):
+            _named(name, value)
+    inner = list(dict.fromkeys(_inner(text)))
+    if inner and depth == DEEPEST:
+        raise Refused("something is packed in it again and again, and is not looked at")
+    for one in inner:
+        _look(one, hosts, what, bearer, depth + 1)
 
 
-def address(host: str, path: str, parameters: Iterable[tuple[str, str]], fragment: str) -> None:
-    """Raises `Refused` where an address tells a credential to a host that has not issued it."""
-    for text in (host, path, fragment):
-        nobody_elses(text, host, "the address")
-    within = [tuple(one.split("=", 1)) for one in unquote(path).replace("/", ";").split(";") if "=" in one]
-    for name, value in (*parameters, *within):
-        parameter(host, name, value)
+def _issued(text: str, hosts: frozenset[str | None], what: str, bearer: bool) -> bool:
+    """True if all hosts are those of one issuer. Raises `Refused` for a key, in one piece or in parts, of another."""
+    pieces = re.findall(r"[A-Za-z0-9_-]+", text)
+    joined, starts = "".join(pieces), {0, *accumulate(map(len, pieces))}
+    found = False
+    for pattern, anywhere, row in _issuers():
+        if all(_at_home(host, row["hosts"]) for host in hosts):
+            found = True
+        elif not (bearer and row.get("bearer", False)):
+            split = (one[0] for one in anywhere.finditer(joined) if one.start() in starts)
+            if pattern.search(text) or any(map(_in_parts, split)):
+                raise Refused(f"{what} holds a key of {row['name']}, which would be told to another host")
+    return found
+
+
+def address(parts: SplitResult, parameters: Iterable[tuple[str, str]]) -> str | None:
+    """The host, if what is told to it stays there: http, and some pages at an issuer's, tell others.
+
+    Raises `Refused` where the address tells a credential to a host that has not issued it.
+    """
+    name = (parts.hostname or "").rstrip(".")
+    told = parts.scheme != "https" or re.match(table("secrets")["values"]["pages"], name + parts.path)
+    host = None if told else name
+    parameter(host, "", parts.netloc)  # as it was written: keys know the case of their letters
+    whole = unquote(parts.path) + "?"
+    for one, value in parameters:
+        if not stands_there(name, one):
+            parameter(host, one, value)
+            whole += f"&{one}={value}"
+        elif one.lower() not in table("secrets")["values"]["open"] or not re.fullmatch(r"[A-Z0-9]{16,32}(/.*)?", value):
+            nobody_elses(value, host, f"the parameter {one!r}", bearer=True)
+    nobody_elses(f"{whole}#{unquote(parts.fragment)}", host, "the address")
+    for before, segment in pairwise(parts.path.split("/")):
+        if not before.endswith("s") and _changes(segment) > 2:
+            _named(before, segment)
+    return host
 
 
 def parameter(host: str | None, name: str, value: str) -> None:
     """Raises `Refused` where one parameter, or argument, tells a credential to a host that has not issued it."""
-    nobody_elses(name, host, "the address")
-    if host is not None and _stands_there(host, name):
-        return
-    nobody_elses(value, host, f"the parameter {name!r}")
-    if not any(pattern.search(value) for pattern, _ in _issuers()):  # a key of that very host may have any name
-        _named(name, value.strip())
+    nobody_elses(value, host, f"the parameter {name!r}" if name else "the text")
+    _named(name, value.strip())
+    _named("", name)
 
 
-def _stands_there(host: str, name: str) -> bool:
-    """The service says that a key, or the sign of a signed address, stands in a parameter of this name."""
+def stands_there(host: str, name: str) -> bool:
+    """True if the service says that a key, or the sign of a signed address, stands in a parameter of this name."""
     known, plain = table("secrets"), re.sub("[_-]", "", name.lower())
-    rows = ((known["at_home"], _at_home), (known["signed"], _below))
     return any(
-        below(host, one) and plain in {re.sub("[_-]", "", name) for name in names}
-        for row, below in rows
+        _below(host, one) and plain in {re.sub("[_-]", "", name) for name in names}
+        for row in (known["at_home"], known["signed"])
         for one, names in row.items()
     )
 
@@ -87,29 +142,46 @@ def _stands_there(host: str, name: str) -> bool:
 def headers(host: str | None, given: Mapping[str, str]) -> None:
     """Raises `Refused` where a header tells a credential to a host that is known not to have issued it."""
     for name, value in given.items():
-        nobody_elses(value, host, f"the header {name!r}", bearer=name.lower() in _BEARER)
+        if name.lower() in _BEARER:
+            nobody_elses(value, host, f"the header {name!r}", bearer=True)
+        else:
+            parameter(host, name.lower(), value)
 
 
 def _named(name: str, value: str) -> None:
     """Raises `Refused` for a value that is a credential by its parameter's name, or by its looks."""
+    if any(pattern.search(value) for pattern, *_ in _issuers()):
+        return  # it stands at home, or was refused; a key of that very host may have any name
     known, values = table("secrets")["names"], table("secrets")["values"]
-    if re.fullmatch(known["harmless"], value, re.IGNORECASE) or re.fullmatch(known["paging"], name, re.IGNORECASE):
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    words = [one.lower() for one in _WORDS.findall(plain)]
+    joined = "".join(one for one in words if not re.fullmatch(known["words"], one))
+    if re.fullmatch(known["harmless"], value, re.IGNORECASE):
         return
-    words = [word.lower() for word in _WORDS.findall(name)]
-    joined = "".join(words)
-    if {*words, joined} & set(known["strong"]):
+    if {*words} & {*known["strong_words"]} or re.search(known["strong"], joined):
         raise Refused(f"the parameter {name!r} is named for a secret, which would be told")
-    ending = re.fullmatch(known["endings"], joined) or (words[-1:] == ["key"] and len(words) > 1)
-    paired = any(one in known["first"] and other in known["second"] for one, other in pairwise(words))
-    if (ending or paired) and len(value) >= values["least_named"] and not value.isdecimal():
+    if re.fullmatch(known["paging"], name, re.IGNORECASE):
+        return
+    mixed, weak = _mixed(value), re.fullmatch(known["weak"], joined)
+    named = mixed if weak else re.fullmatch(known["endings"], joined) or re.search(known["pairs"], joined)
+    of_thing = re.fullmatch(known["things"], value) or (
+        re.fullmatch(known["of_things"], name, re.IGNORECASE) and not _likely(value)
+    )
+    least = values["least_weak" if weak else "least_mixed" if mixed else "least_named"]
+    if named and not of_thing and len(value) >= least and not value.isdecimal():
         raise Refused(f"the parameter {name!r} is named for a key, which would be told")
-    weak = len(words) == 1 and words[0] in known["weak"]
-    if weak and len(value) >= values["least_weak"] and _mixed(value):
+    if re.fullmatch(values["things"], name) is None and (_opaque(value) or re.fullmatch(values["marked"], value)):
         raise Refused(f"the parameter {name!r} holds what looks like a key, which would be told")
-    if re.fullmatch(values["things"], name) is None and (
-        (len(value) >= values["least_opaque"] and _opaque(value)) or re.fullmatch(values["marked"], value)
-    ):
-        raise Refused(f"the parameter {name!r} holds what looks like a key, which would be told")
+
+
+def _changes(text: str) -> int:
+    """How often digits and letters change."""
+    return len(re.findall(r"(?<=\d)(?=[A-Za-z])|(?<=[A-Za-z])(?=\d)", text))
+
+
+def _in_parts(text: str) -> bool:
+    """What is put together is a key, and no words that stand side by side."""
+    return _changes(text) > 3 and 3 * len("".join(re.findall(r"[a-z]{5,}", text))) < len(text)
 
 
 def _mixed(value: str) -> bool:
@@ -117,24 +189,43 @@ def _mixed(value: str) -> bool:
     return re.fullmatch(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_+/=.~-]+", value) is not None
 
 
+def _likely(value: str) -> bool:
+    """It looks more like a key than like the name of a thing."""
+    return (len(value) >= 12 and _changes(value) > 3) or re.fullmatch("[0-9a-f]{32,}", value) is not None
+
+
 def _opaque(value: str) -> bool:
-    """One word of digits and letters of both cases in no order; packed text is looked at as what it is."""
-    word = re.fullmatch(r"(?=.*\d)(?=.*[A-Z])(?=.*[a-z])[A-Za-z0-9_+/=~-]+", value) is not None
-    return word and len(re.findall(r"[a-z]{5,}", value)) < 2 and next(_unpacked(value), None) is None
+    """A long word without any order: little is left to words, numbers, digests; packed text is looked at as what it is.
 
-
-def _layers(text: str, depth: int) -> Iterator[str]:
-    """The text, and what is packed in it: percent signs, base64, base32, digits of base 16.
-
-    Raises `Refused` for what is packed deeper than is looked at.
+    >>> _opaque("q8Zk1vXw2LmNp4Rt7Yb3.Hd6Jf9Gs0Aa1Bb2C"), _opaque("how-prompt-caches-work-in-practice-2026-11-27")
+    (True, False)
     """
-    yield text
-    inner = [unquote_plus(text)] if "%" in text and unquote_plus(text) != text else []
-    inner += [one for word in _PACKED.findall(text) for one in _unpacked(word)]
-    if inner and depth == DEEPEST:
-        raise Refused("something is packed in it again and again, and is not looked at")
-    for one in inner:
-        yield from _layers(one, depth + 1)
+    values = table("secrets")["values"]
+    for word in re.split(r"[\s,]+", value):
+        if len(word) >= values["least_opaque"] and next(_unpacked(word), None) is None:
+            chunks = (one for one in re.findall(r"[A-Za-z0-9]{6,}", word) if not _ORDERED.fullmatch(one))
+            if sum(len(re.sub(r"(?<!\d)[A-Z]?[a-z]{3,}(?!\d)", "", one)) for one in chunks) >= values["least_left"]:
+                return True
+    return False
+
+
+def _inner(text: str) -> Iterator[str]:
+    """What is packed in the text: percent signs, base64, base32, digits of base 16, numbers of letters.
+
+    Letters of other widths and signs that nobody sees are taken for what they look like.
+    """
+    if "%" in text and unquote_plus(text) != text:
+        yield unquote_plus(text)
+    if "&#" in text and html.unescape(text) != text:
+        yield html.unescape(text)
+    if not text.isascii():
+        plain = "".join(one for one in unicodedata.normalize("NFKC", text) if one.isascii())
+        yield from [plain] if plain else []
+    for word in (one for pattern in _PACKED for one in pattern.findall(text)):
+        yield from _unpacked(word)
+    yield from _unpacked(re.sub(r"0x|[^A-Za-z0-9+/_=]", "", text))
+    for codes in _CODES.findall(text):
+        yield "".join(chr(int(one)) for one in re.findall(r"\d+", codes))
 
 
 def _unpacked(word: str) -> Iterator[str]:
@@ -150,7 +241,7 @@ def _unpacked(word: str) -> Iterator[str]:
             text = way().decode("ascii")
         except (binascii.Error, ValueError):
             continue
-        if re.fullmatch(r"[\x20-\x7e\t\r\n]+", text):
+        if re.fullmatch(r"[\x20-\x7e\t\r\n]{9,}", text):
             yield text
 
 
@@ -158,7 +249,10 @@ def _below(host: str, name: str) -> bool:
     return host == name or host.endswith(f".{name}")
 
 
-def _at_home(host: str, name: str) -> bool:
-    """Below the name, and not a place there where anybody's own program or page answers."""
-    anybodys = table("secrets")["values"]["anybodys"]
-    return _below(host, name) and (host == name or re.fullmatch(anybodys, host) is None)
+def _at_home(host: str | None, names: Iterable[str]) -> bool:
+    """An issuer's own host: its name, that of its interface, or any below where it says so, if nobody else answers."""
+    if host is None or re.fullmatch(table("secrets")["values"]["anybodys"], host):
+        return False
+    return any(
+        _below(host, one[2:]) if one.startswith("*.") else host in (one, f"api.{one}", f"www.{one}") for one in names
+    )
