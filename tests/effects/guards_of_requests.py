@@ -212,8 +212,8 @@ GUARDS = (
     Mutant(
         guard="keys in an address",
         file="effects/http.py",
-        old="    secrets.address(host, parts.path, parameters, parts.fragment)\n",
-        new="",
+        old="    return secrets.address(parts, parameters)\n",
+        new="    return parts.hostname\n",
     ),
     Mutant(
         guard="a form without a body",
