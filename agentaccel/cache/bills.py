@@ -114,7 +114,8 @@ def _names(turn: TurnRecord, aliases: Mapping[str, str], model: str | None, own:
         return (asked,)
     if _same(turn, model, aliases):
         # The date of a version may have a price of its own; a name of a region must not be lost.
-        return (model, asked) if model.startswith(asked) and asked not in own else (asked,)
+        dated = model.startswith(asked.removesuffix("-latest"))
+        return (model, asked) if dated and asked not in own else (asked,)
     if (asked in own or asked in aliases) and not _listed(turn, asked):
         # What the user says of a name of his own, such as a deployment's, holds for whatever answers there: a price
         # of it, or the model that it stands for where nobody lists the one that answers.
@@ -132,16 +133,20 @@ def _same(turn: TurnRecord, model: str, aliases: Mapping[str, str]) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def _words(model: str) -> tuple[str, ...]:
-    """The words of a model's name in no order, without the number of its build: sellers write a version in front of a
-    size or behind it, and answer with the build that served.
+def _words(model: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words of a model's name in no order, and its numbers in theirs, without that of its build: sellers write a
+    version in front of a size or behind it, and answer with the build that served.
 
     >>> _words("anthropic/claude-4.6-sonnet-20260217") == _words("claude-sonnet-4-6")
     True
     >>> _words("grok-4-0709") == _words("x-ai/grok-4"), _words("gpt-5.4-mini") == _words("gpt-5.4")
     (True, False)
+    >>> _words("gpt-5.4") == _words("gpt-4.5")
+    False
     """
-    return tuple(sorted(word for word in plain_name(model).split("-") if not (word.isdigit() and len(word) > 2)))
+    words = plain_name(model).split("-")
+    numbers = tuple(word for word in words if word.isdigit() and len(word) <= 2)
+    return tuple(sorted(word for word in words if not word.isdigit())), numbers
 
 
 def paid_for(turn: TurnRecord, cards: Cards, usage: Usage | None = None) -> float | None:

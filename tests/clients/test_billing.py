@@ -146,6 +146,17 @@ def test_the_price_is_that_of_who_answered(asked: str, answered: str, platform: 
     assert (None if card is None else card.input * 1e6) == (None if usd is None else pytest.approx(usd))
 
 
+@pytest.mark.parametrize(
+    ("asked", "answered", "usd"),
+    [("gpt-4o-latest", "gpt-4o-2024-05-13", 5.0), ("gpt-4o", "gpt-4o-2024-08-06", 2.5), ("gpt-5.4", "gpt-4.5", None)],
+)
+def test_a_dated_answer_has_its_own_price(asked: str, answered: str, usd: float | None) -> None:
+    """Mandated by the price list; the numbers of a version in another order are another version."""
+    turn = TurnRecord(session="s", provider="openai", model=asked, answered_by=answered, started=BEGIN.timestamp())
+    card = bills.cards_of(turn, None, None).answer
+    assert (None if card is None else card.input * 1e6) == (None if usd is None else pytest.approx(usd))
+
+
 def test_a_request_that_an_unlisted_model_answers_is_in_no_cost_and_that_is_said(tmp_path: Path) -> None:
     """Chosen by us: 100,000 tokens of claude-opus-4-8 would have been 0.50."""
     found, _ = ask(tmp_path, counters(100_000), model="claude-opus-4-8", answers="mystery-1")
