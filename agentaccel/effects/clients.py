@@ -18,17 +18,15 @@ from urllib.parse import urlsplit
 from agentaccel.effects.http import judge_http
 from agentaccel.effects.options import Form, Options, form_of, taken_apart
 from agentaccel.effects.places import Surroundings, expanded, plain
-from agentaccel.effects.repository import starts_nothing
+from agentaccel.effects.repository import lists_of_user, starts_nothing
 from agentaccel.effects.secrets import parameter
 from agentaccel.effects.sql import judge_sql
 from agentaccel.effects.tables import table
-from agentaccel.effects.unnamed import beginning, plain_around, plain_below, plain_files
+from agentaccel.effects.unnamed import beginning, left_beside, plain_files, small_text, stands
 from agentaccel.effects.verdict import Refused
 from agentaccel.effects.words import Word
 from agentaccel.types import Effect
 
-MAX_BYTES = 256 * 1024
-"""Of a settings file that is looked at; a longer one refuses."""
 _DEEPEST = 2
 """Words of the longest sub-command."""
 
@@ -56,8 +54,6 @@ def _verbs(name: str) -> tuple[Verb, ...]:
     found = []
     for row in client["verb"]:
         allowed = {**client["anywhere"].get("allowed", {}), **row.get("allowed", {})}
-        if "values" in row:
-            allowed = {**dict.fromkeys(row["long_values"], row["values"]), **allowed}
         form = form_of({**row, "name": f"{name} {row['words']}", "allowed": allowed, "groups": ["anywhere"]}, groups)
         found.append(Verb(words=row["words"], form=form, row=row))
     return tuple(found)
@@ -66,6 +62,8 @@ def _verbs(name: str) -> tuple[Verb, ...]:
 def read_only(name: str, words: Sequence[Word], there: Surroundings) -> tuple[Effect, str]:
     """What this call of the client `name` does at worst, and why. Raises `Refused`."""
     client = clients()[name]
+    if "refused" in client:
+        raise Refused(f"{name} {client['refused']}")
     if any(word.home or (word.glob and _matches(word, there)) for word in words):
         raise Refused(f"{name} would get as many words as files match, or a folder that is not looked at")
     called, verb, options = _call(name, words)
@@ -162,7 +160,7 @@ def _quiet(database: Word, there: Surroundings) -> None:
         head = beginning(file, 20)
     except OSError:
         raise Refused("the database is not there, and would be made") from None
-    if head[:16] != b"SQLite format 3\0" or head[18:20] != b"\1\1" or any(file.parent.glob(f"{file.name}-*")):
+    if head[:16] != b"SQLite format 3\0" or head[18:20] != b"\1\1" or left_beside(file):
         raise Refused("the database keeps a log beside itself, or was left in the middle of a change")
 
 
@@ -206,33 +204,21 @@ def settings(name: str, row: Mapping[str, Any], there: Surroundings) -> None:
     if (lines or absent) and there.home is None:
         raise Refused(f"{name}: the home folder is not known, and settings there may start programs")
     for one in absent:
-        if any(map(_stands, _placed(one, there))):
+        if any(map(stands, _placed(one, there))):
             raise Refused(f"{name}: {one} may start programs, or lead elsewhere")
     for one, pattern in lines.items():
         for file in _placed(one, there):
             _known(name, file, pattern)
-    _opens(row, there)
-    above = {**dict.fromkeys(row.get("absent_above", ()), "(?!)"), **row.get("lines_above", {})}
-    if above and there.cwd is None:
-        raise Refused(f"{name}: the folder it would run in is not known, and settings there may start programs")
-    for one, pattern in above.items():
-        folders = chain([there.cwd], there.cwd.resolve().parents) if there.cwd is not None else ()
-        for folder in folders:
-            _known(name, folder / one, pattern)
-
-
-def _opens(row: Mapping[str, Any], there: Surroundings) -> None:
-    """Raises `Refused` where a file that the program opens by itself is a pipe or a device."""
     if there.home is not None:
         plain_files(chain.from_iterable(_placed(one, there) for one in row.get("opens", ())))
-    if there.cwd is not None:
-        plain_around(there.cwd, row.get("opens_above", ()))
-        for folder, names in row.get("opens_in", {}).items():
-            plain_below(there.cwd / folder, names)
+    if row.get("lists_of_git", False):
+        lists_of_user(there)
+    for one in row.get("absent_here", ()):
+        if there.cwd is None or stands(there.cwd / one):
+            raise Refused(f"{name}: {one} in the folder may lead elsewhere, or the folder is not known")
 
 
 def _known(name: str, file: Path, pattern: str) -> None:
-    pattern = table("clients")["patterns"].get(pattern.removeprefix("@"), pattern)
     if not all(re.fullmatch(pattern, line) for line in _lines(file)):
         raise Refused(f"{name}: a line of {file.name} may start a program, or lead elsewhere")
 
@@ -243,19 +229,6 @@ def _placed(one: str, there: Surroundings) -> list[Path]:
     return sorted(base.glob(name)) if "*" in name else [base / name]
 
 
-def _stands(path: Path) -> bool:
-    try:
-        return path.exists() or path.is_symlink()
-    except OSError:
-        return True
-
-
 def _lines(path: Path) -> list[str]:
-    try:
-        if not _stands(path):
-            return []
-        if not path.is_file() or path.stat().st_size > MAX_BYTES:
-            raise Refused(f"{path.name} is no small plain file")
-        return path.read_text(encoding="utf-8").splitlines() or [""]
-    except (OSError, ValueError):
-        raise Refused(f"{path.name} cannot be read") from None
+    text = small_text(path)
+    return [] if text is None else text.splitlines() or [""]

@@ -6,19 +6,19 @@ repository is read by git only where every setting, its own, the user's and the 
 
 from __future__ import annotations
 
+import posixpath
 import re
 import stat
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
 from agentaccel.effects.places import Surroundings, plain
 from agentaccel.effects.tables import table
-from agentaccel.effects.unnamed import plain_below, plain_files
+from agentaccel.effects.unnamed import below, led_to, plain_files, shared, small_text, stands
 from agentaccel.effects.verdict import Refused
 from agentaccel.effects.words import Word
 
-MAX_BYTES = 256 * 1024
-"""Of a settings file that is looked at; a longer one refuses."""
 MAX_INDEX = 64 * 1024 * 1024
 _GITLINK = b"\x00\x00\xe0\x00"
 """The mode of a sub-module in an index. Times and sizes may hold these bytes by accident, which then refuses too."""
@@ -40,7 +40,7 @@ def starts_nothing(there: Surroundings, reads_worktree: bool) -> str:
         raise Refused("git: the folder it would run in is not known, and its settings may start programs")
     if there.home is None:
         raise Refused("git: the home folder is not known, and its settings may start programs")
-    users = (there.home / name for name in (".gitconfig", ".config/git/config"))
+    users = (there.home / name for name in table("git")["users"])
     for file in (*map(Path, table("git")["system"]), *users):
         _check(file, there, reads_worktree)
     plain_files(there.home / name for name in table("git")["opens"]["of_users"])
@@ -48,9 +48,9 @@ def starts_nothing(there: Surroundings, reads_worktree: bool) -> str:
     if placed is None:
         return "no repository is there"
     root, found = placed
-    shared = _shared(found)
-    _opens_plain(root, found, shared)
-    for own in dict.fromkeys((shared / "config", found / "config.worktree", shared / "config.worktree")):
+    common = shared(found)
+    _opens_plain({str(_real(one)) for one in (found, common, *_within(root))})
+    for own in dict.fromkeys((common / "config", found / "config.worktree", common / "config.worktree")):
         _check(own, there, reads_worktree)
     if reads_worktree:
         _no_submodules(found)
@@ -61,17 +61,40 @@ def _real(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, ValueError, RuntimeError):
-        raise Refused("git: the folder it would run in cannot be looked at") from None
+        raise Refused("git: a folder cannot be looked at") from None
 
 
-def _opens_plain(root: Path, *own: Path) -> None:
-    """Raises `Refused` where git would open a pipe: one of its own files, or a list in the work tree at `root`."""
-    opens = table("git")["opens"]
-    for folder in dict.fromkeys(own):
-        plain_below(folder, (), others=True, without=opens["not_looked_into"])
-        for name in opens["of_objects"]:
-            plain_below(folder / name, (), others=True)
-    plain_below(root, opens["lists"], without=[".git"])
+def _within(root: Path) -> list[Path]:
+    """The git folders in the work tree at `root`, its own among them: git asks of each what it is at. Raises `Refused`
+    where a list in the tree is a pipe."""
+    found, left = list[Path](), deque([str(root)])
+    for entry in below(left):
+        if entry.name == ".git":
+            found.append(led_to(Path(entry.path)))
+        elif entry.is_dir(follow_symlinks=False):
+            left.append(entry.path)
+        elif entry.name in table("git")["opens"]["lists"]:
+            plain_files([entry.path])
+    return found
+
+
+def _opens_plain(folders: set[str]) -> None:
+    """Raises `Refused` where anything in these git folders, and in those that they lead to, is a pipe, or lies in yet
+    another place."""
+    left, passed_by = deque(folders), table("git")["opens"]["not_looked_into"]
+    for entry in below(left):
+        parent = posixpath.dirname(entry.path)
+        if parent in folders and entry.name in passed_by:
+            continue
+        if entry.name == "alternates" or (entry.is_symlink() and entry.is_dir()):
+            raise Refused("git: some of what it keeps lies in another folder")
+        if entry.name == "commondir" and (other := str(_real(shared(Path(parent))))) not in folders:
+            folders.add(other)
+            left.append(other)
+        if entry.is_dir(follow_symlinks=False):
+            left.append(entry.path)
+        elif not entry.is_file(follow_symlinks=False):
+            plain_files([entry.path])
 
 
 def _repository(cwd: Path) -> tuple[Path, Path] | None:
@@ -82,40 +105,30 @@ def _repository(cwd: Path) -> tuple[Path, Path] | None:
         if dot.is_dir():
             return folder, _whole(dot)
         if dot.is_file():
-            text = _text(dot) or ""
-            match = re.fullmatch(r"gitdir: ([^\n\0]+)\n?", text)
-            if match is None or not (target := folder / match[1]).is_dir():
+            if not (target := led_to(dot)).is_dir():
                 raise Refused("git: a .git file there cannot be followed")
             return folder, _whole(target)
-        if _stands(dot):
+        if stands(dot):
             raise Refused("git: what stands at .git is no folder and no file")
-        if _stands(folder / "HEAD") and (_stands(folder / "objects") or _stands(folder / "commondir")):
+        plain_files([folder / "HEAD"])  # git opens it, to see whether the folder is a bare repository
+        if stands(folder / "HEAD") and (stands(folder / "objects") or stands(folder / "commondir")):
             raise Refused("git: the folder looks like a bare repository")
     return None
 
 
 def _whole(found: Path) -> Path:
     """`found`. Raises `Refused` where git would not take it for a git folder, and go on looking."""
-    head, shared = found / "HEAD", _shared(found)
+    head, common = found / "HEAD", shared(found)
     try:
         whole = not head.is_symlink() and _HEAD.fullmatch(_text(head) or "") is not None
         for name in ("objects", "refs"):
-            whole = whole and (shared / name).is_dir()
-            _stands(shared / name / "x")  # it can be looked into
+            whole = whole and (common / name).is_dir()
+            (common / name / "x").is_symlink()  # it can be looked into
     except OSError:
         whole = False
     if not whole:
         raise Refused("git: what stands at .git is not whole, and git may take another one")
     return found
-
-
-def _stands(path: Path) -> bool:
-    return path.is_symlink() or path.exists()
-
-
-def _shared(found: Path) -> Path:
-    text = _text(found / "commondir")
-    return found if text is None else found / text.rstrip("\r\n")
 
 
 def _no_submodules(found: Path) -> bytes:
@@ -175,18 +188,28 @@ def _number(held: bytes) -> int:
 
 
 def _text(file: Path) -> str | None:
-    """The text of a small plain file; None where there is none."""
-    try:
-        if not _stands(file):
-            return None
-        if not file.is_file() or file.stat().st_size > MAX_BYTES:
-            raise Refused(f"git: {file.name} is no small plain file")
-        text = file.read_bytes().decode()
-    except (OSError, ValueError):
-        raise Refused(f"git: {file.name} cannot be read") from None
-    if "\r" in text.replace("\r\n", "\n"):
+    text = small_text(file)
+    if text is not None and "\r" in text.replace("\r\n", "\n"):
         raise Refused(f"git: {file.name} has a carriage return within a line")
     return text
+
+
+def lists_of_user(there: Surroundings) -> None:
+    """Raises `Refused` where a list of what to leave out that the user's settings of git name is no plain file: other
+    programs read it, too."""
+    for name in table("git")["users"] if there.home is not None else ():
+        for value in re.findall(r"(?im)excludesfile\s*=(.*)", small_text(there.home / name) or ""):
+            if not _plain_value(value, there):
+                raise Refused(f"{name} names a list of what to leave out that is not looked at")
+
+
+def _plain_value(value: str, there: Surroundings) -> bool:
+    """True if it names a plain file or none, wherever the program runs, and without comments and escapes. Raises
+    `Refused` where it names a pipe or a device."""
+    match = re.fullmatch(r'"?((?:~?/[\w./@+ -]+)?)"?', value.strip(_BLANKS))
+    if match is not None:
+        plain(Word(text=match[1], home=match[1].startswith("~")), there)
+    return match is not None
 
 
 def _check(file: Path, there: Surroundings, reads_worktree: bool) -> None:
@@ -205,9 +228,7 @@ def _harmless(name: str, value: str, there: Surroundings, reads_worktree: bool) 
     if listed("off"):
         return value.strip(_BLANKS).strip('"').lower() in _OFF
     if listed("files"):
-        text = value.strip(_BLANKS).strip('"')
-        plain(Word(text=text, home=text.startswith("~/")), there)
-        return True
+        return _plain_value(value, there)
     return listed("harmless") or (not reads_worktree and listed("objects_only"))
 
 

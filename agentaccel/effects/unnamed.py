@@ -25,7 +25,11 @@ from agentaccel.effects.verdict import Refused
 from agentaccel.effects.words import Word
 
 MOST_LOOKED_AT = 100_000
-"""Names below one folder; more refuse. A tenth of a second on a machine of 2020, where nothing is opened."""
+"""Names of one walk; more refuse. A tenth of a second on a machine of 2020, where nothing is opened."""
+MAX_BYTES = 256 * 1024
+"""Of a settings file that is looked at; a longer one refuses."""
+BESIDE = ("-journal", "-wal", "-shm")
+"""Endings of what SQLite keeps beside a database (SQLite, Temporary Files, 2)."""
 MOST_PIECES = 20
 """Names in one text that are looked at."""
 MOST_FOLDERS = 3
@@ -56,34 +60,46 @@ def paired(files: Sequence[Word]) -> tuple[Word, ...]:
     )
 
 
-def plain_below(folder: Path, names: Collection[str], *, others: bool = False, without: Collection[str] = ()) -> None:
+def plain_below(folder: Path, names: Collection[str], *, others: bool = False) -> None:
     """Raises `Refused` where a pipe or a device below `folder` has one of these `names`, or any, where `others` stands.
 
-    Links are followed only where they have one of the names: a walk does not follow them. Folders that are named in
-    `without` are left out.
+    Of a name with folders in it the last part counts. Links are followed only where they have one of the names: a walk
+    does not follow them. A file at .git is followed as git follows it, for its lists may lie there.
     """
-    left, seen = deque([os.fspath(folder)]), 0
+    ends, left = {posixpath.basename(name) for name in names}, deque([os.fspath(folder)])
+    for entry in below(left):
+        if names and entry.name == ".git":
+            _plain_beside(Path(entry.path))
+        if entry.is_dir(follow_symlinks=False):
+            left.append(entry.path)
+        elif entry.is_file(follow_symlinks=False):
+            continue
+        elif entry.name in ends or (others and not entry.is_symlink()):
+            plain_files([entry.path])
+
+
+def below(left: deque[str]) -> Iterator[os.DirEntry[str]]:
+    """All that lies in the folders of `left`, to which the caller adds those that it goes into. Raises `Refused` for
+    more than `MOST_LOOKED_AT`."""
+    seen = 0
     while left:
+        folder = left.popleft()
         try:
-            with os.scandir(left.popleft()) as entries:
+            with os.scandir(folder) as entries:
                 for entry in entries:
                     seen += 1
                     if seen > MOST_LOOKED_AT:
-                        raise Refused(f"there are more than {MOST_LOOKED_AT} names below {folder.name!r}")
-                    if entry.is_dir(follow_symlinks=False):
-                        left += [entry.path] if entry.name not in without else []
-                    elif entry.is_file(follow_symlinks=False):
-                        continue
-                    elif entry.name in names or (others and not entry.is_symlink()):
-                        plain_files([entry.path])
+                        raise Refused(f"more than {MOST_LOOKED_AT} names are to be looked at")
+                    yield entry
         except OSError:
             continue  # it is not there, or not to be looked into: neither for the program
 
 
 def plain_around(folder: Path, names: Iterable[str]) -> None:
     """Raises `Refused` where a file of these names in the folder, or in one above it, is a pipe or a device."""
-    above = (folder, *folder.parents)
-    plain_files(one / name for name in names for one in above)
+    for one in (folder, *folder.parents) if names else ():
+        plain_files(one / name for name in names)
+        _plain_beside(one / ".git")
 
 
 def plain_files(files: Iterable[str | Path]) -> None:
@@ -96,6 +112,57 @@ def plain_files(files: Iterable[str | Path]) -> None:
             continue
         if not harmless and (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
             raise Refused(f"{os.path.basename(file)!r}, which would be opened, is a pipe or a device")
+
+
+def small_text(file: Path) -> str | None:
+    """The text of a small plain file; None where there is none. Raises `Refused` for anything else."""
+    try:
+        if not stands(file):
+            return None
+        if not file.is_file() or file.stat().st_size > MAX_BYTES:
+            raise Refused(f"{file.name} is no small plain file")
+        return file.read_bytes().decode()
+    except (OSError, ValueError):
+        raise Refused(f"{file.name} cannot be read") from None
+
+
+def stands(path: Path) -> bool:
+    """True if something is there, a link to nothing too, or if that cannot be seen."""
+    try:
+        return path.is_symlink() or path.exists()
+    except OSError:
+        return True
+
+
+def led_to(dot: Path) -> Path:
+    """The git folder that stands at `dot`, or that a file there leads to."""
+    text = small_text(dot) if os.path.isfile(dot) else None
+    if text is None or not text.startswith("gitdir: "):
+        return dot
+    match = re.fullmatch(r"gitdir: ([^\n\0]+)\n?", text)
+    if match is None:
+        raise Refused("git: a .git file there cannot be followed")
+    return dot.parent / match[1]
+
+
+def shared(found: Path) -> Path:
+    """Where the git folder `found` keeps what it shares with others: itself, or what a file there leads to."""
+    text = small_text(found / "commondir")
+    return found if text is None else found / text.rstrip("\r\n")
+
+
+def _plain_beside(dot: Path) -> None:
+    """Raises `Refused` where a list that a linked work tree shares with others, or the way there, is a pipe."""
+    if os.path.isfile(dot):
+        plain_files([shared(led_to(dot)) / "info/exclude"])
+
+
+def left_beside(database: Path) -> set[str]:
+    """Endings of what stands beside a database of SQLite, where it really lies; links and pipes too, as "other"."""
+    real, found = os.path.realpath(database), set[str]()
+    for ending in filter(lambda one: os.path.lexists(real + one), BESIDE):
+        found.add(ending if stat.S_ISREG(os.lstat(real + ending).st_mode) else "other")
+    return found
 
 
 def beginning(file: Path, most: int) -> bytes:

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from agentaccel.effects.declare import Arguments, NotProven, ToolSpec, is_early
 from agentaccel.effects.sql import judge_sql
-from agentaccel.effects.unnamed import beginning
+from agentaccel.effects.unnamed import beginning, left_beside
 from agentaccel.effects.verdict import Verdict, analysed, judged
 from agentaccel.errors import ConfigError
 from agentaccel.locks import Lock
@@ -290,11 +290,11 @@ def _version(file: Path, arguments: Arguments) -> Hashable:
 
 
 def _leaves_a_trace(file: Path) -> str | None:
-    """A read-only connection makes the files of a write-ahead log where there are none, and cannot remove them."""
+    """A read-only connection opens, or makes, what belongs beside the file: a log, a journal. It waits at a pipe."""
     try:
         keeps_log = beginning(file, 20)[18:20] == _WAL
     except OSError:
         return "the database cannot be opened"
-    if keeps_log and not (Path(f"{file}-wal").exists() and Path(f"{file}-shm").exists()):
-        return "the database keeps a write-ahead log that nobody has open, and reading would create it"
+    if left_beside(file) != ({"-wal", "-shm"} if keeps_log else set()):
+        return "a log or a journal stands beside the database, or is missing there: reading would make or change files"
     return None

@@ -95,12 +95,11 @@ def _clients() -> Iterator[Form]:
 
 
 def _crossed(name: str, words: str, row: Row, anywhere: Row) -> Iterator[Form]:
-    """Each option with each sub-command of the row; where that would take too long, with one after the other."""
+    """Each option with each sub-command of the row."""
     called = alternatives(words)
     assert all(re.fullmatch(words, one) for one in called), words
     for place, verb in enumerate(called):
-        turns = (place, len(called)) if name in said()["turns"] else (0, 1)
-        yield from _of((name, *filter(None, [verb])), row, turns, ways_of=2 if not place else 1)
+        yield from _of((name, *filter(None, [verb])), row, ways_of=2 if not place else 1)
     if called[0]:
         for option, ways in options(anywhere).items():
             for way in _spelled((name, called[0]), option, ways):
@@ -139,18 +138,14 @@ def _prefixes() -> Iterator[Form]:
             yield Form(line.split()[0], prefix, f"{prefix} {line}")
 
 
-def _of(
-    called: tuple[str, ...], row: Row, turns: tuple[int, int] = (0, 1), *, together: bool = False, ways_of: int = 9
-) -> Iterator[Form]:
-    """The sub-command alone, and with each of its options in so many spellings; of `turns` only every so many."""
+def _of(called: tuple[str, ...], row: Row, *, together: bool = False, ways_of: int = 9) -> Iterator[Form]:
+    """The sub-command alone, and with each of its options in so many spellings."""
     name, verb = called[0], " ".join(called[1:])
     always, alone = _known("always", called, "", [""])[0], row.get("count") == [0, 0]
     if not (row.get("needs_one") and alone) and (always or not (row.get("needs_option") or row.get("needs_one"))):
         for operands in [""] if alone else _known("operands", called, ""):
             yield Form(name, verb, _joined(*called, always, operands))
-    for place, (option, ways) in enumerate(options(row).items()):
-        if place % turns[1] != turns[0]:
-            continue
+    for option, ways in options(row).items():
         if lines := said()["lines"].get(_joined(*called, option)):
             yield from (Form(name, f"{verb} {option}".strip(), line) for line in lines)
             continue
@@ -228,10 +223,8 @@ def alternatives(pattern: str) -> list[str]:
     found = []
     for part in re.split(r"\|(?![^(]*\))", pattern):
         pieces = re.split(r"\(\?:([^()]*)\)", part)
-        plain = not re.search(r"[][(){}\\*+?^$.]", "".join(pieces))
-        assert plain or part in said()["verbs"], f"forms.toml does not say what {part} stands for"
-        ways = itertools.product(*(piece.split("|") for piece in pieces))
-        found += ["".join(way) for way in ways] if plain else said()["verbs"][part]
+        assert not re.search(r"[][(){}\\*+?^$.]", "".join(pieces)), f"what {part} stands for is not known"
+        found += ["".join(way) for way in itertools.product(*(piece.split("|") for piece in pieces))]
     return found
 
 

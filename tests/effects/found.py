@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,21 +53,38 @@ def standing(one: Found, work: Path, home: Path, *, twin: bool) -> Iterator[Path
     if named is None:
         yield None
         return
-    place = home / named[2:] if named.startswith("~/") else work / named
+    place, links, also = _placed(named, work, home), one.row.get("links", {}), one.row.get("also", {})
     before = place.read_bytes() if place.is_file() else None
-    place.parent.mkdir(parents=True, exist_ok=True)
-    link = work / one.row["link"] if "link" in one.row else None
-    if link is not None:
-        link.symlink_to(place)
-    _set_up(one, place, before, work.parent / "evil", twin)
-    try:
+    with ExitStack() as kept:
+        for name in (named, *also, *links):
+            kept.enter_context(_as_before(_placed(name, work, home)))
+        for name, text in also.items():
+            _placed(name, work, home).write_text(text.format(work=work))
+        for name, target in links.items():
+            _placed(name, work, home).unlink(missing_ok=True)
+            _placed(name, work, home).symlink_to(_placed(target, work, home))
+        _set_up(one, place, before, work.parent / "evil", twin)
         yield place
+
+
+def _placed(name: str, work: Path, home: Path) -> Path:
+    return home / name[2:] if name.startswith("~/") else work / name
+
+
+@contextmanager
+def _as_before(place: Path) -> Iterator[None]:
+    """Its folders are there meanwhile; afterwards it is what it was, and folders that were not there are gone."""
+    before = place.read_bytes() if place.is_file() else None
+    missing = [folder for folder in place.parents if not folder.exists()]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
     finally:
         place.unlink(missing_ok=True)
         if before is not None:
             place.write_bytes(before)
-        if link is not None:
-            link.unlink()
+        if missing:
+            shutil.rmtree(missing[-1])
 
 
 def _set_up(one: Found, place: Path, before: bytes | None, evil: Path, twin: bool) -> None:

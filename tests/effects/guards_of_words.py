@@ -152,7 +152,7 @@ GUARDS = (
     Mutant(
         guard="files that settings name",
         file="effects/repository.py",
-        old='        plain(Word(text=text, home=text.startswith("~/")), there)\n',
+        old='        plain(Word(text=match[1], home=match[1].startswith("~")), there)\n',
         new="",
     ),
     Mutant(

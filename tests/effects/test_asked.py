@@ -58,8 +58,6 @@ def pointing(client: str, root: Path, port: int) -> dict[str, str]:
     through = {name: proxy for name in ("http_proxy", "https_proxy", "HTTPS_PROXY")}
     return {
         "docker": {"DOCKER_HOST": f"tcp://127.0.0.1:{port}"},
-        "kubectl": {},
-        "aws": {**through, "AWS_CA_BUNDLE": certificate, "AWS_MAX_ATTEMPTS": "1"},
         "gh": {**through, "SSL_CERT_FILE": certificate, "GH_TOKEN": "x"},
         "curl": {**through, "CURL_CA_BUNDLE": certificate},
         "wget": through,
@@ -68,11 +66,10 @@ def pointing(client: str, root: Path, port: int) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("client", "share", "of"),
-    [("docker", 0, 1), ("kubectl", 0, 1), ("curl", 0, 1), ("wget", 0, 1)]
-    + [(client, share, 3) for client in ("aws", "gh") for share in range(3)],
+    [("docker", 0, 1), ("curl", 0, 1), ("wget", 0, 1)] + [("gh", share, 3) for share in range(3)],
 )
 def test_only_requests_that_read_reach_a_server(root: Path, server: Recorder, client: str, share: int, of: int) -> None:
-    """Of every form: by settings that the verdict takes (kubectl), else by the same words with variables beside."""
+    """Of every form, by the same words with variables beside."""
     lines = lines_of(root, client)[share::of]
     watched.harmless(root, lines, asked=True, pointed=pointing(client, root, server.port))
     wrong = [one for one in server.asked if not reads(one)]
@@ -116,7 +113,7 @@ def test_a_database_is_only_read(root: Path) -> None:
 
 def test_what_asks_this_machine_changes_nothing(root: Path) -> None:
     """Clients of the machine itself, and those that find nobody to ask: some would look for names elsewhere."""
-    programs = ("getent", "lsof", "netstat", "route", "arp", "hostname", "terraform", "ping")
+    programs = ("getent", "lsof", "netstat", "route", "arp", "hostname", "ping")
     lines = lines_of(root, *programs)
     if not watched.can_be_alone():
         pytest.skip("no network of its own can be had, and the name server of this machine is not to be asked")

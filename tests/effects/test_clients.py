@@ -12,24 +12,22 @@ from agentaccel.effects.places import Surroundings
 from agentaccel.effects.shell import judge_shell
 from agentaccel.tools import Shell
 
-KUBE = "apiVersion: v1\nclusters:\n- cluster:\n    server: https://k8s.example.com\n  name: a\n"
 CASES = [
-    ("kubectl get pods", ".kube/config", KUBE, KUBE + "users:\n- user:\n    exec:\n      command: ./evil\n"),
-    ("kubectl version", ".kube/config", KUBE, "users: [{user: {exec: {command: ./evil}}}]\n"),
-    ("aws s3 ls", ".aws/config", "[default]\nregion = eu-west-1\n", "[default]\ncredential_process = ./evil\n"),
-    ("aws s3 ls", ".aws/credentials", "[a]\naws_access_key_id = x\n", "[a]\ncredential_process = ./evil\n"),
     ("docker ps", ".docker/config.json", '{\n  "auths": {}\n}\n', '{\n  "currentContext": "far"\n}\n'),
-    ("pip list", ".config/pip/pip.conf", "[global]\nindex-url = https://example.com\n", "[global]\npython = ./evil\n"),
-    ("npm ls", ".npmrc", "registry=https://example.com/\n", "onload-script=./evil.js\n"),
+    ("gh pr list", ".config/gh/config.yml", "version: 1\n", "version: 1\nhttp_unix_socket: /x\n"),
 ]
 ABSENT = [
     ("curl https://example.com", ".curlrc"),
+    ("curl --version", ".ldaprc"),
+    ("curl -s https://example.com", "ldaprc"),
+    ("gh --version", ".local/share/gh/extensions/gh-x"),
+    ("jq . a.json", ".jq"),
+    ("dpkg -l", ".dpkg.cfg"),
+    ("apt list --installed", ".apt.conf"),
     ("wget -qO- https://example.com", ".wgetrc"),
     ("psql -c 'select 1'", ".psqlrc"),
     ("dig example.com", ".digrc"),
     ("less README.md", ".lesskey"),
-    ("aws s3 ls", ".aws/cli/alias"),
-    ("terraform output", ".terraformrc"),
 ]
 
 
@@ -63,21 +61,28 @@ def test_settings_that_are_not_understood_may_not_be_there(tmp_path: Path, text:
 def test_settings_of_the_whole_machine_count_too(tmp_path: Path) -> None:
     there = tmp_path / "machine/etc"
     there.mkdir(parents=True)
-    assert verdict("pip list", tmp_path) == verdict("less README.md", tmp_path) == "predicted"
-    (there / "pip.conf").write_text("[global]\npython = ./evil\n")
+    assert verdict("less README.md", tmp_path) == "predicted"
     (there / "lesskey").write_text("")
-    assert verdict("pip list", tmp_path) == verdict("less README.md", tmp_path) == "never"
+    assert verdict("less README.md", tmp_path) == "never"
 
 
-def test_a_folder_may_name_what_starts_in_all_that_lie_below(tmp_path: Path) -> None:
-    home, below = tmp_path / "home", tmp_path / "project" / "below"
-    below.mkdir(parents=True)
-    home.mkdir()
-    assert verdict("cargo --version", home, below) == verdict("npm ls", home, below) == "predicted"
-    (below.parent / "rust-toolchain").write_text("")
-    (below.parent / ".npmrc").write_text("script-shell=./evil\n")
-    assert verdict("cargo --version", home, below) == verdict("npm ls", home, below) == "never"
-    assert judge_shell("npm ls", Surroundings()).launchable == "never"
+def test_the_folder_itself_may_hold_settings(tmp_path: Path) -> None:
+    """Of curl: its library for LDAP reads them there, whatever curl is asked (seen with curl 7.88)."""
+    home, work = tmp_path / "home", tmp_path / "work"
+    for folder in (home, work):
+        folder.mkdir()
+    assert verdict("curl --version", home, work) == "predicted"
+    (work / "ldaprc").write_text("")
+    assert verdict("curl --version", home, work) == verdict("curl -s https://example.com", home, work) == "never"
+    assert judge_shell("curl --version", Surroundings(home=home)).launchable == "never", "the folder is not known"
+
+
+def test_what_opens_more_than_anybody_can_list_is_not_run_early_and_says_so(tmp_path: Path) -> None:
+    """Those that a project's, or a user's, files may fill with pipes and programs."""
+    for name in ("npm", *clients()["npm"]["same"]):
+        for text in (f"{name} --version", f"{name} list", f"timeout 5 {name} --version"):
+            assert verdict(text, tmp_path) == "never", text
+    assert "nobody has a list" in judge_shell("pip list", Surroundings()).evidence[0].why
 
 
 def test_a_database_is_there_and_quiet(tmp_path: Path) -> None:
@@ -104,7 +109,6 @@ def test_a_database_is_there_and_quiet(tmp_path: Path) -> None:
 
 
 def test_a_variable_of_the_users_leads_a_client_elsewhere() -> None:
-    assert led_elsewhere("kubectl", {"KUBECONFIG": "x"}) == "KUBECONFIG"
     assert led_elsewhere("docker", {"DOCKER_HOST": "x", "PATH": "y"}) == "DOCKER_HOST"
     assert led_elsewhere("docker", {"PATH": "y"}) is None
 
@@ -131,8 +135,6 @@ def test_a_client_that_would_write_its_settings_first_is_not_set_up(tmp_path: Pa
 def test_every_client_that_asks_a_server_waits_until_the_model_has_asked(tmp_path: Path) -> None:
     for text in (
         "docker ps",
-        "kubectl get pods",
-        "aws s3 ls",
         "gh pr list",
         "psql -c 'select 1'",
         "ping -c 1 example.com",

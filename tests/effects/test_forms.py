@@ -45,7 +45,7 @@ def rows() -> Iterator[tuple[str, Mapping[str, Any]]]:
         for row in table(file)["command"]:
             yield name or row["name"], row
     for client in table("clients")["client"]:
-        for row in (client["anywhere"], *client["verb"]):
+        for row in () if "refused" in client else (client["anywhere"], *client["verb"]):
             yield client["name"], row
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from agentaccel.effects import unnamed
 from agentaccel.effects.cases import judge
 from tests.effects.sandbox import git, made
 
@@ -216,9 +218,92 @@ def test_a_file_that_a_setting_names_is_a_plain_one(place: tuple[Path, Path]) ->
             ("/dev/zero", "never"),
             ("pipe", "never"),
             ('"/dev/tty"', "never"),
+            ('"~/list"', "predicted"),
+            ("", "predicted"),
+            ("~/list # of mine", "never"),  # git leaves out what stands behind # and ;, and puts quoted parts together
+            ("~/list;", "never"),
+            ('~/"list"', "never"),
+            ("list", "never"),  # below the work tree, or the folder
+            ("~dev/list", "never"),
         ):
             (home / ".gitconfig").write_text(f"[{section}]\n\t{name} = {value}\n")
             assert verdict("git diff", work, home) == expected, (setting, value)
+
+
+def _alternates(work: Path) -> None:
+    (work / ".git/objects/info/alternates").write_text("/nowhere/objects\n")
+
+
+def _linked_folder(work: Path) -> None:
+    (work / ".git/refs/heads/d").symlink_to(work / "src")
+
+
+def _named_as_what_is_passed_by(work: Path) -> None:
+    (work / ".git/refs/heads/hooks").mkdir()
+    os.mkfifo(work / ".git/refs/heads/hooks/x")
+
+
+def _dot_of_two_lines(work: Path) -> None:
+    (work / "src/.git").write_text("gitdir: ../far\n\n")
+
+
+def _shared_with_a_pipe(work: Path) -> None:
+    (work / "src/.git").write_text("gitdir: ../far")
+    (work / "far").mkdir()
+    (work / "far/commondir").write_text("../common\n")
+    (work / "common").mkdir()
+    os.mkfifo(work / "common/config")
+
+
+@pytest.mark.parametrize(
+    "lays", [_alternates, _linked_folder, _named_as_what_is_passed_by, _dot_of_two_lines, _shared_with_a_pipe]
+)
+def test_what_git_would_open_elsewhere_refuses(place: tuple[Path, Path], lays: Callable[[Path], None]) -> None:
+    work, home = place
+    assert verdict("git status", work, home) == "predicted"
+    lays(work)
+    assert verdict("git status", work, home) == "never"
+
+
+def test_links_pipes_and_sockets_that_git_does_not_open_keep_nothing_from_being_run(
+    place: tuple[Path, Path],
+) -> None:
+    """A usefulness floor: hooks may be a link to a folder or hold anything, a list may be a link to a file, and a
+    monitor of the file system leaves a socket, which nobody can open."""
+    work, home = place
+    shutil.rmtree(work / ".git/hooks")
+    (work / ".git/hooks").symlink_to(work / "src")
+    (work / ".git/info/exclude").unlink(missing_ok=True)
+    (work / ".git/info/exclude").symlink_to(work / "names.txt")
+    (work / ".git/lfs").mkdir()
+    os.mkfifo(work / ".git/lfs/x")
+    with socket.socket(socket.AF_UNIX) as monitor:
+        here = os.getcwd()
+        os.chdir(work / ".git")  # a path of a socket is short
+        try:
+            monitor.bind("fsmonitor--daemon.ipc")
+        finally:
+            os.chdir(here)
+    (work / "src/.git").write_text("no way on\n")
+    for command in ("git status", "git log -n 1", "git -C src diff"):
+        expected = "never" if "-C src" in command else "predicted"  # from there, git itself would stop
+        assert verdict(command, work, home) == expected, command
+
+
+def test_a_git_folder_of_more_names_than_are_looked_at_refuses(
+    place: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sixty objects in thirty folders are ninety names more than there are without them."""
+    work, home = place
+    names = sum(1 for _ in (work / ".git").rglob("*"))
+    monkeypatch.setattr(unnamed, "MOST_LOOKED_AT", names + 90)
+    for number in range(30):
+        (work / f".git/objects/o{number}").mkdir()
+        for name in ("a", "b"):
+            (work / f".git/objects/o{number}" / name).touch()
+    assert verdict("git log", work, home) == "predicted"
+    monkeypatch.setattr(unnamed, "MOST_LOOKED_AT", 60)
+    assert verdict("git log", work, home) == "never"
 
 
 def test_xargs_is_handed_what_the_index_names_where_these_are_plain_files(place: tuple[Path, Path]) -> None:

@@ -148,6 +148,18 @@ GUARDS = (
         new="        if False:\n",
     ),
     Mutant(
+        guard="files that a reader of a log leaves behind, and a pipe beside a database",
+        file="tools/sql.py",
+        old='    if left_beside(file) != ({"-wal", "-shm"} if keeps_log else set()):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="a pipe where a log of a database would be",
+        file="effects/unnamed.py",
+        old='        found.add(ending if stat.S_ISREG(os.lstat(real + ending).st_mode) else "other")\n',
+        new="        found.add(ending)\n",
+    ),
+    Mutant(
         guard="a read-only connection that takes anything",
         file="tools/sql.py",
         old="    connection.set_authorizer(_only_reads)\n",
@@ -194,12 +206,6 @@ GUARDS = (
         file="tools/sql.py",
         old="and name not in _WALLS)",
         new="and name != 'query_only')",
-    ),
-    Mutant(
-        guard="files that a reader of a log leaves behind",
-        file="tools/sql.py",
-        old="    if keeps_log and not",
-        new="    if False and not",
     ),
     Mutant(
         guard="statements that nobody waits for any more",

@@ -7,6 +7,7 @@ import json
 import os
 import sqlite3
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,41 @@ async def test_a_query_leaves_no_file_behind_where_a_log_is_kept(file: Path) -> 
     with running_early():
         assert (await rows(tool, "select id from t"))["rows"] == [[1], [2]]
     held.close()
+
+
+def _nothing(place: Path) -> None:
+    place.touch()
+
+
+def _dangling(place: Path) -> None:
+    place.symlink_to("nowhere")
+
+
+@pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
+@pytest.mark.parametrize("made", [_nothing, _dangling, os.mkfifo])
+def test_what_is_left_beside_a_database_keeps_a_query_from_being_early(
+    file: Path, ending: str, made: Callable[[Path], None]
+) -> None:
+    """SQLite opens it whatever the database says of itself: it makes files beside a log, and waits at a pipe. A link is
+    followed before SQLite looks beside it."""
+    (file.parent / "far").mkdir()
+    link = file.parent / "far/link.db"
+    link.symlink_to(file)
+    tools = [Sql.sqlite(file), Sql.sqlite(link)]
+    assert [tool.judge("select id from t").launchable for tool in tools] == ["predicted", "predicted"]
+    made(file.with_name(file.name + ending))
+    assert [tool.judge("select id from t").launchable for tool in tools] == ["never", "never"]
+
+
+def test_a_pipe_in_the_place_of_a_log_that_is_kept_refuses(file: Path) -> None:
+    held = sqlite3.connect(file)
+    held.execute("pragma journal_mode = wal")
+    held.execute("select * from t").fetchall()
+    assert Sql.sqlite(file).judge("select id from t").launchable == "predicted"
+    held.close()
+    for ending in ("-wal", "-shm"):
+        os.mkfifo(f"{file}{ending}")
+    assert Sql.sqlite(file).judge("select id from t").launchable == "never"
 
 
 async def test_the_witness_tells_what_others_write(file: Path) -> None:
