@@ -26,7 +26,8 @@ LEAST_SECRET = 99_999
 
 def tells_no_key(leaves: Sequence[tuple[str, str | float]], remote: bool) -> None:
     """Raises `Refused` where an argument holds a credential that the tool would tell a host that has not issued it."""
-    texts = [(name, str(one)) for name, one in leaves if isinstance(one, str) or one > LEAST_SECRET]
+    told = ((name, str(one)) for name, one in leaves if isinstance(one, str) or one > LEAST_SECRET)
+    texts = list(dict.fromkeys(told))
     urls = [url for name, text in texts if (url := _address(name, text.strip(), hosts=True)) is not None]
     hosts = {urlsplit(url).hostname for url in urls}
     if not hosts and not remote:
@@ -45,6 +46,8 @@ def addressed(name: str, value: str) -> Iterator[Evidence]:
     Of a path without a host, what it asks for is told by the same rules.
     """
     known, last = table("mcp"), own(name)[-1]
+    if re.match(r"(?:java|vb)script:", value, re.IGNORECASE):
+        raise Refused(f"the argument {name!r} is a program, spelled as an address")
     if (line := _LINE.fullmatch(value)) and (_is_method(line[1]) or line[3]):
         url = line[2] if line[2].startswith("http") else NOWHERE + line[2].lstrip("/")
         yield from judge_http({"method": line[1], "url": url}).evidence

@@ -9,14 +9,17 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from agentaccel.effects.clients import clients
+from agentaccel.effects.declared import Named
+from agentaccel.effects.deeds import deeds
+from agentaccel.effects.places import Surroundings
 from agentaccel.effects.shell import programs
 from agentaccel.effects.tables import table
 from agentaccel.effects.texts import MOST_READ, joined, own, parsed, worded
 from agentaccel.effects.verdict import Refused
+from agentaccel.effects.words import Word
 
 WORD = "\0word"
 """Stands for the name of an argument, for a word of a line that is judged as a whole."""
@@ -25,50 +28,57 @@ _ASSIGNED = re.compile(r"\s*[A-Za-z_]\w*\+?=\S*\s+[^\s=]+(?:\s|$)")
 _FORM = re.compile(r"[\w.%+-]+=[\w.%+,:/-]*(?:&[\w.%+-]+=[\w.%+,:/-]*)+")
 """Fields of a form: to a shell, variables that are set and forgotten."""
 _IDENTIFIER = re.compile(r"[A-Za-z]?\d[\d.,:-]*|[0-9a-fA-F]{7,}(?:-[0-9a-fA-F]+)*")
+_PAIR = re.compile(r"(?<![\w-])([\w-]+)[\"\\']{0,3}\s{0,3}:\s{0,3}[\"\\']{0,3}([^\"'\n{},]+)")
+Leaves = Sequence[tuple[str, str | float]]
 _APART = re.compile(r"[\n;]|\s&(?=\s)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """What the declaration of a tool says of how it takes its arguments."""
-
-    words: tuple[str, ...]
-    """Of its name, from that of a program on, where there is one."""
-    runs: bool
-    """It speaks of commands."""
-    program: bool
-    """Its name begins with that of a program, or has it within."""
-    language: bool
-    """It speaks of a language in which questions are asked: signs of a shell are signs of that language there."""
+def is_line(name: str, value: str, tool: Named) -> bool:
+    """True if the argument is surely a line, by its own name or by what the tool speaks of; an identifier is none."""
+    known, last = table("mcp"), own(name)[-1]
+    if tool.runs:
+        place = last in known["folders"] and re.fullmatch(r"[\w.~/@][\w./@-]*", value)
+        return not place and re.fullmatch(r"[\d.]+", value) is None
+    return runs(name) and not (_IDENTIFIER.fullmatch(value) or _identifies(last, value))
 
 
-def named(tool: Mapping[str, Any]) -> Named:
-    """How the tool takes its arguments, by its name, its description, and those of its arguments.
+def folder_of(leaves: Leaves, there: Surroundings, tool: Named) -> Surroundings:
+    """Where lines among the arguments run. Raises `Refused` where something beside one may change what it does."""
+    known, texts = table("mcp"), [(name, one) for name, one in leaves if isinstance(one, str) and one.strip()]
+    if not any(is_line(name, one, tool) for name, one in texts if name != WORD):
+        return there
+    harmless = {*known["beside_lines"], *known["folders"]}
+    for name, one in leaves:
+        last, judged = own(name)[-1], isinstance(one, str) and (is_line(name, one, tool) or name == WORD or parsed(one))
+        around = re.search(known["around"], name)
+        if around or not (judged or one is False or one == "" or last in harmless or _identifies(last, one)):
+            raise Refused(f"{name!r} stands beside a command line, and may change what it does")
+    for name, one in texts:
+        if own(name)[-1] in known["folders"]:
+            there = there.inside(Word(text=one, home=one.startswith("~/")))
+    return there
 
-    >>> named({"name": "terminal"}).runs, named({"name": "look", "description": "Finds notes."}).runs
-    (True, False)
-    >>> named({"name": "git_log"}).words, named({"name": "look"}).program
-    (('git', 'log'), False)
-    """
-    schema = tool.get("inputSchema", tool.get("input_schema"))
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    told = [one for one in properties.values() if isinstance(one, Mapping)] if isinstance(properties, Mapping) else []
-    words = tuple(worded(tool.get("name", "")))
-    texts = [" ".join(words), *(one.get("description") for one in (tool, *told))]
-    said = "\n".join(text for text in texts if isinstance(text, str))
-    known = table("mcp")
-    first = next((place for place, word in enumerate(words) if word in known["programs"]), None)
-    return Named(
-        words=words[first or 0 :],
-        runs=re.search(known["about_commands"], said, re.IGNORECASE) is not None,
-        program=first is not None,
-        language=re.search(known["about_languages"], said, re.IGNORECASE) is not None,
-    )
+
+def line_of_git(leaves: Leaves, tool: Named) -> str | None:
+    """The line that a tool would run which is named for a sub-command of git; None for any other tool."""
+    known, words = table("mcp"), list(tool.words[:2])
+    if words[:1] != ["git"] or len(words) < 2 or not {words[1]} & {*deeds(), *known["of_git"]}:
+        return None
+    for name, one in leaves:
+        last, option = own(name)[-1], "--" + "-".join(own(name))
+        if name == WORD or last in {*known["opened"], *known["below"], *known["identifying"], "repo", "repository"}:
+            continue
+        if isinstance(one, str) and one.strip():
+            words.append(shlex.quote(one if last in known["operands"] else f"{option}={one}"))
+        elif one is True:
+            words.append(option)
+    return " ".join(words)
 
 
 def lines_of(name: str, value: str, tool: Named) -> list[str]:
     """The command lines that this argument may be run as: all have to be reads. None where it is no command.
 
+    >>> from agentaccel.effects.declared import named
     >>> lines_of("args", "push origin", named({"name": "git"}))
     ['git push origin < /dev/null']
     >>> look = named({"name": "look"})
@@ -83,9 +93,8 @@ def lines_of(name: str, value: str, tool: Named) -> list[str]:
     if len(value) > MOST_READ:
         raise Refused(f"the argument {name!r} is too long to be looked at")
     if tool.runs:
-        place = last in known["folders"] and re.fullmatch(r"[\w.~/@][\w./@-]*", value)
-        return [] if place or re.fullmatch(r"[\d.]+", value) else [value]
-    if runs(name) and not (_IDENTIFIER.fullmatch(value) or (last in known["identifying"] and _one_word(value))):
+        return [value] if is_line(name, value, tool) else []
+    if is_line(name, value, tool):
         whole = tool.program and tool.words[0] in (*clients(), "git") and first_word(value) != tool.words[0]
         return [f"{tool.words[0]} {value}" if whole else value]
     if re.fullmatch(r"[\d.,:TZ/ +-]*", value.strip()):
@@ -97,9 +106,10 @@ def lines_of(name: str, value: str, tool: Named) -> list[str]:
         return [_behind(tool, value)]
     if tool.program and len(tool.words) == 1:
         return [_behind(tool, shlex.quote(value))]
-    if "_".join(own(name)) in known["arguments"] or (option and value.lstrip().startswith("-")):
+    ordered = last in known["orders"] and re.fullmatch(r"-\w+", value)
+    if "_".join(own(name)) in known["arguments"] or (option and not ordered and value.lstrip().startswith("-")):
         return [value if first_word(value) in known["programs"] else _behind(tool, value)]
-    return [value] if signs or _is_command(name, value, option is not None) else []
+    return [value] if signs or _is_command(name, value, option is not None, tool) else _held(value, last)
 
 
 def has_signs(text: str, last: str = "") -> bool:
@@ -114,7 +124,7 @@ def has_signs(text: str, last: str = "") -> bool:
         return False
     if re.search(r"`|\$[({]", text) or _ASSIGNED.match(text):
         return True
-    if last in known["patterns"] and not re.search(r"\s", text):
+    if last in known["patterns"]:
         text = re.sub(known["signs_of_patterns"], "", text)
     if last in known["searches"]:
         text = re.sub(known["signs_of_searches"], "", text)
@@ -180,22 +190,41 @@ def first_word(text: str) -> str:
     return found[1] if found else ""
 
 
-def _is_command(name: str, value: str, option: bool) -> bool:
+def _held(value: str, last: str) -> list[str]:
+    """Lines that stand within a text as a program's settings are written: `run: make`, `{'command': 'make'}`."""
+    text = value if "{" in value or last not in table("mcp")["searches"] else ""
+    return [one[2] for one in _PAIR.finditer(text) if runs("_".join(worded(one[1])))]
+
+
+def _is_command(name: str, value: str, option: bool, tool: Named) -> bool:
     """By its first word; a sentence that is looked for may begin with that of a program."""
     known, first = table("mcp"), first_word(value)
-    searched, several = own(name)[-1] in known["searches"], len(value.split()) > 1
+    last, several = own(name)[-1], len(value.split()) > 1
+    if last in known["patterns"]:
+        return False
+    searched = last in known["searches"]
     begun = re.match(r"\s*(?:\.|~)/\S*\s|\s*\S+\.(?:sh|bash|py|pl|rb|js|bat|cmd|ps1|exe)\s", value) is not None
     if several and option and (first in programs() or not is_prose(value)):
         return True
     if several and (begun or (first in known["programs"] and (not searched or re.match(r"\s*[({!\\]", value)))):
         return True
-    if not may_run(name):
+    if not (may_run(name) or (tool.may_run and last not in known["identifying"])):
         return False
-    return first in known["programs"] or (several and not is_prose(value))
+    if re.match(r"\s*\./", value) and set(worded(value)) & deeds():
+        return True
+    return first in known["programs"] or (several and not _is_told(value))
 
 
-def _one_word(value: str) -> bool:
-    return re.fullmatch(r"[\w.:+-]*", value) is not None and first_word(value) not in table("mcp")["programs"]
+def _is_told(value: str) -> bool:
+    """True if it is a sentence by its small words, or nothing but names, each with a capital."""
+    names = all(re.fullmatch(r"[A-Z][a-z]+[.,]?|\d+|&", word) for word in value.split())
+    return is_prose(value) and (not set(worded(value)) & deeds() if names else is_prose("a " + value.lower()))
+
+
+def _identifies(last: str, value: str | float) -> bool:
+    """By the last word of its name, and as one word that is no program's name."""
+    one_word = re.fullmatch(r"[\w.:+-]*", str(value)) is not None and str(value) not in table("mcp")["programs"]
+    return one_word and last in table("mcp")["identifying"]
 
 
 def _behind(tool: Named, words: str) -> str:

@@ -29,7 +29,7 @@ def deeds() -> frozenset[str]:
 
 
 @functools.cache
-def _surely() -> frozenset[str]:
+def surely() -> frozenset[str]:
     """Words of deeds that stand for no thing."""
     return deeds() - {*table("http")["things"], *table("mcp")["deeds_and_things"]}
 
@@ -48,6 +48,9 @@ def asks(name: str, value: str | float, others: set[str]) -> str | None:
         return why
     if not isinstance(value, str) or not value.strip():
         return None
+    told = re.match(r"\s*[!/](\w+)\s+\S", value)  # a command of a chat
+    if (stated is None and {name} <= surely()) or (told and told[1].lower() in deeds()):
+        return "it names a deed, and says to what"
     if deed := _deed(name, value.strip()):
         return f"{deed!r} is a deed"
     return "it names a file that is written" if _written(words, value.strip(), others) else None
@@ -61,7 +64,7 @@ def _switched(words: list[str], on: bool, numeral: bool) -> str | None:
         return "it is to be done, and not only tried" if on is negated else None
     if not on or negated or words[0] in known["telling"]:
         return None
-    found = set(words) & {*(_surely() if numeral or len(words) > 1 else deeds()), *known["switches"]}
+    found = set(words) & {*(surely() if numeral or len(words) > 1 else deeds()), *known["switches"]}
     return f"{''.join(words)!r} is switched on" if found or "".join(words) in known["switches"] else None
 
 
@@ -74,7 +77,7 @@ def _deed(name: str, value: str) -> str | None:
         if words[-1] == "mode" and _OPENED.fullmatch(value) and set(value) & {"w", "a", "x", "+"}:
             return value
         plainly = set(words) <= {*known["deeds"], *known["beside_deeds"]}
-        found = set(said) & (deeds() if plainly and _ONE_WORD.fullmatch(value) else _surely())
+        found = set(said) & (deeds() if plainly and _ONE_WORD.fullmatch(value) else surely())
         stem = re.match(rf"({'|'.join(table('http')['writing_stems'])})(?![ds])\w{{0,8}}$", said[0])
         return min(found, default=stem[1] if stem and len(said) == 1 else None)
     if words[-1] in (*known["searches"], *known["searched"]) or not _ONE_WORD.fullmatch(value):
@@ -83,7 +86,7 @@ def _deed(name: str, value: str) -> str | None:
         return None  # the name of a file
     of_thing = said[-1] in (*known["searches"], *known["searched"])  # start_date, email_address
     ends = {said[0]} if of_thing else {said[0], said[-1]}
-    return min(ends & (_surely() if of_thing or len(said) == 1 or "-" in value else deeds()), default=None)
+    return min(ends & (surely() if of_thing or len(said) == 1 or "-" in value else deeds()), default=None)
 
 
 def _written(words: list[str], value: str, others: set[str]) -> bool:

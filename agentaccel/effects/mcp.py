@@ -11,8 +11,9 @@ from typing import Any
 
 from agentaccel.effects.asked import addressed, request, tells_no_key
 from agentaccel.effects.code import calls, does
-from agentaccel.effects.commands import WORD, Named, lines_of, named, runs, started, told
-from agentaccel.effects.deeds import asks
+from agentaccel.effects.commands import WORD, folder_of, line_of_git, lines_of, runs, started, told
+from agentaccel.effects.declared import Named, named
+from agentaccel.effects.deeds import asks, surely
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.shell import judge_shell
 from agentaccel.effects.sql import judge_sql, surely_sql
@@ -36,7 +37,10 @@ def judge_mcp(given: Mapping[str, Any], there: Surroundings) -> Verdict:
     _fits(arguments, given["tool"])
     leaves, tool = list(_leaves(arguments, 0)), named(given["tool"])
     names = {name for name, value in leaves if isinstance(value, str)}
-    said = [one for name, value in leaves for one in _heard(name, value, names, tool, there)]
+    around = folder_of(leaves, there, tool)
+    said = [one for name, value in leaves for one in _heard(name, value, names, tool, around)]
+    if not tool.runs and (line := line_of_git(leaves, tool)) is not None:
+        said += judge_shell(line, around).evidence
     said += request(arguments)
     no_pipe(leaves, there)
     tells_no_key(leaves, remote=hint.effect is Effect.READ_REMOTE)
@@ -214,7 +218,8 @@ def _leaves(value: object, depth: int, name: str = "") -> Iterator[tuple[str, st
             within = bool(lines) and "_".join(worded(key)) in (*table("mcp")["with_words"], *table("mcp")["runs"])
             yield from _leaves(one, depth + 1, WORD if within else inside("" if asked else name, key))
     elif isinstance(value, list):
-        if (line := joined(value)) is not None and (why := writes(line)) is not None:
+        pattern = own(name)[-1] in (*table("mcp")["patterns"], *table("mcp")["globs"])
+        if not pattern and (line := joined(value)) is not None and (why := writes(line)) is not None:
             raise Refused(f"the argument {name!r} may be a command: {why}")
         line = told(value, name)
         if line is not None:
@@ -224,7 +229,7 @@ def _leaves(value: object, depth: int, name: str = "") -> Iterator[tuple[str, st
             yield from _leaves(one, depth + 1, WORD if line is not None and not plural else name)
     elif isinstance(value, str | int | float):
         yield name, value
-        if isinstance(value, str) and (inner := parsed(value)) is not None:
+        if isinstance(value, str) and (inner := parsed(value)) is not None and inner != value:
             yield from _leaves(inner, depth + 1, name)
 
 
@@ -233,6 +238,10 @@ def _no_command(value: Mapping[str, Any], depth: int) -> bool:
     known = table("mcp")
     if set(value) & set(known["writing_keys"]):
         raise Refused("its arguments hold an operator that writes, or runs a program")
+    if not depth and any(
+        one and isinstance(one, Mapping | list) and set(worded(key)) <= surely() for key, one in value.items()
+    ):
+        raise Refused("one of its arguments is a deed, and holds what it is done with")
     first, told = next(iter(value.items()), ("", None))
     if depth and first in known["database_commands"] and isinstance(told, str):
         raise Refused("its arguments hold a command of a database that writes")

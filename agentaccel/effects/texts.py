@@ -6,6 +6,7 @@ wherever it stands; a sentence may, as long as it does not begin as a statement 
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shlex
@@ -17,6 +18,7 @@ MOST_READ = 100_000
 """Characters of a text that are looked at."""
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|^[ \t]*(?:#|//|--)[^\n]*$", re.DOTALL | re.MULTILINE)
 _LEADING = re.compile(r"^[\ufeff\s,(]+", re.MULTILINE)
+_ASKS = re.compile(r"\s*(?:what|how|why|who|when|which|does|do|can|should|is|are)\s", re.IGNORECASE)
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -34,15 +36,14 @@ def writes(text: str) -> str | None:
     if len(text) > MOST_READ:
         return "it is too long to be looked at"
     begins = _LEADING.sub("", _COMMENT.sub("\n", text))
-    beginnings = [f"^(?:{one})" for one in known["beginnings"]]
     capitals = re.findall(r"^[A-Z]+(?![\w'])", begins, re.MULTILINE)
     if {word.lower() for word in capitals} & set(known["capitals"]):
         return "it begins with a word of writing in capitals"
-    if any(re.search(beginning, begins, re.IGNORECASE | re.MULTILINE) for beginning in beginnings):
+    if any(beginning.search(begins) for beginning in _beginnings()):
         return "it begins as a statement does that writes"
     if found := re.search(rf"\$(?:{'|'.join(known['operators'])})\b", text):
         return f"it holds {found[0]!r}"
-    if re.fullmatch(known["sentence"], text):
+    if re.fullmatch(known["sentence"], re.sub(known["spoken_of"], " ", text) if _ASKS.match(text) else text):
         return None
     for name in re.findall(r"\.\s*(\w+)\s*\(", text):  # comments included: MySQL runs what stands in some
         if {word.lower() for word in _WORDS.findall(name)} & set(known["methods"]):
@@ -51,15 +52,20 @@ def writes(text: str) -> str | None:
     return f"it holds {min(words)!r}, and is no plain sentence" if words else None
 
 
+@functools.cache
+def _beginnings() -> list[re.Pattern[str]]:
+    return [re.compile(f"^(?:{one})", re.IGNORECASE | re.MULTILINE) for one in table("mcp")["texts"]["beginnings"]]
+
+
 def parsed(text: str) -> Any:
-    """The object or list whose JSON the text is; None where it is none, or holds a name twice."""
-    if not text.lstrip("\ufeff \t\r\n").startswith(("{", "[")) or len(text) > MOST_READ:
+    """The object, list or text whose JSON the text is; None where it is none, or holds a name twice."""
+    if not text.lstrip("\ufeff \t\r\n").startswith(("{", "[", '"{', '"[')) or len(text) > MOST_READ:
         return None
     try:
         found = json.loads(text.lstrip("\ufeff"), object_pairs_hook=_once)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict | list) else None
+    return found if isinstance(found, dict | list | str) else None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -99,4 +105,4 @@ def inside(name: str, key: object) -> str:
 
 def own(name: str) -> list[str]:
     """The words of the innermost key in the name of an argument."""
-    return re.split("_", name.rsplit(".", 1)[-1])
+    return name.rsplit(".", 1)[-1].split("_")

@@ -179,7 +179,8 @@ def no_pipe(leaves: Sequence[tuple[str, str | float]], there: Surroundings) -> N
     A relative name is looked for below the folder of this process, where no other is known.
     """
     there, known = _here(there), table("mcp")
-    texts = [(own(name)[-1], one) for name, one in leaves if isinstance(one, str) and 0 < len(one.strip()) <= LONGEST]
+    told = [(own(name)[-1], one) for name, one in leaves if isinstance(one, str) and 0 < len(one.strip()) <= LONGEST]
+    texts = list(dict.fromkeys(told))
     places = {*known["opened"], *known["below"]}
     cwd = there.cwd or Path()
     folders = [cwd / next(_read(one, there)) for last, one in texts if last in places][:MOST_FOLDERS]

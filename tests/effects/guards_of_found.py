@@ -218,14 +218,14 @@ GUARDS = (
     Mutant(
         guard="arguments whose names speak of running",
         file="effects/commands.py",
-        old="    if runs(name) and not (",
-        new="    if False and not (",
+        old="    return runs(name) and not (",
+        new="    return False and not (",
     ),
     Mutant(
         guard="a tool that speaks of commands",
         file="effects/commands.py",
-        old="    if tool.runs:\n",
-        new="    if False:\n",
+        old="        return [value] if is_line(name, value, tool) else []\n",
+        new="        return []\n",
     ),
     Mutant(
         guard="a tool that is named as a program",
@@ -242,13 +242,13 @@ GUARDS = (
     Mutant(
         guard="words for a program that nobody names",
         file="effects/commands.py",
-        old='    if "_".join(own(name)) in known["arguments"] or (option and value.lstrip().startswith("-")):\n',
-        new='    if option and value.lstrip().startswith("-"):\n',
+        old='"_".join(own(name)) in known["arguments"] or (option',
+        new="(option",
     ),
     Mutant(
         guard="an argument that is an option",
         file="effects/commands.py",
-        old='(option and value.lstrip().startswith("-")):\n',
+        old='(option and not ordered and value.lstrip().startswith("-")):\n',
         new="False:\n",
     ),
     Mutant(
@@ -278,7 +278,7 @@ GUARDS = (
     Mutant(
         guard="an input that is no sentence",
         file="effects/commands.py",
-        old='    return first in known["programs"] or (several and not is_prose(value))\n',
+        old='    return first in known["programs"] or (several and not _is_told(value))\n',
         new='    return first in known["programs"]\n',
     ),
     Mutant(

@@ -14,7 +14,7 @@ GUARDS = (
     Mutant(
         guard="a statement that is spelled as a sentence",
         file="effects/texts.py",
-        old="    if any(re.search(beginning, begins, re.IGNORECASE | re.MULTILINE) for beginning in beginnings):\n",
+        old="    if any(beginning.search(begins) for beginning in _beginnings()):\n",
         new="    if False:\n",
     ),
     Mutant(
@@ -26,8 +26,8 @@ GUARDS = (
     Mutant(
         guard="a program that an input names",
         file="effects/commands.py",
-        old='    return first in known["programs"] or (several and not is_prose(value))\n',
-        new="    return several and not is_prose(value)\n",
+        old='    return first in known["programs"] or (several and not _is_told(value))\n',
+        new="    return several and not _is_told(value)\n",
     ),
     Mutant(
         guard="comments before a statement",
@@ -38,8 +38,8 @@ GUARDS = (
     Mutant(
         guard="what stands in comments",
         file="effects/texts.py",
-        old='    if re.fullmatch(known["sentence"], text):\n',
-        new='    if re.fullmatch(known["sentence"], begins):\n',
+        old=" if _ASKS.match(text) else text):\n",
+        new=" if _ASKS.match(text) else begins):\n",
     ),
     Mutant(
         guard="methods that write",
@@ -62,7 +62,7 @@ GUARDS = (
     Mutant(
         guard="a command that is a list of words",
         file="effects/mcp.py",
-        old="        if (line := joined(value)) is not None and (why := writes(line)) is not None:\n",
+        old="        if not pattern and (line := joined(value)) is not None and (why := writes(line)) is not None:\n",
         new="        if (why := None) is not None:\n",
     ),
     Mutant(
