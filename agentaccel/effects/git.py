@@ -26,8 +26,8 @@ def _forms() -> Mapping[str, tuple[Form, tuple[str, ...] | None]]:
 def read_only(words: Sequence[Word], there: Surroundings) -> str:
     """Why this call of git, without the word git, is a read. Raises `Refused`."""
     rest = list(words)
-    if [word.text for word in rest] == ["--version"]:
-        return "git --version only reads"
+    if [word.text for word in rest] == ["--version"]:  # it reads settings of its log, which may be a file to write
+        return f"git --version only reads; {starts_nothing(there, reads_worktree=False)}"
     while rest and rest[0].text.startswith("-"):
         option = rest.pop(0)
         if option.text == "-C" and rest and not rest[0].glob and rest[0].text:

@@ -132,13 +132,23 @@ def named(word: Word, there: Surroundings) -> list[Path]:
     return [there.cwd / name for name in names]
 
 
+def of_kernel(path: str) -> bool:
+    """True if what a whole path names, which leads through no link, is a device or a file of the kernel that may never
+    end, or hand out what it holds only once.
+
+    >>> of_kernel("/proc/kmsg"), of_kernel("/proc/meminfo"), of_kernel("/dev/null")
+    (True, False, False)
+    """
+    return _DEVICES.match(path) is not None and _PLAIN.fullmatch(path) is None
+
+
 def _look(path: Path, text: str) -> None:
     try:
         mode = path.stat().st_mode
         real = path.resolve()
     except (OSError, ValueError, RuntimeError):
         return  # it is not there, or not to be read: the command says so
-    if _DEVICES.match(str(real)) and not _PLAIN.fullmatch(str(real)):
+    if of_kernel(str(real)):
         raise Refused(f"{text!r} leads to {str(real)!r}, among devices and files of the kernel")
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or str(real) == "/dev/null"):
         raise Refused(f"{text!r} is no plain file or folder")

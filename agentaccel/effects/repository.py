@@ -46,6 +46,7 @@ def starts_nothing(there: Surroundings, reads_worktree: bool) -> str:
     plain_files(there.home / name for name in table("git")["opens"]["of_users"])
     placed = _repository(_real(there.cwd))
     if placed is None:
+        plain_files(there.cwd / name for name in table("git")["opens"]["lists"])
         return "no repository is there"
     root, found = placed
     common = shared(found)

@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from agentaccel.effects.options import Form
-from agentaccel.effects.places import Surroundings, expanded, named, plain
+from agentaccel.effects.places import Surroundings, expanded, named, of_kernel, plain
 from agentaccel.effects.tables import table
 from agentaccel.effects.texts import own
 from agentaccel.effects.verdict import Refused
@@ -107,10 +107,11 @@ def plain_files(files: Iterable[str | Path]) -> None:
     for file in files:
         try:
             mode = os.stat(file).st_mode
-            harmless = os.path.realpath(file) == os.devnull
+            real = os.path.realpath(file)
         except (OSError, ValueError):
             continue
-        if not harmless and (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
+        device = (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)) and real != os.devnull
+        if device or stat.S_ISFIFO(mode) or (of_kernel(real) and not stat.S_ISDIR(mode)):
             raise Refused(f"{os.path.basename(file)!r}, which would be opened, is a pipe or a device")
 
 
@@ -119,6 +120,7 @@ def small_text(file: Path) -> str | None:
     try:
         if not stands(file):
             return None
+        plain_files([file])
         if not file.is_file() or file.stat().st_size > MAX_BYTES:
             raise Refused(f"{file.name} is no small plain file")
         return file.read_bytes().decode()

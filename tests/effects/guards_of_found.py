@@ -66,6 +66,24 @@ GUARDS = (
         new="        if entry.name in passed_by:\n",
     ),
     Mutant(
+        guard="what git keeps a log in, which every call of it reads",
+        file="effects/git.py",
+        old="only reads; {starts_nothing(there, reads_worktree=False)}",
+        new="only reads",
+    ),
+    Mutant(
+        guard="lists where no repository is",
+        file="effects/repository.py",
+        old='        plain_files(there.cwd / name for name in table("git")["opens"]["lists"])\n',
+        new="",
+    ),
+    Mutant(
+        guard="links to files of the kernel",
+        file="effects/unnamed.py",
+        old=" or (of_kernel(real) and not stat.S_ISDIR(mode)):\n",
+        new=":\n",
+    ),
+    Mutant(
         guard="a pipe where the HEAD of a bare repository would be",
         file="effects/repository.py",
         old='        plain_files([folder / "HEAD"])',

@@ -255,8 +255,27 @@ def _shared_with_a_pipe(work: Path) -> None:
     os.mkfifo(work / "common/config")
 
 
+def _kernel_log(work: Path) -> None:
+    (work / ".git/info/exclude").unlink(missing_ok=True)
+    (work / ".git/info/exclude").symlink_to("/proc/kmsg")
+
+
+def _settings_of_the_kernel(work: Path) -> None:
+    (work / ".git/config").unlink()
+    (work / ".git/config").symlink_to("/proc/kmsg")
+
+
 @pytest.mark.parametrize(
-    "lays", [_alternates, _linked_folder, _named_as_what_is_passed_by, _dot_of_two_lines, _shared_with_a_pipe]
+    "lays",
+    [
+        _kernel_log,
+        _settings_of_the_kernel,
+        _alternates,
+        _linked_folder,
+        _named_as_what_is_passed_by,
+        _dot_of_two_lines,
+        _shared_with_a_pipe,
+    ],
 )
 def test_what_git_would_open_elsewhere_refuses(place: tuple[Path, Path], lays: Callable[[Path], None]) -> None:
     work, home = place
