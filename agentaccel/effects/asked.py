@@ -87,7 +87,8 @@ def request(arguments: object, depth: int = 0) -> Iterator[Evidence]:
         yield from request(one, depth + 1)
     if not isinstance(arguments, Mapping):
         return
-    beside = {"_".join(worded(key)): value for key, value in arguments.items()}
+    within = [one for key in ("options", "init", "config") if isinstance(one := arguments.get(key), Mapping)]
+    beside = {"_".join(worded(key)): value for one in (*within, arguments) for key, value in one.items()}
     if not isinstance(beside.get("url", ""), str):
         raise Refused("the address is no text")
     known = table("mcp")
@@ -107,7 +108,7 @@ def _asked(url: str, beside: Mapping[str, object]) -> Iterator[Mapping[str, obje
     for name, value in beside.items():
         words = set(name.split("_"))
         sent = words & set(known["bodies"]) and words <= {*known["bodies"], *known["beside_bodies"]}
-        if sent and value and not (name == "json" and value is True):
+        if sent and value and (value is not True or words & {"post", "put", "patch", "upload"}):
             raise Refused(f"{name!r} stands beside an address: it may be sent there")
         if name in known["asked"]:
             fields += _fields(value)

@@ -15,7 +15,10 @@ from agentaccel.effects.texts import own, worded
 _ONE_WORD = re.compile(r"[A-Za-z][\w$]*(?:(?:[.:#-]|::)[\w$]+)*(?:\(.*\))?")
 """A word, or words joined to a name: `delete`, `closeIssue`, `orders.Close`."""
 _OPENED = re.compile(r"[rwax]b?t?\+?b?t?")
-_STATED = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+_STATED = {
+    **dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True),
+    **dict.fromkeys(("false", "f", "no", "n", "off", "0"), False),
+}
 
 
 @functools.cache
@@ -43,8 +46,10 @@ def asks(name: str, value: str | float, others: set[str]) -> str | None:
     ('it names a file that is written', None)
     """
     words = own(name)
-    stated = value if isinstance(value, bool) else _STATED.get(str(value).strip().lower())
-    if stated is not None and (why := _switched(words, stated, numeral=str(value).strip() in ("0", "1"))):
+    stated = _STATED.get(str(value).strip().lower()) if isinstance(value, str) else bool(value)
+    counted = str(value).strip() not in ("0", "1") and not isinstance(value, bool | str)
+    numeral = not isinstance(value, bool) and not str(value).strip().isalpha()
+    if stated is not None and (why := _switched(words, stated, numeral, counted)):
         return why
     if not isinstance(value, str) or not value.strip():
         return None
@@ -53,10 +58,11 @@ def asks(name: str, value: str | float, others: set[str]) -> str | None:
         return "it names a deed, and says to what"
     if deed := _deed(name, value.strip()):
         return f"{deed!r} is a deed"
-    return "it names a file that is written" if _written(words, value.strip(), others) else None
+    around = name.split(".")[-2].split("_") if set(words) <= set(table("mcp")["files"]) and "." in name else []
+    return "it names a file that is written" if _written([*around, *words], value.strip(), others) else None
 
 
-def _switched(words: list[str], on: bool, numeral: bool) -> str | None:
+def _switched(words: list[str], on: bool, numeral: bool, counted: bool) -> str | None:
     """Of a switch: a deed that is asked for, or a trial that is not. What says what is told, or left out, is none."""
     known = table("mcp")
     negated = words[0] in known["negations"]
@@ -64,13 +70,18 @@ def _switched(words: list[str], on: bool, numeral: bool) -> str | None:
         return "it is to be done, and not only tried" if on is negated else None
     if not on or negated or words[0] in known["telling"]:
         return None
-    found = set(words) & {*(surely() if numeral or len(words) > 1 else deeds()), *known["switches"]}
+    found = set(words) & {
+        *(surely() if numeral or len(words) > 1 else deeds()),
+        *(() if counted else known["switches"]),
+    }
     return f"{''.join(words)!r} is switched on" if found or "".join(words) in known["switches"] else None
 
 
 def _deed(name: str, value: str) -> str | None:
     """A deed that the value is, or begins or ends with; where the name says that it tells one, anywhere in it."""
     known, words, said = table("mcp"), own(name), worded(value[:1000])
+    if words == ["name"]:  # of a tool, of a function
+        words = re.split(r"[._]", name)[-2:]
     if not said or "://" in value:
         return None
     if set(words) & set(known["deeds"]):
@@ -80,6 +91,8 @@ def _deed(name: str, value: str) -> str | None:
         found = set(said) & (deeds() if plainly and _ONE_WORD.fullmatch(value) else surely())
         stem = re.match(rf"({'|'.join(table('http')['writing_stems'])})(?![ds])\w{{0,8}}$", said[0])
         return min(found, default=stem[1] if stem and len(said) == 1 else None)
+    if words[-1] in known["with_words"] and len(said) == 1 and said[0] in known["switches"]:
+        return said[0]
     if words[-1] in (*known["searches"], *known["searched"]) or not _ONE_WORD.fullmatch(value):
         return None
     if re.search(r"[\w-]\.[a-z]{1,5}\d?$", value) and said[-1] not in deeds():
@@ -96,9 +109,12 @@ def _written(words: list[str], value: str, others: set[str]) -> bool:
         return False
     words = words[:-1] if words[-1] == "name" and len(words) > 2 else words  # output_file_name
     named = words[-1] in known["files"] and len(words) > 1
-    if words[-1] in known["written_alone"] or (named and set(words) & {*known["written"], *known["written_alone"]}):
-        return named or set(words) <= {*known["written_alone"], *known["files"]}
     beside = any(own(other)[-1] in known["opened"] and own(other) != words for other in others)
+    if words[-1] in known["written_alone"] or (named and set(words) & {*known["written"], *known["written_alone"]}):
+        return named or beside or set(words) <= {*known["written_alone"], *known["files"]}
+    file = "/" in value or re.search(r"\.\w+$", value) is not None
     if words == ["destination"]:
-        return beside or "/" in value or re.search(r"\.\w+$", value) is not None
-    return named and beside and words[0] in known["written_beside"]
+        return beside or file
+    if re.fullmatch(known["written_together"], "".join(words)):
+        return True
+    return beside and words[0] in known["written_beside"] and (named or (file and len(words) == 1))

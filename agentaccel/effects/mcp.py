@@ -256,6 +256,7 @@ def _heard(name: str, value: str | float, names: set[str], tool: Named, there: S
     if not isinstance(value, str):
         return
     yield from addressed(name, value.strip())
+    pattern = own(name)[-1] in (*known["patterns"], *known["globs"]) and not re.search(r"\s", value)
     what = does(value) if _is_code(name, value) and not tool.runs else ""
     if "_".join(own(name)) in known["statements"] or (surely_sql(value) and not tool.runs):
         yield from judge_sql(value, None).evidence
@@ -264,7 +265,7 @@ def _heard(name: str, value: str | float, names: set[str], tool: Named, there: S
     elif what is not None and (lines := lines_of(name, value, tool)):
         for line in lines:
             yield from judge_shell(line, there).evidence
-    elif parsed(value) is None and (why := writes(value)) is not None:  # of JSON, each text in it is looked at
+    elif not pattern and parsed(value) is None and (why := writes(value)) is not None:  # each text of JSON is read
         raise Refused(f"the argument {name!r} may be a statement that writes: {why}")
     elif what is not None and not tool.language and own(name)[-1] not in known["patterns"] and (why := calls(value)):
         raise Refused(f"the argument {name!r} may be a program: {why}")

@@ -50,14 +50,14 @@ GUARDS = (
     Mutant(
         guard="a file that is written beside one that is read",
         file="effects/deeds.py",
-        old="    return named and beside and",
-        new="    return False and",
+        old='    return beside and words[0] in known["written_beside"]',
+        new="    return False",
     ),
     Mutant(
         guard="where a copy goes",
         file="effects/deeds.py",
-        old='        return beside or "/" in value or',
-        new='        return "/" in value or',
+        old="        return beside or file\n",
+        new="        return file\n",
     ),
     Mutant(
         guard="names of what stands around",
@@ -104,7 +104,7 @@ GUARDS = (
     Mutant(
         guard="what is sent beside an address",
         file="effects/asked.py",
-        old='        if sent and value and not (name == "json" and value is True):\n',
+        old='        if sent and value and (value is not True or words & {"post", "put", "patch", "upload"}):\n',
         new="        if False:\n",
     ),
     Mutant(
@@ -286,5 +286,35 @@ GUARDS = (
         file="effects/texts.py",
         old="isinstance(found, dict | list | str)",
         new="isinstance(found, dict | list)",
+    ),
+    Mutant(
+        guard="names of files under a key that says written",
+        file="effects/deeds.py",
+        old="[*around, *words]",
+        new="words",
+    ),
+    Mutant(
+        guard="names that are written together",
+        file="effects/deeds.py",
+        old='    if re.fullmatch(known["written_together"], "".join(words)):\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="a name under a key of a deed",
+        file="effects/deeds.py",
+        old='    if words == ["name"]:  # of',
+        new="    if False:  # of",
+    ),
+    Mutant(
+        guard="switches in a list",
+        file="effects/deeds.py",
+        old='    if words[-1] in known["with_words"] and len(said) == 1 and said[0] in known["switches"]:\n',
+        new="    if False:\n",
+    ),
+    Mutant(
+        guard="what stands within options beside an address",
+        file="effects/asked.py",
+        old="for one in (*within, arguments)",
+        new="for one in (arguments,)",
     ),
 )

@@ -320,7 +320,7 @@ GUARDS = (
     Mutant(
         guard="a file that is written",
         file="effects/deeds.py",
-        old="if _written(words, value.strip(), others) else None",
+        old="if _written([*around, *words], value.strip(), others) else None",
         new="if False else None",
     ),
     Mutant(

@@ -236,7 +236,7 @@ GUARDS = (
     Mutant(
         guard="statements of other languages",
         file="effects/mcp.py",
-        old="    elif parsed(value) is None and (why := writes(value)) is not None:",
+        old="    elif not pattern and parsed(value) is None and (why := writes(value)) is not None:",
         new="    elif False:",
     ),
     Mutant(
