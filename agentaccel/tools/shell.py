@@ -155,7 +155,7 @@ class Shell:
             if variable is not None:
                 return f"{variable} is set in the environment, and {name} would look elsewhere"
             if not is_set_up(name, self._there):
-                return f"{name} would write its settings first"
+                return f"{name} is not set up: it would write settings first, or start what keeps its key"
         return None
 
     async def run(self, command: str) -> str:

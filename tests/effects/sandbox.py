@@ -90,6 +90,7 @@ def furnished(root: Path) -> tuple[Path, Path]:
     certificate(work)
     (home / ".config/gh").mkdir(parents=True)
     (home / ".config/gh/config.yml").write_text("version: 1\n")  # such as the verdict takes
+    (home / ".config/gh/hosts.yml").write_text("github.com:\n    oauth_token: x\n")
     return work, home
 
 

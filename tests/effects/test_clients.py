@@ -129,6 +129,8 @@ def test_a_client_that_would_write_its_settings_first_is_not_set_up(tmp_path: Pa
     assert not is_set_up("gh", there)
     (tmp_path / ".config/gh").mkdir(parents=True)
     (tmp_path / ".config/gh/config.yml").write_text('version: "1"\n')
+    assert not is_set_up("gh", there), "it would start what keeps its key"
+    (tmp_path / ".config/gh/hosts.yml").write_text("github.com:\n    oauth_token: x\n")
     assert is_set_up("gh", there)
 
 
