@@ -46,9 +46,9 @@ DEEPEST = 3
 def _issuers() -> tuple[tuple[re.Pattern[str], re.Pattern[str], Mapping[str, Any]], ...]:
     """The form of a key where a word begins, and wherever it stands, with the issuer."""
     rows = table("secrets")["issuer"]
-    return tuple(
-        (re.compile(rf"(?<![A-Za-z0-9_])(?:{row['pattern']})"), re.compile(row["pattern"]), row) for row in rows
-    )
+    patterns = [re.sub(r"\{(\d+),\}", r"{\1,200}", row["pattern"]) for row in rows]
+    begun = [re.compile(rf"(?<![A-Za-z0-9_])(?:{one})") for one in patterns]
+    return tuple(zip(begun, map(re.compile, patterns), rows, strict=True))
 
 
 def nobody_elses(text: str, host: str | None, what: str, *, bearer: bool = False) -> None:
@@ -75,7 +75,7 @@ def _look(text: str, hosts: frozenset[str | None], what: str, bearer: bool, dept
         packed = depth and re.fullmatch(r"[\w-]+", text) and _opaque(text)
         if packed or (not at_issuers and re.search(values["keyed"], text)):
             raise Refused(f"{what} holds what looks like a key, which would be told")
-        for name, value in _SETTING.findall(text):
+        for name, value in dict.fromkeys(_SETTING.findall(text)):
             _named(name, value)
     inner = list(dict.fromkeys(_inner(text)))
     if inner and depth == DEEPEST:
@@ -117,7 +117,7 @@ def address(parts: SplitResult, parameters: Iterable[tuple[str, str]]) -> str | 
             nobody_elses(value, host, f"the parameter {one!r}", bearer=True)
     nobody_elses(f"{whole}#{unquote(parts.fragment)}", host, "the address")
     for before, segment in pairwise(parts.path.split("/")):
-        if not before.endswith("s") and _changes(segment) > 2:
+        if _kind(before)[0] and not before.endswith("s") and _changes(segment) > 2:
             _named(before, segment)
     return host
 
@@ -132,11 +132,7 @@ def parameter(host: str | None, name: str, value: str) -> None:
 def stands_there(host: str, name: str) -> bool:
     """True if the service says that a key, or the sign of a signed address, stands in a parameter of this name."""
     known, plain = table("secrets"), re.sub("[_-]", "", name.lower())
-    return any(
-        _below(host, one) and plain in {re.sub("[_-]", "", name) for name in names}
-        for row in (known["at_home"], known["signed"])
-        for one, names in row.items()
-    )
+    return any(_below(host, one) for row in (known["at_home"], known["signed"]) for one in row.get(plain, ()))
 
 
 def headers(host: str | None, given: Mapping[str, str]) -> None:
@@ -150,28 +146,44 @@ def headers(host: str | None, given: Mapping[str, str]) -> None:
 
 def _named(name: str, value: str) -> None:
     """Raises `Refused` for a value that is a credential by its parameter's name, or by its looks."""
-    if any(pattern.search(value) for pattern, *_ in _issuers()):
-        return  # it stands at home, or was refused; a key of that very host may have any name
     known, values = table("secrets")["names"], table("secrets")["values"]
+    kind, thing = _kind(name)
+    if kind == "paging":
+        return
+    least = values["least_weak" if kind == "weak" else "least_mixed" if _mixed(value) else "least_named"]
+    named = kind == "strong" or (
+        kind != ""
+        and len(value) >= least
+        and not value.isdecimal()
+        and not re.fullmatch(known["things"], value)
+        and (kind != "weak" or _mixed(value))
+        and (kind != "of_thing" or _changes(value) > 3 or re.fullmatch("[0-9a-f]{32,}", value) is not None)
+    )
+    if not named and (thing or not (_opaque(value) or re.fullmatch(values["marked"], value))):
+        return
+    if re.fullmatch(known["harmless"], value, re.IGNORECASE) or any(one.search(value) for one, *_ in _issuers()):
+        return  # a key that has an issuer stands at home, or was refused; there it may have any name
+    why = "is named for a secret" if named else "holds what looks like a key"
+    raise Refused(f"the parameter {name!r} {why}, which would be told")
+
+
+@functools.lru_cache(4096)
+def _kind(name: str) -> tuple[str, bool]:
+    """What a name says of its value: `strong`, `paging`, `weak`, `key`, `of_thing` or nothing; if it names a thing."""
+    known = table("secrets")["names"]
+    thing = re.fullmatch(table("secrets")["values"]["things"], name) is not None
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     words = [one.lower() for one in _WORDS.findall(plain)]
     joined = "".join(one for one in words if not re.fullmatch(known["words"], one))
-    if re.fullmatch(known["harmless"], value, re.IGNORECASE):
-        return
     if {*words} & {*known["strong_words"]} or re.search(known["strong"], joined):
-        raise Refused(f"the parameter {name!r} is named for a secret, which would be told")
+        return "strong", thing
     if re.fullmatch(known["paging"], name, re.IGNORECASE):
-        return
-    mixed, weak = _mixed(value), re.fullmatch(known["weak"], joined)
-    named = mixed if weak else re.fullmatch(known["endings"], joined) or re.search(known["pairs"], joined)
-    of_thing = re.fullmatch(known["things"], value) or (
-        re.fullmatch(known["of_things"], name, re.IGNORECASE) and not _likely(value)
-    )
-    least = values["least_weak" if weak else "least_mixed" if mixed else "least_named"]
-    if named and not of_thing and len(value) >= least and not value.isdecimal():
-        raise Refused(f"the parameter {name!r} is named for a key, which would be told")
-    if re.fullmatch(values["things"], name) is None and (_opaque(value) or re.fullmatch(values["marked"], value)):
-        raise Refused(f"the parameter {name!r} holds what looks like a key, which would be told")
+        return "paging", thing
+    if re.fullmatch(known["weak"], joined):
+        return "weak", thing
+    if re.fullmatch(known["endings"], joined) or re.search(known["pairs"], joined):
+        return "of_thing" if re.fullmatch(known["of_things"], name, re.IGNORECASE) else "key", thing
+    return "", thing
 
 
 def _changes(text: str) -> int:
@@ -187,11 +199,6 @@ def _in_parts(text: str) -> bool:
 def _mixed(value: str) -> bool:
     """One word of letters and digits."""
     return re.fullmatch(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_+/=.~-]+", value) is not None
-
-
-def _likely(value: str) -> bool:
-    """It looks more like a key than like the name of a thing."""
-    return (len(value) >= 12 and _changes(value) > 3) or re.fullmatch("[0-9a-f]{32,}", value) is not None
 
 
 def _opaque(value: str) -> bool:

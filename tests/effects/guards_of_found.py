@@ -212,8 +212,8 @@ GUARDS = (
     Mutant(
         guard="a value that looks like a key, of a name that may mean one",
         file="effects/secrets.py",
-        old="    named = mixed if weak else ",
-        new="    named = False if weak else ",
+        old='        return "weak", thing\n',
+        new='        return "", thing\n',
     ),
     Mutant(
         guard="keys in headers",
@@ -350,14 +350,14 @@ GUARDS = (
     Mutant(
         guard="names whose words are written together",
         file="effects/secrets.py",
-        old='    named = mixed if weak else re.fullmatch(known["endings"], joined) or ',
-        new="    named = mixed if weak else ",
+        old='    if re.fullmatch(known["endings"], joined) or ',
+        new="    if ",
     ),
     Mutant(
         guard="a key that says whose it is",
         file="effects/secrets.py",
-        old='(_opaque(value) or re.fullmatch(values["marked"], value)):\n',
-        new="_opaque(value):\n",
+        old='(_opaque(value) or re.fullmatch(values["marked"], value))',
+        new="_opaque(value)",
     ),
     Mutant(
         guard="base32",
@@ -428,8 +428,8 @@ GUARDS = (
     Mutant(
         guard="settings within a text",
         file="effects/secrets.py",
-        old="        for name, value in _SETTING.findall(text):\n            _named(name, value)\n",
-        new="",
+        old="dict.fromkeys(_SETTING.findall(text))",
+        new="()",
     ),
     Mutant(
         guard="a user and a password that are packed",
@@ -458,14 +458,14 @@ GUARDS = (
     Mutant(
         guard="names of keys by whose they are",
         file="effects/secrets.py",
-        old=' or re.search(known["pairs"], joined)\n',
-        new="\n",
+        old=' or re.search(known["pairs"], joined):\n',
+        new=":\n",
     ),
     Mutant(
         guard="names of things that hold a key",
         file="effects/secrets.py",
-        old=" and not _likely(value)\n",
-        new="\n",
+        old='        and (kind != "of_thing" or ',
+        new='        and (kind != "of_thing" or False and ',
     ),
     Mutant(
         guard="letters as numbers with signs",

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentaccel.effects import shell, sql, texts
+from agentaccel.effects import secrets, shell, sql, texts
 from agentaccel.effects.cases import judge
 from agentaccel.effects.mcp import judge_mcp
 from agentaccel.effects.places import Surroundings
+from agentaccel.effects.verdict import Refused
 from agentaccel.tools import Shell, Sql
 from tests.mutants import Mutant, running, survives
 
@@ -149,6 +151,22 @@ def test_a_million_characters_are_looked_at_in_a_time_that_grows_as_they_do(what
             judge(shell_case(text))
             judge({"kind": "mcp", "input": mcp(arguments={"query": text})})
             judge({"kind": "http", "input": {"method": "GET", "url": "https://a.org/" + text}})
+
+
+TOLD = ("a=", "a:", "key=", "eyJ", "ghp_", "12,", "&#65;", "%41", "https://a.org/", "q8Zk1v", "\u200b")
+"""Beginnings of settings, keys, packings and addresses, which a reader may go on from at every place."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("filler", TOLD)
+def test_as_much_as_is_looked_at_for_credentials_is_looked_at_in_a_time_that_grows_as_it_does(filler: str) -> None:
+    """Ten texts of 100,000 characters each, and one more character is too long. Each begins and ends otherwise."""
+    for number in range(10):
+        with suppress(Refused):
+            secrets.parameter(None, "text", (str(number) + filler * secrets.MOST_READ)[: secrets.MOST_READ])
+    with pytest.raises(Refused, match="too long"):
+        secrets.parameter(None, "text", "a" * (secrets.MOST_READ + 1))
 
 
 GUARDS = (
