@@ -12,6 +12,7 @@ import pytest
 
 from agentaccel.effects import unnamed
 from agentaccel.effects.declare import NotProven, running_early
+from agentaccel.effects.mcp import judge_mcp
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.shell import judge_shell
 from agentaccel.tools import Shell, Sql, line
@@ -139,6 +140,20 @@ def test_sockets_and_links_to_nothing_keep_no_walk_from_being_run_early(tmp_path
     (tmp_path / ".gitignore").symlink_to(os.devnull)
     there = Surroundings(cwd=tmp_path, home=tmp_path)
     assert judge_shell("grep -rn x .", there).launchable == judge_shell("rg x", there).launchable == "predicted"
+
+
+def test_a_pipe_that_an_argument_names_is_seen_from_where_this_process_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody says where a server runs: a relative name is looked for below our own folder. Its twin is a plain file."""
+    tool = {"name": "look", "annotations": {"readOnlyHint": True, "openWorldHint": False}}
+    given = {"server": {"name": "desk", "trusted": True}, "tool": tool, "arguments": {"document": "notes"}}
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").touch()
+    assert judge_mcp(given, Surroundings()).launchable == "predicted"
+    (tmp_path / "notes").unlink()
+    os.mkfifo(tmp_path / "notes")
+    assert judge_mcp(given, Surroundings()).launchable == "never"
 
 
 def test_a_folder_with_more_names_than_are_looked_at_is_not_run_early(
