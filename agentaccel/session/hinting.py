@@ -71,14 +71,16 @@ def hints(seen: Seen, policy: CachePolicy) -> Hints:
     if seen.print is None:
         return Hints(() if policy.move_volatile else tuple(_by_shape(seen, policy)))
     places = [one.topic.partition("/")[2] for one in seen.observed.stability if not one.yes]
-    if seen.own and not any(
-        [place != TAIL and not place.startswith((PARAMETERS, "messages", "input")) for place in places]
-    ):
+    if seen.own and not seen.left and not any(map(_is_above_messages, places)):
         return NO_HINTS
     found = drift(seen.print, prompt, seen.request, facts)
     if found is None or found.level not in ("tools", "system"):
         return Hints(drift=found)
     return Hints(tuple(_of_drift(found, seen.print, seen, policy)), found)
+
+
+def _is_above_messages(place: str) -> bool:
+    return place != TAIL and not place.startswith((PARAMETERS, "messages", "input"))
 
 
 def _by_shape(seen: Seen, policy: CachePolicy) -> Iterator[str]:

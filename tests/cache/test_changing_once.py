@@ -64,6 +64,17 @@ def test_a_side_call_of_another_model_takes_nothing_from_what_follows(named: boo
         assert (usage.read or 0) >= 0.9 * input_of(before)
 
 
+@pytest.mark.parametrize("named", [True, False], ids=["named", "unnamed"])
+def test_a_first_request_to_another_model_takes_nothing_from_what_follows(named: bool, tmp_path: Path) -> None:
+    """A router asks a small model first, and goes on with another: that is one conversation."""
+    driver = Driver(tmp_path)
+    with driver.accel.session("one") if named else nullcontext():
+        driver.ask({**written(0), "model": "claude-haiku-4-5"})
+        usages = [driver.ask(written(turn)) for turn in range(1, 5)]
+    for before, usage in pairwise(usages):
+        assert (usage.read or 0) >= 0.9 * input_of(before)
+
+
 def test_what_changes_from_the_start_is_not_written(tmp_path: Path) -> None:
     """The twin: a clock would pay for a write in every request."""
     driver = Driver(tmp_path)

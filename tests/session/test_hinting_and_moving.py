@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agentaccel import CachePolicy, ManualClock, Policy
@@ -109,6 +109,7 @@ def _text(piece: str, turn: int, now: float, seed: int) -> str:
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(pieces=st.lists(PIECES, min_size=1, max_size=4), joined=st.booleans())
+@example(pieces=["rewritten", "memory"], joined=True)  # what was moved before is left: it changes no place's record
 def test_what_the_plan_recommends_is_done_with_consent_or_it_says_why_not(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[str], joined: bool
 ) -> None:
