@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from agentaccel.records import key_of
 from agentaccel.replay.synthetic import Piece
 from agentaccel.report.advise.contents import too_short, tool_order
 from agentaccel.report.advise.history import without_summaries
@@ -317,3 +318,21 @@ def test_what_ran_while_the_model_answered_is_hidden_already() -> None:
 def test_quick_tools_are_nothing_to_speak_of() -> None:
     made = talk(growing(2), AUTOMATIC, gap=40.0, tools=[(2, 3)])
     assert list(seconds([made], time_at_work(made), 0.0)) == []
+
+
+def test_under_one_name_a_history_that_begins_anew_goes_on_from_the_one_before() -> None:
+    """A summary that keeps nothing leaves nothing to tell it by but the session's name, its tools and instructions.
+
+    What begins before the other has ended works beside it, and what has instructions of its own is another agent's.
+    """
+    first, again = growing(4, piece("S", 1_000)), [[piece("S", 1_000), piece("U summary", 600)]]
+    other = [[piece("S other", 1_000), piece("U task")]]
+
+    def ids(*later: Talk) -> list[str]:
+        return [one.id for one in linked([talk(first, id="s"), *later])]
+
+    end = talk(first, id="s").requests[-1].step.started
+    assert ids(talk(again, id=key_of("s", "1"), begin=end + 9)) == ["s"]
+    assert ids(talk(again, id=key_of("s", "1"), begin=end - 1)) == ["s", key_of("s", "1")]
+    assert ids(talk(other, id=key_of("s", "1"), begin=end + 9)) == ["s", key_of("s", "1")]
+    assert ids(talk(again, id="t", begin=end + 9)) == ["s", "t"]
