@@ -110,11 +110,10 @@ def _worth(scene: Scene, written: Sequence[Mark], hit: int) -> float:
                 continue
         if life.own:
             worth += _own_worth(scene, life, held, places)
-        # Whoever begins with the whole prompt begins with its parts: told apart, these are worth no less.
-        before, least = 0.0, scene.gain * scene.repeated if life is scene.lives[0] else 0.0
+        before = 0.0
         for end, lent in zip(scene.beginnings, life.lent, strict=True):
             tokens = _shared(scene, held, places, end)
-            worth += max(lent, least) * (tokens - before)
+            worth += lent * (tokens - before)
             before = tokens
     if scene.repeated:
         last = _held_before(scene.last + 1, scene.warm, [mark.at for mark in written])

@@ -162,12 +162,6 @@ def test_instructions_are_found_again_once_the_history_was_summed_up(tmp_path: P
 
 GUARDS = (
     Mutant(
-        guard="instructions that are worth less for being told apart from the prompt that they begin",
-        file="cache/weigh.py",
-        old="worth += max(lent, least) * (tokens - before)",
-        new="worth += lent * (tokens - before)",
-    ),
-    Mutant(
         guard="leaving out the breakpoint that wrote what is read",
         file="cache/plan.py",
         old="all(one.at != kept for one in chosen), ",
