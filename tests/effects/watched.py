@@ -76,6 +76,7 @@ async def _run(job: Job) -> list[tuple[int | None, str]]:
     shell = Shell(cwd=job.work, home=job.home, environment=environment, path=job.path, timeout=30)
     found = list[tuple[int | None, str]]()
     for number, line in enumerate(job.lines):
+        shell.judge(line)  # so that the verdict is at hand: an early run does not wait long for one
         _mark(number)
         try:
             with running_early():

@@ -16,10 +16,17 @@ import pytest
 
 from agentaccel.effects.declare import NotProven, running_early, spec_of
 from agentaccel.effects.launch import Allowance, permission
+from agentaccel.effects.sql import judge_sql
 from agentaccel.errors import ConfigError
 from agentaccel.tools import Sql
 from agentaccel.tools.sql import Connection, _resident, _sqlite_read_only
 from agentaccel.types import ToolCall
+
+
+@pytest.fixture(autouse=True, scope="module")
+def parser() -> None:
+    """Loaded before any query: an early run does not wait long for a verdict, and loading it may take longer."""
+    judge_sql("select 1", "sqlite")
 
 
 @pytest.fixture
