@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=  # the tests start many processes, which would
 
 LEGS := $(basename $(notdir $(wildcard tests/legs/*.txt)))
 
-.PHONY: demo test check bench bench-check figures ci-all programs traces soak wheel docs format clean
+.PHONY: demo test check golden bench bench-check figures ci-all programs traces soak wheel docs format clean
 
 $(STAMP): pyproject.toml
 	@if command -v uv >/dev/null 2>&1; then \
@@ -58,6 +58,9 @@ programs: $(STAMP)  ## how many of the allowed forms of commands can be seen her
 
 traces: $(STAMP)  ## what runs on real traces; needs AGENTACCEL_TRACES
 	$(BIN)/python -m pytest -n auto -m traces
+
+golden: $(STAMP)  ## what is planned, sent and recorded for made-up conversations is what it was; make check asks that, too
+	$(BIN)/python -m tests.golden
 
 bench: $(STAMP)  ## what can be measured, and how; then: python -m benchmarks NAME
 	@$(BIN)/python -m benchmarks --list

@@ -38,9 +38,9 @@ def measure(*, package: Path = PACKAGE, quick: bool = False) -> Result:
     by_part: dict[str, list[str]] = {}
     for path, text in sources.items():
         by_part.setdefault(path.parts[0] if len(path.parts) > 1 else "(files at the top)", []).append(text)
-    lines = sum(map(_lines, sources.values()))
+    lines, classes = sum(map(_lines, sources.values())), names.total()
     return Result(
-        figure=f"{lines:,} lines in {len(sources)} files; {names.total()} classes, {len(twice)} names for more than one.",
+        figure=f"{lines:,} lines in {len(sources)} files; {classes} classes, {len(twice)} names for more than one.",
         inputs={"package": package.name},
         n=len(sources),
         tables=(

@@ -133,7 +133,7 @@ def _profiled() -> Iterator[_Counting]:
         yield counting
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
 
 
 def _is_ours(filename: str) -> bool:

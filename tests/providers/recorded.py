@@ -61,6 +61,12 @@ def streamed(one: Json) -> bool:
     return bool(one["status"] == 200 and one["streaming"] and isinstance(one["response"], str))
 
 
+def data_of(one: Json) -> bytes:
+    """The body of the reply."""
+    body = one["response"]
+    return (body if isinstance(body, str) else json.dumps(body)).encode()
+
+
 def streams() -> Iterator[Json]:
     """The exchanges whose reply is a stream of events."""
     return filter(streamed, exchanges())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ import pytest
 from agentaccel.providers import dialect
 from agentaccel.types import Usage
 from tests.providers.accumulators import SDK_ERRORS, accumulated, answered
-from tests.providers.recorded import Json, Tally, exchanges, reported, streamed, streams, tally, wire
+from tests.providers.recorded import Json, Tally, data_of, exchanges, reported, streamed, streams, tally, wire
 from tests.providers.replies import cut
 
 pytestmark = pytest.mark.traces
@@ -37,11 +36,6 @@ def told(one: Json, chunks: Iterable[bytes], *, whole: bool = False) -> Told:
     calls += tap.finish()
     shown = [(call.id, call.name, dict(call.arguments)) for call in calls]
     return Told(shown, tap.stop, tap.usage, tap.complete, tap.error, tap.message_id)
-
-
-def data_of(one: Json) -> bytes:
-    body = one["response"]
-    return (body if isinstance(body, str) else json.dumps(body)).encode()
 
 
 def read(one: Json) -> Told:
