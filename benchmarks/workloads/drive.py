@@ -50,12 +50,13 @@ def billed(situation: Situation, sessions: Sequence[Session]) -> float:
     provider, total = _Provider(situation), 0.0
     for _, sent in _in_order(sessions):
         usage, _ = provider.post(sent, sent.exchange.body)
-        total += _cost(sent, usage)
+        total += _cost(sent, usage, situation.platform)
     return total
 
 
-def _cost(sent: Sent, usage: Usage) -> float:
-    card = price_card("anthropic", sent.exchange.body["model"], input_tokens=usage.input or 0, at=sent.exchange.at)
+def _cost(sent: Sent, usage: Usage, platform: str) -> float:
+    model, tokens = sent.exchange.body["model"], usage.input or 0
+    card = price_card("anthropic", model, input_tokens=tokens, platform=platform, at=sent.exchange.at)
     cost = input_cost(card, usage)
     assert card is not None
     assert cost is not None
@@ -92,7 +93,7 @@ def record(situation: Situation, sessions: Sequence[Session], store: Path, mode:
                 turn = accel.turn(sent.exchange.body, platform=situation.platform)
                 turn.handle(Started(at))
                 usage, told = provider.post(sent, turn.request)
-                total += _cost(sent, usage)
+                total += _cost(sent, usage, situation.platform)
                 turn.handle(FirstByte(at + first_byte))
                 for n in range(len(sent.tools)):
                     turn.handle(CallClosed(ToolCall(name="tool_0", arguments={"n": n}), at + reply_seconds))
