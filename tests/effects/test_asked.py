@@ -31,7 +31,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def server(root: Path) -> Iterator[Recorder]:
     with servers.recorder(root / "place/work/cert.pem") as server:
-        sandbox.settings(root / "place/home", server.port)
         yield server
 
 
