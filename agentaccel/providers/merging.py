@@ -48,19 +48,17 @@ def _counts(told: Any) -> bool:
     return any(map(_counts, inside)) or (isinstance(told, int) and told > 0)
 
 
-def _member(raw: Any, name: str) -> Any:
-    return raw.get(name) if is_object(raw) else None
-
-
-def _counts_more(before: Any, told: Mapping[str, Any]) -> bool:
+def _counts_more(before: Mapping[str, Any], told: Mapping[str, Any]) -> bool:
     """True if `told` has a higher count of some part of the prompt."""
-    return any(
-        _counts_more(_member(before, name), value)
-        if is_object(value)
-        else isinstance(value, int) and value > (was if isinstance(was := _member(before, name), int) else 0)
-        for name, value in told.items()
-        if _PROMPT.search(name)
-    )
+    for name, value in told.items():
+        was = before.get(name)
+        if not _PROMPT.search(name):
+            continue
+        if is_object(value) and _counts_more(was if is_object(was) else {}, value):
+            return True
+        if isinstance(value, int) and value > (was if isinstance(was, int) else 0):
+            return True
+    return False
 
 
 def _over(before: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:

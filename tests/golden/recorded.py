@@ -17,7 +17,8 @@ from agentaccel import Accel, ManualClock, Policy, StorePolicy
 from agentaccel.errors import ConfigError
 from agentaccel.facts import host_platform
 from agentaccel.providers import dialect
-from agentaccel.turn import CallClosed, Finished, Reported, Started
+from agentaccel.session.ours import reported
+from agentaccel.turn import CallClosed, Finished, Started
 from tests.golden.form import Case, Heard, Rows, stored_rows
 from tests.providers.recorded import FILES, Json, data_of, exchanges, streamed, wire
 
@@ -57,18 +58,7 @@ def _told(heard: Heard, one: Json, clock: ManualClock) -> Json:
     calls = [*tap.feed(data_of(one)), *tap.finish()]
     for call in calls:
         turn.handle(CallClosed(call, clock.monotonic()))
-    metered = tap.metered
-    turn.handle(
-        Reported(
-            usage=metered.usage,
-            besides=metered.besides,
-            doubts=metered.doubts,
-            stop=tap.stop,
-            message_id=tap.message_id,
-            model=metered.model or tap.model,
-            terms=tap.terms,
-        )
-    )
+    turn.handle(reported(tap))
     clock.advance(1)
     turn.handle(Finished(clock.monotonic()))
     shown: list[Any] = [[call.id, call.name, json.dumps(dict(call.arguments), sort_keys=True)] for call in calls]

@@ -1,4 +1,4 @@
-"""Sessions that go on from a summary of another one: without a name, a shortened history looks like a new session."""
+"""Sessions that go on from a summary of another one: a shortened history looks like a new session, or conversation."""
 
 from __future__ import annotations
 

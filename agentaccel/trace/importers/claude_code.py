@@ -228,7 +228,8 @@ class _Reader:
 
     def _begin(self, thread: Thread, entry: Mapping[str, object], model: str, at: float, *, repeated: bool) -> Reply:
         started = min(thread.prompted or at, at)
-        place, self._begun = platform_of_name("anthropic", model), True
+        self._begun = True
+        place = platform_of_name("anthropic", model)
         reply = Reply(thread, model, place, started, at, thread.compacted, repeated, _origin(entry))
         thread.compacted, thread.model = False, model
         thread.prompted = 0.0  # the next request has a message of its own; if it is not logged, its time is not known

@@ -144,10 +144,9 @@ def _provider(name: str, model: str) -> tuple[str, str]:
     name = semconv.provider_told(name)
     if name not in _PROVIDERS and name in platforms("compatible"):
         return "compatible", name
-    seller = provider_of(model)
-    provider, platform = _PROVIDERS.get(name, (seller, "api"))
-    if platform in ("bedrock", "vertex") and seller != provider:
-        provider, platform = seller, "api"
+    provider, platform = _PROVIDERS[name] if name in _PROVIDERS else (provider_of(model), "api")
+    if platform in ("bedrock", "vertex") and provider_of(model) != provider:
+        provider, platform = provider_of(model), "api"
     return provider, platform_of_name(provider, model) if (provider, platform) == ("anthropic", "api") else platform
 
 
