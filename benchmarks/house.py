@@ -27,11 +27,6 @@ PACKAGE = Path(agentaccel.__file__).parent
     help="The package's folder.  [default: agentaccel]",
 )
 def house(package: Path) -> Result:
-    return measure(package=package)
-
-
-def measure(*, package: Path = PACKAGE, quick: bool = False) -> Result:
-    """The benchmark; it has no quicker form."""
     sources = {path.relative_to(package): path.read_text(encoding="utf-8") for path in _files(package)}
     names = Counter(name for text in sources.values() for name in _classes(text))
     twice = sorted(name for name, count in names.items() if count > 1)

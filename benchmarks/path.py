@@ -40,11 +40,6 @@ _SYSTEM = "You answer questions about orders. " * 400
 @benchmark()
 @click.option("--tools/--no-tools", default=True, show_default=True, help="Whether a tool is declared.")
 def path(tools: bool) -> Result:
-    return measure(tools=tools)
-
-
-def measure(*, tools: bool = True, quick: bool = False) -> Result:
-    """The benchmark; it has no quicker form."""
     here, elsewhere = asyncio.run(_counted(tools))
     rows = tuple(
         (name, *_figures(counter)) for name, counter in (("the caller's thread", here), ("other threads", elsewhere))

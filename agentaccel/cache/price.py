@@ -26,6 +26,7 @@ from agentaccel.facts import (
     PROVIDERS,
     CacheFacts,
     cache_facts,
+    is_sold_everywhere,
     lifetimes,
     plain_name,
     price_providers,
@@ -201,9 +202,9 @@ def _found(seller: str, model: str) -> ModelInfo | None:
     snapshot, plain = get_snapshot(), plain_name(model)
     with suppress(LookupError):
         return snapshot.find_provider_model(model, None, seller, None)[1]
-    everywhere = "global." in model  # any region serves it; what one region serves costs more
     listed = next((one.models for one in snapshot.providers if one.id == seller), ())
-    alike = (one for one in listed if plain_name(one.id) == plain and ("global." in one.id) == everywhere)
+    place = is_sold_everywhere(model)
+    alike = (one for one in listed if plain_name(one.id) == plain and is_sold_everywhere(one.id) == place)
     with suppress(LookupError):
         return next(alike, None) or snapshot.find_provider_model(plain, None, seller, None)[1]
     return None

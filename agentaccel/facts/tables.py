@@ -52,6 +52,15 @@ def plain_name(model: str) -> str:
     return _DATED.sub("", name).replace(".", "-")
 
 
+def is_sold_everywhere(model: str) -> bool:
+    """True if a platform's name for a model says that any region may serve it, where those of one region cost more.
+
+    >>> is_sold_everywhere("global.anthropic.claude-opus-5"), is_sold_everywhere("us.anthropic.claude-opus-5")
+    (True, False)
+    """
+    return "global." in model
+
+
 def sold_as(model: str, asked: str) -> str:
     """`model` with what stands before `asked`: where it is sold, and by whom.
 
