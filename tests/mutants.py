@@ -1,19 +1,24 @@
 """Guards and what the code looks like without them: each must make a named check fail.
 
-A mutant is a copy of the package in which one guard is deleted. Its text must occur exactly once, so a guard that moves
-takes its mutant along or fails the suite.
+A mutant is a copy of the package in which one guard is deleted. It names the function that has the guard, so a function
+that moves takes its mutants along; within the function the text of the guard must occur exactly once, laid out as the
+formatter likes, or the suite fails.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+
+_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 MADE: list[Mutant] = []
 """Every mutant of the modules that have been imported."""
@@ -25,20 +30,55 @@ class Mutant:
 
     guard: str
     """What the guard keeps from happening."""
-    file: str
+    at: str
+    """Where the guard stands: `package.module:Class.function`, a whole `package.module`, or the path of a data file."""
     old: str
     new: str
 
     def __post_init__(self) -> None:
         MADE.append(self)
 
-    def found(self, package: Path) -> str:
-        """The text of its file in `package`. Fails where the guard is not there, or not there alone."""
-        text = (package / self.file).read_text(encoding="utf-8")
-        assert text.count(self.old) == 1, (
-            f"the guard against {self.guard} has moved: found {text.count(self.old)} times"
-        )
-        return text
+    @property
+    def file(self) -> Path:
+        """The path of its file, from the root."""
+        module = self.at.partition(":")[0]
+        return Path(module) if "/" in module else Path(f"{module.replace('.', '/')}.py")
+
+    def without(self, root: Path) -> str:
+        """The text of its file under `root` without the guard. Fails if the guard is not there exactly once."""
+        text = (root / self.file).read_text(encoding="utf-8")
+        wanted = "".join(self.old.split())
+        found = [
+            span for start, end in _spans(text, self.at.partition(":")[2]) for span in _places(text, start, end, wanted)
+        ]
+        assert len(found) == 1, f"the guard against {self.guard} has moved: found {len(found)} times at {self.at}"
+        start, end = found[0]
+        return text[:start] + self.new.strip() + text[end:]
+
+
+def _spans(text: str, name: str) -> list[tuple[int, int]]:
+    """Where the text of what is named so begins and ends; the whole text where nothing is named."""
+    if not name:
+        return [(0, len(text))]
+    nodes: list[ast.AST] = [ast.parse(text)]
+    for part in name.split("."):
+        nodes = [one for node in nodes for one in ast.iter_child_nodes(node) if getattr(one, "name", None) == part]
+    lines = [0]
+    for line in text.splitlines(keepends=True):
+        lines.append(lines[-1] + len(line))
+    found = [node for node in nodes if isinstance(node, _NAMED)]
+    firsts = [min([node.lineno, *(one.lineno for one in node.decorator_list)]) for node in found]
+    return [(lines[first - 1], lines[node.end_lineno or first]) for first, node in zip(firsts, found, strict=True)]
+
+
+def _places(text: str, start: int, end: int, wanted: str) -> Iterable[tuple[int, int]]:
+    """Where `wanted` stands between `start` and `end`, whatever white space is between its signs."""
+    signs = [at for at in range(start, end) if not text[at].isspace()]
+    within = "".join(text[at] for at in signs)
+    at = within.find(wanted)
+    while at >= 0:
+        yield signs[at], signs[at + len(wanted) - 1] + 1
+        at = within.find(wanted, at + 1)
 
 
 def running(*tests: str, only: str = "") -> list[str]:
@@ -53,12 +93,11 @@ def survives(mutant: Mutant | None, folder: Path, command: list[str]) -> str | N
     Where no guard is to be deleted, the command has to pass: a suite that cannot pass would fail for every mutant.
     """
     # What is compiled of other modules is as good here; what ends in a number is being written.
-    changed = [f"{Path(mutant.file).stem}.*.pyc"] if mutant is not None else []
+    changed = [f"{mutant.file.stem}.*.pyc"] if mutant is not None else []
     for part in ("agentaccel", "tests"):
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("*.pyc.*", *changed))
     if mutant is not None:
-        changed_text = mutant.found(folder / "agentaccel").replace(mutant.old, mutant.new)
-        (folder / "agentaccel" / mutant.file).write_text(changed_text, encoding="utf-8")
+        (folder / mutant.file).write_text(mutant.without(folder), encoding="utf-8")
     environment = {
         **os.environ,
         "PYTHONPATH": str(folder),

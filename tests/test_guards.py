@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -24,10 +25,23 @@ def test_every_guard_that_a_mutant_deletes_is_where_the_mutant_looks_for_it(muta
     assert len(mutants) >= 50
     for mutant in mutants:
         assert mutant.new != mutant.old
-        mutant.found(ROOT / "agentaccel")
+        mutant.without(ROOT)
 
 
 def test_a_guard_that_has_moved_is_found_out(mutants: list[Mutant]) -> None:
     """The twin."""
     with pytest.raises(AssertionError, match="has moved"):
-        replace(mutants[0], old="what no file of ours says").found(ROOT / "agentaccel")
+        replace(mutants[0], old="what no file of ours says").without(ROOT)
+
+
+def test_a_guard_is_found_however_it_is_laid_out_and_in_its_own_function_alone(
+    mutants: list[Mutant], tmp_path: Path
+) -> None:
+    """Chosen by us: a formatter breaks lines, and two functions may hold the same words."""
+    text = "def one(a, b):\n    if a and b:\n        return 1\n\n\n"
+    text += "def two(a, b):\n    if (\n        a and b\n    ):\n        return 2\n"
+    (tmp_path / "made.py").write_text(text, encoding="utf-8")
+    mutant = replace(mutants[0], guard="both", at="made:two", old="if (a and b): return 2", new="return 3")
+    assert mutant.without(tmp_path) == text[: text.index("if (\n")] + "return 3\n"
+    with pytest.raises(AssertionError, match="found 2 times"):
+        replace(mutant, at="made", old="a and b").without(tmp_path)

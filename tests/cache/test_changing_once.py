@@ -98,13 +98,13 @@ def test_what_keeps_changing_after_a_while_is_given_up_after_three_requests(tmp_
 GUARDS = (
     Mutant(
         guard="taking one change for many",
-        file="cache/observe.py",
+        at="agentaccel.cache.observe:_compared",
         old="        seen += _before_it_changed(state, broken)\n",
         new="",
     ),
     Mutant(
         guard="taking a model for a clock",
-        file="cache/beliefs.py",
+        at="agentaccel.cache.beliefs:Beliefs.stable",
         old="place.startswith((END_OF, PARAMETERS))",
         new="place.startswith(END_OF)",
     ),

@@ -172,25 +172,25 @@ def test_as_much_as_is_looked_at_for_credentials_is_looked_at_in_a_time_that_gro
 GUARDS = (
     Mutant(
         guard="blanks that are gone over again and again",
-        file="effects/sql.py",
+        at="agentaccel.effects.sql",
         old=r"\s*+\(*+\s*+",
         new=r"\s*\(*\s*",
     ),
     Mutant(
         guard="words that are gone over again behind a command",
-        file="effects/mcp.toml",
+        at="agentaccel/effects/mcp.toml",
         old=r"explain\s++",
         new=r"explain\s+",
     ),
     Mutant(
         guard="failures of a reader of shell lines",
-        file="effects/verdict.py",
+        at="agentaccel.effects.verdict:worked_out_once",
         old="            except Exception as failure:  # noqa: BLE001 - as in `judged`\n",
         new="            except AssertionError as failure:\n",
     ),
     Mutant(
         guard="failures of a look of the owner",
-        file="tools/sql.py",
+        at="agentaccel.tools.sql:Sql.judge",
         old='    @judged("sql")\n',
         new="",
     ),

@@ -224,31 +224,31 @@ def test_without_a_socket_a_path_is_no_script_either() -> None:
 GUARDS = (
     Mutant(
         guard="paths from the wire",
-        file="emulator/core.py",
+        at="agentaccel.emulator.core:Emulator._obey",
         old='"script": list() | dict() | None as script}:',
         new='"script": script}:',
     ),
     Mutant(
         guard="names that lead here from elsewhere",
-        file="emulator/admission.py",
+        at="agentaccel.emulator.admission:admit",
         old="    if len(named) != 1 or not _is_here(named[0], hosts):\n",
         new="    if False:\n",
     ),
     Mutant(
         guard="forms of web pages",
-        file="emulator/admission.py",
+        at="agentaccel.emulator.admission:admit_body",
         old="    if body and not (len(kinds) == 1 and _JSON.fullmatch(kinds[0])):\n",
         new="    if False:\n",
     ),
     Mutant(
         guard="web pages from elsewhere",
-        file="emulator/admission.py",
+        at="agentaccel.emulator.admission:admit",
         old='    for origin in headers.get_all("origin", []):\n',
         new="    for origin in ():\n",
     ),
     Mutant(
         guard="pipes that nobody writes to",
-        file="emulator/script.py",
+        at="agentaccel.emulator.script:read_json",
         old="            is_plain = stat.S_ISREG(os.fstat(file.fileno()).st_mode)\n",
         new="            is_plain = True\n",
     ),

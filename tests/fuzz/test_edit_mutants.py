@@ -8,15 +8,12 @@ import pytest
 
 from tests.mutants import Mutant, survives
 
-HISTORY, WEIGHING, EDITING = "providers/history.py", "session/weighing.py", "session/editing.py"
-COMPACTING, ASIDES, DEFERRING = "session/compacting.py", "session/asides.py", "session/deferring.py"
-
 GUARDS: tuple[tuple[str, Mutant], ...] = (
     (
         "api",
         Mutant(
             guard="an edit of the last results",
-            file=WEIGHING,
+            at="agentaccel.session.weighing:of_age",
             old="zip(results, results[keep:], strict=False)",
             new="zip(results, results, strict=True)",
         ),
@@ -25,7 +22,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "chat",
         Mutant(
             guard="an edit of what the model has not seen",
-            file=WEIGHING,
+            at="agentaccel.session.weighing:of_age",
             old="since = max(later.turn, result.turn + 1)",
             new="since = later.turn",
         ),
@@ -34,7 +31,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "responses",
         Mutant(
             guard="an edit of a pinned tool's results",
-            file=WEIGHING,
+            at="agentaccel.session.weighing:able_of",
             old="or result.identity in known or result.tool in policy.pinned_tools:",
             new="or result.identity in known:",
         ),
@@ -43,7 +40,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "vertex",
         Mutant(
             guard="a summary of a pinned tool's results",
-            file=COMPACTING,
+            at="agentaccel.session.compacting:_cuts",
             old="[cut for cut in cuts if cut <= pinned]",
             new="cuts",
         ),
@@ -52,7 +49,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "responses",
         Mutant(
             guard="a call that is parted from its result",
-            file=HISTORY,
+            at="agentaccel.providers.history:cuts_of",
             old="for i in range(start + 1, end) if answered[i]]",
             new="for i in range(start + 1, end)]",
         ),
@@ -61,7 +58,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "foundry",
         Mutant(
             guard="an edit of an error",
-            file=HISTORY,
+            at="agentaccel.providers.history:_in_messages",
             old="""plain = MARKS.isdisjoint(block) and not block.get("is_error")""",
             new="plain = MARKS.isdisjoint(block)",
         ),
@@ -70,7 +67,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "api",
         Mutant(
             guard="an edit of what the user has marked",
-            file=HISTORY,
+            at="agentaccel.providers.history:_in_messages",
             old="""plain = MARKS.isdisjoint(block) and not block.get("is_error")""",
             new="""plain = not block.get("is_error")""",
         ),
@@ -79,7 +76,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "azure chat",
         Mutant(
             guard="a summary of the last replies",
-            file=COMPACTING,
+            at="agentaccel.session.compacting:_kept",
             old="if turns[-1] - turns[first_of(prompt, cut)] >= policy.keep_results]",
             new="if turns]",
         ),
@@ -88,7 +85,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "bedrock",
         Mutant(
             guard="an edit of results that are young again",
-            file=EDITING,
+            at="agentaccel.session.editing:edit",
             old="before = _as_before(old, knowing)",
             new="before = _as_before(results, knowing)",
         ),
@@ -97,7 +94,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "chat",
         Mutant(
             guard="a summary of other messages than there are",
-            file=COMPACTING,
+            at="agentaccel.session.compacting:still_there",
             old="return there and summary is not None and identity_of(prompt, summary.cut) == summary.identity",
             new="return there",
         ),
@@ -106,7 +103,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "responses",
         Mutant(
             guard="an edit beside the provider's",
-            file=DEFERRING,
+            at="agentaccel.session.deferring:left_alone",
             old="""the request has the provider edit it ({own})" if own else None""",
             new="""the request has the provider edit it ({own})" if False else None""",
         ),
@@ -115,7 +112,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "openrouter",
         Mutant(
             guard="an edit where nothing is known",
-            file=DEFERRING,
+            at="agentaccel.session.deferring:left_alone",
             old="if not facts.assured:",
             new="if False:",
         ),
@@ -124,7 +121,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "xai",
         Mutant(
             guard="a cancellation that nobody is told of",
-            file=ASIDES,
+            at="agentaccel.session.asides:_called",
             old="except BaseException:",
             new="except Exception:",
         ),
@@ -133,7 +130,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "api",
         Mutant(
             guard="a text that cannot be sent",
-            file=ASIDES,
+            at="agentaccel.session.asides:_called",
             old="if isinstance(made, str) and made.strip() and _encodes(made):",
             new="if isinstance(made, str):",
         ),
@@ -142,7 +139,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "vllm",
         Mutant(
             guard="doing nothing",
-            file="loop/edits.py",
+            at="agentaccel.loop.edits:Weighed.pays",
             old="return self.worth > 0.0 and self.paid >= self.again",
             new="return False",
         ),

@@ -8,73 +8,71 @@ import pytest
 
 from tests.mutants import Mutant, survives
 
-REQUEST, BLOCKS, PLAN = "providers/anthropic/request.py", "providers/anthropic/blocks.py", "cache/plan.py"
-
 LEGALITY = (
     Mutant(
         guard="more markers than allowed",
-        file=PLAN,
+        at="agentaccel.cache.plan:plan",
         old="room = facts.max_markers - len(prompt.markers)",
         new="room = facts.max_markers",
     ),
     Mutant(
         guard="a top-level marker that is not counted",
-        file=PLAN,
+        at="agentaccel.cache.plan:plan",
         old="room = facts.max_markers - len(prompt.markers)",
         new="room = facts.max_markers - sum(marker.path != () for marker in prompt.markers)",
     ),
     Mutant(
         guard="a nested marker that is not counted",
-        file=BLOCKS,
+        at="agentaccel.providers.anthropic.blocks:Reader._bare",
         old="self._inner(value, (*path, name)) if name in _HOLDS_BLOCKS else value",
         new="value",
     ),
     Mutant(
         guard="a longer lifetime after a shorter one",
-        file=PLAN,
+        at="agentaccel.cache.plan:_ttl_at",
         old=" if floor <= ttl.seconds <= ceiling]",
         new="]",
     ),
     Mutant(
         guard="a marker on thinking",
-        file=BLOCKS,
+        at="agentaccel.providers.anthropic.blocks:Reader._markable",
         old="return kind in facts.markable_blocks",
         new="return True",
     ),
     Mutant(
         guard="a marker on empty text",
-        file=BLOCKS,
+        at="agentaccel.providers.anthropic.blocks:Reader._markable",
         old="""return isinstance(text, str) and text != "" and not text.isspace()""",
         new="return True",
     ),
     Mutant(
         guard="a marker on a deferred tool",
-        file=BLOCKS,
+        at="agentaccel.providers.anthropic.blocks:Reader.tools",
         old="""            if tool.get("defer_loading") is True:\n""",
         new="            if False:\n",
     ),
     Mutant(
         guard="a marker in a message thread",
-        file=REQUEST,
+        at="agentaccel.providers.anthropic.request:decode",
         old="held=held,",
         new="""held="",""",
     ),
     Mutant(
         guard="no keep-alive beside budgeted thinking",
-        file="providers/anthropic/edit.py",
+        at="agentaccel.providers.anthropic.edit:warmed",
         old="""_kind(request.get("thinking")) == "enabled"
         or """,
         new="",
     ),
     Mutant(
         guard="no call without its result in what is written ahead",
-        file="providers/anthropic/edit.py",
+        at="agentaccel.providers.anthropic.edit:with_stub",
         old="""and not _is_said(messages[-1]["content"])""",
         new="""and not messages""",
     ),
     Mutant(
         guard="doing nothing",
-        file=PLAN,
+        at="agentaccel.cache.plan:_choice",
         old="chosen, cost = _choose(scene, candidates, room, expected_cost(scene, ()) if bare is None else bare)",
         new="chosen, cost = (), expected_cost(scene, ())",
     ),

@@ -8,8 +8,6 @@ import pytest
 
 from tests.mutants import Mutant, survives
 
-BLOCKS, CHAT, RESPONSES = (f"providers/openai/{name}.py" for name in ("blocks", "chat", "responses"))
-PLAN, FIELDS = "cache/plan.py", "session/fields.py"
 CONTROLS = 'if not facts.controls or facts.physics == "automatic":'
 NEVER = "chosen, cost = _choose(scene, candidates, room, expected_cost(scene, ()) if bare is None else bare)"
 
@@ -18,7 +16,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "responses",
         Mutant(
             guard="a marker on a kind of part that takes none",
-            file=BLOCKS,
+            at="agentaccel.providers.openai.blocks:BlockReader.can_mark",
             old="kind in facts.markable_blocks and isinstance(text, str)",
             new="isinstance(text, str)",
         ),
@@ -27,7 +25,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "openrouter",
         Mutant(
             guard="a marker on empty text",
-            file=BLOCKS,
+            at="agentaccel.providers.openai.blocks:BlockReader.can_mark",
             old="isinstance(text, str) and not _blank(text)",
             new="isinstance(text, str)",
         ),
@@ -36,7 +34,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "chat",
         Mutant(
             guard="a marker on what the model said",
-            file=CHAT,
+            at="agentaccel.providers.openai.chat",
             old='_NO_PARTS = frozenset({"assistant", "function"})',
             new='_NO_PARTS = frozenset({"function"})',
         ),
@@ -45,7 +43,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "openrouter",
         Mutant(
             guard="a marker on a message that a gateway moves",
-            file=CHAT,
+            at="agentaccel.providers.openai.chat:ChatReader._may_move",
             old='return level == "messages" and role in FIRST and',
             new="return False and",
         ),
@@ -54,7 +52,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "azure chat",
         Mutant(
             guard="fields where none may be added",
-            file=PLAN,
+            at="agentaccel.cache.plan:plan",
             old=CONTROLS,
             new='if facts.physics == "automatic":',
         ),
@@ -63,7 +61,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "responses",
         Mutant(
             guard="a plan for half of a conversation",
-            file=RESPONSES,
+            at="agentaccel.providers.openai.responses:decode",
             old='held = next((why for name, why in _HELD.items() if request.get(name) is not None), "")',
             new='held = ""',
         ),
@@ -72,7 +70,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "chat",
         Mutant(
             guard="usage that the sender declined",
-            file=FIELDS,
+            at="agentaccel.session.fields:asking_usage",
             old="if said or not prompt.stream:",
             new="if not prompt.stream:",
         ),
@@ -81,7 +79,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "server",
         Mutant(
             guard="usage asked of a server that may refuse",
-            file=FIELDS,
+            at="agentaccel.session.fields:asking_usage",
             old="if not usage_asked(prompt.provider, prompt.platform):",
             new="if False:",
         ),
@@ -90,7 +88,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "openrouter",
         Mutant(
             guard="another name for a session that the sender named",
-            file="session/routing.py",
+            at="agentaccel.session.routing:Routing.routed",
             old="for one in self._fields(prompt, request, facts, conversation) if one.name not in request]",
             new="for one in self._fields(prompt, request, facts, conversation)]",
         ),
@@ -99,7 +97,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "bedrock",
         Mutant(
             guard="a marker of the request where the platform takes none",
-            file=PLAN,
+            at="agentaccel.cache.plan:plan",
             old="without=tuple(own) if off or (own and not facts.top_level_marker) else (),",
             new="without=tuple(own) if off else (),",
         ),
@@ -108,7 +106,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "responses",
         Mutant(
             guard="asking a model without cache fields why",
-            file=FIELDS,
+            at="agentaccel.session.fields:can_ask_why",
             old='return facts.diagnostics and facts.controls and facts.physics != "automatic"',
             new="return facts.diagnostics and facts.controls",
         ),
@@ -117,14 +115,29 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "azure responses",
         Mutant(
             guard="asking why where no field may be added",
-            file=FIELDS,
+            at="agentaccel.session.fields:can_ask_why",
             old='return facts.diagnostics and facts.controls and facts.physics != "automatic"',
             new='return facts.diagnostics and facts.physics != "automatic"',
         ),
     ),
-    ("chat", Mutant(guard="doing nothing", file=PLAN, old=NEVER, new="chosen, cost = (), bare or 0.0")),
-    ("bedrock", Mutant(guard="doing nothing", file=PLAN, old=NEVER, new="chosen, cost = (), bare or 0.0")),
-    ("openrouter", Mutant(guard="doing nothing", file=PLAN, old=NEVER, new="chosen, cost = (), bare or 0.0")),
+    (
+        "chat",
+        Mutant(
+            guard="doing nothing", at="agentaccel.cache.plan:_choice", old=NEVER, new="chosen, cost = (), bare or 0.0"
+        ),
+    ),
+    (
+        "bedrock",
+        Mutant(
+            guard="doing nothing", at="agentaccel.cache.plan:_choice", old=NEVER, new="chosen, cost = (), bare or 0.0"
+        ),
+    ),
+    (
+        "openrouter",
+        Mutant(
+            guard="doing nothing", at="agentaccel.cache.plan:_choice", old=NEVER, new="chosen, cost = (), bare or 0.0"
+        ),
+    ),
 )
 
 
@@ -139,17 +152,22 @@ def test_the_fuzz_fails_without_the_guard(place: str, mutant: Mutant, tmp_path: 
 LEARNED: tuple[Mutant, ...] = (
     Mutant(
         guard="the sender's own mode",
-        file=BLOCKS,
+        at="agentaccel.providers.openai.blocks:may_switch",
         old='facts.physics == "breakpoints" and not told',
         new='facts.physics == "breakpoints"',
     ),
-    Mutant(guard="doing nothing", file=PLAN, old="if prompt.implicit and own:", new="if False:"),
-    Mutant(guard="doing nothing for what is shared", file=PLAN, old=NEVER, new="chosen, cost = (), bare or 0.0"),
+    Mutant(guard="doing nothing", at="agentaccel.cache.plan:plan", old="if prompt.implicit and own:", new="if False:"),
+    Mutant(
+        guard="doing nothing for what is shared",
+        at="agentaccel.cache.plan:_choice",
+        old=NEVER,
+        new="chosen, cost = (), bare or 0.0",
+    ),
 )
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("mutant", LEARNED, ids=lambda mutant: f"{mutant.guard}-{Path(mutant.file).stem}")
+@pytest.mark.parametrize("mutant", LEARNED, ids=lambda mutant: f"{mutant.guard}-{mutant.file.stem}")
 def test_what_was_learned_fails_without_the_guard(mutant: Mutant, tmp_path: Path) -> None:
     """As above, of workloads whose single calls are known."""
     output = survives(mutant, tmp_path, ["-m", "tests.fuzz.learned", "2", "3"])

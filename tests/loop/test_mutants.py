@@ -8,42 +8,40 @@ import pytest
 
 from tests.mutants import Mutant, running, survives
 
-FANOUT = "loop/fanout.py"
-
 GUARDS = (
     Mutant(
         guard="a leader that fails and lets nobody go",
-        file=FANOUT,
+        at="agentaccel.loop.fanout:Flight.over",
         old="            self.fanout.open(self, at, began)\n",
         new="            if began is not None:\n                self.fanout.open(self, at, began)\n",
     ),
     Mutant(
         guard="a leader that is dropped without a word",
-        file=FANOUT,
+        at="agentaccel.loop.fanout:_dropped",
         old="        when_free(partial(there.release, keys))\n",
         new="        pass\n",
     ),
     Mutant(
         guard="a wait beyond its bound",
-        file=FANOUT,
+        at="agentaccel.loop.fanout:Fanout.ask",
         old="min(left, place.lost - now)",
         new="place.lost - now",
     ),
     Mutant(
         guard="a bound that begins anew with every leader",
-        file=FANOUT,
+        at="agentaccel.loop.fanout:Fanout.ask",
         old="                if flight.since is None:\n",
         new="                if True:\n",
     ),
     Mutant(
         guard="waiters that only their first leader lets go",
-        file=FANOUT,
+        at="agentaccel.loop.fanout:Fanout._leave",
         old="(written or place.leader() is flight)",
         new="place.leader() is flight",
     ),
     Mutant(
         guard="a leader that others were told of but that is not on its way",
-        file=FANOUT,
+        at="agentaccel.loop.fanout:Fanout.ask",
         old="            flight.sent = now\n            self._lead(flight, now)\n            return None\n",
         new="            self._lead(flight, now)\n            return None\n",
     ),

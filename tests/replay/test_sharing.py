@@ -132,60 +132,58 @@ def test_whoever_reads_all_of_its_first_prompt_repeats_that_of_another() -> None
     assert read_by_first(rendered([], MODEL, prefix.facts, None)[0], Usage(input=5, read=5)) == []
 
 
-BEGINNINGS, LONGEVITY = "cache/beginnings.py", "cache/longevity.py"
-
 GUARDS = (
     Mutant(
         guard="a lifetime that is taken to end a little later than it does",
-        file=BEGINNINGS,
+        at="agentaccel.cache.beginnings:begun",
         old="min([visible - at for at",
         new="min([started - at for at",
     ),
     Mutant(
         guard="an hour's entry that is taken for one of five minutes",
-        file=BEGINNINGS,
+        at="agentaccel.cache.beginnings:begun",
         old="if topic in read and ago >= longest:",
         new="if topic in read:",
     ),
     Mutant(
         guard="sessions that began at once, as if others had begun so with them alone",
-        file=BEGINNINGS,
+        at="agentaccel.cache.beginnings:begun",
         old="times = (last_used(hash_), earlier.get(topic))",
         new="times = (last_used(hash_),)",
     ),
     Mutant(
         guard="uses that are counted as if each saved a write",
-        file=LONGEVITY,
+        at="agentaccel.cache.longevity:_Lent.adds",
         old="worth = (usual - read) * (all_.reads - own.reads)",
         new="worth = (self.ttls[0].write - read) * (all_.reads - own.reads)",
     ),
     Mutant(
         guard="a session that is taken never to end",
-        file=LONGEVITY,
+        at="agentaccel.cache.longevity:longevities",
         old="min(prospect.generally * mostly, _MOST_CERTAIN)",
         new="min(prospect.followed * in_time, _MOST_CERTAIN)",
     ),
     Mutant(
         guard="odds that count in one place more than in the other",
-        file=LONGEVITY,
+        at="agentaccel.cache.longevity:_Within.reads",
         old="return self.next / (1.0 - self.later)",
         new="return self.next / (1.0 - min(self.later, 0.8))",
     ),
     Mutant(
         guard="a last request that is taken to write",
-        file=LONGEVITY,
+        at="agentaccel.cache.longevity:_gain",
         old="return min(best.write - read, (1.0 - read) / (1.0 - min(again, _MOST_CERTAIN)))",
         new="return best.write - read",
     ),
     Mutant(
         guard="an entry of others that is given up too soon",
-        file="cache/ledger.py",
+        at="agentaccel.cache.ledger:after",
         old="next((facts.ttl(mark.ttl) for mark in done.written if mark.at == done.hit), None) or facts.ttls[0]",
         new="facts.ttls[0]",
     ),
     Mutant(
         guard="a change within sessions that is taken for one between them",
-        file="cache/weigh.py",
+        at="agentaccel.cache.weigh:_shared",
         old="(scene.survives(at) if scene.view.state.turns else 1.0)",
         new="scene.survives(at)",
     ),

@@ -57,7 +57,7 @@ def test_clearing_old_results_before_a_reminder_costs_less_than_keeping_them(api
 
 GUARD = Mutant(
     guard="forgetting what is replaced each turn where the history is edited",
-    file="cache/observe.py",
+    at="agentaccel.cache.observe:observe",
     old="Observed((), state.variants, state.cut, in_time",
     new="Observed((), state.variants, 0, in_time",
 )

@@ -156,31 +156,31 @@ def test_to_look_at_a_plan_counts_nothing(tmp_path: Path) -> None:
 GUARDS = (
     Mutant(
         guard="what the session had come to that it goes on from",
-        file="session/opening.py",
+        at="agentaccel.session.opening:open_with",
         old="    if not named or",
         new="    if True or",
     ),
     Mutant(
         guard="what others may have kept as it was written",
-        file="cache/settle.py",
+        at="agentaccel.cache.settle:_may_be_others",
         old="return turn_of(prefix.prompt) > 0",
         new="return False",
     ),
     Mutant(
         guard="that a request was followed, which counts once",
-        file="session/compose.py",
+        at="agentaccel.session.compose:Composer._begin",
         old="                followed(conversation)\n",
         new="                pass\n",
     ),
     Mutant(
         guard="a session that has only its beginning in common",
-        file="session/opening.py",
+        at="agentaccel.session.opening:_goes_on",
         old="return bool(sent) and _digests(sent) == _digests(now[: len(sent)])",
         new="return True",
     ),
     Mutant(
         guard="what another process knows of it",
-        file="session/opening.py",
+        at="agentaccel.session.opening:open_with",
         old="        registry.recorder.read(lambda store: refresh(source, store, facts, prompt.provider), None)\n",
         new="",
     ),

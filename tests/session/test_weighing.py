@@ -67,13 +67,13 @@ def test_an_edit_is_weighed_at_the_price_of_the_lifetime_that_its_session_holds(
 GUARDS = (
     Mutant(
         guard="the price of what is held, where an edit is weighed",
-        file="session/weighing.py",
+        at="agentaccel.session.weighing:shape_of",
         old="write=write_price([(tokens(i), entries[i].ttl) for i in live], knowing)",
         new="write=facts.ttls[0].write",
     ),
     Mutant(
         guard="the price of each lifetime by itself",
-        file="session/weighing.py",
+        at="agentaccel.session.weighing:write_price",
         old="prices.get(ttl, facts.ttls[0].write)",
         new="facts.ttls[-1].write",
     ),

@@ -352,7 +352,7 @@ MUTANTS = (
         "test_a_call_that_two_conversations_have_asked_for_is_run_for_each",
         Mutant(
             guard="a call that may be another user's",
-            file="calling.py",
+            at="agentaccel.calling:Watch._look",
             old="self._here = box.conversation(self._call, within, surely=True)",
             new="self._here = box.conversation(self._call, within)",
         ),
@@ -361,7 +361,7 @@ MUTANTS = (
         "test_a_write_through_a_session_that_was_left_is_seen",
         Mutant(
             guard="a write through a session that was left",
-            file="session/handle.py",
+            at="agentaccel.session.handle:Session.tool",
             old="return cast(T, await self._calls.run_unrecorded(call, execute))",
             new="return await execute()",
         ),
@@ -370,7 +370,7 @@ MUTANTS = (
         "test_a_decorator_around_a_tool_stays_around_it",
         Mutant(
             guard="a decorator around a tool",
-            file="tooling.py",
+            at="agentaccel.tooling:_unwrapped",
             old=" and original.wrapped() is tool else tool",
             new=" else tool",
         ),
@@ -379,7 +379,7 @@ MUTANTS = (
         "test_what_a_tool_declares_is_not_declared_of_what_is_put_around_it",
         Mutant(
             guard="what a decorator does",
-            file="effects/declare.py",
+            at="agentaccel.effects.declare:spec_of",
             old='return carried.spec if carried.of() is getattr(tool, "__func__", tool) else None',
             new="return carried.spec",
         ),
@@ -388,7 +388,7 @@ MUTANTS = (
         "test_a_run_that_is_asked_for_before_it_has_begun_is_the_calls_own_however_long_it_takes",
         Mutant(
             guard="a caller that comes before the run begins",
-            file="session/running.py",
+            at="agentaccel.session.running:Runner._run_async",
             old="limit = None if entry.handle.patient else self.policy.timeout",
             new="limit = self.policy.timeout",
         ),
@@ -397,7 +397,7 @@ MUTANTS = (
         "test_a_caller_that_outlives_the_session_gets_its_answer",
         Mutant(
             guard="a real run that ends with the session",
-            file="session/serving.py",
+            at="agentaccel.session.serving:Serving._hedge",
             old="self.background.spawn(None, run,",
             new="self.background.spawn(entry.key.principal.session, run,",
         ),
@@ -406,7 +406,7 @@ MUTANTS = (
         "test_a_run_whose_caller_has_given_up_ends_after_the_timeout",
         Mutant(
             guard="a run that nobody waits for any more",
-            file="session/serving.py",
+            at="agentaccel.session.serving:Serving._given_up",
             old="            entry.handle.unawaited(self.policy.timeout)\n",
             new="            pass\n",
         ),

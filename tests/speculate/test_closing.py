@@ -95,7 +95,7 @@ MUTANTS = (
         "test_what_waits_in_a_conversation_that_nobody_left_is_counted_when_the_accel_is_closed",
         Mutant(
             guard="early runs that nobody counts",
-            file="session/closing.py",
+            at="agentaccel.session.closing:close",
             old="left = buffer.leave(None)",
             new="left = buffer.leave()",
         ),
@@ -104,7 +104,7 @@ MUTANTS = (
         "test_what_still_runs_on_the_loop_that_closes_the_accel_is_counted_once_with_its_seconds_so_far",
         Mutant(
             guard="a run that ends after it was counted",
-            file="speculate/buffer.py",
+            at="agentaccel.speculate.buffer:Buffer.failed",
             old="            if entry.over:\n                return\n",
             new="",
         ),
@@ -113,7 +113,7 @@ MUTANTS = (
         "test_what_a_parent_has_begun_is_not_counted_by_its_child",
         Mutant(
             guard="a run that parent and child count",
-            file="speculate/buffer.py",
+            at="agentaccel.speculate.buffer:Buffer._settle",
             old="entry.process == forks()",
             new="True",
         ),

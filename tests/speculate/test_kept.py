@@ -56,7 +56,7 @@ MUTANTS = (
         "test_the_key_of_a_call_takes_no_more_than_its_arguments",
         Mutant(
             guard="keys that hold what was written around them",
-            file="speculate/keys.py",
+            at="agentaccel.speculate.keys:arguments_key",
             old="return to_keep(wire_bytes(",
             new="return (wire_bytes(",
         ),
@@ -65,7 +65,7 @@ MUTANTS = (
         "test_a_result_that_is_kept_takes_no_more_than_its_text",
         Mutant(
             guard="results that hold what was written around them",
-            file="speculate/keys.py",
+            at="agentaccel.speculate.keys:plain_bytes",
             old="return to_keep(written) if",
             new="return written if",
         ),
@@ -74,7 +74,7 @@ MUTANTS = (
         "test_a_call_that_is_remembered_as_made",
         Mutant(
             guard="calls that are remembered in full",
-            file="session/following.py",
+            at="agentaccel.session.following:_identity",
             old="digest(identity_bytes(call.arguments))",
             new="identity_bytes(call.arguments)",
         ),

@@ -11,37 +11,37 @@ from tests.mutants import Mutant, running, survives
 MUTANTS = {
     "test_two_processes_learn_as_one_that_saw_everything": Mutant(
         guard="writing over what others have written",
-        file="trace/track.py",
+        at="agentaccel.trace.track:_add",
         old="there = _of(connection.execute(_SELECT).fetchone()) or Experience()",
         new="there = Experience()",
     ),
     "test_what_was_learned_before_the_store_was_read_is_not_lost": Mutant(
         guard="forgetting what was not written yet",
-        file="trace/track.py",
+        at="agentaccel.trace.track:TrackRecord._go_on_from",
         old="            for lesson in self._news:\n                lesson(there)\n",
         new="",
     ),
     "test_a_locked_store_gets_it_later": Mutant(
         guard="forgetting what could not be written",
-        file="trace/track.py",
+        at="agentaccel.trace.track:TrackRecord.save",
         old="self._news = deque((*news, *self._news), maxlen=MOST_LESSONS)",
         new="pass",
     ),
     "test_it_holds_names_of_tools_and_numbers_and_nothing_of_a_pattern": Mutant(
         guard="patterns in clear",
-        file="trace/track.py",
+        at="agentaccel.trace.track:TrackRecord.named",
         old='return digest(rule.encode("utf-8", "surrogatepass"), self._recorder.key).hex()',
         new="return rule",
     ),
     "test_what_a_parent_had_not_written_its_child_does_not_write": Mutant(
         guard="a child that writes what its parent has learned",
-        file="trace/track.py",
+        at="agentaccel.trace.track:TrackRecord._after_fork",
         old="            self._forks = forks()\n            self._news.clear()",
         new="            self._forks = forks()",
     ),
     "test_a_newer_version_is_left_alone": Mutant(
         guard="writing over what a newer version has written",
-        file="trace/track.py",
+        at="agentaccel.trace.track:_add",
         old="        if isinstance(there, str):\n            return there\n",
         new="        if isinstance(there, str):\n            there = Experience()\n",
     ),

@@ -180,7 +180,7 @@ MUTANTS = (
         "test_what_the_model_has_before_it_is_not_fetched_again_on_a_guess",
         Mutant(
             guard="guesses of what the model has before it",
-            file="session/foresight.py",
+            at="agentaccel.session.foresight:Foresight._candidate",
             old=" or step.following.made(call):",
             new=":",
         ),
@@ -189,7 +189,7 @@ MUTANTS = (
         "test_what_the_model_has_before_it_is_not_fetched_again_on_a_guess",
         Mutant(
             guard="what a write makes worth another look",
-            file="session/following.py",
+            at="agentaccel.session.following:Following._asked",
             old="        if not self.reads(call) or len(",
             new="        if len(",
         ),
@@ -198,7 +198,7 @@ MUTANTS = (
         "test_a_tool_that_was_refused_for_its_rate_is_left_alone_for_as_long_as_it_asks",
         Mutant(
             guard="refusals of real calls that are not heard of",
-            file="calling.py",
+            at="agentaccel.calling:Watch.__exit__",
             old="            box.serving.rates.failed(self._known.name, error, self._tick + seconds)\n",
             new="",
         ),
@@ -207,7 +207,7 @@ MUTANTS = (
         "test_a_tool_that_was_refused_for_its_rate_is_left_alone_for_as_long_as_it_asks",
         Mutant(
             guard="refusals of early runs that are not heard of",
-            file="session/running.py",
+            at="agentaccel.session.running:Runner._raised",
             old="        self.rates.failed(told.entry.call.name, failure, self.clock.monotonic())\n",
             new="",
         ),
@@ -216,7 +216,7 @@ MUTANTS = (
         "test_a_predicted_remote_read_is_made_where_it_is_worth_what_it_tells",
         Mutant(
             guard="remote reads at no price",
-            file="session/foresight.py",
+            at="agentaccel.session.foresight:Foresight._candidate",
             old='launchable=permission.verdict.launchable if permission.launch != "never" else "never",',
             new="launchable=permission.launch,",
         ),
@@ -225,7 +225,7 @@ MUTANTS = (
         "test_without_consent_or_with_arguments_that_are_new_there_no_guess_leaves",
         Mutant(
             guard="guesses that leave the machine",
-            file="session/foresight.py",
+            at="agentaccel.session.foresight:Foresight._candidate",
             old='egress=permission.launch == "predicted",',
             new="egress=True,",
         ),
@@ -234,7 +234,7 @@ MUTANTS = (
         "test_real_calls_use_a_rate_limit_up_and_a_minute_later_it_is_there_again",
         Mutant(
             guard="real calls that are not counted",
-            file="session/writes.py",
+            at="agentaccel.session.writes:Writes.begins",
             old="        self.rates.ran(tool.name, self.clock.monotonic())\n",
             new="",
         ),
@@ -243,7 +243,7 @@ MUTANTS = (
         "test_guesses_leave_a_fifth_of_a_rate_limit_to_real_calls",
         Mutant(
             guard="rate limits that nobody told the decision of",
-            file="session/launching.py",
+            at="agentaccel.session.launching:Launcher._host",
             old="            rate=serving.rates.limit(name),\n",
             new="",
         ),

@@ -13,7 +13,7 @@ GUARDS = (
         "test_repeats.py::test_what_one_session_did_many_times_tells_little_of_others",
         Mutant(
             guard="repeats in the trees of all sessions",
-            file="speculate/predict.py",
+            at="agentaccel.speculate.predict:History._opened",
             old="        if self._opening in self._knowledge.openings:\n",
             new="        if False:\n",
         ),
@@ -22,7 +22,7 @@ GUARDS = (
         "test_repeats.py::test_a_constant_of_repeats_alone_is_offered_to_repeats_alone",
         Mutant(
             guard="constants of repeats in other sessions",
-            file="speculate/stats.py",
+            at="agentaccel.speculate.stats:Stat.learn",
             old="            self.openings += not repeats\n",
             new="            self.openings += 1\n",
         ),
@@ -31,7 +31,7 @@ GUARDS = (
         "test_predict.py::test_a_record_does_not_make_up_for_an_argument_that_is_not_known",
         Mutant(
             guard="a call with a hole",
-            file="speculate/bind.py",
+            at="agentaccel.speculate.bind:_Binder._from_records",
             old="            if len(rest) < len(names):\n                continue\n",
             new="",
         ),
@@ -40,7 +40,7 @@ GUARDS = (
         "test_predict.py::test_a_call_of_which_one_argument_is_not_known_is_not_predicted",
         Mutant(
             guard="an argument without an offer being left out",
-            file="speculate/bind.py",
+            at="agentaccel.speculate.bind:_Binder._joined",
             old="            beam = joined\n",
             new="            beam = joined or beam\n",
         ),
@@ -49,7 +49,7 @@ GUARDS = (
         "test_predict.py::test_a_constant_of_one_session_is_not_offered_in_another",
         Mutant(
             guard="constants of one session in another",
-            file="speculate/bind.py",
+            at="agentaccel.speculate.bind:_Binder.offers",
             old="(stat.sessions if self.scene.repeats else stat.openings) < _SESSIONS:\n",
             new="False:\n",
         ),
@@ -58,7 +58,7 @@ GUARDS = (
         "test_knowledge.py::test_what_one_session_said_is_not_in_a_dump",
         Mutant(
             guard="constants of one session in a dump",
-            file="speculate/dumps.py",
+            at="agentaccel.speculate.dumps:_known",
             old="                if source.place is not None or stat.sessions >= shared\n",
             new="",
         ),
@@ -67,7 +67,7 @@ GUARDS = (
         "test_knowledge.py::test_a_sensitive_constant_is_neither_kept_nor_offered",
         Mutant(
             guard="sensitive constants",
-            file="speculate/tables.py",
+            at="agentaccel.speculate.tables:Known._learn_argument",
             old="            if len(key) <= MOST_CONSTANT and not secret:\n",
             new="            if len(key) <= MOST_CONSTANT:\n",
         ),
@@ -76,7 +76,7 @@ GUARDS = (
         "test_predict.py::test_a_tool_that_is_not_there_is_not_predicted",
         Mutant(
             guard="tools that are not there",
-            file="speculate/predict.py",
+            at="agentaccel.speculate.predict:History._symbols",
             old="if not tools or one == REPLY or tool_of(one, tools) in tools}",
             new="if True}",
         ),
@@ -85,7 +85,7 @@ GUARDS = (
         "test_predict.py::test_a_supposition_goes_on_and_leaves_no_trace",
         Mutant(
             guard="suppositions that learn",
-            file="speculate/predict.py",
+            at="agentaccel.speculate.predict:History._replied",
             old="        if self._learns:\n            if self._opening:\n",
             new="        if True:\n            if self._opening:\n",
         ),
@@ -94,7 +94,7 @@ GUARDS = (
         "test_predict.py::test_soon_is_told_from_calls_that_come_before_anything_is_written",
         Mutant(
             guard="calls after a write counting as soon",
-            file="speculate/guesses.py",
+            at="agentaccel.speculate.guesses:Outcomes.learn",
             old="                    one.left = 0  # what is asked for from here on would see another world\n",
             new="                    pass\n",
         ),
@@ -103,7 +103,7 @@ GUARDS = (
         "test_ctw.py::test_a_tree_stays_within_its_bound_and_still_knows_what_comes_often",
         Mutant(
             guard="a tree without a bound",
-            file="speculate/ctw.py",
+            at="agentaccel.speculate.ctw:Tree.update",
             old="        if self.nodes > self._most:\n            self._make_room()\n        return below\n",
             new="        return below\n",
         ),
@@ -112,7 +112,7 @@ GUARDS = (
         "test_predict.py::test_stated_probabilities_come_true_as_often_as_they_say",
         Mutant(
             guard="stated probabilities that nobody checked",
-            file="speculate/guesses.py",
+            at="agentaccel.speculate.guesses:predictions",
             old="        highest = min(highest, coming.of(guess.next))\n",
             new="        highest = min(highest, 0.5 + 0.5 * guess.next)\n",
         ),

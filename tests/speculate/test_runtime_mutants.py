@@ -8,8 +8,6 @@ import pytest
 
 from tests.mutants import Mutant, running, survives
 
-BUFFER, WORLD, SERVING = "speculate/buffer.py", "speculate/world.py", "session/serving.py"
-WRITES = "session/writes.py"
 HISTORIES = "tests/speculate/test_histories.py"
 PARTS = "tests/speculate/test_early_parts.py"
 SERVED, EAGER, MEMO = (f"tests/speculate/test_{name}.py" for name in ("served", "eager", "memo"))
@@ -17,13 +15,13 @@ SERVED, EAGER, MEMO = (f"tests/speculate/test_{name}.py" for name in ("served", 
 FUZZED = (
     Mutant(
         guard="a result from before a write",
-        file=BUFFER,
+        at="agentaccel.speculate.buffer:Buffer._fresh",
         old="return entry.version == self.world.version(entry.domain) and now",
         new="return now",
     ),
     Mutant(
         guard="a result from before a write that ran while its caller waited",
-        file=BUFFER,
+        at="agentaccel.speculate.buffer:Buffer.serve",
         old="""            if not (unchanged and self._fresh(entry, now)) or self.world.closed(entry.domain):
                 self._end(entry, State.STALE)
                 return False
@@ -32,7 +30,7 @@ FUZZED = (
     ),
     Mutant(
         guard="a result that is served twice",
-        file=BUFFER,
+        at="agentaccel.speculate.buffer:Buffer.serve",
         old="""            if entry.state is not State.FINISHED:
                 return False
             if not""",
@@ -42,7 +40,7 @@ FUZZED = (
     ),
     Mutant(
         guard="a stalled guess that is waited for to its end",
-        file=SERVING,
+        at="agentaccel.session.serving:Serving.join",
         old="await self._is_spoiled(entry, waiting, limit)",
         new="await self._is_spoiled(entry, waiting, None)",
     ),
@@ -53,7 +51,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{PARTS}::TestWorld::test_a_read_begun_while_a_write_runs_is_dead_once_that_ends",
         Mutant(
             guard="a read that overlaps the end of a write",
-            file=WORLD,
+            at="agentaccel.speculate.world:World",
             old="        self._wrote(self._open[call])\n        self._open.pop(call, None)\n\n    def pends",
             new="        self._open.pop(call, None)\n\n    def pends",
         ),
@@ -62,7 +60,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{SERVED}::test_a_write_kills_what_was_read_before_it",
         Mutant(
             guard="a write that is not noted as it begins and ends",
-            file=WORLD,
+            at="agentaccel.speculate.world:World._wrote",
             old="        self._any = number\n",
             new="",
         ),
@@ -71,7 +69,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{SERVED}::test_no_other_call_is_served",
         Mutant(
             guard="a result of other arguments",
-            file="session/tools.py",
+            at="agentaccel.session.tools:Tools.key",
             old="return None if data is None else Key(tool.name, data, principal, self.epoch)",
             new='return Key(tool.name, b"", principal, self.epoch)',
         ),
@@ -80,7 +78,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{SERVED}::test_two_sessions_share_nothing",
         Mutant(
             guard="a result of another session",
-            file="session/tools.py",
+            at="agentaccel.session.tools:Tools.key",
             old="return None if data is None else Key(tool.name, data, principal, self.epoch)",
             new='return None if data is None else Key(tool.name, data, Principal(None, ""), self.epoch)',
         ),
@@ -89,7 +87,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{SERVED}::test_what_a_witness_tells_of_a_change_is_not_served",
         Mutant(
             guard="a result of what has changed since",
-            file=BUFFER,
+            at="agentaccel.speculate.buffer:Entry.unchanged",
             old="return is_unchanged(self.witness, self.call.arguments, self.seen)",
             new="return True",
         ),
@@ -98,7 +96,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{PARTS}::test_a_witness_of_files_shows_a_change_whose_time_was_set_back",
         Mutant(
             guard="a result of a file that was written and given its old time",
-            file="speculate/witness.py",
+            at="agentaccel.speculate.witness:state_of",
             old="seen.st_mtime_ns, seen.st_ctime_ns, seen",
             new="seen.st_mtime_ns, seen",
         ),
@@ -107,7 +105,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{SERVED}::test_what_fails_early_is_run_for_its_call",
         Mutant(
             guard="a result that is too large to keep",
-            file="session/running.py",
+            at="agentaccel.session.running:Runner._finished",
             old="if size_of(result, self.policy.output_cap) > self.policy.output_cap:",
             new="if False:",
         ),
@@ -116,7 +114,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         "tests/session/test_sizes.py",
         Mutant(
             guard="a large text in an object",
-            file="session/sizes.py",
+            at="agentaccel.session.sizes:size_of",
             old="if is_plain(result) else _within(result, most)",
             new="if is_plain(result) else 0",
         ),
@@ -125,7 +123,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{SERVED}::test_cancelling_a_caller_leaves_the_run_for_the_next_one",
         Mutant(
             guard="a caller that is cancelled and takes the run along",
-            file=SERVING,
+            at="agentaccel.session.serving:Serving",
             old="""                self._given_up(entry, began)
                 raise
         return self._served(entry, began, joined=joined)
@@ -142,7 +140,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{SERVED}::test_tools_with_people_order_state_or_context_are_never_launched",
         Mutant(
             guard="a tool whose runs need a person, an order, state or context",
-            file="effects/launch.py",
+            at="agentaccel.effects.launch:permission",
             old="    if kept is not None:\n",
             new="    if False:\n",
         ),
@@ -151,7 +149,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{SERVED}::test_leaving_a_session_leaves_no_run",
         Mutant(
             guard="a run that outlives its session",
-            file="background.py",
+            at="agentaccel.background:Background.spawn",
             old="        self._own(owner, _Running(over, lambda: _call(loop, task.cancel, over), loop))\n",
             new="",
         ),
@@ -160,7 +158,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{SERVED}::test_a_nested_call_that_may_write_ends_the_run_that_nobody_asked_for",
         Mutant(
             guard="a write inside a run that nobody asked for",
-            file="calling.py",
+            at="agentaccel.calling:Watch._look",
             old="        if within.early is not None:\n            if not",
             new="        if within.early is not None:\n            if False and not",
         ),
@@ -169,7 +167,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{SERVED}::test_audit_hooks_see_each_early_run_once_and_flagged",
         Mutant(
             guard="an early run that is not told apart from a call",
-            file="session/running.py",
+            at="agentaccel.session.running:_Telling._record",
             old="            speculative=True,\n",
             new="",
         ),
@@ -178,7 +176,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{EAGER}::test_a_read_after_a_write_in_the_same_message_waits_for_it",
         Mutant(
             guard="a read before the write that its message puts first",
-            file="speculate/order.py",
+            at="agentaccel.speculate.order:Order._next",
             old="        while self._begun < len(self._calls) and self._calls[self._begun].reads:",
             new="        while self._begun < len(self._calls):",
         ),
@@ -187,7 +185,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{EAGER}::test_a_dropped_stream_that_is_retried_runs_each_call_once",
         Mutant(
             guard="a call that runs once for each attempt to stream it",
-            file="session/eager.py",
+            at="agentaccel.session.eager:Eager._launch",
             old="            serving.buffer.waits(key) >= order.copies(placed)\n            or ",
             new="            ",
         ),
@@ -196,7 +194,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{EAGER}::test_a_slow_run_that_the_model_asked_for_is_the_calls_own_and_never_doubled",
         Mutant(
             guard="a second run of a call that the model asked for",
-            file=SERVING,
+            at="agentaccel.session.serving:Serving.join",
             old='if entry.tier == "asked":\n                    run.awaited()',
             new='if entry.tier == "none":\n                    run.awaited()',
         ),
@@ -205,7 +203,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{EAGER}::test_a_write_begins_the_fresh_run_of_a_read_that_waits_for_its_early_one",
         Mutant(
             guard="waiting for a result that will not be served",
-            file=WRITES,
+            at="agentaccel.session.writes:Writes.begins",
             old="            mark.number = self.world.begins(mark.domain)\n            self.spoil()\n",
             new="            mark.number = self.world.begins(mark.domain)\n",
         ),
@@ -214,7 +212,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{MEMO}::test_after_a_write_it_runs_again",
         Mutant(
             guard="an earlier result from before a write",
-            file="speculate/memo.py",
+            at="agentaccel.speculate.memo:Read.holds",
             old="            and world.holds(self.version, self.domain)\n",
             new="",
         ),
@@ -223,7 +221,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{EAGER}::test_a_write_ends_the_wait_of_a_sync_caller_for_an_early_run",
         Mutant(
             guard="a sync caller that waits for what will not be served",
-            file=SERVING,
+            at="agentaccel.session.serving:Serving.join_here",
             old="concurrent.futures.wait([work, spoiled], limit,",
             new="concurrent.futures.wait([work], limit,",
         ),
@@ -232,7 +230,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{MEMO}::test_what_a_caller_does_to_its_result_is_not_seen_by_the_next",
         Mutant(
             guard="a result that two callers share",
-            file="speculate/memo.py",
+            at="agentaccel.speculate.memo:Memo.find",
             old="Remembered(orjson.loads(kept.text),",
             new='Remembered(globals().setdefault("one", orjson.loads(kept.text)),',
         ),
@@ -241,7 +239,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{MEMO}::test_a_call_of_which_only_a_long_look_tells_what_it_does_closes_the_world_until_it_was_looked_at",
         Mutant(
             guard="a long look before a call is dispatched",
-            file=WRITES,
+            at="agentaccel.session.writes:Writes.begins",
             old="asyncio.get_running_loop().call_soon(self.settle)",
             new="self.settle()",
         ),

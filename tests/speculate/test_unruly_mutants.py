@@ -14,7 +14,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_a_write_in_a_session_that_an_early_run_opens_waits_for_the_call",
             Mutant(
                 guard="an early run that opens a session",
-                file="session/handle.py",
+                at="agentaccel.session.handle:Scope.entering",
                 old="return replace(self, stays=(*[one for one in self.stays if not one.over], stay))",
                 new="return Scope(stays=(*[one for one in self.stays if not one.over], stay))",
             ),
@@ -25,7 +25,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_two_functions_of_one_name_answer_for_themselves",
             Mutant(
                 guard="the result of another function of that name",
-                file="calling.py",
+                at="agentaccel.calling:Watch._look",
                 old=" or not serving.tools.stands(self._known, self._here.id):",
                 new=":",
             ),
@@ -34,7 +34,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_a_call_belongs_to_the_session_that_it_is_made_through",
             Mutant(
                 guard="the result of the session that is open inside",
-                file="session/handle.py",
+                at="agentaccel.session.handle:Session.tool",
                 old="entered = enter(Stay(self))  # another",
                 new="entered = enter(Stay(over=True))  # another",
             ),
@@ -43,7 +43,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_an_answer_of_one_tenant_never_reaches_another_by_the_id_of_a_session",
             Mutant(
                 guard="the session of another tenant",
-                file="session/conversation.py",
+                at="agentaccel.session.conversation:own_id",
                 old="    if tenant is None:",
                 new="    if True:",
             ),
@@ -52,7 +52,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_removed_means_that_nothing_is_remembered",
             Mutant(
                 guard="memory where we were removed",
-                file="accel.py",
+                at="agentaccel.accel:Accel.session",
                 old='OnlyRuns() if self.policy.mode == "off" else self._toolbox',
                 new="self._toolbox",
             ),
@@ -61,7 +61,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_a_call_that_the_tool_would_refuse_is_not_answered",
             Mutant(
                 guard="names for what is given by position",
-                file="session/tools.py",
+                at="agentaccel.session.tools:Tools.key",
                 old="None if tool.nameless else ",
                 new="",
             ),
@@ -70,7 +70,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_whatever_is_given_and_returned_goes_through_untouched",
             Mutant(
                 guard="arguments that have no form as text",
-                file="session/registry.py",
+                at="agentaccel.session.registry:identity_of",
                 old="    except Exception:  # noqa: BLE001 - they hold",
                 new="    except ImportError:  # noqa: BLE001 - they hold",
             ),
@@ -81,7 +81,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_what_a_tool_returns_when_its_time_is_up_is_not_served",
             Mutant(
                 guard="what a tool returns when its time is up",
-                file="session/running.py",
+                at="agentaccel.session.running:Runner._run_async",
                 old="if entry.handle.guard.expired() or (",
                 new="if (",
             ),
@@ -90,7 +90,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_what_a_tool_returns_when_its_session_is_left_is_not_served",
             Mutant(
                 guard="what a tool returns when it is cancelled",
-                file="session/running.py",
+                at="agentaccel.session.running:Runner._run_async",
                 old="task is not None and task.cancelling()",
                 new="False",
             ),
@@ -99,7 +99,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_a_write_shows_by_the_arguments_it_was_given_whatever_it_does_to_them",
             Mutant(
                 guard="the arguments as they were given",
-                file="session/writes.py",
+                at="agentaccel.session.writes:Writes.begins",
                 old="            call = given\n",
                 new="",
             ),
@@ -108,7 +108,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_a_guess_from_before_a_tool_that_nobody_wrapped_is_not_served_in_its_message",
             Mutant(
                 guard="runs that do not go by here, in their message",
-                file="session/foresight.py",
+                at="agentaccel.session.foresight:Foresight._asked",
                 old="            self._unseen(step.following)\n",
                 new="            pass\n",
             ),
@@ -117,7 +117,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_a_result_that_is_remembered_from_before_it_is_not_served_either",
             Mutant(
                 guard="runs that do not go by here, until the next request",
-                file="calling.py",
+                at="agentaccel.calling:Watch._look",
                 old="self._here.following.unseen or ",
                 new="",
             ),
@@ -126,7 +126,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_what_a_call_that_goes_past_us_asks_for_may_write",
             Mutant(
                 guard="what a bypassed request asks for",
-                file="session/foresight.py",
+                at="agentaccel.session.foresight:Foresight.begins",
                 old="            self._unseen(following)  # nobody",
                 new="            pass  # nobody",
             ),
@@ -135,7 +135,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_a_tool_that_hands_out_a_generator_writes_until_that_is_done_with",
             Mutant(
                 guard="a generator that is not done with",
-                file="tooling.py",
+                at="agentaccel.tooling:Toolbox._sync",
                 old="watch.goes_on = result",
                 new="pass",
             ),
@@ -144,7 +144,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_nothing_is_fetched_by_the_tools_of_another_session",
             Mutant(
                 guard="the tools of another session",
-                file="session/warming.py",
+                at="agentaccel.session.warming:Warming._fetch",
                 old="self.judging.tools.had_by(owner)",
                 new="self.judging.tools.all()",
             ),
@@ -155,7 +155,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_a_default_of_the_function_inside_is_not_one_of_the_decorator_around_it",
             Mutant(
                 guard="defaults of a function that is wrapped",
-                file="session/tools.py",
+                at="agentaccel.session.tools:made",
                 old="_signature(function), _signature(function, own=True)",
                 new="_signature(function), _signature(function)",
             ),
@@ -164,7 +164,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_a_signature_that_a_function_only_shows_has_no_defaults",
             Mutant(
                 guard="defaults that a function only shows",
-                file="session/tools.py",
+                at="agentaccel.session.tools:_signature",
                 old='if function is None or (own and getattr(function, "__signature__", None) is not None):',
                 new="if function is None:",
             ),
@@ -173,7 +173,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_the_order_of_fields_in_a_value_tells_two_calls_apart",
             Mutant(
                 guard="the order of fields in a value",
-                file="speculate/keys.py",
+                at="agentaccel.speculate.keys:arguments_key",
                 old="wire_bytes(whole if ordered else dict(sorted(whole.items())))",
                 new="orjson.dumps(whole, option=orjson.OPT_SORT_KEYS)",
             ),
@@ -182,7 +182,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_the_order_of_arguments_tells_two_calls_apart_where_a_function_takes_any",
             Mutant(
                 guard="the order of arguments where any are taken",
-                file="session/tools.py",
+                at="agentaccel.session.tools:made",
                 old="ordered=own is None or any(one.kind is one.VAR_KEYWORD for one in its_own)",
                 new="ordered=False",
             ),
@@ -191,7 +191,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_arguments_that_a_loop_goes_on_to_change_are_those_that_it_gave",
             Mutant(
                 guard="arguments as they were when it was begun",
-                file="session/launching.py",
+                at="agentaccel.session.launching:Launcher.launch",
                 old="own = copied(call)  # as",
                 new="own = call  # as",
             ),
@@ -202,7 +202,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_a_worker_that_an_unused_run_left_behind_writes_once_its_tool_was_really_called",
             Mutant(
                 guard="what a tool goes on from that was called since",
-                file="speculate/buffer.py",
+                at="agentaccel.speculate.buffer:Entry.past",
                 old="(self.state is State.SERVED or self.repeated())",
                 new="self.state is State.SERVED",
             ),
@@ -211,7 +211,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_before_that_it_writes_nothing_that_nobody_has_asked_for",
             Mutant(
                 guard="what an unused run has left behind",
-                file="speculate/buffer.py",
+                at="agentaccel.speculate.buffer:Entry.past",
                 old="(self.state is State.SERVED or self.repeated())",
                 new="True",
             ),
@@ -220,7 +220,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_what_another_program_writes_is_not_put_down_to_an_executor_of_ours",
             Mutant(
                 guard="executors of ours, which write nothing",
-                file="session/running.py",
+                at="agentaccel.session.running:Runner._finished",
                 old="not tool.spec.own and ",
                 new="",
             ),
