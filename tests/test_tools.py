@@ -12,6 +12,7 @@ import pytest
 
 from agentaccel import Accel, ConfigError, Effect, Policy, StorePolicy, ToolCall, ToolRecord
 from agentaccel.effects.declare import ToolSpec, spec_of
+from agentaccel.testing.inside import engine
 from agentaccel.trace.store import open_reader
 
 
@@ -21,7 +22,7 @@ def accel(tmp_path: Path) -> Accel:
 
 
 def recorded(accel: Accel) -> list[ToolRecord]:
-    store = accel._recorder.store
+    store = engine(accel).recorder.store
     assert store is not None
     with open_reader(store.path) as reader:
         return list(reader.tools())

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from agentaccel import CachePlan, CachePolicy, Policy, apply
 from agentaccel.cache.decide import Latest
 from agentaccel.cache.ledger import Ledger
+from agentaccel.testing.inside import conversations, engine
 from tests.driver import Driver, Json, assistant, body, prose, tool, user
 
 CLOCK = "It is {:02}:{:02}."
@@ -41,7 +42,7 @@ class Talk:
         accel, request = self.driver.accel, self.request()
         plan = accel.plan(request)
         assert accel.plan(self.request()) == plan
-        for known in [*accel._registry._conversations.values(), accel._composer._nobody]:
+        for known in [*conversations(accel), engine(accel)._nobody]:
             known.latest = None
         assert accel.plan(request) == plan
         return plan
@@ -79,7 +80,7 @@ def test_what_is_given_again_is_what_would_be_decided(steps: list[str | float], 
 def dying(talk: Talk) -> tuple[CachePlan, CachePlan]:
     """What is planned before and after what is held dies, which nothing else shows."""
     talk.go("ask")
-    (conversation,) = talk.driver.accel._registry._conversations.values()
+    (conversation,) = conversations(talk.driver.accel)
     state, soon = conversation.state, talk.driver.clock.wall() + 10.0
     entries = {hash_: entry._replace(expires=soon) for hash_, entry in state.ledger.entries.items()}
     conversation.state = replace(state, ledger=Ledger(entries))
@@ -138,7 +139,7 @@ def test_nothing_is_remembered_once_a_request_was_answered(tmp_path: Path) -> No
     talk = Talk(tmp_path)
     talk.look()
     talk.go("ask")
-    (conversation,) = talk.driver.accel._registry._conversations.values()
+    (conversation,) = conversations(talk.driver.accel)
     assert conversation.latest is None
 
 

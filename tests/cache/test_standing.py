@@ -25,6 +25,7 @@ from agentaccel.facts import cache_facts
 from agentaccel.providers.anthropic import decode
 from agentaccel.replay.cost import cost_of
 from agentaccel.session.conversation import Conversation
+from agentaccel.testing.inside import conversations
 from agentaccel.trace.states import dump_state, load_state
 from tests.driver import MODEL, Driver, Json, assistant, body, prose, tool, user
 
@@ -73,7 +74,7 @@ class Loop:
 
     @property
     def conversation(self) -> Conversation:
-        (conversation,) = self.driver.accel._registry._conversations.values()
+        (conversation,) = conversations(self.driver.accel)
         return conversation
 
     @property

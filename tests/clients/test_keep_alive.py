@@ -26,6 +26,7 @@ from agentaccel.records import KEEP_ALIVE
 from agentaccel.replay.read_store import runs_of_store
 from agentaccel.report import render_text, report
 from agentaccel.report.advise.reading import talks_of_store
+from agentaccel.testing.inside import engine
 from agentaccel.trace.store import open_reader
 from tests.driver import Json, assistant, prose, tool, user
 
@@ -316,7 +317,7 @@ def test_a_session_that_was_left_holds_nothing(clerk: Desk) -> None:
     before = clerk.learn()
     clerk.talk("friday", [5.0])
     gc.collect()
-    keeper = clerk.accel._composer.keeper
+    keeper = engine(clerk.accel).keeper
     assert keeper is not None
     assert dict(keeper._pauses) == {}
     with clerk.accel.session("friday", agent="clerk"):

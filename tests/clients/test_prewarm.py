@@ -21,6 +21,7 @@ from agentaccel import Accel, CachePolicy, ManualClock, Policy, Session, StorePo
 from agentaccel.emulator import Emulator, serve
 from agentaccel.records import PREWARM
 from agentaccel.report import render_text, report
+from agentaccel.testing.inside import engine
 from agentaccel.testing.virtual import EmulatedTransport, run
 from agentaccel.trace.store import open_reader
 from tests.clients.branches import EXACT
@@ -524,7 +525,7 @@ def test_a_refusal_ends_it_for_good(tmp_path: Path, caplog: pytest.LogCaptureFix
 def test_what_refuses_one_request_of_our_own_is_asked_for_no_other(tmp_path: Path) -> None:
     """What is sent ahead and what keeps an entry alive are of one form."""
     accel = Room(tmp_path, cache={"prewarm": True, "keep_alive": True}).accel
-    keeper, prewarmer = accel._composer.keeper, accel._prewarmer
+    keeper, prewarmer = engine(accel).keeper, accel._prewarmer
     assert keeper is not None
     assert prewarmer is not None
     assert keeper.refusals is prewarmer.refusals

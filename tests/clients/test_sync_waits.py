@@ -6,6 +6,7 @@ import asyncio
 
 from agentaccel import Accel, Policy, StorePolicy
 from agentaccel.clients.attempt import Attempt
+from agentaccel.testing.inside import engine
 from agentaccel.turn import Command, Event, Send, Started, Turn
 from agentaccel.types import CachePlan
 
@@ -26,7 +27,7 @@ def test_a_sync_client_waits_unless_it_is_on_an_event_loop() -> None:
 
         def waits() -> bool | None:
             turn = Asked(request={}, plan=CachePlan(), on_end=lambda ended: None)
-            Attempt(accel._composer, turn).wait()
+            Attempt(engine(accel), turn).wait()
             return turn.can_wait
 
         async def on_a_loop() -> bool | None:

@@ -18,6 +18,7 @@ from agentaccel import Accel, HistoryPolicy, ManualClock, Policy, StorePolicy
 from agentaccel.emulator import Emulator, HttpRequest
 from agentaccel.providers.openai.usage import usage_of
 from agentaccel.session.asides import Asides, Want
+from agentaccel.testing.inside import engine
 from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
 from agentaccel.types import Usage
 from tests.driver import Driver, Json, assistant, body, prose, user
@@ -52,7 +53,7 @@ class Later:
 
 def started(folder: Path, later: Later, **history: Any) -> Driver:
     one = driver(folder, Policy(strict=True, history=HistoryPolicy(**history)))
-    one.accel._composer.runs = later
+    engine(one.accel).runs = later
     return one
 
 
@@ -374,7 +375,7 @@ def test_a_summary_is_legal_on_both_wires_of_openai(tmp_path: Path, made: Callab
     policy = Policy(strict=True, store=StorePolicy(path=tmp_path / "t.db"), history=history)
     sent: Json = {}
     with Accel(policy, clock=clock, environ={}) as accel, accel.session("s"):
-        accel._composer.runs = later
+        engine(accel).runs = later
         for turn in range(30):
             clock.advance(5)
             going = accel.turn(made(turn), provider="openai")

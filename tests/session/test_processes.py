@@ -15,6 +15,7 @@ import pytest
 
 from agentaccel import ManualClock, Policy
 from agentaccel.emulator import Emulator
+from agentaccel.testing.inside import engine
 from agentaccel.trace.store import open_reader
 from tests.children import in_a_child
 from tests.driver import Driver, Json, assistant, body, prose, tool, user
@@ -193,7 +194,7 @@ def test_a_retry_is_planned_as_the_first_attempt_was(tmp_path: Path) -> None:
     driver.ask(requests[0])
     sent = []
     for attempt in range(3):
-        turn = driver.accel._composer.begin(requests[1], attempt=attempt)
+        turn = engine(driver.accel).begin(requests[1], attempt=attempt)
         send = turn.handle(Started(driver.clock.monotonic()))[-1]
         assert isinstance(send, Send)
         sent.append(json.dumps(send.request))

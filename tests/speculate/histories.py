@@ -19,9 +19,10 @@ from agentaccel import Accel, ManualClock, Policy, StorePolicy, ToolCall
 from agentaccel.policy import ToolPolicy
 from agentaccel.session.handle import current
 from agentaccel.speculate.ledger import Tally
+from agentaccel.testing.inside import speculator
 from agentaccel.testing.virtual import run
 from agentaccel.turn import CallClosed, Finished, Started, Turn
-from tests.speculate.scripted import Script, likely
+from tests.speculate.scripted import Script, likely, took
 
 TAKES = 1.0
 """Seconds that every run takes, but for those that stall."""
@@ -189,10 +190,10 @@ def play(history: list[Action], *, off: bool = False, tools: ToolPolicy | None =
         tools=tools or ToolPolicy(),
     )
     accel = Accel(policy, clock=clock)
-    accel._foresight.predictor = Script(dict(enumerate(guesses, start=1)))
+    speculator(accel).predictor = Script(dict(enumerate(guesses, start=1)))
     for name in ("look", "peek", "query"):
         for _ in range(4):
-            accel._foresight.launcher.serving.track.experience.latencies.saw(name, TAKES)
+            took(accel, name, TAKES)
     player = Player(accel, clock, World(accel, seen), seen)
 
     async def main() -> None:

@@ -14,6 +14,7 @@ from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.speculate.events import Event
 from agentaccel.speculate.ledger import Ledger
 from agentaccel.speculate.resources import Resource
+from agentaccel.testing.inside import speculator
 from agentaccel.testing.virtual import run
 from agentaccel.turn import CallClosed, Finished, Started
 from agentaccel.types import Prediction
@@ -63,6 +64,11 @@ class Script:
         """What is told in advance is not learned from."""
 
 
+def took(accel: Accel, tool: str, seconds: float) -> None:
+    """A call of the tool has taken so long."""
+    speculator(accel).launcher.serving.track.experience.latencies.saw(tool, seconds)
+
+
 def likely(call: ToolCall, probability: float = 0.9, rule: str = "r") -> Prediction:
     return Prediction(call=call, probability=probability, soon=probability, rule=rule)
 
@@ -90,7 +96,7 @@ class Agent:
         policy = {"strict": True, "store": StorePolicy(enabled=False), **policy}
         self.accel = Accel(Policy(tools=tools or ToolPolicy(), **policy), clock=self.clock)
         self.told = told or Script()
-        self.accel._foresight.predictor = self.told
+        speculator(self.accel).predictor = self.told
         self.heard = Listening()
         self.accel.listen(self.heard)
         self.ledger = Ledger()

@@ -18,10 +18,11 @@ import pytest
 from agentaccel import Accel, Policy, StorePolicy
 from agentaccel.effects.declare import spec_of
 from agentaccel.policy import Mode, ToolPolicy
+from agentaccel.testing.inside import speculator
 from agentaccel.testing.virtual import run
 from agentaccel.turn import CallClosed, Finished, Started
 from tests.mutants import Mutant, running, survives
-from tests.speculate.scripted import Agent, Script, call, likely
+from tests.speculate.scripted import Agent, Script, call, likely, took
 
 HERE = "tests/speculate/test_callers.py"
 
@@ -233,7 +234,7 @@ def stalled(agent: Agent, end: Callable[[], Any]) -> Callable[..., Any]:
         await asyncio.sleep(20 if len(runs) == 1 else 5)
         return end()
 
-    agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", 1.0)
+    took(agent.accel, "look", 1.0)
     return look
 
 
@@ -289,7 +290,7 @@ def test_a_run_whose_caller_has_given_up_ends_after_the_timeout() -> None:
     async def main() -> None:
         await given_up(agent, look, after=5)
         await asyncio.sleep(31)
-        assert agent.accel._foresight.launcher.runner.under_way() == 0
+        assert speculator(agent.accel).launcher.runner.under_way() == 0
 
     agent.run(main)
     assert agent.ledger.asked.failed == 1

@@ -11,6 +11,7 @@ import pytest
 from agentaccel import StorePolicy
 from agentaccel.records import ToolRecord
 from agentaccel.speculate.ledger import Tally
+from agentaccel.testing.inside import conversations
 from agentaccel.testing.virtual import run
 from agentaccel.trace.store import open_reader
 from tests.children import in_a_child
@@ -36,7 +37,7 @@ def early(path: Path) -> list[tuple[str | None, float | None]]:
 
 def tally_of(agent: Agent) -> Tally:
     """Of the only conversation."""
-    [conversation] = agent.accel._registry._conversations.values()
+    [conversation] = conversations(agent.accel)
     return conversation.ledger.total
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from agentaccel import Policy, StorePolicy, ToolCall
 from agentaccel.policy import ToolPolicy
 from agentaccel.turn import CallClosed, Failed, Started
-from tests.speculate.scripted import Agent, call
+from tests.speculate.scripted import Agent, call, took
 
 LOOK, LOOK_B, BOOK = call("look", key="a"), call("look", key="b"), call("book", key="a")
 
@@ -40,7 +40,7 @@ def test_a_remote_read_may_begin_because_the_model_did_ask() -> None:
 def test_a_slow_run_that_the_model_asked_for_is_the_calls_own_and_never_doubled() -> None:
     agent = Agent(ToolPolicy(timeout=5.0))
     look = agent.reads(seconds=40.0)
-    agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", 0.01)
+    took(agent.accel, "look", 0.01)
 
     async def main() -> Any:
         await agent.model(LOOK, gap=1.0)

@@ -17,6 +17,7 @@ from agentaccel.clock import SystemClock
 from agentaccel.policy import StorePolicy
 from agentaccel.speculate.breaker import UNLIMITED
 from agentaccel.speculate.experience import Experience
+from agentaccel.testing.inside import engine, speculator
 from agentaccel.trace.library import TURNS
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.shelf import clear_shelf, read_shelf
@@ -46,11 +47,11 @@ def test_what_two_at_once_learned_serves_a_third(tmp_path: Path) -> None:
     _, other = tickets(tmp_path / "t.db", 200, 6, close=False)
     one.accel.close()
     other.accel.close()
-    assert one.accel._foresight.learning.library.knowledge.fleet.root.total > 0
+    assert speculator(one.accel).learning.library.knowledge.fleet.root.total > 0
     _, agent = tickets(tmp_path / "t.db", 300, 1)
-    together = agent.accel._foresight.learning.library.knowledge.fleet.root.total
+    together = speculator(agent.accel).learning.library.knowledge.fleet.root.total
     _, alone = tickets(tmp_path / "alone.db", 100, 6)
-    assert together >= 2 * alone.accel._foresight.learning.library.knowledge.fleet.root.total
+    assert together >= 2 * speculator(alone.accel).learning.library.knowledge.fleet.root.total
     assert agent.ledger.predicted.served >= 3
 
 
@@ -60,7 +61,7 @@ def test_it_is_written_while_the_process_lives(tmp_path: Path) -> None:
     count = TURNS // 5 + 1
     _, agent = tickets(tmp_path / "t.db", 100, count, close=False)
     assert count * 5 >= TURNS
-    agent.accel._background.leave("")
+    engine(agent.accel).runs.leave("")
     store = Store(tmp_path / "t.db")
     assert read_shelf(store).parts
     store.close()
@@ -85,7 +86,7 @@ def test_where_it_is_off_nothing_is_learned(tmp_path: Path) -> None:
 def test_without_tools_nothing_is_read_or_written(tmp_path: Path) -> None:
     accel = Accel(Policy(strict=True, store=StorePolicy(path=tmp_path / "t.db")), clock=ManualClock())
     accel.turn({"model": "claude-sonnet-5", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]})
-    learning = accel._foresight.learning
+    learning = speculator(accel).learning
     assert not learning.begun
     assert learning.library._knowledge is None
     accel.close()

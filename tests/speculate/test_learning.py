@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agentaccel.policy import StorePolicy, ToolPolicy
+from agentaccel.testing.inside import speculator
 from agentaccel.testing.virtual import run
 from tests.speculate.scripted import Agent, call
 
@@ -17,7 +18,7 @@ from tests.speculate.scripted import Agent, call
 def desk(**policy: Any) -> tuple[Agent, Any]:
     """Tickets of a service desk: look up the customer that the user names, then each order of theirs, then answer."""
     agent = Agent(ToolPolicy(eager=False), **policy)
-    agent.accel._foresight.predictor = agent.accel._foresight.learning
+    speculator(agent.accel).predictor = speculator(agent.accel).learning
     read: dict[str, Any] = {"effect": "read_local", "concurrent": True}
 
     @agent.accel.tool(**read)
@@ -80,7 +81,7 @@ def test_a_loop_that_repeats_itself_is_served_early_after_a_while() -> None:
 @pytest.mark.slow
 def test_sessions_of_which_nothing_repeats_launch_next_to_nothing() -> None:
     agent = Agent(ToolPolicy(eager=False))
-    agent.accel._foresight.predictor = agent.accel._foresight.learning
+    speculator(agent.accel).predictor = speculator(agent.accel).learning
     look = agent.reads()
     launched = 0
 

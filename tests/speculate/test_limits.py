@@ -15,7 +15,7 @@ from agentaccel import ToolCall
 from agentaccel.policy import ToolPolicy
 from agentaccel.speculate.rates import MINUTE, MOST_REST, rest_after
 from tests.mutants import Mutant, running, survives
-from tests.speculate.scripted import Agent, Script, call, likely
+from tests.speculate.scripted import Agent, Script, call, likely, took
 
 HERE = "tests/speculate/test_limits.py"
 
@@ -24,7 +24,7 @@ def launched(agent: Agent, seconds: float, **declared: Any) -> int:
     """How many guesses of the first request were begun, of a tool that is known to take so long."""
     agent.reads(seconds=seconds, **declared)
     for _ in range(20):
-        agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", seconds)
+        took(agent.accel, "look", seconds)
     agent.messages = [{"role": "user", "content": "Tell me of a, b, c, d, e, f, g, h, i and j."}]
     agent.run(agent.model)
     return agent.ledger.predicted.launched

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from agentaccel.policy import ToolPolicy
+from agentaccel.testing.inside import speculator
 from agentaccel.types import Prediction
-from tests.speculate.scripted import Agent, Script, call, likely
+from tests.speculate.scripted import Agent, Script, call, likely, took
 
 LOOK = call("look", key="a")
 
@@ -41,7 +42,7 @@ def test_a_guess_under_way_is_joined() -> None:
         await agent.model(LOOK)
         return await agent.timed(look("a"))
 
-    agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", 4.0)
+    took(agent.accel, "look", 4.0)
     assert agent.run(main) == ("a=0", 1.0)
     assert agent.log == ["look a"]
     assert (agent.ledger.total.joined, agent.ledger.total.hidden) == (1, 3.0)
@@ -153,7 +154,7 @@ def test_a_write_while_a_caller_waits_kills_what_it_waits_for() -> None:
     """The check before is not enough: something may have been written while the call was joined."""
     agent = guessing(LOOK)
     look, book = agent.reads(seconds=4.0), agent.writes(seconds=0.2)
-    agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", 4.0)
+    took(agent.accel, "look", 4.0)
 
     async def main() -> Any:
         await agent.model(seconds=2.5)  # the guess has read its value, and not ended
@@ -285,7 +286,7 @@ def test_a_stalled_guess_delays_its_call_by_no_more_than_a_fresh_run_takes() -> 
         return await agent.timed(look("a"))
 
     for _ in range(20):
-        agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", 1.0)
+        took(agent.accel, "look", 1.0)
     result, seconds = agent.run(main)
     assert result == "fresh"
     assert seconds <= 2.1
@@ -305,7 +306,7 @@ def test_of_a_guess_and_its_hedge_the_first_to_end_is_served() -> None:
         return f"run {mine}"
 
     for _ in range(20):
-        agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", 1.0)
+        took(agent.accel, "look", 1.0)
 
     async def main() -> Any:
         await agent.model()
@@ -318,7 +319,7 @@ def test_of_a_guess_and_its_hedge_the_first_to_end_is_served() -> None:
 def test_cancelling_a_caller_leaves_the_run_for_the_next_one() -> None:
     agent = guessing(LOOK)
     look = agent.reads(seconds=4.0)
-    agent.accel._foresight.launcher.serving.track.experience.latencies.saw("look", 4.0)
+    took(agent.accel, "look", 4.0)
 
     async def main() -> Any:
         await agent.model()
@@ -381,7 +382,7 @@ def test_leaving_a_session_leaves_no_run() -> None:
 
     run(outside, agent.clock)
     assert agent.clock.now - 1_700_000_000.0 < 10.0
-    assert len(agent.accel._foresight.launcher.serving.buffer) == 0
+    assert len(speculator(agent.accel).launcher.serving.buffer) == 0
 
 
 def test_two_sessions_share_nothing() -> None:
@@ -500,8 +501,8 @@ def test_a_guess_for_a_reply_that_is_nearly_there_is_not_begun() -> None:
         agent = expecting(guesses, guesses, slots={"look": 1})
         look = agent.reads(seconds=seconds)
         for _ in range(50):
-            agent.accel._foresight.learning.track.experience.replied(3.0)
-            agent.accel._foresight.learning.track.experience.ran("look", seconds)
+            speculator(agent.accel).learning.track.experience.replied(3.0)
+            speculator(agent.accel).learning.track.experience.ran("look", seconds)
 
         async def main(agent: Agent = agent) -> None:
             await agent.model(seconds=3.0)
@@ -514,7 +515,7 @@ def test_a_guess_for_a_reply_that_is_nearly_there_is_not_begun() -> None:
 def test_what_nobody_asks_for_in_five_replies_counts_as_wasted_and_may_be_served_all_the_same() -> None:
     agent = guessing(LOOK)
     look = agent.reads()
-    known = agent.accel._foresight.learning.track.experience.dump
+    known = speculator(agent.accel).learning.track.experience.dump
     settled: list[float] = []
 
     async def main() -> Any:

@@ -18,7 +18,7 @@ from agentaccel.errors import ConfigError
 from agentaccel.policy import ToolPolicy
 from agentaccel.tools import Http, http
 from agentaccel.tools.http import _installed
-from tests.speculate.scripted import Agent, Script, likely
+from tests.speculate.scripted import Agent, Script, likely, took
 
 HOME, ELSEWHERE = "https://shop.example.org", "https://cdn.example.net"
 LIBRARY = _installed()
@@ -188,7 +188,7 @@ def test_a_read_of_an_allowed_host_is_served_before_the_model_has_written_it() -
     policy = ToolPolicy(eager=False, egress=("shop.example.org",))
     agent = Agent(policy, Script({1: [likely(guess)]}), store=StorePolicy(enabled=False))
     agent.messages = [{"role": "user", "content": f"What is at {url} ?"}]
-    agent.accel._foresight.launcher.serving.track.experience.latencies.saw("request", 2.0)
+    took(agent.accel, "request", 2.0)
     request = agent.accel.tools({"request": web.tool().request})["request"]
 
     async def main() -> Any:

@@ -25,6 +25,7 @@ from agentaccel.cache.beliefs import Beliefs
 from agentaccel.locks import Lock, when_free
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report import report
+from agentaccel.testing.inside import engine, speculator
 from agentaccel.trace.key import KEY_BYTES, load_key
 from agentaccel.trace.recorder import Recorder
 from agentaccel.trace.room import used_bytes
@@ -431,10 +432,10 @@ def test_a_lock_when_the_store_is_opened_loses_nothing(tmp_path: Path, caplog: p
         driver.ask(body(user("b")))
     other.close()
     assert [record.message.count("waits in memory") for record in caplog.records] == [1]
-    key = driver.accel._recorder.key
+    key = engine(driver.accel).recorder.key
     driver.ask(body(user("c")))
     assert len(driver.records) == 3
-    assert driver.accel._recorder.key == key == load_key(path)
+    assert engine(driver.accel).recorder.key == key == load_key(path)
 
 
 @pytest.mark.slow
@@ -517,11 +518,11 @@ def test_a_tool_whose_name_cannot_be_utf8_takes_no_record_with_it(
         for name, tool_ in ((BAD, odd), ("good", good), ("good", good)):
             await agent.model(call(name, key="a"))
             agent.answers(await tool_(key="a"))
-            agent.accel._foresight.learning.track.save()
+            speculator(agent.accel).learning.track.save()
 
     agent.run(main)
     with caplog.at_level(logging.WARNING, "agentaccel"):
-        agent.accel._foresight.learning.track.save()
+        speculator(agent.accel).learning.track.save()
     assert not caplog.records
     agent.accel.close()
     with open_reader(tmp_path / "trace.db") as reader:

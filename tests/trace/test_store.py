@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from agentaccel import Accel, ConfigError, ManualClock, Policy, StorePolicy, ToolCall, TraceError
+from agentaccel.testing.inside import engine
 from agentaccel.trace import database
 from agentaccel.trace.schema import MIGRATIONS
 from agentaccel.trace.states import dump_state, load_state
@@ -158,7 +159,7 @@ def test_a_folder_that_cannot_be_written_costs_one_log_line(tmp_path: Path, capl
 def test_a_full_disk_stops_the_recording_and_not_the_agent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """SQLite's own page limit stands in for the disk's end."""
     driver = Driver(tmp_path, policy=LENIENT)
-    store = driver.accel._recorder.store
+    store = engine(driver.accel).recorder.store
     assert store is not None
     with store.database.using() as connection:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
@@ -266,7 +267,7 @@ def test_purge_removes_old_turns_and_what_only_they_needed(tmp_path: Path) -> No
     driver.ask(body(user("old"), system="old rules"))
     driver.clock.advance(86_400)
     driver.ask(body(user("young"), system="young rules"))
-    store = driver.accel._recorder.store
+    store = engine(driver.accel).recorder.store
     assert store is not None
     assert store.purge(driver.clock.now - 3600) == 1
     assert [record.usage.input for record in driver.records] == [driver.records[0].usage.input]
@@ -339,7 +340,7 @@ def test_what_one_workload_teaches_does_not_reach_another(tmp_path: Path) -> Non
     for number in range(12):
         with driver.accel.session(f"one-shot {number}", agent="classifier"):
             driver.ask(body(user(prose(1500, number))), gap=400)
-    store = driver.accel._recorder.store
+    store = engine(driver.accel).recorder.store
     assert store is not None
     assert store.beliefs("agent classifier", driver.clock.now, tools=True).followed(0, tools=True) < 0.25
     assert store.beliefs("agent other", driver.clock.now, tools=True).counts == {}

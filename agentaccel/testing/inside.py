@@ -1,0 +1,29 @@
+"""What tests of agentaccel itself look into: its engine, its speculator and its conversations.
+
+What they return is private to agentaccel and changes without notice; these three functions do not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agentaccel.accel import Accel
+    from agentaccel.session.compose import Composer
+    from agentaccel.session.conversation import Conversation
+    from agentaccel.session.foresight import Foresight
+
+
+def engine(accel: Accel) -> Composer:
+    """What composes the decisions of each model call, with the recorder and the jobs that it uses."""
+    return accel._composer
+
+
+def speculator(accel: Accel) -> Foresight:
+    """What predicts, launches and serves early runs."""
+    return accel._foresight
+
+
+def conversations(accel: Accel) -> list[Conversation]:
+    """Each conversation that is known, in the order of their first requests or sessions."""
+    return list(accel._registry._conversations.values())
