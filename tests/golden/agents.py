@@ -41,7 +41,7 @@ def _shown(vendor: str, folder: Path) -> Rows:
         for one in results
         for column, ran in one.runs.items()
     ]
-    return _without([*rows, *stored_rows(store), _reported(store)], {"first_byte", "warm", "cold"})
+    return _without([*rows, *stored_rows(store), reported(store)], {"first_byte", "warm", "cold"})
 
 
 def _without(value: Any, names: Set[str]) -> Any:
@@ -51,7 +51,8 @@ def _without(value: Any, names: Set[str]) -> Any:
     return [_without(one, names) for one in value] if isinstance(value, list) else value
 
 
-def _reported(store: Path) -> dict[str, Any]:
+def reported(store: Path) -> dict[str, Any]:
+    """What `agentaccel report` says of the store."""
     done = CliRunner().invoke(main, ["report", str(store), "--format", "json", "--by", "agent", "--tz", "UTC"])
     assert done.exit_code == 0, done.output
     report: dict[str, Any] = json.loads(done.stdout)
@@ -62,7 +63,14 @@ def _reported(store: Path) -> dict[str, Any]:
 
 
 def _worked(vendor: str, folder: Path) -> Rows:
-    clock, store = ManualClock(), folder / "trace.db"
+    store = folder / "trace.db"
+    return [*worked(vendor, store, range(_SESSIONS)), *stored_rows(store)]
+
+
+def worked(vendor: str, store: Path, numbers: range, start: float = 0.0) -> Rows:
+    """Let the agent work in sessions of these numbers, from `start` seconds of the clock on; what it sent and ran."""
+    clock = ManualClock()
+    clock.advance(start)
     emulator = Emulator(clock=clock, script=Script(answer=_answer))
     accel = Accel(Policy(strict=True, store=StorePolicy(path=store)), clock=clock, environ={})
     runs: list[str] = []
@@ -72,7 +80,7 @@ def _worked(vendor: str, folder: Path) -> Rows:
     async def all_sessions() -> None:
         async with httpx2.AsyncClient(transport=transport) as http:
             client = accel.wrap(_CLIENTS[vendor](http), **({"platform": "api"} if vendor == "openai" else {}))
-            for number in range(_SESSIONS):
+            for number in numbers:
                 with accel.session(f"desk {number}", agent="desk"):
                     await _LOOPS[vendor](client, tools, f"Hello, this is mia_li_{1000 + number}.")
                 await asyncio.sleep(30)
@@ -80,7 +88,7 @@ def _worked(vendor: str, folder: Path) -> Rows:
     run(all_sessions, clock)
     accel.close()
     sent = [{"sent": round(at - transport.sent[0], 6)} for at in transport.sent]
-    return [*sent, {"runs": runs}, *stored_rows(store)]
+    return [*sent, {"runs": runs}]
 
 
 def _answer(turn: Any) -> Any:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.golden import agents, recorded, situations, wires
+from tests.golden import agents, recorded, situations, stores, wires
 from tests.golden.form import Case, Rows, digest, fixed_chance
 
 DIGESTS = Path(__file__).with_name("digests.json")
@@ -14,7 +14,7 @@ DIGESTS = Path(__file__).with_name("digests.json")
 
 def chosen(beginnings: tuple[str, ...] = ()) -> dict[str, Case]:
     """The cases by name, those whose names begin so."""
-    found = dict([*situations.cases(), *wires.cases(), *agents.cases(), *recorded.cases()])
+    found = dict([*situations.cases(), *wires.cases(), *agents.cases(), *stores.cases(), *recorded.cases()])
     return {name: case for name, case in found.items() if not beginnings or name.startswith(beginnings)}
 
 
