@@ -25,7 +25,7 @@ import click
 
 import agentaccel
 from agentaccel import Accel, Policy, StorePolicy
-from agentaccel.emulator import serve
+from agentaccel_emulator import serve
 from benchmarks.registry import Result, Table, benchmark
 
 PACKAGE = str(Path(agentaccel.__file__).parent) + "/"

@@ -7,8 +7,8 @@ import httpx2
 from anthropic import AsyncAnthropic
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy, ToolPolicy
-from agentaccel.emulator import Emulator, call
 from agentaccel.testing.virtual import EmulatedTransport, run
+from agentaccel_emulator import Emulator, call
 
 SCHEMA: Any = {"type": "object", "properties": {"number": {"type": "string"}}, "required": ["number"]}
 TOOLS: Any = [{"name": name, "description": name, "input_schema": SCHEMA} for name in ("find_order", "find_parcel")]

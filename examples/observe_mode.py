@@ -5,7 +5,7 @@ from typing import Any
 from anthropic import Anthropic
 
 from agentaccel import Accel, Policy, StorePolicy
-from agentaccel.emulator import serve
+from agentaccel_emulator import serve
 
 REQUEST: Any = {
     "model": "claude-sonnet-5",

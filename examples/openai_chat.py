@@ -7,7 +7,7 @@ instructions instead, and tells the provider not to write the rest.
 from openai import OpenAI
 
 from agentaccel import Accel, Policy, StorePolicy
-from agentaccel.emulator import serve
+from agentaccel_emulator import serve
 
 RULES = {"role": "developer", "content": "You sort questions about lamps into drawers. " * 200}
 QUESTIONS = [f"Question {number}: where does a desk lamp go?" for number in range(8)]

@@ -9,7 +9,7 @@ import random
 from openai import OpenAI
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
-from agentaccel.emulator import serve
+from agentaccel_emulator import serve
 
 RULES = {"role": "developer", "content": "You sort questions about lamps into drawers. " * 280}
 TOOLS = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]

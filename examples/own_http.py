@@ -6,9 +6,9 @@ import urllib.request
 from typing import Any
 
 from agentaccel import Accel, Policy, StorePolicy
-from agentaccel.emulator import serve
 from agentaccel.providers.anthropic import usage_of
 from agentaccel.turn import Failed, Finished, Reported, Send, Started
+from agentaccel_emulator import serve
 
 HEADERS = {"content-type": "application/json", "x-api-key": "any", "anthropic-version": "2023-06-01"}
 SYSTEM = "You answer questions about lamps in one sentence. " * 150

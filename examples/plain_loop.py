@@ -6,7 +6,7 @@ from typing import Any
 from anthropic import AsyncAnthropic
 
 from agentaccel import Accel, Policy, StorePolicy
-from agentaccel.emulator import call, serve
+from agentaccel_emulator import call, serve
 
 SYSTEM = "You help the customers of a shop for lamps. Look an order up before you speak about it. " * 60
 TOOL: Any = {

@@ -10,7 +10,7 @@ from typing import Any
 from anthropic import AsyncAnthropic
 
 from agentaccel import Accel, Policy, StorePolicy
-from agentaccel.emulator import call, serve
+from agentaccel_emulator import call, serve
 
 SYSTEM = "You know the stock of a shop for lamps. " * 200
 SCHEMA: Any = {"type": "object", "properties": {"item": {"type": "string"}}}

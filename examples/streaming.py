@@ -6,7 +6,7 @@ from typing import Any
 from anthropic import AsyncAnthropic
 
 from agentaccel import Accel, Policy, StorePolicy
-from agentaccel.emulator import serve
+from agentaccel_emulator import serve
 
 SYSTEM = "You write short notes about lamps. " * 200
 QUESTION: Any = [{"role": "user", "content": "Write a note about desk lamps."}]

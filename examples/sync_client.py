@@ -5,7 +5,7 @@ from typing import Any
 from anthropic import Anthropic
 
 from agentaccel import Accel, Policy, StorePolicy
-from agentaccel.emulator import serve
+from agentaccel_emulator import serve
 
 SYSTEM = "You answer questions about lamps in one sentence. " * 150
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from agentaccel import Accel, ManualClock, Policy, ToolCall, TurnRecord, Usage
-from agentaccel.emulator import Behaviour, Emulator, HttpRequest, Tokenizer
 from agentaccel.facts import cache_facts
 from agentaccel.providers.anthropic import decode, usage_of
 from agentaccel.testing import assert_prefix_stable
 from agentaccel.trace.store import open_reader
 from agentaccel.turn import CallClosed, Finished, FirstByte, Reported, Send, Started
+from agentaccel_emulator import Behaviour, Emulator, HttpRequest, Tokenizer
 
 MODEL = "claude-sonnet-5"
 WORDS = "order lamp desk parcel refund carrier note ticket status policy article customer amount date".split()  # noqa: SIM905

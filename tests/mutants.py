@@ -42,7 +42,8 @@ class Mutant:
     def file(self) -> Path:
         """The path of its file, from the root."""
         module = self.at.partition(":")[0]
-        return Path(module) if "/" in module else Path(f"{module.replace('.', '/')}.py")
+        path = Path(module) if "/" in module else Path(f"{module.replace('.', '/')}.py")
+        return Path("emulator") / path if path.parts[0] == "agentaccel_emulator" else path
 
     def without(self, root: Path) -> str:
         """The text of its file under `root` without the guard. Fails if the guard is not there exactly once."""
@@ -94,13 +95,13 @@ def survives(mutant: Mutant | None, folder: Path, command: list[str]) -> str | N
     """
     # What is compiled of other modules is as good here; what ends in a number is being written.
     changed = [f"{mutant.file.stem}.*.pyc"] if mutant is not None else []
-    for part in ("agentaccel", "tests"):
+    for part in ("agentaccel", "emulator", "tests"):
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("*.pyc.*", *changed))
     if mutant is not None:
         (folder / mutant.file).write_text(mutant.without(folder), encoding="utf-8")
     environment = {
         **os.environ,
-        "PYTHONPATH": str(folder),
+        "PYTHONPATH": os.pathsep.join([str(folder), str(folder / "emulator")]),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTEST_PLUGINS": "_hypothesis_pytestplugin,pytest_asyncio.plugin,pytest_timeout",

@@ -36,8 +36,11 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 )
 """A module may import its own package and every lower layer; packages of one layer do not import one another."""
 
-FREE = {"emulator": {"facts", "clock", "errors", "emulator"}}
-"""Packages outside the layers, and all that they may import."""
+EMULATOR = ROOT / "emulator" / "agentaccel_emulator"
+OF_THE_EMULATOR = {"facts", "clock", "errors"}
+"""All of agentaccel that its emulator may import: it must not share a misreading with the planner."""
+MAY_EMULATE = {"cli", "testing", "demo", "emulator"}
+"""The parts that may import the emulator; `agentaccel.emulator` is its former name."""
 
 WORLD = {"sqlite3", "socket", "http", "subprocess", "os", "httpx", "httpx2", "threading", "asyncio"}
 MAY_TOUCH_THE_WORLD = {
@@ -84,12 +87,17 @@ MAY_TOUCH_THE_WORLD = {
 
 
 def modules() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
+    """Every module of agentaccel and of its emulator."""
+    return sorted([*PACKAGE.rglob("*.py"), *EMULATOR.rglob("*.py")])
 
 
 def own_part(path: Path) -> str:
-    """The part of agentaccel that the module at `path` belongs to."""
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    """The part of agentaccel that the module at `path` belongs to; `agentaccel_emulator` for its emulator."""
+    return part(path).parts[0].removesuffix(".py")
+
+
+def part(path: Path) -> Path:
+    return path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else EMULATOR.parent)
 
 
 OF_EACH_PART = pytest.mark.parametrize(
@@ -114,7 +122,7 @@ class Read(NamedTuple):
 
 @cache
 def read(path: Path) -> Read:
-    package = path.relative_to(ROOT).with_suffix("").parts[:-1]
+    package = (PACKAGE.name, *part(path).parts[:-1]) if path.is_relative_to(PACKAGE) else part(path).parts[:-1]
     found, tasks, too_long, models = set[str](), list[int](), list[str](), list[int]()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -149,26 +157,29 @@ def layer_of(part: str) -> int:
 def test_a_module_imports_only_what_stands_below_it(paths: list[Path]) -> None:
     """The layering of the design: decisions do not know storage, storage does not know sessions."""
     own = own_part(paths[0])
-    if own in ("__init__", "__main__"):
+    if own in ("__init__", "__main__", EMULATOR.name):
         return
     for module in frozenset[str]().union(*[read(path).imported for path in paths]):
         other = part_of(module)
-        if other is None or other == own:
-            continue
-        if own in FREE:
-            assert other in FREE[own], f"{own} imports {module}"
-        elif other == "emulator":
-            assert own in ("cli", "testing", "demo"), f"{own} imports {module}"
-        else:
+        if module.partition(".")[0] == EMULATOR.name:
+            assert own in MAY_EMULATE, f"{own} imports {module}"
+        elif other is not None and other != own:
             assert layer_of(other) < layer_of(own), f"{own} imports {module}"
+
+
+def test_the_emulator_shares_facts_clocks_and_errors_and_nothing_else() -> None:
+    """The twin of the planner's arithmetic is not to repeat its mistakes."""
+    for path in EMULATOR.rglob("*.py"):
+        parts = {part_of(module) for module in read(path).imported} - {None}
+        assert parts <= OF_THE_EMULATOR, f"{path.name} imports {parts - OF_THE_EMULATOR}"
 
 
 @OF_EACH_PART
 def test_only_listed_modules_touch_the_world(paths: list[Path]) -> None:
     """Disk, network, threads and tasks stay at the edges."""
     for path in paths:
-        name = str(path.relative_to(PACKAGE))
-        if name in MAY_TOUCH_THE_WORLD or name.startswith(("emulator/", "trace/importers/")):
+        name = str(part(path))
+        if name in MAY_TOUCH_THE_WORLD or name.startswith((EMULATOR.name, "trace/importers/")):
             continue
         assert not touched(path), f"{name} imports {sorted(touched(path))}"
 

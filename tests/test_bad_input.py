@@ -13,8 +13,8 @@ import anthropic
 import pytest
 
 from agentaccel import Accel, Policy, StorePolicy, TurnRecord
-from agentaccel.emulator import RunningServer, serve
 from agentaccel.trace.store import open_reader
+from agentaccel_emulator import RunningServer, serve
 from tests.driver import MODEL, Json, assistant, body, prose, tool, user
 
 MARK: Json = {"cache_control": {"type": "ephemeral"}}

@@ -42,3 +42,19 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     """Lazy loading hides no typing mistake."""
     with pytest.raises(AttributeError, match="Acel"):
         agentaccel.Acel  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["", ".server", ".pytest_fixture"])
+def test_the_former_name_of_the_emulator_gives_the_same_objects_and_says_so(name: str) -> None:
+    """For one minor version; `PendingDeprecationWarning`, because suites of users turn other warnings into errors."""
+    code = f"""
+        import importlib, warnings
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            former = importlib.import_module("agentaccel.emulator{name}")
+        now = importlib.import_module("agentaccel_emulator{name}")
+        assert former.__all__ and all(getattr(former, one) is getattr(now, one) for one in former.__all__)
+        print(*[(one.category.__name__, str(one.message)) for one in said])
+    """
+    said = run("".join(line.removeprefix(" " * 8) for line in code.splitlines(keepends=True)))
+    assert said.strip() == "('PendingDeprecationWarning', 'agentaccel.emulator is now agentaccel_emulator')"

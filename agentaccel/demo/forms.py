@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agentaccel.demo.desk import CLOSING, STEPS, SYSTEM, TOOLS
-from agentaccel.emulator import ScriptedReply, Turn, say
+from agentaccel_emulator import ScriptedReply, Turn, say
 
 TURNS = len(STEPS) + 1
 """Model calls per run: one per step and one that closes."""

@@ -16,7 +16,6 @@ from agentaccel.clock import ManualClock
 from agentaccel.demo.desk import desk_tools, open_desk
 from agentaccel.demo.forms import FORMS, TURNS, Form, scripted
 from agentaccel.demo.vendors import VENDORS, Vendor
-from agentaccel.emulator import RunningServer, serve
 from agentaccel.errors import ConfigError
 from agentaccel.facts import cache_facts
 from agentaccel.policy import CachePolicy, Policy, StorePolicy
@@ -24,6 +23,7 @@ from agentaccel.speculate.private import FLEET
 from agentaccel.trace.shelf import read_shelf
 from agentaccel.trace.store import open_reader
 from agentaccel.types import Usage
+from agentaccel_emulator import RunningServer, serve
 
 OURS = "agentaccel"
 COLUMNS = ("no caching", "automatic", OURS)

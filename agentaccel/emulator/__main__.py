@@ -1,6 +1,6 @@
-"""`python -m agentaccel.emulator`: run the emulator."""
+"""`python -m agentaccel.emulator`, as `python -m agentaccel_emulator`."""
 
-from agentaccel.emulator.command import emulate
+from agentaccel_emulator.command import emulate
 
 if __name__ == "__main__":
     emulate()

@@ -1,6 +1,6 @@
 """The public test kit: assertions for your own suite, on the emulator, a trace store, or records and requests.
 
-Run your agent against the emulator (`agentaccel.emulator`) with `Policy(strict=True)`, then assert. With pytest, each
+Run your agent against the emulator (`agentaccel_emulator`) with `Policy(strict=True)`, then assert. With pytest, each
 of them is a fixture, too, and `agentaccel_emulator` is a running emulator.
 """
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import orjson
 
 from agentaccel.clients.places import endpoint_of
-from agentaccel.emulator import Emulator, RunningServer
 from agentaccel.errors import TraceError
 from agentaccel.facts import CacheFacts, cache_facts
 from agentaccel.prompt.drift import compare, text_of
@@ -19,6 +18,7 @@ from agentaccel.report.gate import Demands, baseline_of, judge
 from agentaccel.testing.seen import Conversation, Subject, platform_of, records_of, requests_of
 from agentaccel.trace.files import read_bytes
 from agentaccel.types import Drift, Endpoint, Prompt, Request, agreeing, show_path, value_at
+from agentaccel_emulator import Emulator, RunningServer
 
 AROUND = 24
 """Characters shown on each side of the first difference."""

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from agentaccel.emulator import RunningServer
+    from agentaccel_emulator import RunningServer
 
 
 @pytest.fixture
 def agentaccel_emulator() -> Iterator[RunningServer]:
     """A running emulator of every known model, with an empty cache, a virtual clock and the default reply."""
-    from agentaccel.emulator import serve
+    from agentaccel_emulator import serve
 
     with serve() as server:
         yield server

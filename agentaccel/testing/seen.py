@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 from agentaccel.accel import Accel
 from agentaccel.clock import ManualClock
-from agentaccel.emulator import Emulator, LogEntry, RunningServer
 from agentaccel.errors import TraceError
 from agentaccel.facts import platforms
 from agentaccel.listening import Told
@@ -18,6 +17,7 @@ from agentaccel.records import TurnRecord
 from agentaccel.trace.store import open_reader
 from agentaccel.turn import Finished, FirstByte, Reported, Started
 from agentaccel.types import Request, Usage
+from agentaccel_emulator import Emulator, LogEntry, RunningServer
 
 Subject: TypeAlias = Emulator | RunningServer | Accel | Path | str | Iterable[TurnRecord]
 """What can be asserted of: an emulator, what an `Accel` has recorded, a trace store by its path, or records."""

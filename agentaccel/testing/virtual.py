@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 import httpx2
 
 from agentaccel.clock import ManualClock
-from agentaccel.emulator import Emulator, HttpRequest
-from agentaccel.emulator.exchange import HttpReply
+from agentaccel_emulator import Emulator, HttpRequest
+from agentaccel_emulator.exchange import HttpReply
 
 R = TypeVar("R")
 

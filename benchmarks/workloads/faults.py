@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from agentaccel.emulator import Behaviour
+from agentaccel_emulator import Behaviour
 from benchmarks.situations.agents import Body, Change, Exchange, bytes_per_token, filled
 from benchmarks.situations.amounts import draw
 from benchmarks.situations.changes import asked_for, marked, shuffled_tools, switched

@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from agentaccel.cache import keep, warm
-from agentaccel.emulator import Emulator, HttpRequest
 from agentaccel.replay.cost import cost_of
 from agentaccel.replay.oracle import best
 from agentaccel.replay.runs import Step
 from agentaccel.replay.simulate import accelerate
+from agentaccel_emulator import Emulator, HttpRequest
 from benchmarks.__main__ import main
 from benchmarks.situations import Exchange, Situation, requests, runs
 from benchmarks.situations.amounts import Even, Geometric

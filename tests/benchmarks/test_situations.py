@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from agentaccel.emulator import Emulator, HttpRequest
+from agentaccel_emulator import Emulator, HttpRequest
 from benchmarks.situations import Exchange, Situation, bundled, load, requests, runs
 from benchmarks.situations.amounts import Even, LogNormal, Mixture
 from benchmarks.situations.changes import marked, shuffled_tools

@@ -14,12 +14,12 @@ from agentaccel.cache.prefix import prefixes
 from agentaccel.cache.scale import scale
 from agentaccel.cache.sent import Sent
 from agentaccel.cache.state import State
-from agentaccel.emulator import Behaviour, Emulator, Tokenizer
 from agentaccel.facts import cache_facts
 from agentaccel.loop.fanout import Flight
 from agentaccel.providers.anthropic import decode
 from agentaccel.turn import Finished, Reported, Send, Started
 from agentaccel.types import Expected
+from agentaccel_emulator import Behaviour, Emulator, Tokenizer
 from tests.driver import Driver, Json, assistant, body, loop, prose, tool, user
 
 SYSTEM = prose(1200)

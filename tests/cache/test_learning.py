@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from agentaccel import ManualClock, Usage
-from agentaccel.emulator import Behaviour, Emulator, Tokenizer
 from agentaccel.session import settlement
 from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
+from agentaccel_emulator import Behaviour, Emulator, Tokenizer
 from tests.driver import Driver, Json, assistant, body, prose, tool, user
 
 SYSTEM, TOOLS = prose(2500), [tool("x", 600)]

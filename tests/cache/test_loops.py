@@ -12,9 +12,9 @@ from agentaccel import Usage
 from agentaccel.cache import observe
 from agentaccel.cache.beliefs import LOOP, LOOP_LATE
 from agentaccel.cache.marks import loop_start
-from agentaccel.emulator import Emulator, HttpRequest
 from agentaccel.facts import cache_facts
 from agentaccel.providers.anthropic import decode, usage_of
+from agentaccel_emulator import Emulator, HttpRequest
 from tests.driver import MODEL, Driver, Json, assistant, body, prose, tool, user
 
 PAUSE = 600.0

@@ -20,13 +20,13 @@ from agentaccel.cache.pauses import short_after_topic
 from agentaccel.cache.prefix import prefixes
 from agentaccel.cache.standing import STANDS, asked_of, dump_standing, ends_of, is_quiet, load_standing
 from agentaccel.cache.state import State
-from agentaccel.emulator import Emulator
 from agentaccel.facts import cache_facts
 from agentaccel.providers.anthropic import decode
 from agentaccel.replay.cost import cost_of
 from agentaccel.session.conversation import Conversation
 from agentaccel.testing.inside import conversations
 from agentaccel.trace.states import dump_state, load_state
+from agentaccel_emulator import Emulator
 from tests.driver import MODEL, Driver, Json, assistant, body, prose, tool, user
 
 SYSTEM, TOOLS = prose(900), [tool("search", 400), tool("book", 300)]

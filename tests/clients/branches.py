@@ -11,10 +11,10 @@ import httpx2
 import openai
 
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, TurnRecord
-from agentaccel.emulator import Behaviour, Emulator, Tokenizer
-from agentaccel.emulator.faults import FaultsLike
 from agentaccel.listening import Told
 from agentaccel.testing.virtual import EmulatedTransport, run
+from agentaccel_emulator import Behaviour, Emulator, Tokenizer
+from agentaccel_emulator.faults import FaultsLike
 from tests.driver import Json, body, prose, tool, user
 
 R = TypeVar("R")

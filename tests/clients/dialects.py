@@ -17,7 +17,7 @@ import openai
 from pydantic import BaseModel
 
 from agentaccel import Accel, ManualClock
-from agentaccel.emulator import Emulator, RunningServer, serve
+from agentaccel_emulator import Emulator, RunningServer, serve
 from tests.clients.wire import ASK
 from tests.driver import Json, prose, user
 

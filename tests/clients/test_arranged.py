@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, TurnRecord
-from agentaccel.emulator import RunningServer, serve
 from agentaccel.trace.store import open_reader
+from agentaccel_emulator import RunningServer, serve
 from tests.clients.dialects import DIALECTS, Dialect
 from tests.driver import prose
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentaccel import Accel, Policy, StorePolicy
-from agentaccel.emulator import Fault
+from agentaccel_emulator import Fault
 from tests.clients.dialects import DIALECTS, Dialect, closed, seen
 from tests.clients.places import Line
 from tests.clients.test_failures import WORKING, Down, NoWall, Stops

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentaccel.emulator import Fault
+from agentaccel_emulator import Fault
 from tests.clients.dialects import DIALECTS, Dialect
 from tests.clients.places import Line
 from tests.clients.test_what_changes import MAY_CHANGE

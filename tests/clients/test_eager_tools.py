@@ -13,9 +13,9 @@ import openai
 import pytest
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
-from agentaccel.emulator import Emulator
-from agentaccel.emulator.faults import FaultsLike
 from agentaccel.testing.virtual import EmulatedTransport, run
+from agentaccel_emulator import Emulator
+from agentaccel_emulator.faults import FaultsLike
 from tests.driver import Json
 
 CALLS = [{"q": "first"}, {"q": "second"}]

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from pydantic import BaseModel
 
-from agentaccel.emulator import Fault, serve
+from agentaccel_emulator import Fault, serve
 from tests.clients.wire import ASK, PIECES, Peer, Reply, an_accel, marks, message, records, stream, zipped
 from tests.providers.replies import end, sse, start, text
 

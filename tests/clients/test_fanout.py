@@ -15,9 +15,9 @@ import pytest
 from anthropic.lib.credentials import AccessToken
 
 from agentaccel import Accel, CachePolicy, Policy, StorePolicy
-from agentaccel.emulator import Behaviour, Tokenizer, serve
 from agentaccel.report import render_text, report
 from agentaccel.testing.virtual import EmulatedTransport
+from agentaccel_emulator import Behaviour, Tokenizer, serve
 from tests.clients.branches import COUNT, EXACT, SYSTEM, TWENTY, Branches, all_asked, asked, request
 from tests.driver import prose
 

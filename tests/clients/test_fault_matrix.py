@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agentaccel.emulator import Fault, RunningServer, call
-from agentaccel.emulator.script import say
 from agentaccel.records import TurnRecord
+from agentaccel_emulator import Fault, RunningServer, call
+from agentaccel_emulator.script import say
 from tests.clients.dialects import DIALECTS, QUICK, Dialect, Look, closed, idle, look, plain, still_server
 from tests.clients.wire import an_accel, records
 

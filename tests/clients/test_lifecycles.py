@@ -15,11 +15,11 @@ import pytest
 
 from agentaccel import Accel, CachePolicy, ConfigError, Policy, StorePolicy
 from agentaccel.clients.account import account_behind
-from agentaccel.emulator import serve
 from agentaccel.session import closing
 from agentaccel.session.closing import Replies
 from agentaccel.testing.virtual import run
 from agentaccel.trace.store import open_reader
+from agentaccel_emulator import serve
 from tests.clients.test_keep_alive import STATIC, TEA, Desk, desk
 from tests.clients.test_prewarm import CONSENT, RULES, Room
 from tests.clients.wire import ASK, MESSAGE, PIECES, Peer, an_accel, message, records

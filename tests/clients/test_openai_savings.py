@@ -14,7 +14,7 @@ import openai
 import pytest
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
-from agentaccel.emulator import Behaviour, RunningServer, serve
+from agentaccel_emulator import Behaviour, RunningServer, serve
 from tests.mutants import Mutant, running, survives
 
 MODEL = "gpt-6.1-sol"

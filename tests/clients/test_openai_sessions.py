@@ -9,8 +9,8 @@ import openai
 import pytest
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
-from agentaccel.emulator import RunningServer, serve
 from agentaccel.trace.store import open_reader
+from agentaccel_emulator import RunningServer, serve
 from tests.clients.test_openai_savings import MODEL, Calls, cost, user
 
 SAID = {"role": "assistant", "content": "ok " * 20}

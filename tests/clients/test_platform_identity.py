@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentaccel.emulator import Fault
+from agentaccel_emulator import Fault
 from tests.clients.places import PLACES, Line
 from tests.clients.wire import an_accel, records, wire_of
 

@@ -18,12 +18,12 @@ import openai
 import pytest
 
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, Session, StorePolicy, TurnRecord
-from agentaccel.emulator import Emulator, serve
 from agentaccel.records import PREWARM
 from agentaccel.report import render_text, report
 from agentaccel.testing.inside import engine
 from agentaccel.testing.virtual import EmulatedTransport, run
 from agentaccel.trace.store import open_reader
+from agentaccel_emulator import Emulator, serve
 from tests.clients.branches import EXACT
 from tests.driver import Json, assistant, prose, tool, user
 from tests.session.test_arranging import clocked

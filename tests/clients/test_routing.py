@@ -19,10 +19,10 @@ import openai
 import pytest
 
 from agentaccel import Accel, CachePolicy, ConfigError, ManualClock, Policy, StorePolicy
-from agentaccel.emulator import Emulator, HttpRequest
-from agentaccel.emulator.script import say
 from agentaccel.trace.store import open_reader
 from agentaccel.turn import Send, Started
+from agentaccel_emulator import Emulator, HttpRequest
+from agentaccel_emulator.script import say
 from tests.driver import Json, assistant, prose, user
 
 OLD, NEW = "gpt-4.1", "gpt-6-sol"

@@ -15,7 +15,6 @@ import pytest
 from genai_prices.data_snapshot import get_snapshot
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
-from agentaccel.emulator import serve
 from agentaccel.providers.anthropic import ReplyTap
 from agentaccel.providers.openai.chat_reply import ChatTap
 from agentaccel.providers.values import terms_of
@@ -23,6 +22,7 @@ from agentaccel.records import TurnRecord
 from agentaccel.report.aggregate import report
 from agentaccel.trace.importers import read_logs
 from agentaccel.trace.store import open_reader
+from agentaccel_emulator import serve
 
 BEGIN = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CLAUDE, GPT = "claude-opus-5-5", "gpt-6-sol"

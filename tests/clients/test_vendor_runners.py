@@ -16,9 +16,9 @@ from anthropic import beta_async_tool
 from openai.lib.responses_tool_runner import AsyncRegisteredFunction, AsyncResponsesToolRunner
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
-from agentaccel.emulator import Emulator
 from agentaccel.errors import ConfigError
 from agentaccel.testing.virtual import EmulatedTransport, run
+from agentaccel_emulator import Emulator
 
 REPLY = {
     "content": [

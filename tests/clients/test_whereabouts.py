@@ -14,9 +14,9 @@ import httpx2
 import openai
 import pytest
 
-from agentaccel.emulator import Behaviour, Emulator, RunningServer, serve
 from agentaccel.errors import ConfigError
 from agentaccel.facts import local_platform, served_at
+from agentaccel_emulator import Behaviour, Emulator, RunningServer, serve
 from tests.clients.dialects import CHAT
 from tests.clients.wire import an_accel, records
 

@@ -178,7 +178,7 @@ def _environment(settings: dict[str, str]) -> Iterator[None]:
 
 def _answer(turn: Any) -> Any:
     """The emulated model: calls the first tool once, then is done."""
-    from agentaccel.emulator import call
+    from agentaccel_emulator import call
 
     tools = turn.request.get("tools") or ()
     if turn.index or not tools:
@@ -206,7 +206,7 @@ def session_log() -> str:
 @contextmanager
 def surroundings() -> Iterator[None]:
     """An empty folder with some logs, a home of its own, and an emulator where the SDK looks for the provider."""
-    from agentaccel.emulator import serve
+    from agentaccel_emulator import serve
 
     here = Path.cwd()
     with tempfile.TemporaryDirectory() as folder, serve(script=_answer) as server:

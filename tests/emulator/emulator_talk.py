@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from agentaccel.emulator import Behaviour, Emulator, HttpReply, HttpRequest, Timing, Tokenizer
+from agentaccel_emulator import Behaviour, Emulator, HttpReply, HttpRequest, Timing, Tokenizer
 
 MODEL = "claude-sonnet-5"
 """Minimum 1024 tokens, keeps thinking."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from emulator_talk import emulator
 
-from agentaccel.emulator import Emulator, HttpReply, HttpRequest
+from agentaccel_emulator import Emulator, HttpReply, HttpRequest
 
 MODEL = "gpt-6-sol"
 """Breakpoints; minimum 1024 tokens."""

@@ -15,10 +15,10 @@ import httpx2
 import openai
 import pytest
 
-from agentaccel.emulator import Behaviour, Emulator, HttpRequest, RunningServer, serve
-from agentaccel.emulator.faults import faults_of
-from agentaccel.emulator.script import script_of
 from agentaccel.errors import ConfigError
+from agentaccel_emulator import Behaviour, Emulator, HttpRequest, RunningServer, serve
+from agentaccel_emulator.faults import faults_of
+from agentaccel_emulator.script import script_of
 from tests.mutants import Mutant, running, survives
 
 HELLO = {"model": "claude-sonnet-5", "max_tokens": 99, "messages": [{"role": "user", "content": "Hello"}]}
@@ -224,31 +224,31 @@ def test_without_a_socket_a_path_is_no_script_either() -> None:
 GUARDS = (
     Mutant(
         guard="paths from the wire",
-        at="agentaccel.emulator.core:Emulator._obey",
+        at="agentaccel_emulator.core:Emulator._obey",
         old='"script": list() | dict() | None as script}:',
         new='"script": script}:',
     ),
     Mutant(
         guard="names that lead here from elsewhere",
-        at="agentaccel.emulator.admission:admit",
+        at="agentaccel_emulator.admission:admit",
         old="    if len(named) != 1 or not _is_here(named[0], hosts):\n",
         new="    if False:\n",
     ),
     Mutant(
         guard="forms of web pages",
-        at="agentaccel.emulator.admission:admit_body",
+        at="agentaccel_emulator.admission:admit_body",
         old="    if body and not (len(kinds) == 1 and _JSON.fullmatch(kinds[0])):\n",
         new="    if False:\n",
     ),
     Mutant(
         guard="web pages from elsewhere",
-        at="agentaccel.emulator.admission:admit",
+        at="agentaccel_emulator.admission:admit",
         old='    for origin in headers.get_all("origin", []):\n',
         new="    for origin in ():\n",
     ),
     Mutant(
         guard="pipes that nobody writes to",
-        at="agentaccel.emulator.script:read_json",
+        at="agentaccel_emulator.script:read_json",
         old="            is_plain = stat.S_ISREG(os.fstat(file.fileno()).st_mode)\n",
         new="            is_plain = True\n",
     ),

@@ -13,8 +13,8 @@ from botocore.eventstream import ChecksumMismatch, EventStreamBuffer
 from emulator_talk import BRISK, EXACT, blocks, calls, emulator, marked, results, text, user
 from emulator_talk import assistant as said
 
-from agentaccel.emulator import Behaviour, Emulator, Fault, HttpRequest, call, serve
-from agentaccel.emulator.bedrock_frames import chunk_frame, corrupt_frame, exception_frame, frame
+from agentaccel_emulator import Behaviour, Emulator, Fault, HttpRequest, call, serve
+from agentaccel_emulator.bedrock_frames import chunk_frame, corrupt_frame, exception_frame, frame
 
 pytestmark = pytest.mark.many(2)
 

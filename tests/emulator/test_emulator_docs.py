@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agentaccel.emulator import Emulator
+from agentaccel_emulator import Emulator
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "emulator.md"
 
@@ -38,7 +38,7 @@ def test_the_files_of_the_page_load():
 @pytest.mark.slow
 def test_the_command_serves_until_it_is_interrupted():
     """Its first line is the URL; its last are the totals."""
-    command = [sys.executable, "-m", "agentaccel.emulator", "--model", "claude-sonnet-5"]
+    command = [sys.executable, "-m", "agentaccel_emulator", "--model", "claude-sonnet-5"]
     # A job that was started in the background ignores interruptions, and its children would, too.
     heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, bufsize=1, preexec_fn=heard) as process:

@@ -9,9 +9,9 @@ from emulator_talk import MODEL, ask, emulator, request, text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentaccel.emulator import Behaviour, Emulator
-from agentaccel.emulator.anthropic_cache import PromptCache, Rules
-from agentaccel.emulator.anthropic_prompt import Tape
+from agentaccel_emulator import Behaviour, Emulator
+from agentaccel_emulator.anthropic_cache import PromptCache, Rules
+from agentaccel_emulator.anthropic_prompt import Tape
 from tests.anything import CHARACTERS
 
 LIFETIMES = {"5m": 300.0, "1h": 3600.0}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from emulator_talk import MODEL, ask, assistant, calls, emulator, marked, request, results, text, user
 
-from agentaccel.emulator import anthropic_levels
 from agentaccel.facts import cache_facts
+from agentaccel_emulator import anthropic_levels
 
 TOOL = {"name": "f", "description": "x" * 1200, "input_schema": {"type": "object"}}
 SEARCH = {"type": "web_search_20260318", "name": "web_search"}

@@ -17,7 +17,7 @@ from emulator_talk import (
     user,
 )
 
-from agentaccel.emulator import Timing, Tokenizer
+from agentaccel_emulator import Timing, Tokenizer
 
 
 def test_the_documented_example_hits_at_ten_and_misses_at_thirty_five():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from emulator_talk import MODEL, ask, assistant, blocks, calls, emulator, marked, request, results, text, user
 
-from agentaccel.emulator.anthropic_limits import CHECKS
-from agentaccel.emulator.exchange import HttpRequest
+from agentaccel_emulator.anthropic_limits import CHECKS
+from agentaccel_emulator.exchange import HttpRequest
 
 TOOL = {"name": "f", "input_schema": {"type": "object"}}
 THOUGHT = {"type": "thinking", "thinking": "t", "signature": "s"}

@@ -16,10 +16,10 @@ from click.testing import CliRunner
 from emulator_talk import BRISK, EXACT, MODEL, blocks, request, text, user
 
 from agentaccel.clock import ManualClock, SystemClock
-from agentaccel.emulator import Behaviour, Emulator, Fault, Timing, call, serve
-from agentaccel.emulator.command import emulate
-from agentaccel.emulator.pytest_fixture import emulator  # noqa: F401  # the fixture under test
 from agentaccel.errors import ConfigError
+from agentaccel_emulator import Behaviour, Emulator, Fault, Timing, call, serve
+from agentaccel_emulator.command import emulate
+from agentaccel_emulator.pytest_fixture import emulator  # noqa: F401  # the fixture under test
 
 EXACTLY = Behaviour(tokenizer=EXACT, timing=BRISK)
 

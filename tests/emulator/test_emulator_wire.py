@@ -8,7 +8,8 @@ import pytest
 from emulator_talk import MODEL, ask, assistant, blocks, emulator, request, text, user
 
 from agentaccel.clock import ManualClock
-from agentaccel.emulator import (
+from agentaccel.errors import ConfigError, UnknownModel
+from agentaccel_emulator import (
     Emulator,
     Fault,
     HttpRequest,
@@ -21,8 +22,7 @@ from agentaccel.emulator import (
     call,
     say,
 )
-from agentaccel.emulator.anthropic_levels import canonical
-from agentaccel.errors import ConfigError, UnknownModel
+from agentaccel_emulator.anthropic_levels import canonical
 
 HELLO = text(40, "hello")
 EVERYTHING = [

@@ -9,8 +9,8 @@ import pytest
 from emulator_talk import BRISK, EXACT
 from openai_talk import ask, chat, emulator, message
 
-from agentaccel.emulator import Behaviour, Emulator, Fault, call, serve
 from agentaccel.errors import UnknownModel
+from agentaccel_emulator import Behaviour, Emulator, Fault, call, serve
 
 EXACTLY = Behaviour(tokenizer=EXACT, timing=BRISK)
 CLAUDE = "anthropic/claude-sonnet-4.5"

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from agentaccel.emulator import Conversation, Emulator, Fault, HttpReply, HttpRequest, Script, ScriptedReply, say, serve
-from agentaccel.emulator import faults as faults_module
-from agentaccel.emulator import script as script_module
-from agentaccel.emulator.faults import faults_of
-from agentaccel.emulator.script import reply_of, script_of
 from agentaccel.errors import ConfigError
+from agentaccel_emulator import Conversation, Emulator, Fault, HttpReply, HttpRequest, Script, ScriptedReply, say, serve
+from agentaccel_emulator import faults as faults_module
+from agentaccel_emulator import script as script_module
+from agentaccel_emulator.faults import faults_of
+from agentaccel_emulator.script import reply_of, script_of
 
 USER = [{"role": "user", "content": "Hello"}]
 REQUESTS = [

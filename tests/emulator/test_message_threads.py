@@ -13,9 +13,9 @@ import pytest
 from emulator_talk import emulator, request, text
 
 from agentaccel import ManualClock
-from agentaccel.emulator import Emulator
-from agentaccel.emulator.exchange import HttpRequest
 from agentaccel.testing.virtual import EmulatedTransport, run
+from agentaccel_emulator import Emulator
+from agentaccel_emulator.exchange import HttpRequest
 
 HEADERS = {"x-api-key": "k", "anthropic-version": "2026-10-21", "anthropic-beta": "message-threads-2026-08-12"}
 CREATE = {"type": "create"}

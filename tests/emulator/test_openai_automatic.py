@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from openai_talk import OLD, ask, chat, emulator, marked, message, part, responses
 
-from agentaccel.emulator import Tokenizer
 from agentaccel.facts import table
+from agentaccel_emulator import Tokenizer
 
 
 def old(*messages, **fields):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from openai_talk import MODEL, ask, chat, emulator, marked, message, part, responses
 
-from agentaccel.emulator.openai_reading import seed_of
 from agentaccel.facts import cache_facts, table
+from agentaccel_emulator.openai_reading import seed_of
 
 STATIC = message("developer", part(2000, "rules "))
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
@@ -121,7 +121,7 @@ def test_a_prefix_is_written_from_the_minimum_on(size, written):
 
 def test_hidden_tokens_neither_count_nor_make_up_the_minimum():
     """Documented: visible input tokens."""
-    from agentaccel.emulator import Tokenizer
+    from agentaccel_emulator import Tokenizer
 
     provider = emulator(tokenizer=Tokenizer(bytes_per_token=1.0, hidden=100))
     assert ask(provider, chat(message("user", part(1000)))).usage == (0, 0, 1000)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from openai_talk import MODEL, OLD, ask, chat, emulator, marked, message, part
 from test_emulator_fuzz import json_values, places, replaced
 
-from agentaccel.emulator import HttpRequest
+from agentaccel_emulator import HttpRequest
 
 pytestmark = pytest.mark.many(3)
 

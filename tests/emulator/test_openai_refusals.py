@@ -7,8 +7,8 @@ import json
 import pytest
 from openai_talk import MODEL, OLD, ask, chat, emulator, marked, message, part, responses
 
-from agentaccel.emulator import Behaviour, Emulator, HttpRequest, RateLimits
-from agentaccel.emulator.openai_shapes import CHECKS
+from agentaccel_emulator import Behaviour, Emulator, HttpRequest, RateLimits
+from agentaccel_emulator.openai_shapes import CHECKS
 
 Q = message("user", "q")
 MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}

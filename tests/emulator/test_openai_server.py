@@ -11,7 +11,7 @@ import pytest
 from emulator_talk import BRISK, EXACT
 from openai_talk import MODEL, marked, message, part
 
-from agentaccel.emulator import Behaviour, Fault, call, serve
+from agentaccel_emulator import Behaviour, Fault, call, serve
 
 pytestmark = pytest.mark.many(2)
 

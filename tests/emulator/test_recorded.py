@@ -8,7 +8,7 @@ from collections import defaultdict
 import pytest
 from openai_talk import OLD, ask, chat, emulator, message, responses
 
-from agentaccel.emulator import Emulator
+from agentaccel_emulator import Emulator
 from tests.providers.recorded import events, exchanges, streamed
 
 pytestmark = pytest.mark.traces

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agentaccel.emulator.behaviour import Behaviour
 from agentaccel.facts import Wire, cache_facts
+from agentaccel_emulator.behaviour import Behaviour
 from tests.fuzz.conversations import Json
 
 MARK = "prompt_cache_breakpoint"

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentaccel.clock import ManualClock
-from agentaccel.emulator import Emulator
 from agentaccel.facts import cache_facts
 from agentaccel.policy import CachePolicy, HistoryPolicy, Policy, StorePolicy
 from agentaccel.providers import dialect
@@ -29,6 +28,7 @@ from agentaccel.session.handle import Scope, Stay
 from agentaccel.session.registry import Registry
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Abandoned, Failed, Finished, FirstByte, Reported, Send, Started
+from agentaccel_emulator import Emulator
 from tests.fuzz.arranged import HERE, restored, spaced
 from tests.fuzz.asked import Asked, Thread, consent, functions
 from tests.fuzz.conversations import Json

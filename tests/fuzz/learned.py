@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
-from agentaccel.emulator import Emulator, HttpRequest
 from agentaccel.facts import Wire
 from agentaccel.providers import dialect
 from agentaccel.turn import Finished, Reported, Send, Started
+from agentaccel_emulator import Emulator, HttpRequest
 from tests.fuzz.added import MARK
 from tests.fuzz.chats import SCHEMA
 from tests.fuzz.conversations import Json, prose

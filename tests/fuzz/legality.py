@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentaccel.clock import ManualClock
-from agentaccel.emulator import Emulator, HttpRequest
 from agentaccel.policy import CachePolicy, Policy, StorePolicy
 from agentaccel.providers import dialect
 from agentaccel.providers.anthropic import usage_of
@@ -25,6 +24,7 @@ from agentaccel.session.registry import Registry
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Finished, Reported, Send, Started
 from agentaccel.types import Endpoint
+from agentaccel_emulator import Emulator, HttpRequest
 from tests.fuzz.conversations import Json, conversation
 from tests.fuzz.useful import Reach, reach_of
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from agentaccel.emulator.behaviour import Behaviour
 from agentaccel.facts import cache_facts
+from agentaccel_emulator.behaviour import Behaviour
 
 UNMARKABLE = {"thinking", "redacted_thinking"}
 KEYED = ("model", "thinking", "tool_choice", "speed", "output_config")

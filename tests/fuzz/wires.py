@@ -18,8 +18,6 @@ from functools import partial
 from typing import Any
 
 from agentaccel.clock import ManualClock
-from agentaccel.emulator import Emulator, HttpRequest
-from agentaccel.emulator.gateway_translation import messages_request
 from agentaccel.facts import Wire, cache_facts
 from agentaccel.policy import CachePolicy, Policy, StorePolicy
 from agentaccel.providers import dialect
@@ -29,6 +27,8 @@ from agentaccel.session.registry import Registry
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Finished, Reported, Send, Started
 from agentaccel.types import Endpoint
+from agentaccel_emulator import Emulator, HttpRequest
+from agentaccel_emulator.gateway_translation import messages_request
 from tests.fuzz.added import added, static_end
 from tests.fuzz.chats import Form, chat
 from tests.fuzz.conversations import Json, conversation

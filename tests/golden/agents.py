@@ -17,8 +17,8 @@ from click.testing import CliRunner
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy
 from agentaccel.cli import main
 from agentaccel.demo.run import run_demo
-from agentaccel.emulator import Emulator, Script, call
 from agentaccel.testing.virtual import EmulatedTransport, run
+from agentaccel_emulator import Emulator, Script, call
 from tests.golden.form import Case, Rows, stored_rows
 
 _SESSIONS, _TRIPS = 12, 3

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy
-from agentaccel.emulator import Emulator
 from agentaccel.policy import HistoryPolicy
 from agentaccel.providers import dialect
 from agentaccel.turn import CallClosed, Failed, Finished, FirstByte, Reported, Send, Started
+from agentaccel_emulator import Emulator
 from tests.fuzz.arranged import HERE, churned
 from tests.fuzz.edited import MODELS
 from tests.fuzz.loops import loops

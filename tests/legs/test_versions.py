@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from agentaccel import Accel, Policy, StorePolicy
-from agentaccel.emulator import Emulator, RunningServer, serve
 from agentaccel.trace.store import open_reader
+from agentaccel_emulator import Emulator, RunningServer, serve
 
 anthropic = pytest.importorskip("anthropic")
 openai = pytest.importorskip("openai")

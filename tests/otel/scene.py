@@ -15,8 +15,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agentaccel import Accel, Policy, StorePolicy
-from agentaccel.emulator import RunningServer
 from agentaccel.otel import export
+from agentaccel_emulator import RunningServer
 
 MODEL, GPT = "claude-sonnet-5", "gpt-6-sol"
 SYSTEM = "You help the customers of a shop for lamps. " * 200

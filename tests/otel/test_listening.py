@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from agentaccel import Accel, Policy, StorePolicy, ToolCall
-from agentaccel.emulator import serve
 from agentaccel.listening import Listeners, Told
+from agentaccel_emulator import serve
 from tests.clients.wire import records
 from tests.otel.scene import ASK, claude
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from opentelemetry import trace
 
-from agentaccel.emulator import Fault, serve
+from agentaccel_emulator import Fault, serve
 from tests.otel.scene import ASK, MODEL, Telemetry, async_claude, claude, watched
 
 SDK = {"agentaccel.mode": "on", "agentaccel.cache.hit_ratio": 0.0, "agentaccel.cache.miss_causes": ("first request",)}

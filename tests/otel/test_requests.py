@@ -13,9 +13,9 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from agentaccel import Accel, Usage
 from agentaccel.cache.price import price_card
-from agentaccel.emulator import Fault, serve
 from agentaccel.otel import export
 from agentaccel.turn import Failed, Finished, Reported, Started
+from agentaccel_emulator import Fault, serve
 from tests.clients.wire import Hold, Peer, an_accel, message, stream
 from tests.otel.scene import ASK, GPT, MODEL, SYSTEM, Telemetry, claude, gpt, watched
 

@@ -11,11 +11,11 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 
 from agentaccel import ToolCall
-from agentaccel.emulator import call, serve
 from agentaccel.otel import export
 from agentaccel.policy import ToolPolicy
 from agentaccel.report import report
 from agentaccel.trace.importers import read_logs
+from agentaccel_emulator import call, serve
 from tests.otel.scene import ASK, MODEL, Telemetry, claude, watched
 from tests.speculate.scripted import Agent
 from tests.speculate.scripted import call as made

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy
-from agentaccel.emulator import Emulator
 from agentaccel.facts import cache_facts
 from agentaccel.providers.anthropic import decode
 from agentaccel.turn import Send, Started
+from agentaccel_emulator import Emulator
 from tests.driver import body, prose, tool, user
 from tests.fuzz.conversations import conversation
 from tests.fuzz.legality import post

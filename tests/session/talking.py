@@ -12,11 +12,11 @@ import anthropic
 import openai
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
-from agentaccel.emulator import serve
 from agentaccel.records import TurnRecord
 from agentaccel.report.aggregate import report
 from agentaccel.report.figures import Costs
 from agentaccel.trace.store import open_reader
+from agentaccel_emulator import serve
 
 RULES = "Be kind. " * 1500
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from agentaccel import Accel, Cause, ManualClock, Policy, StorePolicy, TurnRecord
-from agentaccel.emulator import Behaviour, Emulator, HttpRequest, Tokenizer
 from agentaccel.providers.openai import usage_of
 from agentaccel.trace.store import open_reader
 from agentaccel.turn import Finished, Reported, Send, Started
+from agentaccel_emulator import Behaviour, Emulator, HttpRequest, Tokenizer
 from tests.driver import Json, assistant, prose, user
 
 pytestmark = pytest.mark.many(6)

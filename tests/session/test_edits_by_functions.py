@@ -15,12 +15,12 @@ import pytest
 
 import agentaccel
 from agentaccel import Accel, HistoryPolicy, ManualClock, Policy, StorePolicy
-from agentaccel.emulator import Emulator, HttpRequest
 from agentaccel.providers.openai.usage import usage_of
 from agentaccel.session.asides import Asides, Want
 from agentaccel.testing.inside import engine
 from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
 from agentaccel.types import Usage
+from agentaccel_emulator import Emulator, HttpRequest
 from tests.driver import Driver, Json, assistant, body, prose, user
 from tests.session.test_editing import START, SYSTEM, TOOLS, blocks, driver, history, notes, plain, request, turn_of
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from agentaccel import CachePolicy, ManualClock, Policy, Usage
-from agentaccel.emulator import Emulator, HttpRequest
 from agentaccel.providers import dialect
 from agentaccel.session import Composer
 from agentaccel.session.registry import Registry
 from agentaccel.trace.recorder import Recorder
 from agentaccel.turn import Finished, Reported, Send, Started
 from agentaccel.types import Endpoint
+from agentaccel_emulator import Emulator, HttpRequest
 from tests.driver import Driver, Json, assistant, body, prose, tool, user
 
 CONSENT = Policy(strict=True, cache=CachePolicy(freeze_tools=True))

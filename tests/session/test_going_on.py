@@ -14,8 +14,8 @@ import anthropic
 import pytest
 
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy
-from agentaccel.emulator import serve
 from agentaccel.types import Cause
+from agentaccel_emulator import serve
 from tests.driver import Driver, assistant, body, prose, user
 from tests.mutants import Mutant, running, survives
 from tests.session.talking import HELLO, RULES, Loop, Talk, costs, main_session, more, played, renamed

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from agentaccel import ManualClock, Policy
-from agentaccel.emulator import Emulator
 from agentaccel.testing.inside import engine
 from agentaccel.trace.store import open_reader
+from agentaccel_emulator import Emulator
 from tests.children import in_a_child
 from tests.driver import Driver, Json, assistant, body, prose, tool, user
 

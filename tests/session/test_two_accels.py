@@ -10,8 +10,8 @@ import anthropic
 import pytest
 
 from agentaccel import Accel, Policy, StorePolicy
-from agentaccel.emulator import RunningServer, serve
 from agentaccel.trace.store import open_reader
+from agentaccel_emulator import RunningServer, serve
 from tests.driver import MODEL, prose, user
 
 

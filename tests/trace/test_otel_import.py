@@ -17,13 +17,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from agentaccel import Accel, CachePolicy, Policy, StorePolicy
 from agentaccel.cli import main
-from agentaccel.emulator import serve
 from agentaccel.otel import export
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report import report
 from agentaccel.trace.importers import ImportTally, read_logs
 from agentaccel.trace.store import open_reader
 from agentaccel.types import Usage
+from agentaccel_emulator import serve
 from tests.anything import CHARACTERS
 from tests.trace.span_lines import MODEL, NOON, agent, batch, chat, otlp, python, read, read_files, span, tool
 

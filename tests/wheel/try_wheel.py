@@ -53,7 +53,8 @@ def check_contents(wheel: Path) -> None:
     missing = [name for name in NEEDED if name not in names]
     if missing:
         raise Failed(f"the wheel lacks {', '.join(missing)}")
-    stray = sorted({name.split("/")[0] for name in names if not name.startswith("agentaccel")})
+    ours = ("agentaccel/", "agentaccel_emulator/", "agentaccel-")
+    stray = sorted({name.split("/")[0] for name in names if not name.startswith(ours)})
     if stray:
         raise Failed(f"the wheel holds more than agentaccel: {', '.join(stray)}")
 
@@ -79,6 +80,21 @@ def check_commands(python: Path, folder: Path, *, version: str) -> None:
     if not Path(at).is_relative_to(python.parent.parent):
         raise Failed(f"agentaccel was imported from {at}, not from the wheel")
     run([command, "report", "agentaccel-demo.db", "--causes"], folder)
+    run([command, "check", "agentaccel-demo.db", "--min-hit-rate", "0.1"], folder)
+    run([command, "replay", "agentaccel-demo.db"], folder)
+    check_emulator(command, folder)
+
+
+def check_emulator(command: Path, folder: Path) -> None:
+    """`agentaccel emulate` serves, and says where, until it is stopped."""
+    with subprocess.Popen([command, "emulate", "--port", "0"], cwd=folder, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            said = server.stdout.readline()
+        finally:
+            server.terminate()
+    if "http://127.0.0.1:" not in said:
+        raise Failed(f"the emulator does not say where it serves: {said!r}")
 
 
 def run(command: list[str | Path], folder: Path) -> str:
