@@ -21,7 +21,7 @@ from pathlib import Path
 import click
 
 from agentaccel.replay.cost import cost_of_steps
-from agentaccel.replay.oracle import Best, best
+from agentaccel.replay.hindsight import Best, best
 from agentaccel.replay.pace import paces, placed
 from agentaccel.replay.placements import PLACEMENTS, as_recorded
 from agentaccel.replay.read import read

@@ -6,7 +6,7 @@ entries alive; their cost is counted. The end of a session is not known to it, u
 
 Two readings of the vendor's documentation, named in the output: (a) each block ages by the lifetime that it was
 written with; (b) one entry per marker, which keeps all that stands before it. The oracle is the lower bound of
-`agentaccel.replay.oracle.least`: no plan costs less, with as many requests of our own in every pause as can pay.
+`agentaccel.replay.hindsight.least`: no plan costs less, with as many requests of our own in every pause as can pay.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import click
 
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.replay.cost import cost_of_kept, cost_of_steps
-from agentaccel.replay.oracle import least, pauses_kept
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.read import read
 from agentaccel.replay.read_geometry import WORKLOAD
@@ -31,6 +30,7 @@ from agentaccel.replay.runs import Run
 from agentaccel.replay.simulate import Allowed, accelerate, simulate
 from agentaccel.replay.source import Rules
 from agentaccel.trace.importers import ImportTally
+from benchmarks.oracle.pauses import least, pauses_kept
 from benchmarks.parallel import spread
 from benchmarks.registry import Result, Table, benchmark
 

@@ -1,5 +1,5 @@
 """How long the way of one model call through agentaccel is: calls, functions and files of ours. Counted by
-`sys.setprofile` in files of the package, the emulator left out, during the second `messages.create` of a wrapped
+`sys.setprofile` in files of the package during the second `messages.create` of a wrapped
 `AsyncAnthropic` of one session, with one declared tool in the request, against the emulator.
 
 Counted are events of the thread that makes the call, and beside them those of all other threads until the call and
@@ -132,4 +132,4 @@ def _profiled() -> Iterator[_Counting]:
 
 
 def _is_ours(filename: str) -> bool:
-    return filename.startswith(PACKAGE) and not filename.startswith(f"{PACKAGE}emulator/")
+    return filename.startswith(PACKAGE)

@@ -10,7 +10,7 @@ from agentaccel.cache.bills import answerer, as_of, cards_of, paid_for
 from agentaccel.cache.price import Override
 from agentaccel.records import TurnRecord
 from agentaccel.replay.cost import cost_of, has_cost
-from agentaccel.replay.oracle import best
+from agentaccel.replay.hindsight import best
 from agentaccel.replay.pace import Pace, placed
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.runs import Run, Step

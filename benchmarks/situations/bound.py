@@ -1,6 +1,6 @@
 """What nobody can do better than in a situation, told all of it: the oracle under the consents that the user gave.
 
-*Without consents that change what is sent* the oracle is that of a replay (`agentaccel.replay.oracle`): the cheapest
+*Without consents that change what is sent* the oracle is that of a replay (`agentaccel.replay.hindsight`): the cheapest
 markers, and with `keep_alive` requests of our own in the pauses. Where its plan meets its bound the figure is exact.
 
 *With consent to move text or to freeze tools*, each request may be sent as written or arranged, and another way in the
@@ -32,8 +32,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from agentaccel.replay.oracle import best, pauses_kept
+from agentaccel.replay.hindsight import best
 from agentaccel.replay.runs import Step
+from benchmarks.oracle.pauses import pauses_kept
 from benchmarks.situations.agents import Exchange
 from benchmarks.situations.changes import asked_for
 from benchmarks.situations.form import Situation

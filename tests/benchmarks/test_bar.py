@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentaccel.replay.cost import cost_of_steps
-from agentaccel.replay.oracle import best
+from agentaccel.replay.hindsight import best
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.runs import Step
 from agentaccel.replay.simulate import accelerate, simulate

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from click.testing import CliRunner
 
-from agentaccel.replay.oracle import best
+from agentaccel.replay.hindsight import best
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.simulate import simulate
 from benchmarks import cache

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from agentaccel.cache import keep, warm
 from agentaccel.replay.cost import cost_of
-from agentaccel.replay.oracle import best
+from agentaccel.replay.hindsight import best
 from agentaccel.replay.runs import Step
 from agentaccel.replay.simulate import accelerate
 from agentaccel_emulator import Emulator, HttpRequest

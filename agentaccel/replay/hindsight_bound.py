@@ -46,8 +46,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentaccel.replay.oracle_duties import Duty
-from agentaccel.replay.oracle_paths import Held, Request
+from agentaccel.replay.hindsight_paths import Duty, Held, Request
 
 SHIFTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Shares that are tried where requests may be left out."""

@@ -10,7 +10,7 @@ from functools import partial
 
 import click
 
-from agentaccel.replay.oracle import Best, best
+from agentaccel.replay.hindsight import Best, best
 from benchmarks.parallel import spread
 from benchmarks.registry import Result, Table, benchmark
 from tests.replay.small import brute_force, instance, steps_of

@@ -1,7 +1,7 @@
 """A legal plan that makes good on the bound where that can be done: request by request, with the future's worth known.
 
 Each request reads the longest prefix that it can. Behind that, every stretch of its prompt is written for the lifetime
-that the relaxation (`oracle_bound`) finds cheapest from here on, or left alone; a longer lifetime must come before a
+that the relaxation (`hindsight_bound`) finds cheapest from here on, or left alone; a longer lifetime must come before a
 shorter, and one that is written here extends what was read, which counts in its favour. Markers that are left go to
 where a later request parts from this one.
 """
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from agentaccel.replay.oracle_bound import NONE, Futures, Stretch, Visit, ahead, gone
-from agentaccel.replay.oracle_paths import OUT, Cache, Held, Placed, Request, merged, serve
+from agentaccel.replay.hindsight_bound import NONE, Futures, Stretch, Visit, ahead, gone
+from agentaccel.replay.hindsight_paths import OUT, Cache, Held, Placed, Request, merged, serve
 
 _LEFT = -1
 """In place of a lifetime: neither read nor written."""

@@ -8,22 +8,20 @@ plan is the best there is. They meet for conversations that only grow, of any le
 to be searched; elsewhere the distance between them is how much is not known.
 
 Sources: the algorithm of the cache is the vendor's (see `agentaccel.cache.ledger`); the relaxation and its proof stand
-in `oracle_bound`.
+in `hindsight_bound`.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 
 from agentaccel.cache.ledger import Mark
-from agentaccel.replay.oracle_bound import SHIFTS, Futures, futures
-from agentaccel.replay.oracle_paths import OUT, Cache, Placed, Request, Served, compiled, guides, serve
-from agentaccel.replay.oracle_plan import planned
-from agentaccel.replay.oracle_search import improved, searched
+from agentaccel.replay.hindsight_bound import SHIFTS, Futures, futures
+from agentaccel.replay.hindsight_paths import OUT, Cache, Placed, Request, Served, compiled, guides, serve
+from agentaccel.replay.hindsight_plan import planned
+from agentaccel.replay.hindsight_search import improved, searched
 from agentaccel.replay.runs import Step
 from agentaccel.types import Usage
 
@@ -89,41 +87,6 @@ def best(steps: Sequence[Step], *, ttls: Sequence[str] | None = None, searches: 
     if any(map(_ambiguous, steps)):
         bound, exact = sum(step.total * step.prefix.facts.read for step in steps if not step.optional), False
     return _told(steps, requests, [plans[request.index] for request in requests], bound, exact)
-
-
-def least(steps: Sequence[Step]) -> float:
-    """What no plan for `steps` can do better than, requests of our own in the pauses included, as far as it makes them.
-
-    `steps` hold those requests too, each `optional`: see `pauses_kept`.
-    """
-    shifts = SHIFTS if any(step.optional for step in steps) else SHIFTS[:1]
-    return max(futures(compiled(steps, None, shift=shift)).bound for shift in shifts)
-
-
-def pauses_kept(steps: Sequence[Step]) -> list[Step]:
-    """The steps of one conversation, with every request between them that could keep entries alive and pay.
-
-    One is sent just before entries expire, of whatever lifetime. More of them in a row than the dearest write outweighs
-    never pay.
-    """
-    made: list[Step] = []
-    for step, following in pairwise([*steps, None]):
-        if step is None or following is None:
-            break
-        facts = step.prefix.facts
-        most = math.ceil((max(ttl.write for ttl in facts.ttls) - facts.read) / facts.read) if facts.read else _MANY
-        times = {step.started + n * ttl.seconds * _JUST_BEFORE for ttl in facts.ttls for n in range(1, most + 1)}
-        made.append(step)
-        made += [
-            replace(step, started=at, visible=at, finished=at, marks=(), optional=True)
-            for at in sorted(times)
-            if at < following.started
-        ]
-    return [*made, *steps[-1:]]
-
-
-_JUST_BEFORE = 1 - 1e-6
-_MANY = 100
 
 
 def _ambiguous(step: Step) -> bool:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, combinations_with_replacement
 
-from agentaccel.replay.oracle_bound import Futures, Visit, ahead, gone
-from agentaccel.replay.oracle_paths import OUT, Cache, Held, Placed, Request, Served, serve
+from agentaccel.replay.hindsight_bound import Futures, Visit, ahead, gone
+from agentaccel.replay.hindsight_paths import OUT, Cache, Held, Placed, Request, Served, serve
 
 _NOISE = 1e-9
 _MOST_CHOICES = 1_500
