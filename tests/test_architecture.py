@@ -203,10 +203,10 @@ def test_no_module_creates_tasks(paths: list[Path]) -> None:
 
 @OF_EACH_PART
 def test_files_functions_and_parameter_lists_stay_short(paths: list[Path]) -> None:
-    """300 lines a file, 50 a function without its docstring, 8 parameters: reaching one means a noun is missing."""
+    """450 lines a file, 50 a function without its docstring, 8 parameters: reaching one means a noun is missing."""
     for path in paths:
         text = path.read_text(encoding="utf-8")
-        assert text.count("\n") <= 300, f"{path.name} has {text.count(chr(10))} lines"
+        assert text.count("\n") <= 450, f"{path.name} has {text.count(chr(10))} lines"
         assert not read(path).too_long, path.name
 
 
