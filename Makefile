@@ -82,7 +82,7 @@ $(VENV)/legs/%/.installed: tests/legs/%.txt pyproject.toml
 .PRECIOUS: $(VENV)/legs/%/.installed
 
 leg-%: $(VENV)/legs/%/.installed
-	@echo "leg $*: $$(sed -n "/==/p" tests/legs/$*.txt | tr "\n" " ")" && $(VENV)/legs/$*/bin/python -m pytest tests/legs tests/tools/test_http.py
+	@echo "leg $*: $$(sed -n "/==/p" tests/legs/$*.txt | tr "\n" " ")" && $(VENV)/legs/$*/bin/python -m pytest tests/legs tests/executors/test_http.py
 
 legs: $(LEGS:%=leg-%)  ## the oldest and the last supported versions of both SDKs, on httpx and httpx2
 

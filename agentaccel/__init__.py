@@ -12,7 +12,8 @@ logging.getLogger("agentaccel").addHandler(logging.NullHandler())
 if TYPE_CHECKING:
     from agentaccel.accel import Accel, apply
     from agentaccel.clock import Clock, ManualClock, SystemClock
-    from agentaccel.effects.declare import ToolSpec
+    from agentaccel.effects.spec import ToolSpec
+    from agentaccel.engine.scope import Session
     from agentaccel.errors import (
         AgentAccelError,
         ConfigError,
@@ -22,11 +23,10 @@ if TYPE_CHECKING:
         UnknownModel,
     )
     from agentaccel.policy import CachePolicy, HistoryPolicy, Policy, StorePolicy, ToolPolicy
-    from agentaccel.prompt.filtered import filtered
+    from agentaccel.predict.stats import Ledger, Tally
+    from agentaccel.predict.validators import files, git_head
     from agentaccel.records import ToolRecord, TurnRecord
-    from agentaccel.session import Session
-    from agentaccel.speculate.ledger import Ledger, Tally
-    from agentaccel.speculate.witness import files, git_head
+    from agentaccel.rewrite.extractive import filtered
     from agentaccel.turn import Turn
     from agentaccel.types import CachePlan, Cause, Drift, Effect, Expected, Marker, Miss, ToolCall, Usage
 
@@ -35,12 +35,12 @@ _HOMES = {
     "clock": ("Clock", "ManualClock", "SystemClock"),
     "errors": ("AgentAccelError", "ConfigError", "MissingExtra", "SessionClosed", "TraceError", "UnknownModel"),
     "policy": ("CachePolicy", "HistoryPolicy", "Policy", "StorePolicy", "ToolPolicy"),
-    "effects.declare": ("ToolSpec",),
-    "speculate.ledger": ("Ledger", "Tally"),
-    "speculate.witness": ("files", "git_head"),
-    "prompt.filtered": ("filtered",),
+    "effects.spec": ("ToolSpec",),
+    "predict.stats": ("Ledger", "Tally"),
+    "predict.validators": ("files", "git_head"),
+    "rewrite.extractive": ("filtered",),
     "records": ("ToolRecord", "TurnRecord"),
-    "session": ("Session",),
+    "engine.scope": ("Session",),
     "turn": ("Turn",),
     "types": (
         "CachePlan",

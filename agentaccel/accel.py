@@ -9,33 +9,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar, Unpack, overload
 
-from agentaccel.background import Background, in_a_loop
 from agentaccel.checks import check_session_name, is_of_sdk
 from agentaccel.clients import anthropic, openai
-from agentaccel.clients.announcing import call_of
-from agentaccel.clients.places import endpoint_of, platform_named
+from agentaccel.clients.capture import call_of
+from agentaccel.clients.endpoint import endpoint_of, platform_named
 from agentaccel.clock import Clock, SystemClock
-from agentaccel.effects.declare import ToolSpec
-from agentaccel.environment import ENV_PLATFORM, from_environment, log_as_asked
+from agentaccel.concurrency import Background, in_a_loop
+from agentaccel.effects.spec import ToolSpec
+from agentaccel.engine.conversation import own_id
+from agentaccel.engine.engine import Composer, close
+from agentaccel.engine.lineage import Registry
+from agentaccel.engine.own_requests import Keeper, Refusals
+from agentaccel.engine.prewarming import Prewarmer
+from agentaccel.engine.scope import OnlyRuns, Session, bypassed, current
 from agentaccel.errors import ConfigError
 from agentaccel.facts import client_platform
-from agentaccel.listening import Listener, Listeners
-from agentaccel.policy import Policy
-from agentaccel.providers import dialect
-from agentaccel.session import Composer, Session, bypassed, current
-from agentaccel.session.closing import close
-from agentaccel.session.conversation import own_id
-from agentaccel.session.handle import OnlyRuns
-from agentaccel.session.keeping import Keeper
-from agentaccel.session.ours import Refusals
-from agentaccel.session.prewarming import Prewarmer
-from agentaccel.session.registry import Registry
-from agentaccel.session.speculating import speculation
-from agentaccel.session.tools import Declared, declared_spec
-from agentaccel.tooling import Toolbox
-from agentaccel.trace.recorder import Recorder
+from agentaccel.hooks import Listener, Listeners
+from agentaccel.policy import ENV_PLATFORM, Policy, from_environment, log_as_asked
+from agentaccel.store.recorder import Recorder
+from agentaccel.tools.catalog import Declared, declared_spec
+from agentaccel.tools.speculator import speculation
+from agentaccel.tools.toolbox import Toolbox
 from agentaccel.turn import Turn
 from agentaccel.types import CachePlan, Request
+from agentaccel.wire import dialect
 
 log = logging.getLogger("agentaccel")
 
@@ -265,7 +262,7 @@ class Accel:
         for an object without the methods of `Listener`."""
         if not all(callable(getattr(listener, name, None)) for name in ("begins", "ended")):
             raise ConfigError(
-                f"a listener has the methods begins and ended (agentaccel.listening.Listener); got {listener!r}"
+                f"a listener has the methods begins and ended (agentaccel.hooks.Listener); got {listener!r}"
             )
         self._listeners.add(listener)
 

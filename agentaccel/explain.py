@@ -7,20 +7,20 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from agentaccel.accel import Accel
-from agentaccel.cache.marks import awaited
+from agentaccel.cache.breakpoints import awaited
 from agentaccel.cache.pauses import TOOL
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.checks import is_amount
-from agentaccel.clients.places import endpoint_of
+from agentaccel.clients.endpoint import endpoint_of
 from agentaccel.clock import ManualClock
 from agentaccel.errors import ConfigError, UnknownModel
 from agentaccel.facts import CacheFacts, cache_facts, known_model, known_place, platforms
 from agentaccel.policy import CONSENTS, CachePolicy, HistoryPolicy, Policy, StorePolicy
-from agentaccel.prompt.drift import compare
-from agentaccel.providers import dialect
-from agentaccel.providers.values import name_of
+from agentaccel.rewrite.drift import compare
 from agentaccel.turn import CallClosed, Finished, FirstByte, Reported, Started
 from agentaccel.types import CachePlan, Drift, Endpoint, Request, ToolCall, Usage, show_path
+from agentaccel.wire import dialect
+from agentaccel.wire.json import name_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,11 @@ is off until it is switched on here.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -273,3 +274,54 @@ _PARTS = {"cache": CachePolicy, "history": HistoryPolicy, "tools": ToolPolicy, "
 
 def _is_place(name: object) -> bool:
     return isinstance(name, str) and re.fullmatch(r"(tools|system)(\[\d+\])?", name) is not None
+
+
+# --- What the environment says: it has the last word on the policy, and asks for log lines ----------------------------
+
+ENV_DISABLE = "AGENTACCEL_DISABLE"
+"""Set to 1 to remove agentaccel: `Accel` then hands back clients and tools as they were given."""
+ENV_MODE = "AGENTACCEL_MODE"
+"""Overrides `Policy.mode`."""
+ENV_LOG = "AGENTACCEL_LOG"
+"""Set to debug, info or warning to see agentaccel's log lines on standard error."""
+ENV_STORE = "AGENTACCEL_STORE"
+"""Overrides the path of the trace store."""
+ENV_PLATFORM = "AGENTACCEL_PLATFORM"
+"""Who answers `openai` clients at hosts that no data file lists; `wrap(client, platform=…)` says it of one client."""
+
+log = logging.getLogger("agentaccel")
+
+
+def from_environment(policy: Policy, environ: Mapping[str, str]) -> Policy:
+    """`policy` with what the environment says in its place. Raises `ConfigError` for what cannot be meant."""
+    disable = environ.get(ENV_DISABLE, "").strip().lower()
+    if disable in {"1", "true", "yes", "on"}:
+        return replace(policy, mode="off")
+    if disable not in {"", "0", "false", "no", "off"}:
+        raise ConfigError(f"{ENV_DISABLE} is {disable!r}; set it to 1 to remove agentaccel, or to 0, or unset it")
+    mode = environ.get(ENV_MODE, "").strip().lower()
+    if mode:
+        if mode not in get_args(Mode):
+            raise ConfigError(f"{ENV_MODE} is {mode!r}; set it to one of {', '.join(get_args(Mode))}, or unset it")
+        policy = replace(policy, mode=mode)  # type: ignore[arg-type]  # checked on the line above
+    path = environ.get(ENV_STORE, "").strip()
+    if path:
+        policy = replace(policy, store=replace(policy.store, path=path))
+    return policy
+
+
+def log_as_asked(environ: Mapping[str, str], *, strict: bool) -> None:
+    """Follow `AGENTACCEL_LOG`, once: libraries leave logging to the application unless the user asks for it.
+
+    Where `strict`, raises `ConfigError` for what is no level; else that is left.
+    """
+    wanted = environ.get(ENV_LOG, "").strip()
+    level = logging.getLevelNamesMapping().get(wanted.upper())
+    if wanted and level is None and strict:
+        raise ConfigError(f"{ENV_LOG} is {wanted!r}; set it to debug, info or warning, or unset it")
+    if level is None or any(isinstance(handler, logging.StreamHandler) for handler in log.handlers):
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(level)

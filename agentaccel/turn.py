@@ -19,7 +19,7 @@ from agentaccel.records import Outcome
 from agentaccel.types import BilledPart, CachePlan, Request, ToolCall, Usage
 from agentaccel.values import quickly_made
 
-# --- events: what happened, each with the monotonic time at which it did ---------------------------------------------
+# --- events: what happened, each with the monotonic time at which it did ----------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Abandoned:
 
 Event = Started | Waited | Responded | FirstByte | CallClosed | Reported | Finished | Failed | Abandoned
 
-# --- commands: what the seam is to do --------------------------------------------------------------------------------
+# --- commands: what the seam is to do ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ provider's. `None` always means *not known* or *not reported*, never zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -24,18 +24,106 @@ from agentaccel.segments import message_start as message_start
 from agentaccel.segments import path_of as path_of
 from agentaccel.segments import show_path as show_path
 from agentaccel.segments import value_at as value_at
-from agentaccel.usage import NO_USAGE as NO_USAGE
-from agentaccel.usage import UNSPLIT as UNSPLIT
-from agentaccel.usage import BilledPart as BilledPart
-from agentaccel.usage import Metered as Metered
-from agentaccel.usage import Usage as Usage
-from agentaccel.usage import sum_of as sum_of
 from agentaccel.values import maker, quickly_made
+
+# --- What a reply was billed for: values, and what several of them come to --------------------------------------------
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What the provider said it processed, in tokens; None where it said nothing."""
+
+    input: int | None = None
+    """All input tokens, inclusive of those read from and written to the cache."""
+    read: int | None = None
+    """Input tokens read from the cache."""
+    write: Mapping[str, int] | None = None
+    """Input tokens written to the cache, by the label of the lifetime."""
+    output: int | None = None
+
+    @property
+    def written(self) -> int | None:
+        """All tokens written to the cache; None where not reported."""
+        return None if self.write is None else sum(self.write.values())
+
+    @property
+    def uncached(self) -> int | None:
+        """Input tokens neither read nor said to be written; None where it was not reported what the cache did."""
+        if self.input is None or self.read is None:
+            return None
+        return self.input - self.read - (sum(self.write.values()) if self.write else 0)
+
+    @property
+    def reported(self) -> bool:
+        """Whether the provider reported what the cache did."""
+        return self.input is not None and self.read is not None
+
+
+NO_USAGE = Usage()
+"""Of a reply that reports none."""
+
+MOST_TOKENS = 2**40
+"""A thousand times what a month of a large agent has: a larger number was no count, and sums of more could not be
+stored."""
+
+
+def sum_of(usages: Sequence[Usage]) -> Usage:
+    """What `usages` come to; a count that one of them lacks is None.
+
+    >>> sum_of([Usage(input=5, read=2, write={"5m": 1}), Usage(input=7, write={"5m": 2, "1h": 3})])
+    Usage(input=12, read=None, write={'5m': 3, '1h': 3}, output=None)
+    """
+    write: dict[str, int] | None = None
+    if all(one.write is not None for one in usages):
+        write = {}
+        for one in usages:
+            for label, tokens in (one.write or {}).items():
+                write[label] = write.get(label, 0) + tokens
+    return Usage(
+        input=_sum([one.input for one in usages]),
+        read=_sum([one.read for one in usages]),
+        write=write,
+        output=_sum([one.output for one in usages]),
+    )
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    return None if None in counts else sum(count or 0 for count in counts)
+
+
+UNSPLIT = "unsplit"
+"""Stands for the label of a lifetime where tokens were written for several, and nobody says how many for which."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BilledPart:
+    """One sampling that a reply was billed for."""
+
+    kind: str
+    """The provider's name for it: "compaction", "advisor_message", "message", …"""
+    usage: Usage
+    model: str | None = None
+    """The model that was sampled; None for the one that answered."""
+
+
+class Metered(NamedTuple):
+    """What a reply says that it is billed for."""
+
+    usage: Usage
+    """Of the sampling that answered."""
+    besides: tuple[BilledPart, ...] = ()
+    """As in `TurnRecord`."""
+    doubts: tuple[str, ...] = ()
+    """As in `TurnRecord`."""
+    model: str | None = None
+    """The model of the sampling that answered, where the usage names it."""
+
 
 Request = Mapping[str, Any]
 """A request body as the sender made it, in the sender's key order."""
 
-# --- the prompt -----------------------------------------------------------------------------------------------------
+# --- the prompt -------------------------------------------------------------------------------------------------------
 
 MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 """Fields of a block that carry a marker on some wire; no part of the prompt."""
@@ -174,7 +262,7 @@ class CachePlan:
         return not self.markers and not self.options and not self.without and self.arranged is None
 
 
-# --- what broke -----------------------------------------------------------------------------------------------------
+# --- what broke -------------------------------------------------------------------------------------------------------
 
 
 class Cause(StrEnum):
@@ -224,7 +312,7 @@ class Miss:
     """True where the cause was concluded from usage and times alone, without having seen the prompts."""
 
 
-# --- tools ----------------------------------------------------------------------------------------------------------
+# --- tools ------------------------------------------------------------------------------------------------------------
 
 
 class Effect(StrEnum):

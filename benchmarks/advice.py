@@ -20,7 +20,7 @@ from agentaccel.policy import Mode
 from agentaccel.report.advise.choose import LEAST_SHARE, REMEDIES, Remedy, advise
 from agentaccel.report.advise.nouns import Advice
 from agentaccel.report.advise.reading import talks_of_store
-from agentaccel.trace.store import open_reader
+from agentaccel.store.store import open_reader
 from benchmarks.registry import Result, Table, benchmark
 from benchmarks.workloads import Workload, billed, bundled, load, record, sessions, wall
 

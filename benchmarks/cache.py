@@ -20,7 +20,7 @@ from pathlib import Path
 
 import click
 
-from agentaccel.replay.cost import cost_of_steps
+from agentaccel.replay.compare import cost_of_steps
 from agentaccel.replay.hindsight import Best, best
 from agentaccel.replay.pace import paces, placed
 from agentaccel.replay.placements import PLACEMENTS, as_recorded
@@ -28,7 +28,7 @@ from agentaccel.replay.read import read
 from agentaccel.replay.runs import Run, Step
 from agentaccel.replay.simulate import Simulated, accelerate, in_order, simulate
 from agentaccel.replay.source import Rules, Source
-from agentaccel.trace.importers import ImportTally
+from agentaccel.sources import ImportTally
 from agentaccel.types import Usage
 from benchmarks.registry import Cell, Result, Table, benchmark
 from benchmarks.situations import bundled, load, runs

@@ -29,10 +29,10 @@ from typing import Any
 import click
 
 from agentaccel import Accel, Policy, StorePolicy, ToolCall, ToolPolicy, ToolSpec
-from agentaccel.effects.declare import SPEC_ATTRIBUTE, spec_of
-from agentaccel.tools import Shell, Sql
+from agentaccel.concurrency import beside
+from agentaccel.effects.spec import SPEC_ATTRIBUTE, spec_of
+from agentaccel.executors import Shell, Sql
 from agentaccel.turn import CallClosed, Started
-from agentaccel.worker import beside
 from benchmarks.measure import ROUNDS
 from benchmarks.registry import Result, Table, benchmark
 

@@ -25,9 +25,9 @@ import click
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
 from agentaccel.facts import cache_facts
 from agentaccel.policy import HistoryPolicy
-from agentaccel.providers.anthropic import usage_of
 from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
 from agentaccel.types import Usage
+from agentaccel.wire.anthropic import usage_of
 from agentaccel_emulator import Behaviour, Emulator, HttpRequest, Tokenizer
 from benchmarks.parallel import spread
 from benchmarks.registry import Result, Table, benchmark

@@ -18,7 +18,7 @@ import click
 
 from agentaccel.effects.cases import judge
 from agentaccel.effects.places import Surroundings
-from agentaccel.trace.importers.lines import SUFFIXES
+from agentaccel.sources.lines import SUFFIXES
 from benchmarks.registry import Result, Table, benchmark
 from tests.effects import sandbox
 from tests.effects.corpora import KINDS, READ_LIKE, adversarial, commands_of, reads

@@ -22,7 +22,7 @@ import httpx2
 
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, TurnRecord, Usage
 from agentaccel.cache.price import input_cost, price_card
-from agentaccel.listening import Told
+from agentaccel.hooks import Told
 from agentaccel.testing.virtual import EmulatedTransport, run
 from agentaccel_emulator import Behaviour, Emulator, Timing, Tokenizer, serve
 from agentaccel_emulator.faults import FaultsLike

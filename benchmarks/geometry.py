@@ -22,14 +22,14 @@ from typing import Literal, NamedTuple
 import click
 
 from agentaccel.cache.beliefs import Beliefs
-from agentaccel.replay.cost import cost_of_kept, cost_of_steps
+from agentaccel.replay.compare import cost_of_kept, cost_of_steps
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.read import read
 from agentaccel.replay.read_geometry import WORKLOAD
 from agentaccel.replay.runs import Run
 from agentaccel.replay.simulate import Allowed, accelerate, simulate
 from agentaccel.replay.source import Rules
-from agentaccel.trace.importers import ImportTally
+from agentaccel.sources import ImportTally
 from benchmarks.oracle.pauses import least, pauses_kept
 from benchmarks.parallel import spread
 from benchmarks.registry import Result, Table, benchmark

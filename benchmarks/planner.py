@@ -26,7 +26,7 @@ from typing import Any
 import click
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
-from agentaccel.session.handle import current
+from agentaccel.engine.scope import current
 from agentaccel.turn import Turn
 from benchmarks.conversation import BLOCK_BYTES, BLOCKS_A_TURN, Conversation, answer, finish, run
 from benchmarks.measure import ROUNDS, WARM_UP, Action, Rounds, alternated

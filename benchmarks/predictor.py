@@ -17,11 +17,10 @@ from collections.abc import Sequence
 
 import click
 
-from agentaccel.speculate.ctw import MOST_NODES, Tree
-from agentaccel.speculate.events import Answered, Asked, Event, Returned, Said
-from agentaccel.speculate.mixture import Mixture
-from agentaccel.speculate.predict import History, Predictor
-from agentaccel.speculate.symbols import REPLY, USER
+from agentaccel.predict.events import Answered, Asked, Event, Returned, Said
+from agentaccel.predict.predictor import History, Predictor
+from agentaccel.predict.tokens import REPLY, USER
+from agentaccel.predict.tree import MOST_NODES, Mixture, Tree
 from agentaccel.types import ToolCall
 from benchmarks.measure import ROUNDS, Action, alternated
 from benchmarks.registry import Cell, Result, Table, benchmark

@@ -6,8 +6,8 @@ import urllib.request
 from typing import Any
 
 from agentaccel import Accel, Policy, StorePolicy
-from agentaccel.providers.anthropic import usage_of
 from agentaccel.turn import Failed, Finished, Reported, Send, Started
+from agentaccel.wire.anthropic import usage_of
 from agentaccel_emulator import serve
 
 HEADERS = {"content-type": "application/json", "x-api-key": "any", "anthropic-version": "2023-06-01"}

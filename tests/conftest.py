@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
-from agentaccel.trace import database
+from agentaccel.store import database
 
 ANY_SEED = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("soak", ANY_SEED)

@@ -19,18 +19,17 @@ BLOCKED: list[str] = []
 
 
 _BY_DESIGN = {
-    "agentaccel/trace/recorder.py": {"__init__", "_guarded", "close"},  # the known exception: the store
-    "agentaccel/trace/store.py": {"open_reader", "turns", "tools", "_records"},  # with which tests look at it
+    "agentaccel/store/recorder.py": {"__init__", "_guarded", "close"},  # the known exception: the store
+    "agentaccel/store/store.py": {"open_reader", "turns", "tools", "_records"},  # with which tests look at it
     "logging/__init__.py": {"emit"},  # whose handlers are the user's
-    "agentaccel/background.py": {"submit", "later"},  # starts a thread
+    "agentaccel/concurrency.py": {"submit", "later"},  # starts a thread
     "agentaccel/testing/virtual.py": {"run_in_executor"},  # which is its thread
     # Made once, with a look at the folder or database that they are for.
-    "agentaccel/tools/folder.py": {"__post_init__"},
-    "agentaccel/tools/shell.py": {"__post_init__"},
-    # Witnesses: one look at one file, right before its result is served.
-    "agentaccel/tools/descend.py": {"descend"},
-    "agentaccel/tools/sql.py": {"sqlite", "_version"},
-    "tests/speculate/test_aftermath.py": {"written"},  # another program
+    "agentaccel/executors/shell.py": {"__post_init__"},
+    # Validators: one look at one file, right before its result is served.
+    "agentaccel/executors/folder.py": {"__post_init__", "descend"},
+    "agentaccel/executors/sql.py": {"sqlite", "_version"},
+    "tests/predict/test_aftermath.py": {"written"},  # another program
 }
 """Functions that may block an event loop, by file."""
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from agentaccel import Accel, ManualClock, Policy, ToolCall, TurnRecord, Usage
 from agentaccel.facts import cache_facts
-from agentaccel.providers.anthropic import decode, usage_of
+from agentaccel.store.store import open_reader
 from agentaccel.testing import assert_prefix_stable
-from agentaccel.trace.store import open_reader
 from agentaccel.turn import CallClosed, Finished, FirstByte, Reported, Send, Started
+from agentaccel.wire.anthropic import decode, usage_of
 from agentaccel_emulator import Behaviour, Emulator, HttpRequest, Tokenizer
 
 MODEL = "claude-sonnet-5"

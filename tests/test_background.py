@@ -10,8 +10,8 @@ from functools import partial
 
 import pytest
 
-from agentaccel.background import Background
 from agentaccel.clock import SystemClock
+from agentaccel.concurrency import Background
 
 AT_MOST = 10.0
 
@@ -109,7 +109,7 @@ def test_closing_takes_everything_back_before_it_waits_for_anything() -> None:
 
 
 def test_closing_waits_no_longer_for_many_owners_than_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentaccel.background._MOST_SECONDS", 0.05)
+    monkeypatch.setattr("agentaccel.concurrency._MOST_SECONDS", 0.05)
     background, goes_on = Background(SystemClock()), threading.Event()
     for number in range(100):
         background.submit(f"s{number}", partial(goes_on.wait, AT_MOST))

@@ -13,7 +13,7 @@ import anthropic
 import pytest
 
 from agentaccel import Accel, Policy, StorePolicy, TurnRecord
-from agentaccel.trace.store import open_reader
+from agentaccel.store.store import open_reader
 from agentaccel_emulator import RunningServer, serve
 from tests.driver import MODEL, Json, assistant, body, prose, tool, user
 

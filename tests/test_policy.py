@@ -21,8 +21,8 @@ from agentaccel import (
     ToolPolicy,
     apply,
 )
-from agentaccel.environment import from_environment
-from agentaccel.session.handle import current
+from agentaccel.engine.scope import current
+from agentaccel.policy import from_environment
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ import pytest
 from agentaccel import ManualClock, TraceError
 from agentaccel.report import report, to_json
 from agentaccel.testing import assert_hit_rate, assert_no_new_cause, assert_prefix_stable
+from agentaccel.testing.assertions import records_of
 from agentaccel.testing.plugin import agentaccel_emulator  # noqa: F401 - also where plug-ins are not looked for
-from agentaccel.testing.seen import records_of
 from agentaccel.testing.virtual import run
 from agentaccel_emulator import Emulator, RunningServer, serve
 from tests.driver import MODEL, Driver, assistant, body, loop, prose, tool, user

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from agentaccel import Accel, ConfigError, Effect, Policy, StorePolicy, ToolCall, ToolRecord
-from agentaccel.effects.declare import ToolSpec, spec_of
+from agentaccel.effects.spec import ToolSpec, spec_of
+from agentaccel.store.store import open_reader
 from agentaccel.testing.inside import engine
-from agentaccel.trace.store import open_reader
 
 
 @pytest.fixture

@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from agentaccel.cache.beliefs import LOOP, LOOP_LATE, PARAMETERS, TAIL, Beliefs, Observation, is_history
-from agentaccel.cache.marks import awaited, loop_start
+from agentaccel.cache.breakpoints import awaited, loop_start
 from agentaccel.cache.pauses import outlasted, pause_seen
-from agentaccel.cache.places import TOOLS, end_of, find, listed, static_levels
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.cache.state import Head, State, shared_length
-from agentaccel.canonical import digest
+from agentaccel.cache.state import TOOLS, Head, State, end_of, find, listed, shared_length, static_levels
 from agentaccel.facts import LEVELS, priors
+from agentaccel.hashing import digest
 from agentaccel.values import maker
 
 _MOST_HISTORY_PLACES = 8

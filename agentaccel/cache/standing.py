@@ -21,12 +21,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from agentaccel.cache.beliefs import MOST_PLACES, Beliefs, followed_at_topic
+from agentaccel.cache.breakpoints import both_ends, markable_up_to, segment_at
+from agentaccel.cache.expectation import Candidate, Scene
 from agentaccel.cache.ledger import charge
-from agentaccel.cache.marks import both_ends, markable_up_to, segment_at
 from agentaccel.cache.observe import ONLY_GREW, Observed
 from agentaccel.cache.pauses import short_after_topic
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.cache.scene import Candidate, Scene
 from agentaccel.cache.state import State
 from agentaccel.types import CachePlan, Marker, made_marker
 from agentaccel.values import maker

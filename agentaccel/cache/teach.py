@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
-from agentaccel.cache.alike import LATER
-from agentaccel.cache.beginnings import read_beginnings
 from agentaccel.cache.beliefs import (
     ALIVE,
     GROWS,
+    LATER,
     Beliefs,
     Observation,
     after_topic,
@@ -18,15 +18,59 @@ from agentaccel.cache.beliefs import (
     is_history,
     went_on,
 )
-from agentaccel.cache.ledger import Bill
-from agentaccel.cache.lengths import length_seen
+from agentaccel.cache.forecast import length_seen
+from agentaccel.cache.ledger import Bill, Entry, Mark
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.pauses import rhythm_seen
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.cache.sent import Sent
+from agentaccel.cache.sharing import read_beginnings
+from agentaccel.cache.standing import Standing
 from agentaccel.cache.state import State, lasting_tokens
 from agentaccel.facts import priors
 from agentaccel.types import Usage
+
+# --- One request as it went out and came back: what settling it starts from -------------------------------------------
+
+Held = Mapping[int, Entry]
+"""Entries by the segment of this prompt that they end with."""
+
+
+class Sent(NamedTuple):
+    """One request as it went out and came back."""
+
+    prefix: Prefixes
+    """The prompt as sent; markers are no part of it."""
+    marks: tuple[Mark, ...]
+    """All markers as sent."""
+    written_marks: tuple[Mark, ...]
+    """The user's markers alone."""
+    started: float
+    visible: float
+    """When the reply began; entries can be read from then on."""
+    usage: Usage
+    ours: bool
+    """Whether a marker of ours was among them, or the prompt was arranged."""
+    written: Prefixes | None = None
+    """The prompt as the user wrote it, where it was arranged before it was sent; `written_marks` stand in it."""
+    awaits: str = ""
+    """As in `State`: what its reply asked for."""
+
+    first: bool = False
+    """Whether it is the first of its session that was answered, which may know what another one has come to."""
+
+    standing: Standing | None = None
+    """The decision that it was sent by, where that may stand."""
+
+    lent: Mapping[bytes, Entry] = MappingProxyType({})
+    """Of what the session holds, what is only known from others, by the hash of the prefix."""
+
+    intact: int = 0
+    """Bytes of it in front of all that was arranged."""
+
+    @property
+    def as_written(self) -> Prefixes:
+        """The prompt as the user wrote it."""
+        return self.written if self.written is not None else self.prefix
 
 
 class Taught(NamedTuple):

@@ -10,22 +10,21 @@ from pathlib import Path
 
 import click
 
-from agentaccel.canonical import digest
-from agentaccel.cli.bar import progress
-from agentaccel.cli.options import write
+from agentaccel.cli.options import progress, write
 from agentaccel.cli.patterns import key_of, named, opened, sensitive_option, store_option, workload_option
 from agentaccel.errors import TraceError
+from agentaccel.hashing import digest
 from agentaccel.policy import StorePolicy
+from agentaccel.predict.knowledge import Knowledge
+from agentaccel.predict.merge import readable, shelved
+from agentaccel.predict.redaction import FLEET, news_of
 from agentaccel.replay.events import Recorded, recorded
 from agentaccel.replay.learn import Learned, learn
 from agentaccel.report.numbers import clean, plural
-from agentaccel.speculate.knowledge import Knowledge
-from agentaccel.speculate.private import FLEET, news_of
-from agentaccel.speculate.shelving import readable, shelved
-from agentaccel.trace.database import store_path
-from agentaccel.trace.shelf import add_to_shelf, known_lessons
-from agentaccel.trace.soundness import check_before_writing
-from agentaccel.trace.tally import ImportTally
+from agentaccel.sources.tally import ImportTally
+from agentaccel.store.database import store_path
+from agentaccel.store.patterns import add_to_shelf, known_lessons
+from agentaccel.store.store import check_before_writing
 
 UNKNOWN = "in no format that calls can be learned from"
 """What is said of a file that holds no conversations with their content."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, tzinfo
 from datetime import time as midnight
 from pathlib import Path
@@ -20,7 +21,7 @@ from agentaccel.cache.price import Override
 from agentaccel.errors import ConfigError, TraceError
 from agentaccel.report.numbers import clean, clean_lines
 from agentaccel.report.period import Period, days_of, time_of
-from agentaccel.trace import files
+from agentaccel.store import files
 
 MIN_WIDTH = 60
 """Columns from which the text form is laid out well."""
@@ -187,3 +188,25 @@ def _instant(option: str, said: str, zone: tzinfo, now: float) -> float:
             f"{option} is {said!r}; give an age (7d, 36h, 90m, 2w), a date (2026-02-01), a week (2026-W06), a month "
             "(2026-02) or a time (2026-02-01T12:00)"
         ) from None
+
+
+# --- A bar on standard error for what takes a while -------------------------------------------------------------------
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is, and how much there is."""
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Progress]:
+    """A bar on standard error, where that is a terminal; it goes away when it is done."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)

@@ -4,25 +4,59 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from agentaccel.canonical import digest
 from agentaccel.cli.options import confirm, layout, read_text, say, write
-from agentaccel.cli.patterns_text import to_text
 from agentaccel.errors import ConfigError, TraceError
-from agentaccel.speculate.exchange import exported, imported, loaded
-from agentaccel.speculate.private import FLEET, Parts
-from agentaccel.speculate.show import show
-from agentaccel.trace.database import DAMAGED, store_path
-from agentaccel.trace.key import load_key
-from agentaccel.trace.shelf import Shelf, add_to_shelf, clear_shelf, known_lessons, read_shelf
-from agentaccel.trace.soundness import check_before_writing, explain_nothing
-from agentaccel.trace.store import Store, open_reader
+from agentaccel.hashing import digest
+from agentaccel.predict.merge import exported, imported, loaded
+from agentaccel.predict.redaction import FLEET, Parts
+from agentaccel.predict.show import Shown, show
+from agentaccel.report.numbers import clean
+from agentaccel.report.render import drawn, terminal
+from agentaccel.store.database import DAMAGED, store_path
+from agentaccel.store.ownership import load_key
+from agentaccel.store.patterns import Shelf, add_to_shelf, clear_shelf, known_lessons, read_shelf
+from agentaccel.store.store import Store, check_before_writing, explain_nothing, open_reader
+
+# --- How learned patterns look on a terminal --------------------------------------------------------------------------
+
+NOTHING = "nothing was learned yet: agents teach while they run, and `agentaccel learn TRACES...` takes recorded runs\n"
+
+
+def to_text(shown: Shown, width: int, *, color: bool) -> str:
+    """The patterns for a terminal of `width` columns."""
+    from rich.table import Table
+
+    if not shown.steps and not shown.patterns:
+        return NOTHING
+    console = terminal(width, color=color)
+
+    def table(title: str, rows: Iterable[tuple[str, ...]]) -> None:
+        grid = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+        for row in rows:
+            grid.add_row(*(f"  {clean(row[0])}", *map(clean, row[1:])))
+        if grid.row_count:
+            console.print(title, style="bold")
+            console.print(grid)
+
+    table("workloads", ((name.removeprefix("agent "),) for name in shown.workloads))
+    table("what comes next", ((one.after, one.then, f"{one.times} of {one.of}") for one in shown.steps))
+    table(
+        "calls, and where their arguments come from",
+        ((f"{one.right} of {one.met}", one.words) for one in shown.patterns),
+    )
+    table(
+        "values that are kept",
+        ((f"{one.tool}.{one.argument}", repr(one.value), f"{one.sessions} sessions") for one in shown.values),
+    )
+    return drawn(console)
+
 
 store_option = click.option(
     "--store",

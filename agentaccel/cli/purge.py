@@ -17,7 +17,7 @@ from agentaccel.errors import ConfigError
 def purge_command(store: Path | None, older_than: str) -> None:
     """Remove turns and tool calls that are older than AGE from the trace store."""
     from agentaccel.cli.patterns import opened
-    from agentaccel.trace.database import store_path
+    from agentaccel.store.database import store_path
 
     age = seconds_of(older_than)
     if age is None:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from agentaccel.cache.price import Override
-from agentaccel.cli.bar import progress
 from agentaccel.cli.options import (
     Bounds,
     format_option,
     layout,
     period_options,
     prices_option,
+    progress,
     read_period,
     read_prices,
     say,
@@ -34,8 +34,8 @@ from agentaccel.report import report as fold
 from agentaccel.report.period import Period
 from agentaccel.report.wording import WHAT_TO_DO
 from agentaccel.report.wording_groups import GROUPS_SHOWN
-from agentaccel.trace.database import is_sqlite, store_path
-from agentaccel.trace.tally import ImportTally, Progress, some_of
+from agentaccel.sources.tally import ImportTally, Progress, some_of
+from agentaccel.store.database import is_sqlite, store_path
 
 if TYPE_CHECKING:
     from agentaccel.report.advise.nouns import Talk
@@ -107,9 +107,8 @@ class Asked:
 
 
 def _from_store(sources: tuple[Path, ...], asked: Asked) -> Report:
-    from agentaccel.trace.evidence import evidence
-    from agentaccel.trace.soundness import check, explain_nothing
-    from agentaccel.trace.store import open_reader
+    from agentaccel.store.evidence import evidence
+    from agentaccel.store.store import check, explain_nothing, open_reader
 
     with open_reader(sources[0] if sources else None) as reader:
         records = evidence(reader, asked.period.since, asked.period.until)
@@ -130,7 +129,7 @@ def _from_store(sources: tuple[Path, ...], asked: Asked) -> Report:
 
 
 def _from_logs(sources: tuple[Path, ...], asked: Asked) -> Report:
-    from agentaccel.trace.importers import read_logs
+    from agentaccel.sources import read_logs
 
     tally = ImportTally()
     with _reading() as told:

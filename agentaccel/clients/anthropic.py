@@ -13,14 +13,13 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from agentaccel.clients import bodies
-from agentaccel.clients.account import account_behind
 from agentaccel.clients.attempt import ANNOUNCED, Attempt, stop_announced
-from agentaccel.clients.batches import watch_results
-from agentaccel.clients.deriving import derived
+from agentaccel.clients.client_copy import account_behind, derived
+from agentaccel.clients.pending import watch_results
 from agentaccel.clients.transport import is_response, server_of, with_transport
+from agentaccel.engine.engine import Composer
 from agentaccel.errors import ConfigError, MissingExtra
 from agentaccel.facts import priced_region
-from agentaccel.session import Composer
 from agentaccel.turn import Answer
 from agentaccel.types import Endpoint
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 from xxhash import xxh3_128_intdigest
 
-from agentaccel.canonical import PLAIN_JSON
+from agentaccel.hashing import PLAIN_JSON
 from agentaccel.types import Request
 
 

@@ -11,8 +11,8 @@ import re
 from typing import Any, TypeVar, cast
 
 from agentaccel.clients.transport import server_of, with_transport
+from agentaccel.engine.engine import Composer
 from agentaccel.facts import Wire, host_platform, local_platform, priced_region
-from agentaccel.session import Composer
 from agentaccel.types import Endpoint
 
 C = TypeVar("C")

@@ -14,14 +14,13 @@ from contextlib import nullcontext
 from typing import Any, Protocol, TypeVar, cast
 
 from agentaccel.clients import bodies
-from agentaccel.clients.account import account_in
 from agentaccel.clients.attempt import ANNOUNCED, Attempt, stop_announced
-from agentaccel.clients.batches import watch_results
-from agentaccel.clients.deriving import derived
-from agentaccel.clients.later import watch_later
+from agentaccel.clients.client_copy import account_in, derived
+from agentaccel.clients.pending import watch_later, watch_results
+from agentaccel.engine.engine import Composer
+from agentaccel.engine.scope import bypassed
 from agentaccel.errors import ConfigError
 from agentaccel.once import Once
-from agentaccel.session import Composer, bypassed
 from agentaccel.turn import Answer
 from agentaccel.types import Endpoint
 

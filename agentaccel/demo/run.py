@@ -13,15 +13,14 @@ from typing import Any, NamedTuple
 from agentaccel.accel import Accel
 from agentaccel.cache.price import PriceCard, input_cost, price_card
 from agentaccel.clock import ManualClock
-from agentaccel.demo.desk import desk_tools, open_desk
-from agentaccel.demo.forms import FORMS, TURNS, Form, scripted
+from agentaccel.demo.desk import FORMS, TURNS, Form, desk_tools, open_desk, scripted
 from agentaccel.demo.vendors import VENDORS, Vendor
 from agentaccel.errors import ConfigError
 from agentaccel.facts import cache_facts
 from agentaccel.policy import CachePolicy, Policy, StorePolicy
-from agentaccel.speculate.private import FLEET
-from agentaccel.trace.shelf import read_shelf
-from agentaccel.trace.store import open_reader
+from agentaccel.predict.redaction import FLEET
+from agentaccel.store.patterns import read_shelf
+from agentaccel.store.store import open_reader
 from agentaccel.types import Usage
 from agentaccel_emulator import RunningServer, serve
 

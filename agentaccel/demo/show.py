@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agentaccel.demo.forms import TURNS
+from agentaccel.demo.desk import TURNS
 from agentaccel.demo.run import COLUMNS, OURS, FormResult, Run
-from agentaccel.report.terminal import drawn, terminal
+from agentaccel.report.render import drawn, terminal
 from agentaccel.types import Usage
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from agentaccel.errors import MissingExtra
-from agentaccel.providers import dialect
 from agentaccel.types import Usage
+from agentaccel.wire import dialect
 
 OPENING = "Please take ticket 501 and bring it as far as you can."
 MOST_TOKENS = 4096

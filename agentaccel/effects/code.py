@@ -11,9 +11,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from agentaccel.effects.deeds import deeds
 from agentaccel.effects.tables import table
-from agentaccel.effects.texts import worded
+from agentaccel.effects.texts import deeds, worded
 
 MOST_READ = 5_000
 """Characters of a program that are looked at."""

@@ -13,11 +13,10 @@ from typing import Any
 
 from agentaccel.effects.clients import clients
 from agentaccel.effects.declared import Named
-from agentaccel.effects.deeds import deeds
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.shell import programs
 from agentaccel.effects.tables import table
-from agentaccel.effects.texts import MOST_READ, joined, own, parsed, worded
+from agentaccel.effects.texts import MOST_READ, deeds, joined, own, parsed, worded
 from agentaccel.effects.verdict import Refused
 from agentaccel.effects.words import Word
 

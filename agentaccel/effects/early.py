@@ -56,7 +56,7 @@ def homeless(program: str) -> bool:
 
 
 def _verb(words: Sequence[str]) -> str:
-    """The sub-command, behind options as `agentaccel.effects.git` takes them."""
+    """The sub-command, behind options as `agentaccel.effects.shell` takes them."""
     rest = iter(words[1:])
     for word in rest:
         if not word.startswith("-"):

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentaccel.effects.awk import only_prints
-from agentaccel.effects.jq import jq
 from agentaccel.effects.options import Form, Options
 from agentaccel.effects.places import Surroundings, named
+from agentaccel.effects.scripts import jq, only_prints
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused
 from agentaccel.effects.words import Word

@@ -106,3 +106,115 @@ def inside(name: str, key: object) -> str:
 def own(name: str) -> list[str]:
     """The words of the innermost key in the name of an argument."""
     return name.rsplit(".", 1)[-1].split("_")
+
+
+# --- What an argument asks for by its name and by a short value: a deed, a switch that is set, a file that is written -
+# Words of deeds are those that contradict a read in the name of a tool or in an address; which of them are also words
+# for things (`post`, `email`) stands beside them. Each rule here can only refuse.
+
+_ONE_WORD = re.compile(r"[A-Za-z][\w$]*(?:(?:[.:#-]|::)[\w$]+)*(?:\(.*\))?")
+"""A word, or words joined to a name: `delete`, `closeIssue`, `orders.Close`."""
+_OPENED = re.compile(r"[rwax]b?t?\+?b?t?")
+_STATED = {
+    **dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True),
+    **dict.fromkeys(("false", "f", "no", "n", "off", "0"), False),
+}
+
+
+@functools.cache
+def deeds() -> frozenset[str]:
+    """Words that ask for a deed."""
+    known, http = table("mcp"), table("http")
+    return frozenset({*known["writing"], *known["writing_first"], *known["more_deeds"], *http["writing"]}) - {
+        *http["harmless_words"],
+        *known["no_deeds"],
+    }
+
+
+@functools.cache
+def surely() -> frozenset[str]:
+    """Words of deeds that stand for no thing."""
+    return deeds() - {*table("http")["things"], *table("mcp")["deeds_and_things"]}
+
+
+def asks(name: str, value: str | float, others: set[str]) -> str | None:
+    """What the argument asks for that is no read; None where it is none. `others`: names of the arguments beside it.
+
+    >>> asks("action", "closeIssue", set()), asks("action", "getOrder", set()), asks("dry_run", "no", set())
+    ("'close' is a deed", None, 'it is to be done, and not only tried')
+    >>> asks("output_file", "made", set()), asks("output_format", "made", set())
+    ('it names a file that is written', None)
+    """
+    words = own(name)
+    stated = _STATED.get(str(value).strip().lower()) if isinstance(value, str) else bool(value)
+    counted = str(value).strip() not in ("0", "1") and not isinstance(value, bool | str)
+    numeral = not isinstance(value, bool) and not str(value).strip().isalpha()
+    if stated is not None and (why := _switched(words, stated, numeral, counted)):
+        return why
+    if not isinstance(value, str) or not value.strip():
+        return None
+    told = re.match(r"\s*[!/](\w+)\s+\S", value)  # a command of a chat
+    if (stated is None and {name} <= surely()) or (told and told[1].lower() in deeds()):
+        return "it names a deed, and says to what"
+    if deed := _deed(name, value.strip()):
+        return f"{deed!r} is a deed"
+    around = name.split(".")[-2].split("_") if set(words) <= set(table("mcp")["files"]) and "." in name else []
+    return "it names a file that is written" if _written([*around, *words], value.strip(), others) else None
+
+
+def _switched(words: list[str], on: bool, numeral: bool, counted: bool) -> str | None:
+    """Of a switch: a deed that is asked for, or a trial that is not. What says what is told, or left out, is none."""
+    known = table("mcp")
+    negated = words[0] in known["negations"]
+    if set(words) & set(known["trials"]) or re.fullmatch(known["only_tried"], "_".join(words)):
+        return "it is to be done, and not only tried" if on is negated else None
+    if not on or negated or words[0] in known["telling"]:
+        return None
+    found = set(words) & {
+        *(surely() if numeral or len(words) > 1 else deeds()),
+        *(() if counted else known["switches"]),
+    }
+    return f"{''.join(words)!r} is switched on" if found or "".join(words) in known["switches"] else None
+
+
+def _deed(name: str, value: str) -> str | None:
+    """A deed that the value is, or begins or ends with; where the name says that it tells one, anywhere in it."""
+    known, words, said = table("mcp"), own(name), worded(value[:1000])
+    if words == ["name"]:  # of a tool, of a function
+        words = re.split(r"[._]", name)[-2:]
+    if not said or "://" in value:
+        return None
+    if set(words) & set(known["deeds"]):
+        if words[-1] == "mode" and _OPENED.fullmatch(value) and set(value) & {"w", "a", "x", "+"}:
+            return value
+        plainly = set(words) <= {*known["deeds"], *known["beside_deeds"]}
+        found = set(said) & (deeds() if plainly and _ONE_WORD.fullmatch(value) else surely())
+        stem = re.match(rf"({'|'.join(table('http')['writing_stems'])})(?![ds])\w{{0,8}}$", said[0])
+        return min(found, default=stem[1] if stem and len(said) == 1 else None)
+    if words[-1] in known["with_words"] and len(said) == 1 and said[0] in known["switches"]:
+        return said[0]
+    if words[-1] in (*known["searches"], *known["searched"]) or not _ONE_WORD.fullmatch(value):
+        return None
+    if re.search(r"[\w-]\.[a-z]{1,5}\d?$", value) and said[-1] not in deeds():
+        return None  # the name of a file
+    of_thing = said[-1] in (*known["searches"], *known["searched"])  # start_date, email_address
+    ends = {said[0]} if of_thing else {said[0], said[-1]}
+    return min(ends & (surely() if of_thing or len(said) == 1 or "-" in value else deeds()), default=None)
+
+
+def _written(words: list[str], value: str, others: set[str]) -> bool:
+    """A file that is written, by the name of the argument; beside the place of another, one that may be."""
+    known = table("mcp")
+    if re.fullmatch(known["formats"], value, re.IGNORECASE):
+        return False
+    words = words[:-1] if words[-1] == "name" and len(words) > 2 else words  # output_file_name
+    named = words[-1] in known["files"] and len(words) > 1
+    beside = any(own(other)[-1] in known["opened"] and own(other) != words for other in others)
+    if words[-1] in known["written_alone"] or (named and set(words) & {*known["written"], *known["written_alone"]}):
+        return named or beside or set(words) <= {*known["written_alone"], *known["files"]}
+    file = "/" in value or re.search(r"\.\w+$", value) is not None
+    if words == ["destination"]:
+        return beside or file
+    if re.fullmatch(known["written_together"], "".join(words)):
+        return True
+    return beside and words[0] in known["written_beside"] and (named or (file and len(words) == 1))

@@ -21,7 +21,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from agentaccel.facts.local import local_platform, served_at
 from agentaccel.facts.nouns import LEVELS, CacheFacts, Level, Physics, Priors, Source, Ttl, Wire
 from agentaccel.facts.tables import (
     PROVIDERS,
@@ -30,12 +29,14 @@ from agentaccel.facts.tables import (
     host_platform,
     is_sold_everywhere,
     lifetimes,
+    local_platform,
     plain_name,
     platform_of_name,
     platforms,
     price_providers,
     price_term,
     priced_region,
+    served_at,
     sold_as,
     table,
     usage_asked,

@@ -38,8 +38,7 @@ def export(
     except ImportError:
         raise MissingExtra("otel", "opentelemetry-api") from None
     import agentaccel
-    from agentaccel.otel.exporter import Exporter
-    from agentaccel.otel.meters import Meters
+    from agentaccel.otel.exporter import Exporter, Meters
     from agentaccel.otel.money import Prices
 
     version = agentaccel.__version__

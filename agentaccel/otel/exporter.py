@@ -13,14 +13,190 @@ from typing import NamedTuple
 from opentelemetry import context as contexts
 from opentelemetry import trace
 from opentelemetry.context import Context
+from opentelemetry.metrics import Meter
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
+from opentelemetry.util.types import AttributeValue
 
 from agentaccel import semconv
-from agentaccel.listening import Told
-from agentaccel.otel.attributes import Attributes, of_ours, of_tool, of_turn
-from agentaccel.otel.meters import Meters
-from agentaccel.otel.money import Prices
+from agentaccel.hooks import Told
+from agentaccel.otel.money import Cost, Prices
 from agentaccel.records import ToolRecord, TurnRecord
+from agentaccel.store.codec import dump_json
+
+# --- Records as attributes of spans. What is not known is left out ----------------------------------------------------
+
+Attributes = dict[str, AttributeValue]
+
+
+def hit_ratio(turn: TurnRecord) -> float | None:
+    """Tokens read over all input tokens that were billed; None where nobody reported what the cache did."""
+    read, total = turn.billed.read, turn.billed.input
+    return None if read is None or not total else read / total
+
+
+def of_turn(turn: TurnRecord, told: Told) -> Attributes:
+    """What the conventions have a name for. Its usage is that of the sampling that answered: the input is the prompt,
+    and is priced as the model of the span is."""
+    host, port = told.server or (None, None)
+    usage = turn.usage
+    waited = None if turn.first_byte is None or not turn.streamed else turn.first_byte - turn.started
+    return _known(
+        {
+            semconv.OPERATION: semconv.CHAT,
+            semconv.PROVIDER: semconv.provider_name(turn.provider, turn.platform),
+            semconv.CONVERSATION: turn.session,
+            semconv.AGENT: turn.agent,
+            semconv.REQUEST_MODEL: turn.model or None,
+            semconv.REQUEST_STREAM: turn.streamed or None,
+            semconv.RESPONSE_MODEL: told.model,
+            semconv.RESPONSE_ID: told.id,
+            semconv.FINISH_REASONS: None if turn.stop is None else [turn.stop],
+            semconv.FIRST_CHUNK: waited,
+            semconv.INPUT_TOKENS: usage.input,
+            semconv.OUTPUT_TOKENS: usage.output,
+            semconv.CACHE_READ: usage.read,
+            semconv.CACHE_WRITE: usage.written,
+            semconv.SERVER_ADDRESS: host,
+            semconv.SERVER_PORT: port,
+            semconv.HTTP_STATUS: turn.status,
+            semconv.ERROR_TYPE: error_type(turn),
+        }
+    )
+
+
+def of_ours(turn: TurnRecord, cost: Cost) -> Attributes:
+    """What only agentaccel knows of a request."""
+    return _known(
+        {
+            semconv.MODE: turn.mode,
+            semconv.ATTEMPT: turn.attempt or None,
+            semconv.WAITED: turn.waited,
+            semconv.OUTCOME: outcome(turn),
+            semconv.HIT_RATIO: hit_ratio(turn),
+            **{semconv.WRITTEN_FOR + label: tokens for label, tokens in (turn.usage.write or {}).items() if tokens},
+            **{semconv.TERM + name: value for name, value in turn.terms.items()},
+            semconv.BILLED: dump_json(turn.besides) if turn.besides else None,
+            semconv.DOUBTS: list(turn.doubts) or None,
+            semconv.MISS_CAUSES: [miss.cause.value for miss in turn.misses] or None,
+            semconv.COST_PAID: cost.paid,
+            semconv.COST_SAVED: cost.saved,
+        }
+    )
+
+
+def of_tool(tool: ToolRecord, call_id: str | None) -> Attributes:
+    """What is known of a run of a tool once it has ended."""
+    return _known(
+        {
+            semconv.TOOL_CALL_ID: call_id,
+            semconv.CONVERSATION: tool.session or None,
+            semconv.AGENT: tool.agent,
+            semconv.OUTCOME: outcome(tool),
+            semconv.ERROR_TYPE: error_type(tool),
+            semconv.SPECULATIVE: tool.speculative or None,
+            semconv.SERVED_FROM: tool.served_from,
+            semconv.HIDDEN: tool.hidden,
+        }
+    )
+
+
+def outcome(record: TurnRecord | ToolRecord) -> str | None:
+    """How it ended, where it did not end well."""
+    return None if record.outcome == "ok" else record.outcome
+
+
+def error_type(record: TurnRecord | ToolRecord) -> str | None:
+    """The kind of the error that ended it; None for what was cancelled or broken off, which is no error."""
+    if record.outcome != "failed":
+        return None
+    status = record.status if isinstance(record, TurnRecord) else None
+    return record.error or (str(status) if status is not None else semconv.OTHER_ERROR)
+
+
+def _known(values: dict[str, AttributeValue | None]) -> Attributes:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+# --- The metrics: the conventions' own of requests and tools, and ours of the cache -----------------------------------
+# Few attributes, of few values.
+
+_PLACE = (
+    semconv.OPERATION,
+    semconv.PROVIDER,
+    semconv.REQUEST_MODEL,
+    semconv.RESPONSE_MODEL,
+    semconv.SERVER_ADDRESS,
+    semconv.SERVER_PORT,
+)
+"""What every metric of a request is split by."""
+
+_RATIO_BUCKETS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+
+
+class Meters:
+    """The instruments. `standard`: whether the conventions' own metrics of requests are made."""
+
+    def __init__(self, meter: Meter, *, standard: bool) -> None:
+        self._standard = standard
+        self._tokens = meter.create_histogram(
+            semconv.TOKEN_USAGE,
+            "{token}",
+            "Number of input and output tokens used.",
+            explicit_bucket_boundaries_advisory=semconv.TOKEN_BUCKETS,
+        )
+        self._duration = meter.create_histogram(
+            semconv.OPERATION_DURATION,
+            "s",
+            "GenAI operation duration.",
+            explicit_bucket_boundaries_advisory=semconv.DURATION_BUCKETS,
+        )
+        self._tools = meter.create_histogram(
+            semconv.TOOL_DURATION,
+            "s",
+            "The duration of a single tool execution.",
+            explicit_bucket_boundaries_advisory=semconv.DURATION_BUCKETS,
+        )
+        self._hits = meter.create_histogram(
+            semconv.HIT_RATIO,
+            "1",
+            "Input tokens read from the cache, over all input tokens of the request.",
+            explicit_bucket_boundaries_advisory=_RATIO_BUCKETS,
+        )
+        self._paid = meter.create_counter(semconv.COST_PAID, "{USD}", "Cost of input, as paid at listed prices.")
+        self._saved = meter.create_up_down_counter(
+            semconv.COST_SAVED, "{USD}", "What the request as it was written would have cost more; modelled."
+        )
+
+    def turn(self, turn: TurnRecord, cost: Cost, attributes: Attributes, context: Context) -> None:
+        """One request; `attributes` are those of its span."""
+        place = {name: attributes[name] for name in _PLACE if name in attributes}
+        if self._standard:
+            self._request(turn, place, attributes, context)
+        ours = {**place, semconv.MODE: turn.mode}
+        ratio = hit_ratio(turn)
+        if ratio is not None:
+            self._hits.record(ratio, ours, context)
+        if cost.paid is not None:
+            self._paid.add(cost.paid, ours, context)
+        if cost.saved is not None:
+            self._saved.add(cost.saved, ours, context)
+
+    def _request(self, turn: TurnRecord, place: Attributes, attributes: Attributes, context: Context) -> None:
+        for kind, tokens in (("input", turn.billed.input), ("output", turn.billed.output)):
+            if tokens is not None:
+                self._tokens.record(tokens, {**place, semconv.TOKEN_TYPE: kind}, context)
+        error = attributes.get(semconv.ERROR_TYPE)
+        if turn.finished is not None:
+            ended = {**place, semconv.ERROR_TYPE: error} if error is not None else place
+            self._duration.record(turn.finished - turn.started, ended, context)
+
+    def tool(self, tool: ToolRecord, attributes: Attributes, context: Context) -> None:
+        """One run of a tool."""
+        wanted = (semconv.TOOL_NAME, semconv.TOOL_TYPE, semconv.ERROR_TYPE, semconv.SPECULATIVE)
+        if tool.finished is not None:
+            kept = {name: attributes[name] for name in wanted if name in attributes}
+            self._tools.record(tool.finished - tool.started, kept, context)
+
 
 _SHARED = (semconv.CONVERSATION, semconv.AGENT, semconv.FINISH_REASONS)
 """What another's span of a request gets of the conventions' attributes, where it has none: what an SDK cannot know, or

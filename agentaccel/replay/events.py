@@ -9,20 +9,211 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from agentaccel.providers.values import items
+import orjson
+
+from agentaccel.predict.events import Answered, Asked, Event, Returned, Said
 from agentaccel.replay.read import Group, groups_of
-from agentaccel.replay.talk import events_of
-from agentaccel.replay.talk_log import talks_of
-from agentaccel.replay.talk_store import kept_talks
-from agentaccel.speculate.events import Asked, Event
-from agentaccel.trace.importers.fields import text
-from agentaccel.trace.importers.lines import Meter, parse, raw_lines, sizes
-from agentaccel.trace.importers.order import in_order
-from agentaccel.trace.soundness import explain_nothing
-from agentaccel.trace.store import open_reader
-from agentaccel.trace.tally import ImportTally, Progress
+from agentaccel.sources.claude_code import BY_THE_CLIENT, MAIN, SUB
+from agentaccel.sources.claude_lines import Agents, as_log_line
+from agentaccel.sources.fields import mapping, text
+from agentaccel.sources.lines import Meter, parse, raw_lines, sizes
+from agentaccel.sources.order import in_order
+from agentaccel.sources.tally import ImportTally, Progress
+from agentaccel.store.store import Store, explain_nothing, open_reader
+from agentaccel.types import ToolCall
+from agentaccel.wire.json import items
+
+# --- Messages as the events of an agent's loop, whichever of the usual forms they are in ------------------------------
+# A result whose call is not known is left out, a call without a result stays one, and the calls of one reply are one
+# `Asked`. What a client marks for itself, and the model never saw, is no event.
+
+
+def events_of(messages: Iterable[Json]) -> Iterator[Event]:
+    """What happened, in order; never raises.
+
+    Takes the Messages API's blocks, Chat Completions' `tool_calls` and `tool` messages, and items of the Responses API.
+    A result that names no call belongs to the oldest one that has none.
+
+    >>> ask = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {}}]}
+    >>> tell = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "42"}]}
+    >>> [type(event).__name__ for event in events_of([{"role": "user", "content": "hi"}, ask, tell])]
+    ['Said', 'Asked', 'Returned']
+    """
+    waiting: dict[str, ToolCall] = {}
+    for number, message in enumerate(messages):
+        role, content = message.get("role"), message.get("content")
+        if role == "assistant":
+            calls, text = _calls(message), text_of(content)
+            waiting.update((call.id or f"{number}.{at}", call) for at, call in enumerate(calls))
+            if calls or text:
+                yield Asked(calls, text) if calls else Answered(text)
+        elif role == "tool":
+            yield from _returned(waiting, message.get("tool_call_id"), content, message.get("is_error"))
+        elif role == "user" and not message.get("compact_boundary"):
+            for block in _objects(content):
+                if block.get("type") == "tool_result":
+                    yield from _returned(waiting, block.get("tool_use_id"), block.get("content"), block.get("is_error"))
+            if text := text_of(content):
+                yield Said(text)
+
+
+def text_of(content: object) -> str:
+    """The text of a message or a result: its blocks of text on lines of their own; empty where it is blank."""
+    if isinstance(content, str):
+        return content if content.strip() else ""
+    texts = (block["text"] for block in _objects(content) if isinstance(block.get("text"), str))
+    return "\n".join(text for text in texts if text)
+
+
+def _returned(waiting: dict[str, ToolCall], id_: object, content: object, error: object) -> Iterator[Event]:
+    name = next(iter(waiting), "") if id_ is None else str(id_)
+    call = waiting.pop(name, None)
+    if call is not None:
+        yield Returned(call, text_of(content), error=error is True)
+
+
+def _calls(message: Json) -> tuple[ToolCall, ...]:
+    used = [block for block in _objects(message.get("content")) if block.get("type") == "tool_use"]
+    calls = [_call(block.get("name"), block.get("input"), block.get("id")) for block in used]
+    for raw in _objects(message.get("tool_calls")):
+        function = raw.get("function") or raw
+        if isinstance(function, Mapping):
+            calls.append(_call(function.get("name"), function.get("arguments"), raw.get("call_id") or raw.get("id")))
+    return tuple(calls)
+
+
+def _call(name: object, given: object, id_: object) -> ToolCall:
+    if isinstance(given, str):
+        try:
+            given = orjson.loads(given or b"{}")
+        except ValueError:
+            given = {"arguments": given}
+    arguments = given if isinstance(given, dict) else {} if given is None else {"arguments": given}
+    return ToolCall(name=str(name or ""), arguments=arguments, id=str(id_) if id_ else None)
+
+
+def _objects(value: object) -> list[Json]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+
+
+# --- Claude Code's session logs as conversations: what was said, asked and returned, each sub-agent's apart -----------
+# A reply is written as several lines, with results of its first calls in between: all of its blocks belong where the
+# first of them stands.
+
+
+@dataclass(slots=True, kw_only=True)
+class Talk:
+    """One conversation. Mutable: it grows."""
+
+    id: str
+    agent: str
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    """In the form of the Messages API."""
+    replies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The messages of the model's, by message and request."""
+
+
+def talks_of(lines: Iterable[bytes], name: str, seen: set[int], tally: ImportTally) -> Iterator[Talk]:
+    """The conversations of one file called `name`; `seen` holds the replies that earlier files have told of."""
+    talks: dict[str, Talk] = {}
+    agents = Agents()
+    for line in lines:
+        tally.lines += 1
+        entry = parse(line, tally)
+        told = None if entry is None else as_log_line(entry)
+        if told is None:
+            continue
+        entry = dict(told)
+        session = text(entry, "sessionId") or name
+        if entry.get("type") == "progress":
+            data = mapping(entry, "data")
+            agent, entry = text(data, "agentId"), dict(mapping(data, "message"))
+            if agent is None:
+                continue
+        else:
+            agent = agents.of(entry)
+        if entry.get("type") in ("assistant", "user"):
+            id_ = f"{session}/{agent}" if agent else session
+            talk = talks.setdefault(id_, Talk(id=id_, agent=SUB if agent else MAIN))
+            _take(talk, entry, seen, tally)
+    yield from talks.values()
+
+
+def _take(talk: Talk, entry: Mapping[str, object], seen: set[int], tally: ImportTally) -> None:
+    message = mapping(entry, "message")
+    content = message.get("content")
+    if entry.get("type") == "user":
+        talk.messages.append({"role": "user", "content": content})
+        return
+    if message.get("model") == BY_THE_CLIENT or not isinstance(content, list):
+        return
+    key = text(message, "id") or text(entry, "requestId") or text(entry, "uuid") or ""
+    reply = talk.replies.get(key)
+    if reply is None:
+        if hash(key) in seen:
+            tally.duplicates += 1
+            return
+        reply = talk.replies[key] = {"role": "assistant", "content": []}
+        talk.messages.append(reply)
+    known = [block for block in content if block not in reply["content"]]
+    reply["content"] += known
+
+
+# --- Conversations of a trace store that keeps content: the last prompt of each session tells all but its last reply --
+
+_LAST = (
+    "SELECT t.session, s.workload, t.messages FROM turns t JOIN sessions s ON s.id = t.session"
+    " WHERE t.id = s.turn ORDER BY t.started, t.id"
+)
+_CHAIN = (
+    "WITH RECURSIVE up(id, parent, role, kind, content, depth) AS ("
+    " SELECT id, parent, role, kind, content, 0 FROM segments WHERE id = ?"
+    " UNION ALL SELECT s.id, s.parent, s.role, s.kind, s.content, depth + 1"
+    " FROM segments s JOIN up ON s.id = up.parent)"
+    " SELECT role, kind, CAST(content AS BLOB) FROM up ORDER BY depth DESC"
+)
+
+
+class Kept(NamedTuple):
+    """One session."""
+
+    id: str
+    workload: str
+    messages: list[dict[str, Any]] | None
+    """None where the store does not have its content."""
+
+
+def kept_talks(store: Store) -> Iterator[Kept]:
+    """The sessions of `store`, in the order of their last requests. Raises TraceError where it cannot be read."""
+    with store.legible():
+        with store.database.using() as connection:
+            sessions = connection.execute(_LAST).fetchall()
+        for id_, workload, end in sessions:
+            with store.database.using() as connection:
+                rows = connection.execute(_CHAIN, (end,)).fetchall()
+            yield Kept(id_, workload, _messages(rows))
+
+
+def _messages(rows: list[tuple[str, str, bytes | None]]) -> list[dict[str, Any]] | None:
+    """Blocks as messages: one ends where the role changes, and every result of a tool is its own."""
+    messages: list[dict[str, Any]] = []
+    for role, kind, content in rows:
+        if content is None:
+            return None
+        try:
+            block = orjson.loads(content)
+        except ValueError:
+            continue
+        if role == "tool" or not messages or messages[-1]["role"] != role:
+            messages.append({"role": role, "content": [], "tool_calls": []})
+        if kind == "tool_call":
+            messages[-1]["tool_calls"].append(block)
+        else:
+            messages[-1]["content"].append({"type": "text", "text": block} if isinstance(block, str) else block)
+    return messages
+
 
 Json = Mapping[str, Any]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.shell import judge_shell
+from agentaccel.predict.context import identity
+from agentaccel.predict.events import Asked
+from agentaccel.predict.knowledge import Knowledge
+from agentaccel.predict.predictor import Predictor
+from agentaccel.predict.tokens import command_of
 from agentaccel.replay.events import Recorded
-from agentaccel.speculate.events import Asked
-from agentaccel.speculate.knowledge import Knowledge
-from agentaccel.speculate.predict import Predictor
-from agentaccel.speculate.scene import identity
-from agentaccel.speculate.symbols import command_of
 from agentaccel.types import ToolCall
 
 JUDGED = 0.2

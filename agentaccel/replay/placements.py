@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from agentaccel.cache.breakpoints import both_ends
 from agentaccel.cache.ledger import Mark
-from agentaccel.cache.marks import both_ends
 from agentaccel.facts import CacheFacts, Level
 from agentaccel.replay.runs import Step
 

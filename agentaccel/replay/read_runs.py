@@ -20,21 +20,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentaccel.providers.anthropic import decode
-from agentaccel.providers.values import items
+from agentaccel.engine.conversation import workload_of
 from agentaccel.records import TurnRecord
-from agentaccel.replay.counting import counted, grown
 from agentaccel.replay.pace import first_byte_of
-from agentaccel.replay.runs import Run, Step
+from agentaccel.replay.runs import Run, Step, counted, grown
 from agentaccel.replay.source import Rules, Source
 from agentaccel.replay.usage_only import runs_from_usage
-from agentaccel.session.conversation import workload_of
-from agentaccel.trace.importers.fields import mapping, text
-from agentaccel.trace.importers.identities import Identities
-from agentaccel.trace.importers.lines import parse
-from agentaccel.trace.importers.runs import read_runs as records_of
-from agentaccel.trace.tally import ImportTally
+from agentaccel.sources.fields import Identities, mapping, text
+from agentaccel.sources.lines import parse
+from agentaccel.sources.runs import read_runs as records_of
+from agentaccel.sources.tally import ImportTally
 from agentaccel.types import Prompt, Usage
+from agentaccel.wire.anthropic import decode
+from agentaccel.wire.json import items
 
 Json = Mapping[str, Any]
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.canonical import digest
 from agentaccel.facts import LEVELS, CacheFacts, Level
-from agentaccel.replay.counting import grown
-from agentaccel.replay.runs import Step
+from agentaccel.hashing import digest
+from agentaccel.replay.runs import Step, grown
 from agentaccel.types import Path, Prompt, Segment
 
 

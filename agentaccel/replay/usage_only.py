@@ -29,7 +29,7 @@ from agentaccel.replay.pace import first_byte_of
 from agentaccel.replay.runs import Run, Step
 from agentaccel.replay.source import Rules
 from agentaccel.replay.synthetic import Piece, identity, rendered
-from agentaccel.trace.importers.infer import NAMED_SHARE, NAMED_TOKENS
+from agentaccel.sources.infer import NAMED_SHARE, NAMED_TOKENS
 
 Turns = Sequence[TurnRecord]
 

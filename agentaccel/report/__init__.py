@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from agentaccel.report.aggregate import report
 from agentaccel.report.figures import By, Group, Report
-from agentaccel.report.jsonform import to_json
-from agentaccel.report.markdown import render_markdown
-from agentaccel.report.text import render_text
+from agentaccel.report.render import render_markdown, render_text, to_json
 
 __all__ = ["By", "Group", "Report", "render_markdown", "render_text", "report", "to_json"]

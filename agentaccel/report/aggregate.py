@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
@@ -10,14 +11,58 @@ from agentaccel.cache.price import Override
 from agentaccel.facts import PROVIDERS, CacheFacts, cache_facts, table
 from agentaccel.records import BATCH, OURS, Calls, SessionOver, ToolRecord, TurnRecord
 from agentaccel.report.bill import billed
-from agentaccel.report.figures import By, Group, Report
+from agentaccel.report.figures import By, Example, Group, Report
 from agentaccel.report.fold import Sums
-from agentaccel.report.largest import Largest
 from agentaccel.report.numbers import exact, plural
 from agentaccel.report.parts import Session
 from agentaccel.report.period import EVER, FORMS, Calendar, Period
-from agentaccel.trace.tally import ImportTally, some_of
-from agentaccel.types import UNSPLIT, Cause
+from agentaccel.sources.tally import ImportTally, some_of
+from agentaccel.types import UNSPLIT, Cause, Miss
+
+# --- The largest misses of a report, as examples ----------------------------------------------------------------------
+
+EXAMPLES = 10
+"""Largest misses kept to be shown."""
+
+
+class Largest:
+    """The largest misses so far that are not first requests; of equal ones the earliest."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[int, int, Example]] = []
+        self._order = 0
+
+    def take(self, turn: TurnRecord) -> None:
+        """The misses of one request."""
+        for miss in turn.misses:
+            if miss.cause is Cause.FIRST:
+                continue
+            self._order -= 1
+            full = len(self._kept) >= EXAMPLES
+            if full and miss.tokens <= self._kept[0][0]:
+                continue
+            # The order breaks ties, so that examples themselves are never compared.
+            keep = heapq.heappushpop if full else heapq.heappush
+            keep(self._kept, (miss.tokens, self._order, _example(turn, miss)))
+
+    def all(self) -> tuple[Example, ...]:
+        """The largest first."""
+        return tuple(example for _, _, example in sorted(self._kept, reverse=True))
+
+
+def _example(turn: TurnRecord, miss: Miss) -> Example:
+    drift = turn.drift
+    place = f"{drift.where}: {drift.likely}" if drift is not None else ""
+    known = drift is not None and miss.detail in (drift.where, drift.level)
+    return Example(
+        cause=miss.cause,
+        inferred=miss.inferred,
+        tokens=miss.tokens,
+        session=turn.session,
+        started=turn.started,
+        detail="; ".join(part for part in (place, "" if known else miss.detail) if part),
+    )
+
 
 NOT_KNOWN = "n/a"
 """The group of records that do not say what they belong to."""

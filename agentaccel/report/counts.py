@@ -8,9 +8,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from agentaccel.report.amounts import Tokens
-from agentaccel.report.bill import Billed, Money
-from agentaccel.report.figures import Kept
+from agentaccel.records import ToolRecord
+from agentaccel.report.bill import Billed, Money, Tokens
+from agentaccel.report.figures import Early, Kept
 
 DAY, MINUTE = 86_400, 60
 MINUTES_A_DAY = DAY // MINUTE
@@ -164,3 +164,48 @@ class KeptSum:
     def kept(self) -> Kept:
         """The figures so far."""
         return Kept(requests=self.counts.requests, tokens=self.counts.tokens(self.write), usd=self.money.costs().paid)
+
+
+# --- Sums of tools that were run early, and of calls that were answered by such runs ----------------------------------
+
+
+@dataclass(slots=True)
+class EarlySum:
+    """Early runs and served calls of one group."""
+
+    launched: int = 0
+    served: int = 0
+    remembered: int = 0
+    stale: int = 0
+    failed: int = 0
+    unused: int = 0
+    hidden: float = 0.0
+    wasted: float = 0.0
+
+    def run(self, tool: ToolRecord) -> None:
+        """An early run, which is no call."""
+        self.launched += 1
+        self.stale += tool.fate == "stale"
+        self.failed += tool.fate == "failed"
+        self.unused += tool.fate == "unused"
+        self.wasted += tool.wasted or 0.0
+
+    def call(self, tool: ToolRecord) -> None:
+        """A call, which may have been answered early."""
+        self.remembered += tool.served_from == "memo"
+        if tool.served_from in ("predicted", "asked"):
+            self.served += 1
+            self.hidden += tool.hidden or 0.0
+
+    def early(self) -> Early:
+        """The figures so far."""
+        return Early(
+            launched=self.launched,
+            served=self.served,
+            remembered=self.remembered,
+            stale=self.stale,
+            failed=self.failed,
+            unused=self.unused,
+            hidden=self.hidden,
+            wasted=self.wasted,
+        )

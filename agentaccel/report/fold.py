@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from agentaccel.records import BATCH, KEEP_ALIVE, OURS, PREWARM, Calls, ToolRecord
 from agentaccel.report.bill import Billed, Money
 from agentaccel.report.control import HOLDOUT, ON, Spendings, control
-from agentaccel.report.counts import OF_SESSIONS, Counts, KeptSum, Minutes, add_counts, add_up, count_in
-from agentaccel.report.early import EarlySum
-from agentaccel.report.figures import CauseRow, Group, Holds, Latency, Limits, ModeRow, ToolTime
+from agentaccel.report.counts import OF_SESSIONS, Counts, EarlySum, KeptSum, Minutes, add_counts, add_up, count_in
+from agentaccel.report.figures import CauseRow, Group, Holds, Latency, Limits, ModeRow, ToolTime, Verdicts
 from agentaccel.report.parts import Part
-from agentaccel.report.verdicts import Verdicts
 from agentaccel.types import Cause, Miss
 
 NONE, NOTHING = Spendings(), KeptSum()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 NA = "n/a"
 
@@ -132,3 +133,22 @@ def factor(value: float | None) -> str:
 
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+# --- A part of a report for people, before any layout -----------------------------------------------------------------
+
+PROSE = "why"
+"""The header of a last column that holds sentences."""
+
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A heading and rows of equal length; a block with a header is a table, one without a list of figures."""
+
+    title: str
+    rows: tuple[Row, ...]
+    header: Row = ()
+    after: str = ""
+    """A sentence below the rows."""

@@ -5,13 +5,38 @@ Unlike sums, these cannot be had from those of several groups, where a session m
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
 
 from agentaccel.records import OURS, Calls, ToolRecord
 from agentaccel.report.bill import Billed
 from agentaccel.report.control import COMPARED, ON, Spent
-from agentaccel.report.spans import Covered
+
+# --- Times that overlap, counted once ---------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Covered:
+    """The length of a union of intervals that arrive in the order in which they begin."""
+
+    seconds: float = 0.0
+    until: float = 0.0
+
+    def add(self, start: float, end: float) -> None:
+        """An interval; what the ones before it covered counts once."""
+        if end > self.until:
+            self.seconds += end - max(start, self.until)
+            self.until = end
+
+    def add_all(self, spans: Iterable[tuple[float, float]]) -> None:
+        """Several intervals."""
+        seconds, until = self.seconds, self.until
+        for start, end in spans:
+            if end > until:
+                seconds += end - (start if start > until else until)
+                until = end
+        self.seconds, self.until = seconds, until
 
 
 @dataclass(slots=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agentaccel.report.amounts import Costs, Tokens
-from agentaccel.report.block import PROSE, Block, Row
+from agentaccel.report.bill import Costs, Tokens
 from agentaccel.report.figures import Group, Report
-from agentaccel.report.numbers import NA, clean, exact, share, short, usd
+from agentaccel.report.numbers import NA, PROSE, Block, Row, clean, exact, share, short, usd
 from agentaccel.report.period import moment
 from agentaccel.types import Cause
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agentaccel.accel import Accel
-    from agentaccel.session.compose import Composer
-    from agentaccel.session.conversation import Conversation
-    from agentaccel.session.foresight import Foresight
+    from agentaccel.engine.conversation import Conversation
+    from agentaccel.engine.engine import Composer
+    from agentaccel.tools.speculator import Foresight
 
 
 def engine(accel: Accel) -> Composer:

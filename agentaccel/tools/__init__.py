@@ -1,17 +1,1 @@
-"""Tools to adopt, whose reads are proven: a shell, a folder of files, a database, requests over HTTP.
-
-Each declares of itself what may be run early and when (`agentaccel.effects.declare.ToolSpec`), and an early run is the
-same code as one on time, so the model sees the same either way.
-
-    from agentaccel.tools import Folder, Http, Shell, Sql
-
-    shell, folder, database = Shell(cwd="."), Folder("."), Sql.sqlite("app.db")
-    tools = accel.tools({"bash": shell.run, "query": database.query, "request": Http().request, **folder.tools()})
-"""
-
-from agentaccel.tools.folder import Folder
-from agentaccel.tools.http import Http
-from agentaccel.tools.shell import Ran, Shell
-from agentaccel.tools.sql import Sql
-
-__all__ = ["Folder", "Http", "Ran", "Shell", "Sql"]
+"""One tool call: answered by an early run or executed, and what is run early, when, and for whom."""

@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agentaccel.speculate.experience import Experience
+from agentaccel.predict.experience import Experience
 from benchmarks.latency.scenes import Call, Guess
 
 REPLY_MEDIAN, REPLY_SIGMA = 3.0, 0.4

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from agentaccel.speculate.buffer import Buffer, Entry, State, Tier
-from agentaccel.speculate.decide import Candidate, Host, Load, decide
-from agentaccel.speculate.keys import Key
-from agentaccel.speculate.ledger import Ledger
-from agentaccel.speculate.memo import Memo, Read, Remembered
-from agentaccel.speculate.world import World
+from agentaccel.predict.identity import Key
+from agentaccel.predict.launch import Candidate, Host, Load, decide
+from agentaccel.predict.stats import Ledger
+from agentaccel.tools.early import Buffer, Entry, State, Tier
+from agentaccel.tools.epochs import World
+from agentaccel.tools.results import Memo, Read, Remembered
 from agentaccel.types import ToolCall
 from benchmarks.latency.draws import Times
 from benchmarks.latency.scenes import Call, Guess

@@ -11,12 +11,11 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agentaccel.speculate.breaker import CHAINED
-from agentaccel.speculate.events import Returned
-from agentaccel.speculate.keys import Key
-from agentaccel.speculate.knowledge import Knowledge
-from agentaccel.speculate.predict import History
-from agentaccel.speculate.prices import stated
+from agentaccel.predict.breaker import CHAINED, stated
+from agentaccel.predict.events import Returned
+from agentaccel.predict.identity import Key
+from agentaccel.predict.knowledge import Knowledge
+from agentaccel.predict.predictor import History
 from agentaccel.types import Prediction, ToolCall
 from benchmarks.latency.scenes import Call, Guess, Session, Turn, guess_of, identity, never_made, turns_of
 from benchmarks.latency.setting import needed_after

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from agentaccel.speculate.memo import Read
+from agentaccel.tools.results import Read
 from benchmarks.latency.draws import Times
 from benchmarks.latency.early import EarlyRuns
 from benchmarks.latency.scenes import Call, Session, Turn

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from zlib import crc32
 
-from agentaccel.speculate.events import Asked
-from agentaccel.speculate.keys import Key, Principal
+from agentaccel.predict.events import Asked
+from agentaccel.predict.identity import Key, Principal
 from agentaccel.types import Prediction, ToolCall
 from benchmarks.speculation.calls import key_of
 from benchmarks.speculation.read import Run

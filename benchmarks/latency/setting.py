@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agentaccel.speculate.experience import Experience
-from agentaccel.speculate.ledger import Ledger
-from agentaccel.speculate.need import still_needed
-from agentaccel.speculate.runway import Runway
+from agentaccel.predict.experience import Experience
+from agentaccel.predict.latency import Runway
+from agentaccel.predict.stats import Ledger
+from agentaccel.tools.catalog import still_needed
 from benchmarks.latency.draws import Draw
 
 START = 0.0003

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from agentaccel.speculate.events import Asked, Event, Returned
+from agentaccel.predict.events import Asked, Event, Returned
 from agentaccel.types import Prediction, ToolCall
 
 MOST_TOOLS = 3

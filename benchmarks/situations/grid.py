@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentaccel.cache.beliefs import Beliefs
-from agentaccel.replay.cost import cost_of_kept, cost_of_steps
+from agentaccel.replay.compare import cost_of_kept, cost_of_steps
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.runs import Run, Step
 from agentaccel.replay.simulate import Allowed, Simulated, accelerate, simulate

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, ToolCall
-from agentaccel.providers import PartMemory
-from agentaccel.providers.anthropic import decode
-from agentaccel.replay.cost import cost_of
-from agentaccel.replay.provider import Provider
+from agentaccel.replay.compare import cost_of
+from agentaccel.replay.simulate import Provider
 from agentaccel.turn import CallClosed, Command, Finished, FirstByte, Reported, Started, Turn, Wait, Waited
+from agentaccel.wire import PartMemory
+from agentaccel.wire.anthropic import decode
 from benchmarks.situations.agents import Exchange, bytes_per_token
 from benchmarks.situations.amounts import draw
 from benchmarks.situations.form import Situation

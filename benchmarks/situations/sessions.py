@@ -9,14 +9,14 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from agentaccel.cache.marks import marks_of
+from agentaccel.cache.breakpoints import marks_of
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.state import head_of
 from agentaccel.facts import CacheFacts
-from agentaccel.providers import PartMemory
-from agentaccel.providers.anthropic import decode
 from agentaccel.replay.runs import Run, Step
 from agentaccel.types import Prompt
+from agentaccel.wire import PartMemory
+from agentaccel.wire.anthropic import decode
 from benchmarks.situations.agents import Agent, Change, Exchange, bytes_per_token
 from benchmarks.situations.amounts import draw
 from benchmarks.situations.changes import asked_for

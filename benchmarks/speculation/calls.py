@@ -11,9 +11,9 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentaccel.canonical import identity_bytes
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.shell import judge_shell
+from agentaccel.hashing import identity_bytes
 from agentaccel.types import ToolCall
 
 Key = tuple[str, bytes]

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentaccel.locks import Lock
-from agentaccel.speculate.knowledge import Knowledge
-from agentaccel.speculate.predict import History, Predictor
-from agentaccel.speculate.symbols import REPLY, tool_of
+from agentaccel.predict.knowledge import Knowledge
+from agentaccel.predict.predictor import History, Predictor
+from agentaccel.predict.tokens import REPLY, tool_of
 from agentaccel.types import Prediction
 from benchmarks.speculation.calls import key_of
 from benchmarks.speculation.guesses import Before, Guess

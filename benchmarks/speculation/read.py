@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from agentaccel.errors import TraceError
-from agentaccel.providers.values import items
-from agentaccel.replay.talk import events_of
-from agentaccel.speculate.events import Answered, Asked, Event
-from agentaccel.trace.importers.lines import SUFFIXES, Meter, parse, raw_lines
-from agentaccel.trace.tally import ImportTally
+from agentaccel.predict.events import Answered, Asked, Event
+from agentaccel.replay.events import events_of
+from agentaccel.sources.lines import SUFFIXES, Meter, parse, raw_lines
+from agentaccel.sources.tally import ImportTally
 from agentaccel.types import ToolCall
+from agentaccel.wire.json import items
 from benchmarks.speculation.calls import Key, key_of, only_reads
 
 Json = Mapping[str, Any]

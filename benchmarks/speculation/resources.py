@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import orjson
 
-from agentaccel.speculate.events import Asked, Event, Returned
+from agentaccel.predict.events import Asked, Event, Returned
 from benchmarks.speculation.calls import Key, key_of
 from benchmarks.speculation.read import Run
 

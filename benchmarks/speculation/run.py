@@ -144,7 +144,7 @@ def _served(title: str, outcomes: Sequence[Outcome]) -> Table:
         notes=(
             "the baseline launches at most three calls a turn, from a probability of 0.1 on; we have no such limit",
             "ours launches by p / (p + 1 - soon): what launching now rather than a turn later gains, against its waste",
-            "the product knows latencies and prices, too, and weighs seconds: see agentaccel.speculate.decide",
+            "the product knows latencies and prices, too, and weighs seconds: see agentaccel.predict.launch",
             "always-launch: how often a policy would launch that launches its first guess before every turn",
         ),
     )

@@ -11,8 +11,8 @@ from typing import Any
 from agentaccel import Accel, ManualClock, Policy, ToolCall, Usage
 from agentaccel.cache.price import input_cost, price_card
 from agentaccel.policy import Mode, StorePolicy
-from agentaccel.providers.anthropic import usage_of
 from agentaccel.turn import CallClosed, Finished, FirstByte, Reported, Started
+from agentaccel.wire.anthropic import usage_of
 from agentaccel_emulator import Behaviour, Emulator, HttpRequest, ScriptedReply, Turn
 from benchmarks.situations.form import Situation
 from benchmarks.workloads.faults import Sent, Session

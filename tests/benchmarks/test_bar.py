@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentaccel.replay.cost import cost_of_steps
+from agentaccel.replay.compare import cost_of_steps
 from agentaccel.replay.hindsight import best
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.runs import Step

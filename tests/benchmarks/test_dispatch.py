@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agentaccel.session import judging
+from agentaccel.tools import permission as judging
 from benchmarks import dispatch
 from benchmarks.dispatch import measure
 

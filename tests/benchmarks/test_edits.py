@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentaccel.loop.edits import Weighed
+from agentaccel.rewrite.edits import Weighed
 from benchmarks.edits import FORMS, MODELS, Loop, cost, learn, measure, measured
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from agentaccel.cache import keep, warm
-from agentaccel.replay.cost import cost_of
+from agentaccel.cache import lifetime as keep
+from agentaccel.cache import own_requests as warm
+from agentaccel.replay.compare import cost_of
 from agentaccel.replay.hindsight import best
 from agentaccel.replay.runs import Step
 from agentaccel.replay.simulate import accelerate

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from agentaccel.speculate.experience import Experience
-from agentaccel.speculate.keys import Key, Principal
+from agentaccel.predict.experience import Experience
+from agentaccel.predict.identity import Key, Principal
 from agentaccel.types import Prediction, ToolCall
 from benchmarks.__main__ import main
 from benchmarks.latency.draws import Draw, Times, scale

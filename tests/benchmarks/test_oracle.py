@@ -9,15 +9,14 @@ import pytest
 
 from agentaccel.cache.ledger import Mark
 from agentaccel.facts import CacheFacts, cache_facts
-from agentaccel.replay.cost import cost_of, cost_of_steps
+from agentaccel.replay.compare import cost_of, cost_of_steps
 from agentaccel.replay.hindsight import Best, best
 from agentaccel.replay.hindsight_bound import futures
 from agentaccel.replay.hindsight_paths import compiled
 from agentaccel.replay.hindsight_plan import planned
 from agentaccel.replay.placements import PLACEMENTS
-from agentaccel.replay.provider import Provider
 from agentaccel.replay.runs import Run, Step
-from agentaccel.replay.simulate import accelerate, simulate
+from agentaccel.replay.simulate import Provider, accelerate, simulate
 from agentaccel.replay.synthetic import Piece, rendered
 from benchmarks.oracle.pauses import least
 from tests.replay.small import Ask, Block, Rules, brute_force, instance, instance_with_pauses, steps_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentaccel.speculate.ctw import MOST_NODES
+from agentaccel.predict.tree import MOST_NODES
 from benchmarks import predictor
 
 

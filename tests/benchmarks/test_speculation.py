@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from agentaccel.speculate.events import Said
+from agentaccel.predict.events import Said
 from benchmarks.__main__ import main
 from benchmarks.speculation.baseline.joint import Joint
 from benchmarks.speculation.guesses import Model

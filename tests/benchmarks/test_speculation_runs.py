@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentaccel.errors import TraceError
-from agentaccel.speculate.events import Answered, Asked, Returned, Said
+from agentaccel.predict.events import Answered, Asked, Returned, Said
 from agentaccel.types import ToolCall
 from benchmarks import speculation
 from benchmarks.speculation.calls import key_of, only_reads

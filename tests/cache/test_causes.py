@@ -9,16 +9,15 @@ import pytest
 
 from agentaccel import Cause, ManualClock, Policy, TurnRecord, Usage
 from agentaccel.cache.ledger import Bill, Entry, Ledger, Mark
-from agentaccel.cache.misses import misses_of
-from agentaccel.cache.prefix import prefixes
-from agentaccel.cache.scale import scale
-from agentaccel.cache.sent import Sent
+from agentaccel.cache.prefix import prefixes, scale
+from agentaccel.cache.settle import misses_of
 from agentaccel.cache.state import State
+from agentaccel.cache.teach import Sent
+from agentaccel.engine.gate import Flight
 from agentaccel.facts import cache_facts
-from agentaccel.loop.fanout import Flight
-from agentaccel.providers.anthropic import decode
 from agentaccel.turn import Finished, Reported, Send, Started
 from agentaccel.types import Expected
+from agentaccel.wire.anthropic import decode
 from agentaccel_emulator import Behaviour, Emulator, Tokenizer
 from tests.driver import Driver, Json, assistant, body, loop, prose, tool, user
 

@@ -10,10 +10,11 @@ from itertools import accumulate
 
 import pytest
 
-from agentaccel.cache import longevity, warm
+from agentaccel.cache import lifetime as longevity
+from agentaccel.cache import own_requests as warm
 from agentaccel.cache.beliefs import Beliefs, after_topic
 from agentaccel.cache.pauses import outlasted
-from agentaccel.replay.cost import cost_of
+from agentaccel.replay.compare import cost_of
 from agentaccel.replay.runs import Run
 from agentaccel.replay.simulate import Allowed, Simulated, accelerate
 from benchmarks.situations import Situation, runs

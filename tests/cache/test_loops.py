@@ -11,9 +11,9 @@ import pytest
 from agentaccel import Usage
 from agentaccel.cache import observe
 from agentaccel.cache.beliefs import LOOP, LOOP_LATE
-from agentaccel.cache.marks import loop_start
+from agentaccel.cache.breakpoints import loop_start
 from agentaccel.facts import cache_facts
-from agentaccel.providers.anthropic import decode, usage_of
+from agentaccel.wire.anthropic import decode, usage_of
 from agentaccel_emulator import Emulator, HttpRequest
 from tests.driver import MODEL, Driver, Json, assistant, body, prose, tool, user
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from agentaccel import ManualClock, Policy, TurnRecord
-from agentaccel.cache import vain
+from agentaccel.cache import planner
 from agentaccel.report.advise.choose import advise
-from agentaccel.report.advise.markers import in_vain
 from agentaccel.report.advise.reading import talks_of_store
-from agentaccel.trace.store import open_reader
+from agentaccel.report.advise.remedies import in_vain
+from agentaccel.store.store import open_reader
 from tests.driver import Driver, Json, assistant, body, prose, user
-from tests.session.test_arranging import START
+from tests.engine.test_arranging import START
 
 MARK: Json = {"cache_control": {"type": "ephemeral"}}
 
@@ -54,7 +54,8 @@ def test_markers_that_are_read_are_not(tmp_path: Path) -> None:
 
 def test_without_the_comparison_every_marker_would_be_in_vain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: a first request pays for its writes as well, and they are worth it."""
-    monkeypatch.setattr(vain, "expected_cost", lambda scene, chosen: float("-inf"))
+    real = planner.in_vain
+    monkeypatch.setattr(planner, "in_vain", lambda scene, cost: real(scene, float("inf")))
     assert _said(_marked(tmp_path, changes=False).records[0])
 
 

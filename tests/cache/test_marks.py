@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
-from agentaccel.cache.marks import marks_of
+from agentaccel.cache.breakpoints import marks_of
 from agentaccel.cache.prefix import prefixes
 from agentaccel.facts import cache_facts
-from agentaccel.providers.anthropic import decode
 from agentaccel.types import Marker
+from agentaccel.wire.anthropic import decode
 
 FACTS = cache_facts("claude-sonnet-5")
 BIG = "order lamp desk parcel " * 400

@@ -8,7 +8,7 @@ import pytest
 
 from agentaccel import Usage
 from agentaccel.cache.beliefs import Beliefs
-from agentaccel.session.handle import Session
+from agentaccel.engine.scope import Session
 from agentaccel.turn import Finished, FirstByte, Reported, Started
 from tests.driver import Driver, Json, assistant, body, prose, user
 

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentaccel import Accel, Policy, StorePolicy, Usage, apply
-from agentaccel.cache import beginnings, scene
-from agentaccel.cache.alike import SHARED, SHARED_OPENING
-from agentaccel.cache.beginnings import beginning_ends
+from agentaccel.cache import expectation as scene
+from agentaccel.cache import sharing as beginnings
+from agentaccel.cache.beliefs import SHARED, SHARED_OPENING
 from agentaccel.cache.prefix import prefixes
+from agentaccel.cache.sharing import beginning_ends
 from agentaccel.facts import cache_facts
-from agentaccel.providers.anthropic import decode
 from agentaccel.turn import Started, Wait
+from agentaccel.wire.anthropic import decode
 from tests.driver import MODEL, Driver, Json, assistant, body, prose, tool, user
 
 DOCUMENT = prose(6_000)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentaccel import CachePlan, CachePolicy, Policy, apply
-from agentaccel.cache.decide import Latest
 from agentaccel.cache.ledger import Ledger
+from agentaccel.cache.planner import Latest
 from agentaccel.testing.inside import conversations, engine
 from tests.driver import Driver, Json, assistant, body, prose, tool, user
 

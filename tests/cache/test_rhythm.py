@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentaccel.cache.beliefs import Beliefs
-from agentaccel.cache.rhythm import followed_there, snapshot
+from agentaccel.cache.forecast import followed_there, snapshot
 from tests.driver import Driver, assistant, body, prose, user
 
 

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from agentaccel.cache.beliefs import Beliefs
+from agentaccel.cache.expectation import View, expected_cost, reaches_minimum, scene_of
 from agentaccel.cache.ledger import Entry, Ledger, Mark
-from agentaccel.cache.plan import _candidates, plan
+from agentaccel.cache.planner import _candidates, plan
 from agentaccel.cache.prefix import prefixes
-from agentaccel.cache.scene import View, reaches_minimum, scene_of
 from agentaccel.cache.state import State
-from agentaccel.cache.weigh import expected_cost
 from agentaccel.facts import cache_facts
-from agentaccel.providers.anthropic import decode
+from agentaccel.wire.anthropic import decode
 from tests.driver import Driver, Json, assistant, body, prose, user
 
 FACTS = cache_facts("claude-sonnet-5")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentaccel import CachePolicy, ManualClock, Policy, Usage
-from agentaccel.cache import decide as deciding
+from agentaccel.cache import planner as deciding
 from agentaccel.cache.beliefs import Beliefs, Observation, followed_at_topic
 from agentaccel.cache.ledger import Ledger
 from agentaccel.cache.observe import ONLY_GREW, Observed
@@ -20,12 +20,12 @@ from agentaccel.cache.pauses import short_after_topic
 from agentaccel.cache.prefix import prefixes
 from agentaccel.cache.standing import STANDS, asked_of, dump_standing, ends_of, is_quiet, load_standing
 from agentaccel.cache.state import State
+from agentaccel.engine.conversation import Conversation
 from agentaccel.facts import cache_facts
-from agentaccel.providers.anthropic import decode
-from agentaccel.replay.cost import cost_of
-from agentaccel.session.conversation import Conversation
+from agentaccel.replay.compare import cost_of
+from agentaccel.store.states import dump_state, load_state
 from agentaccel.testing.inside import conversations
-from agentaccel.trace.states import dump_state, load_state
+from agentaccel.wire.anthropic import decode
 from agentaccel_emulator import Emulator
 from tests.driver import MODEL, Driver, Json, assistant, body, prose, tool, user
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentaccel.cache import longevity
-from agentaccel.cache.scene import _unkept
+from agentaccel.cache import lifetime as longevity
+from agentaccel.cache.expectation import _unkept
 from benchmarks.situations.form import grid
 from benchmarks.situations.grid import cell
 

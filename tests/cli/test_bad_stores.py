@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from agentaccel.__main__ import main
-from agentaccel.trace import database, files
+from agentaccel.store import database, files
 from tests.cli.test_commands import run
 from tests.cli.test_patterns import recordings
 from tests.driver import Driver, body, loop, prose, user
-from tests.speculate.agent import cases
+from tests.predict.agent import cases
 
 PAGE = 4096
 
@@ -231,7 +231,7 @@ def test_without_looking_why_nothing_was_found_a_damaged_store_is_an_empty_one(
     command: str, bad: str, typed: Callable[[str, str], tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The twin: it is that look that tells the two apart."""
-    for module in ("agentaccel.trace.soundness", "agentaccel.replay.read", "agentaccel.replay.events"):
+    for module in ("agentaccel.store.store", "agentaccel.replay.read", "agentaccel.replay.events"):
         monkeypatch.setattr(f"{module}.explain_nothing", lambda store: None)
     _, printed = typed(command, bad)
     assert "damaged" not in printed

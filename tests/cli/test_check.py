@@ -20,7 +20,7 @@ from agentaccel.types import Cause, Miss, Usage
 from tests.cli.test_commands import run
 from tests.docs.pages import session_log
 from tests.driver import MODEL, Driver, loop, prose
-from tests.trace.span_lines import batch, chat, span
+from tests.store.span_lines import batch, chat, span
 
 PRICES = {"claude-sonnet-5": {"input": 3.0, "read": 0.3, "write": {"5m": 3.75}}}
 

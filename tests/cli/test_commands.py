@@ -23,9 +23,9 @@ from agentaccel.cli.options import say, write
 from agentaccel.records import TurnRecord
 from agentaccel.report import numbers
 from agentaccel.report.numbers import clean
-from agentaccel.report.terminal import drawn, terminal
-from agentaccel.trace.record import TurnWrite
-from agentaccel.trace.store import Store
+from agentaccel.report.render import drawn, terminal
+from agentaccel.store.codec import TurnWrite
+from agentaccel.store.store import Store
 from agentaccel.types import Cause, Miss, Usage
 from tests.docs.pages import session_log
 from tests.driver import MODEL, Driver, assistant, body, loop, prose, tool, user

@@ -16,12 +16,12 @@ from agentaccel.demo import run
 from agentaccel.errors import TraceError
 from agentaccel.report.advise.choose import advise
 from agentaccel.report.advise.reading import talks_of_store
-from agentaccel.trace.store import open_reader
+from agentaccel.store.store import open_reader
 from benchmarks.advice import WITHIN
 from tests.docs.pages import generator
 from tests.driver import Driver, body, user
-from tests.speculate.agent import cases
-from tests.trace.test_library import learn
+from tests.predict.agent import cases
+from tests.store.test_library import learn
 
 Demo = tuple[Mapping[str, Any], Path]
 """What `agentaccel demo --json` says, and the store that it leaves."""

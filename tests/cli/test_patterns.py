@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from agentaccel.speculate.events import Asked, Returned, Said
-from agentaccel.trace.schema import MIGRATIONS
+from agentaccel.predict.events import Asked, Returned, Said
+from agentaccel.store.migrations import MIGRATIONS
 from tests.cli.test_commands import run, typed
 from tests.driver import Driver, body, user
-from tests.speculate.agent import Case, cases, foreseen, foresees
-from tests.trace.importers.session_lines import line, reply, usage
-from tests.trace.importers.session_lines import write as write_log
-from tests.trace.test_library import known
+from tests.predict.agent import Case, cases, foreseen, foresees
+from tests.sources.session_lines import line, reply, usage
+from tests.sources.session_lines import write as write_log
+from tests.store.test_library import known
 
 
 def recordings(folder: Path, sessions: list[Case], name: str = "runs.jsonl") -> Path:

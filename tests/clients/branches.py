@@ -11,7 +11,7 @@ import httpx2
 import openai
 
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, TurnRecord
-from agentaccel.listening import Told
+from agentaccel.hooks import Told
 from agentaccel.testing.virtual import EmulatedTransport, run
 from agentaccel_emulator import Behaviour, Emulator, Tokenizer
 from agentaccel_emulator.faults import FaultsLike

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, TurnRecord
-from agentaccel.trace.store import open_reader
+from agentaccel.store.store import open_reader
 from agentaccel_emulator import RunningServer, serve
 from tests.clients.dialects import DIALECTS, Dialect
 from tests.driver import prose

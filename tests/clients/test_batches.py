@@ -21,13 +21,13 @@ import openai
 import pytest
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy, TurnRecord
-from agentaccel.clients import batches as watching
-from agentaccel.replay.read_store import runs_of_store
+from agentaccel.clients import pending as watching
+from agentaccel.engine import batches as guarded
+from agentaccel.replay.read import runs_of_store
 from agentaccel.replay.source import Rules
 from agentaccel.report import Group, report
-from agentaccel.session import batches as guarded
-from agentaccel.trace.learned import _waiting as waiting_in
-from agentaccel.trace.store import open_reader
+from agentaccel.store.learned import _waiting as waiting_in
+from agentaccel.store.store import open_reader
 from agentaccel.turn import Finished, Started
 from tests.children import in_a_child
 from tests.clients.wire import ASK, MESSAGE, Peer, an_accel, message, records
@@ -323,7 +323,7 @@ def test_without_the_mode_results_look_like_one_conversation(
 
 def test_results_do_not_crowd_out_sessions_that_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the two latest requests, which are looked at for sessions that wait, a batch of two takes no place."""
-    monkeypatch.setattr("agentaccel.trace.learned.MOST_WAITING", 2)
+    monkeypatch.setattr("agentaccel.store.learned.MOST_WAITING", 2)
     clock = ManualClock()
     accel = Accel(Policy(strict=True, store=StorePolicy(path=tmp_path / "trace.db")), clock=clock)
     with accel.session("s", agent="chat"):

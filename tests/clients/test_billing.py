@@ -18,11 +18,9 @@ from agentaccel.cache import bills
 from agentaccel.records import TurnRecord
 from agentaccel.report.aggregate import report
 from agentaccel.report.figures import Report
-from agentaccel.report.jsonform import to_json
-from agentaccel.report.markdown import render_markdown
-from agentaccel.report.text import render_text
-from agentaccel.trace.record import dump_turn, load_turn
-from agentaccel.trace.store import open_reader
+from agentaccel.report.render import render_markdown, render_text, to_json
+from agentaccel.store.codec import dump_turn, load_turn
+from agentaccel.store.store import open_reader
 from agentaccel.types import BilledPart, Usage
 
 BEGIN = datetime(2026, 11, 20, 12, tzinfo=UTC)

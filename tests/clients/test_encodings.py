@@ -13,7 +13,7 @@ import httpx2
 import openai
 import pytest
 
-from agentaccel.clients import hiding
+from agentaccel.clients import usage_filter as hiding
 from tests.clients.wire import Peer, an_accel, records, stream
 from tests.driver import Json
 

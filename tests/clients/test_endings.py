@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from agentaccel_emulator import Fault, serve
 from tests.clients.wire import ASK, PIECES, Peer, Reply, an_accel, marks, message, records, stream, zipped
-from tests.providers.replies import end, sse, start, text
+from tests.wire.replies import end, sse, start, text
 
 BROKEN = httpx2.ReadError("cut")
 OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}

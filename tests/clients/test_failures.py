@@ -14,7 +14,7 @@ import pytest
 
 import agentaccel
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
-from agentaccel.clients.watch import decoder
+from agentaccel.clients.tap import decoder
 from agentaccel.locks import Lock
 from tests.clients.test_endings import ENDINGS, plain, seen
 from tests.clients.wire import ASK, PIECES, Peer, Reply, an_accel, marks, message, records, stream

@@ -264,6 +264,6 @@ def test_an_event_that_is_kept_back_is_noticed(
     tmp_path: Path, server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The twin: a filter that takes more than the usage chunk fails the comparison."""
-    monkeypatch.setattr("agentaccel.clients.hiding._is_usage", lambda event: b"finish_reason" in event)
+    monkeypatch.setattr("agentaccel.clients.usage_filter._is_usage", lambda event: b"finish_reason" in event)
     with pytest.raises(AssertionError):
         check(("chat", "nothing", True, False, 0), server, tmp_path)

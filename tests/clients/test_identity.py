@@ -26,8 +26,8 @@ from tests.clients.wire import (
     zipped,
 )
 from tests.driver import body, prose, user
-from tests.providers.bodies import requests
-from tests.providers.test_markable import BLOCKS, NESTED, SAMPLE, TOOLS
+from tests.wire.bodies import requests
+from tests.wire.test_markable import BLOCKS, NESTED, SAMPLE, TOOLS
 
 pytestmark = pytest.mark.many(6)
 

@@ -17,8 +17,8 @@ import openai
 import pytest
 
 from agentaccel import Accel, TurnRecord, Usage
-from agentaccel.clients import later as guarded
-from agentaccel.session.later import Later
+from agentaccel.clients import pending as guarded
+from agentaccel.engine.pending import Later
 from tests.clients.wire import Body, an_accel, records
 
 ASKED: Any = {"model": "gpt-6.1-sol", "input": "Write a long report.", "background": True}
@@ -304,7 +304,7 @@ def test_of_more_than_are_waited_for_the_oldest_are_recorded_without_usage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With room for two, the first of three is given up, and its end is no news any more."""
-    monkeypatch.setattr("agentaccel.session.later._MOST", 2)
+    monkeypatch.setattr("agentaccel.engine.pending._MOST", 2)
     far = Far(*(response("queued", f"resp_{n}") for n in (1, 2, 3)), DONE)
     client = an_accel(tmp_path).wrap(far.client())
     for _ in range(3):
@@ -346,7 +346,7 @@ def test_without_the_guard_a_reply_counts_twice(tmp_path: Path, monkeypatch: pyt
         return ends.count("Finished")
 
     assert twice(an_accel(tmp_path / "a")) == 1
-    monkeypatch.setattr("agentaccel.session.closing.Later", Careless)
+    monkeypatch.setattr("agentaccel.engine.engine.Later", Careless)
     assert twice(an_accel(tmp_path / "b")) == 2
     assert taken == [True, False]
 

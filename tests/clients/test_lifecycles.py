@@ -14,17 +14,17 @@ import openai
 import pytest
 
 from agentaccel import Accel, CachePolicy, ConfigError, Policy, StorePolicy
-from agentaccel.clients.account import account_behind
-from agentaccel.session import closing
-from agentaccel.session.closing import Replies
+from agentaccel.clients.client_copy import account_behind
+from agentaccel.engine import engine as closing
+from agentaccel.engine.engine import Replies
+from agentaccel.store.store import open_reader
 from agentaccel.testing.virtual import run
-from agentaccel.trace.store import open_reader
 from agentaccel_emulator import serve
 from tests.clients.test_keep_alive import STATIC, TEA, Desk, desk
 from tests.clients.test_prewarm import CONSENT, RULES, Room
 from tests.clients.wire import ASK, MESSAGE, PIECES, Peer, an_accel, message, records
 from tests.driver import Json, assistant, prose, user
-from tests.speculate.test_closing import call, guessing, tally_of
+from tests.predict.test_closing import call, guessing, tally_of
 
 ASKED: Json = {"model": "claude-sonnet-5", "max_tokens": 200, **STATIC}
 

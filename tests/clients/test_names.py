@@ -12,8 +12,8 @@ import openai
 import pytest
 
 from agentaccel import Accel, Policy, StorePolicy, ToolCall
+from agentaccel.engine import settlement
 from agentaccel.otel import export
-from agentaccel.session import settlement
 from agentaccel.values import MOST_NAMED, kept_name
 from tests.clients.places import PLACES
 from tests.clients.wire import records

@@ -163,7 +163,7 @@ def test_instructions_are_found_again_once_the_history_was_summed_up(tmp_path: P
 GUARDS = (
     Mutant(
         guard="leaving out the breakpoint that wrote what is read",
-        at="agentaccel.cache.plan:_choose",
+        at="agentaccel.cache.planner:_choose",
         old="all(one.at != kept for one in chosen), ",
         new="True, ",
     ),

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
-from agentaccel.trace.store import open_reader
+from agentaccel.store.store import open_reader
 from agentaccel_emulator import RunningServer, serve
 from tests.clients.test_openai_savings import MODEL, Calls, cost, user
 

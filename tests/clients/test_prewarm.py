@@ -20,13 +20,13 @@ import pytest
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, Session, StorePolicy, TurnRecord
 from agentaccel.records import PREWARM
 from agentaccel.report import render_text, report
+from agentaccel.store.store import open_reader
 from agentaccel.testing.inside import engine
 from agentaccel.testing.virtual import EmulatedTransport, run
-from agentaccel.trace.store import open_reader
 from agentaccel_emulator import Emulator, serve
 from tests.clients.branches import EXACT
 from tests.driver import Json, assistant, prose, tool, user
-from tests.session.test_arranging import clocked
+from tests.engine.test_arranging import clocked
 
 RULES: Json = {"model": "claude-sonnet-5", "system": prose(30_200), "tools": [tool("search", 600)]}
 """About 50,000 tokens."""

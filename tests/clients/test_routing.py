@@ -19,7 +19,7 @@ import openai
 import pytest
 
 from agentaccel import Accel, CachePolicy, ConfigError, ManualClock, Policy, StorePolicy
-from agentaccel.trace.store import open_reader
+from agentaccel.store.store import open_reader
 from agentaccel.turn import Send, Started
 from agentaccel_emulator import Emulator, HttpRequest
 from agentaccel_emulator.script import say

@@ -15,13 +15,13 @@ import pytest
 from genai_prices.data_snapshot import get_snapshot
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
-from agentaccel.providers.anthropic import ReplyTap
-from agentaccel.providers.openai.chat_reply import ChatTap
-from agentaccel.providers.values import terms_of
 from agentaccel.records import TurnRecord
 from agentaccel.report.aggregate import report
-from agentaccel.trace.importers import read_logs
-from agentaccel.trace.store import open_reader
+from agentaccel.sources import read_logs
+from agentaccel.store.store import open_reader
+from agentaccel.wire.anthropic import ReplyTap
+from agentaccel.wire.json import terms_of
+from agentaccel.wire.openai.chat import ChatTap
 from agentaccel_emulator import serve
 
 BEGIN = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -225,9 +225,7 @@ def test_without_looking_into_the_usage_a_term_is_lost(monkeypatch: pytest.Monke
     list(tap.finish())
     assert tap.terms == {"is_byok": "true"}
     reported = tap.reported
-    monkeypatch.setattr(
-        "agentaccel.providers.openai.tap.terms_of", lambda raw: {} if raw is reported else terms_of(raw)
-    )
+    monkeypatch.setattr("agentaccel.wire.openai.tap.terms_of", lambda raw: {} if raw is reported else terms_of(raw))
     assert tap.terms == {}
 
 

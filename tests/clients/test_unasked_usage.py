@@ -87,7 +87,7 @@ def test_without_the_look_at_who_needs_to_be_asked_the_caller_loses_a_chunk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The twin."""
-    monkeypatch.setattr("agentaccel.session.fields.usage_asked", lambda *of: True)
+    monkeypatch.setattr("agentaccel.engine.fields.usage_asked", lambda *of: True)
     whole, chunks = streamed(an_accel(tmp_path).wrap(at(HOSTS[2], openai.OpenAI)))
     assert (whole, len(chunks)) == (b"".join([*PIECES[:2], PIECES[3]]), 2)
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentaccel.clients.hiding import UsageFilter
+from agentaccel.clients.usage_filter import UsageFilter
 
 USAGE = {"prompt_tokens": 9, "completion_tokens": 2}
 KEPT: list[list[str]] = [
@@ -137,7 +137,7 @@ def steps(size: int) -> tuple[int, int]:
 
     def line(frame: Any, event: str, argument: Any) -> Any:
         nonlocal count
-        count += event == "line" and "hiding.py" in frame.f_code.co_filename
+        count += event == "line" and "usage_filter.py" in frame.f_code.co_filename
         return line
 
     before = sys.gettrace()

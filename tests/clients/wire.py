@@ -14,9 +14,9 @@ import anthropic
 import httpx2
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy, TurnRecord
-from agentaccel.trace.store import open_reader
+from agentaccel.store.store import open_reader
 from tests.driver import body, prose, tool, user
-from tests.providers.replies import USAGE, Json, call, end, sse, start, text
+from tests.wire.replies import USAGE, Json, call, end, sse, start, text
 
 ASK: Json = body(user(prose(60)), system=prose(1200), tools=[tool("search", 600)])
 """A request that is worth markers."""

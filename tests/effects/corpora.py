@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agentaccel.replay.talk import events_of
-from agentaccel.speculate.events import Asked
-from agentaccel.trace.importers.lines import Meter, parse, raw_lines
-from agentaccel.trace.tally import ImportTally
+from agentaccel.predict.events import Asked
+from agentaccel.replay.events import events_of
+from agentaccel.sources.lines import Meter, parse, raw_lines
+from agentaccel.sources.tally import ImportTally
 
 HERE = Path(__file__).parent
 KINDS = ("shell", "sql", "http", "mcp")

@@ -67,7 +67,7 @@ GUARDS = (
     ),
     Mutant(
         guard="what git keeps a log in, which every call of it reads",
-        at="agentaccel.effects.git:read_only",
+        at="agentaccel.effects.shell:read_only",
         old="only reads; {starts_nothing(there, reads_worktree=False)}",
         new="only reads",
     ),
@@ -157,7 +157,7 @@ GUARDS = (
     ),
     Mutant(
         guard="a pipe behind a redirection that came after the verdict",
-        at="agentaccel.tools.line:_given",
+        at="agentaccel.executors.line:_given",
         old="            if not (stat.S_ISREG(opened.st_mode) or os.path.samestat(opened, os.stat(os.devnull))):\n",
         new="            if False:\n",
     ),
@@ -319,7 +319,7 @@ GUARDS = (
     ),
     Mutant(
         guard="a file that is written",
-        at="agentaccel.effects.deeds:asks",
+        at="agentaccel.effects.texts:asks",
         old="if _written([*around, *words], value.strip(), others) else None",
         new="if False else None",
     ),
@@ -331,7 +331,7 @@ GUARDS = (
     ),
     Mutant(
         guard="what stands beside an address",
-        at="agentaccel.effects.asked:_asked",
+        at="agentaccel.effects.mcp:_asked",
         old="    if fields or headers or methods or url",
         new="    if headers or methods or url",
     ),

@@ -73,13 +73,13 @@ GUARDS = (
     ),
     Mutant(
         guard="a deed that the name of an argument announces",
-        at="agentaccel.effects.deeds:_deed",
+        at="agentaccel.effects.texts:_deed",
         old='    if set(words) & set(known["deeds"]):\n',
         new="    if False:\n",
     ),
     Mutant(
         guard="an address whose name does not say that it is one",
-        at="agentaccel.effects.asked:addressed",
+        at="agentaccel.effects.mcp:addressed",
         old=' or verdict.launchable == "never":\n            yield',
         new=":\n            yield",
     ),

@@ -7,7 +7,7 @@ from tests.mutants import Mutant
 GUARDS = (
     Mutant(
         guard="redirections that go on in another line",
-        at="agentaccel.effects.pieces:Pieces._sink",
+        at="agentaccel.effects.reader:Pieces._sink",
         old='            raise Refused("a line ends in the middle of a redirection")\n',
         new="            pass\n",
     ),
@@ -37,7 +37,7 @@ GUARDS = (
     ),
     Mutant(
         guard="a redirection to a file",
-        at="agentaccel.effects.pieces:Pieces._sink",
+        at="agentaccel.effects.reader:Pieces._sink",
         old="        if tuple(parts) not in _SINKS:\n",
         new="        if False:\n",
     ),
@@ -61,7 +61,7 @@ GUARDS = (
     ),
     Mutant(
         guard="a line's end that the parser takes for a blank",
-        at="agentaccel.effects.pieces:Pieces._goes_on_at",
+        at="agentaccel.effects.reader:Pieces._goes_on_at",
         old='        if b"\\n" in between and self._words and self._words[-1]:\n',
         new="        if False:\n",
     ),
@@ -91,13 +91,13 @@ GUARDS = (
     ),
     Mutant(
         guard="options of git before the sub-command",
-        at="agentaccel.effects.git:read_only",
+        at="agentaccel.effects.shell:read_only",
         old='        elif option.text not in ("--no-pager", "-P"):\n',
         new="        elif False:\n",
     ),
     Mutant(
         guard="verbs of git's sub-commands",
-        at="agentaccel.effects.git:_verb",
+        at="agentaccel.effects.shell:_verb",
         old="    if verb not in verbs:\n",
         new="    if False:\n",
     ),
@@ -169,7 +169,7 @@ GUARDS = (
     ),
     Mutant(
         guard="a setting before a program that is not listed",
-        at="agentaccel.effects.pieces:Pieces._setting",
+        at="agentaccel.effects.reader:Pieces._setting",
         old='        if text not in table("shell")["prefixes"]:\n',
         new="        if False:\n",
     ),

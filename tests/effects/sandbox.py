@@ -16,7 +16,7 @@ import zipfile
 from pathlib import Path
 
 from agentaccel.effects import early
-from agentaccel.tools.shell import Shell
+from agentaccel.executors.shell import Shell
 
 FILES = {
     "README.md": "# Project\n\nA small project for the sandbox.\nthe end\n",

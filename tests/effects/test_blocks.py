@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.shell import judge_shell
-from agentaccel.tools import Shell
+from agentaccel.executors import Shell
 from tests.effects import sandbox
 
 LINES = [

@@ -10,7 +10,7 @@ import pytest
 from agentaccel.effects.clients import clients, is_set_up, led_elsewhere
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.shell import judge_shell
-from agentaccel.tools import Shell
+from agentaccel.executors import Shell
 
 CASES = [
     ("docker ps", ".docker/config.json", '{\n  "auths": {}\n}\n', '{\n  "currentContext": "far"\n}\n'),

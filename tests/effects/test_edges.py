@@ -15,7 +15,7 @@ from agentaccel.effects.cases import judge
 from agentaccel.effects.mcp import judge_mcp
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.verdict import Refused
-from agentaccel.tools import Shell, Sql
+from agentaccel.executors import Shell, Sql
 from tests.mutants import Mutant, running, survives
 
 DEEP = 100_000
@@ -190,7 +190,7 @@ GUARDS = (
     ),
     Mutant(
         guard="failures of a look of the owner",
-        at="agentaccel.tools.sql:Sql.judge",
+        at="agentaccel.executors.sql:Sql.judge",
         old='    @judged("sql")\n',
         new="",
     ),

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from agentaccel.effects import unnamed
-from agentaccel.effects.declare import NotProven, running_early
 from agentaccel.effects.mcp import judge_mcp
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.shell import judge_shell
-from agentaccel.tools import Shell, Sql, line
+from agentaccel.effects.spec import NotProven, running_early
+from agentaccel.executors import Shell, Sql, line
 from tests.effects import sandbox
 from tests.effects.found import KINDS, Found, found, standing, verdicts
 from tests.effects.test_sandbox import _bash

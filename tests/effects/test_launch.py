@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentaccel.effects.declare import SPEC_ATTRIBUTE, ToolSpec, is_early, running_early, spec_of
 from agentaccel.effects.launch import Allowance, Permission, permission
+from agentaccel.effects.spec import SPEC_ATTRIBUTE, ToolSpec, is_early, running_early, spec_of
 from agentaccel.effects.verdict import analysed
 from agentaccel.types import Effect, ToolCall
 

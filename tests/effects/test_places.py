@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agentaccel.effects import patterns
-from agentaccel.effects.patterns import matching
-from agentaccel.effects.places import Surroundings
+from agentaccel.effects import places as patterns
+from agentaccel.effects.places import Surroundings, matching
 from agentaccel.effects.shell import judge_shell
 from agentaccel.effects.verdict import Refused
-from agentaccel.tools import Shell
+from agentaccel.executors import Shell
 from tests.effects.test_sandbox import _bash
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from agentaccel.effects.declare import running_early
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.shell import judge_shell
-from agentaccel.tools import Shell
+from agentaccel.effects.spec import running_early
+from agentaccel.executors import Shell
 from tests.effects import sandbox
 from tests.effects.corpora import shell as cases
 

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentaccel import Accel, ConfigError, Policy
-from agentaccel.effects import parse
+from agentaccel.effects import shell as parse
 from agentaccel.effects.cases import judge
-from agentaccel.effects.declare import spec_of
+from agentaccel.effects.launch import judge_tool
 from agentaccel.effects.places import Surroundings
+from agentaccel.effects.spec import spec_of
 from agentaccel.effects.sql import surely_sql
 from agentaccel.effects.texts import writes
-from agentaccel.effects.tools import judge_tool
 from agentaccel.effects.verdict import Evidence, Source, Verdict, weigh
 from agentaccel.types import Effect
 from tests.anything import CHARACTERS

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agentaccel.effects import early
-from agentaccel.effects.declare import NotProven, running_early
-from agentaccel.effects.parse import commands
-from agentaccel.tools import Shell
+from agentaccel.effects.shell import commands
+from agentaccel.effects.spec import NotProven, running_early
+from agentaccel.executors import Shell
 from tests.effects.forms import path_of, said
 from tests.effects.sandbox import snapshot
 

@@ -9,7 +9,7 @@ import pytest
 from openai_talk import OLD, ask, chat, emulator, message, responses
 
 from agentaccel_emulator import Emulator
-from tests.providers.recorded import events, exchanges, streamed
+from tests.wire.recorded import events, exchanges, streamed
 
 pytestmark = pytest.mark.traces
 

@@ -16,12 +16,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agentaccel.clock import ManualClock
+from agentaccel.engine.engine import Composer
+from agentaccel.engine.lineage import Registry
 from agentaccel.policy import CachePolicy, Policy, StorePolicy
-from agentaccel.providers import dialect
-from agentaccel.session import Composer
-from agentaccel.session.registry import Registry
-from agentaccel.trace.recorder import Recorder
+from agentaccel.store.recorder import Recorder
 from agentaccel.turn import Finished, Reported, Send, Started
+from agentaccel.wire import dialect
 from agentaccel_emulator import Emulator
 from tests.fuzz.conversations import Json, conversation, prose
 from tests.fuzz.wires import PLACES, Place, _claude

@@ -20,14 +20,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentaccel.clock import ManualClock
+from agentaccel.engine.engine import Composer
+from agentaccel.engine.lineage import Registry
+from agentaccel.engine.scope import Scope, Session, Stay, current
 from agentaccel.facts import cache_facts
 from agentaccel.policy import CachePolicy, HistoryPolicy, Policy, StorePolicy
-from agentaccel.providers import dialect
-from agentaccel.session import Composer, Session, current
-from agentaccel.session.handle import Scope, Stay
-from agentaccel.session.registry import Registry
-from agentaccel.trace.recorder import Recorder
+from agentaccel.store.recorder import Recorder
 from agentaccel.turn import Abandoned, Failed, Finished, FirstByte, Reported, Send, Started
+from agentaccel.wire import dialect
 from agentaccel_emulator import Emulator
 from tests.fuzz.arranged import HERE, restored, spaced
 from tests.fuzz.asked import Asked, Thread, consent, functions

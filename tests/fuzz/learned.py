@@ -16,8 +16,8 @@ from typing import Any
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
 from agentaccel.facts import Wire
-from agentaccel.providers import dialect
 from agentaccel.turn import Finished, Reported, Send, Started
+from agentaccel.wire import dialect
 from agentaccel_emulator import Emulator, HttpRequest
 from tests.fuzz.added import MARK
 from tests.fuzz.chats import SCHEMA

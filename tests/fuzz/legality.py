@@ -16,14 +16,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentaccel.clock import ManualClock
+from agentaccel.engine.conversation import Conversation
+from agentaccel.engine.engine import Composer
+from agentaccel.engine.lineage import Registry
+from agentaccel.engine.scope import Announced, Session
 from agentaccel.policy import CachePolicy, Policy, StorePolicy
-from agentaccel.providers import dialect
-from agentaccel.providers.anthropic import usage_of
-from agentaccel.session import Announced, Composer, Conversation, Session
-from agentaccel.session.registry import Registry
-from agentaccel.trace.recorder import Recorder
+from agentaccel.store.recorder import Recorder
 from agentaccel.turn import Finished, Reported, Send, Started
 from agentaccel.types import Endpoint
+from agentaccel.wire import dialect
+from agentaccel.wire.anthropic import usage_of
 from agentaccel_emulator import Emulator, HttpRequest
 from tests.fuzz.conversations import Json, conversation
 from tests.fuzz.useful import Reach, reach_of

@@ -13,7 +13,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "api",
         Mutant(
             guard="an edit of the last results",
-            at="agentaccel.session.weighing:of_age",
+            at="agentaccel.rewrite.results:of_age",
             old="zip(results, results[keep:], strict=False)",
             new="zip(results, results, strict=True)",
         ),
@@ -22,7 +22,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "chat",
         Mutant(
             guard="an edit of what the model has not seen",
-            at="agentaccel.session.weighing:of_age",
+            at="agentaccel.rewrite.results:of_age",
             old="since = max(later.turn, result.turn + 1)",
             new="since = later.turn",
         ),
@@ -31,7 +31,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "responses",
         Mutant(
             guard="an edit of a pinned tool's results",
-            at="agentaccel.session.weighing:able_of",
+            at="agentaccel.rewrite.results:able_of",
             old="or result.identity in known or result.tool in policy.pinned_tools:",
             new="or result.identity in known:",
         ),
@@ -40,7 +40,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "vertex",
         Mutant(
             guard="a summary of a pinned tool's results",
-            at="agentaccel.session.compacting:_cuts",
+            at="agentaccel.rewrite.summary:_cuts",
             old="[cut for cut in cuts if cut <= pinned]",
             new="cuts",
         ),
@@ -49,7 +49,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "responses",
         Mutant(
             guard="a call that is parted from its result",
-            at="agentaccel.providers.history:cuts_of",
+            at="agentaccel.wire.editing:cuts_of",
             old="for i in range(start + 1, end) if answered[i]]",
             new="for i in range(start + 1, end)]",
         ),
@@ -58,7 +58,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "foundry",
         Mutant(
             guard="an edit of an error",
-            at="agentaccel.providers.history:_in_messages",
+            at="agentaccel.wire.editing:_in_messages",
             old="""plain = MARKS.isdisjoint(block) and not block.get("is_error")""",
             new="plain = MARKS.isdisjoint(block)",
         ),
@@ -67,7 +67,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "api",
         Mutant(
             guard="an edit of what the user has marked",
-            at="agentaccel.providers.history:_in_messages",
+            at="agentaccel.wire.editing:_in_messages",
             old="""plain = MARKS.isdisjoint(block) and not block.get("is_error")""",
             new="""plain = not block.get("is_error")""",
         ),
@@ -76,7 +76,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "azure chat",
         Mutant(
             guard="a summary of the last replies",
-            at="agentaccel.session.compacting:_kept",
+            at="agentaccel.rewrite.summary:_kept",
             old="if turns[-1] - turns[first_of(prompt, cut)] >= policy.keep_results]",
             new="if turns]",
         ),
@@ -85,7 +85,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "bedrock",
         Mutant(
             guard="an edit of results that are young again",
-            at="agentaccel.session.editing:edit",
+            at="agentaccel.rewrite.results:edit",
             old="before = _as_before(old, knowing)",
             new="before = _as_before(results, knowing)",
         ),
@@ -94,7 +94,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "chat",
         Mutant(
             guard="a summary of other messages than there are",
-            at="agentaccel.session.compacting:still_there",
+            at="agentaccel.rewrite.summary:still_there",
             old="return there and summary is not None and identity_of(prompt, summary.cut) == summary.identity",
             new="return there",
         ),
@@ -103,7 +103,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "responses",
         Mutant(
             guard="an edit beside the provider's",
-            at="agentaccel.session.deferring:left_alone",
+            at="agentaccel.rewrite.edits:left_alone",
             old="""the request has the provider edit it ({own})" if own else None""",
             new="""the request has the provider edit it ({own})" if False else None""",
         ),
@@ -112,7 +112,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "openrouter",
         Mutant(
             guard="an edit where nothing is known",
-            at="agentaccel.session.deferring:left_alone",
+            at="agentaccel.rewrite.edits:left_alone",
             old="if not facts.assured:",
             new="if False:",
         ),
@@ -121,7 +121,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "xai",
         Mutant(
             guard="a cancellation that nobody is told of",
-            at="agentaccel.session.asides:_called",
+            at="agentaccel.rewrite.jobs:_called",
             old="except BaseException:",
             new="except Exception:",
         ),
@@ -130,7 +130,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "api",
         Mutant(
             guard="a text that cannot be sent",
-            at="agentaccel.session.asides:_called",
+            at="agentaccel.rewrite.jobs:_called",
             old="if isinstance(made, str) and made.strip() and _encodes(made):",
             new="if isinstance(made, str):",
         ),
@@ -139,7 +139,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "vllm",
         Mutant(
             guard="doing nothing",
-            at="agentaccel.loop.edits:Weighed.pays",
+            at="agentaccel.rewrite.edits:Weighed.pays",
             old="return self.worth > 0.0 and self.paid >= self.again",
             new="return False",
         ),

@@ -9,6 +9,7 @@ import pytest
 from tests.mutants import Mutant, survives
 
 CONTROLS = 'if not facts.controls or facts.physics == "automatic":'
+CHOICE = "agentaccel.cache.planner:_choice"
 NEVER = "chosen, cost = _choose(scene, candidates, room, expected_cost(scene, ()) if bare is None else bare)"
 
 GUARDS: tuple[tuple[str, Mutant], ...] = (
@@ -16,7 +17,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "responses",
         Mutant(
             guard="a marker on a kind of part that takes none",
-            at="agentaccel.providers.openai.blocks:BlockReader.can_mark",
+            at="agentaccel.wire.openai.blocks:BlockReader.can_mark",
             old="kind in facts.markable_blocks and isinstance(text, str)",
             new="isinstance(text, str)",
         ),
@@ -25,7 +26,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "openrouter",
         Mutant(
             guard="a marker on empty text",
-            at="agentaccel.providers.openai.blocks:BlockReader.can_mark",
+            at="agentaccel.wire.openai.blocks:BlockReader.can_mark",
             old="isinstance(text, str) and not _blank(text)",
             new="isinstance(text, str)",
         ),
@@ -34,7 +35,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "chat",
         Mutant(
             guard="a marker on what the model said",
-            at="agentaccel.providers.openai.chat",
+            at="agentaccel.wire.openai.chat",
             old='_NO_PARTS = frozenset({"assistant", "function"})',
             new='_NO_PARTS = frozenset({"function"})',
         ),
@@ -43,7 +44,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "openrouter",
         Mutant(
             guard="a marker on a message that a gateway moves",
-            at="agentaccel.providers.openai.chat:ChatReader._may_move",
+            at="agentaccel.wire.openai.chat:ChatReader._may_move",
             old='return level == "messages" and role in FIRST and',
             new="return False and",
         ),
@@ -52,7 +53,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "azure chat",
         Mutant(
             guard="fields where none may be added",
-            at="agentaccel.cache.plan:plan",
+            at="agentaccel.cache.planner:plan",
             old=CONTROLS,
             new='if facts.physics == "automatic":',
         ),
@@ -61,7 +62,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "responses",
         Mutant(
             guard="a plan for half of a conversation",
-            at="agentaccel.providers.openai.responses:decode",
+            at="agentaccel.wire.openai.responses:decode",
             old='held = next((why for name, why in _HELD.items() if request.get(name) is not None), "")',
             new='held = ""',
         ),
@@ -70,7 +71,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "chat",
         Mutant(
             guard="usage that the sender declined",
-            at="agentaccel.session.fields:asking_usage",
+            at="agentaccel.engine.fields:asking_usage",
             old="if said or not prompt.stream:",
             new="if not prompt.stream:",
         ),
@@ -79,7 +80,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "server",
         Mutant(
             guard="usage asked of a server that may refuse",
-            at="agentaccel.session.fields:asking_usage",
+            at="agentaccel.engine.fields:asking_usage",
             old="if not usage_asked(prompt.provider, prompt.platform):",
             new="if False:",
         ),
@@ -88,7 +89,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "openrouter",
         Mutant(
             guard="another name for a session that the sender named",
-            at="agentaccel.session.routing:Routing.routed",
+            at="agentaccel.engine.routing:Routing.routed",
             old="for one in self._fields(prompt, request, facts, conversation) if one.name not in request]",
             new="for one in self._fields(prompt, request, facts, conversation)]",
         ),
@@ -97,7 +98,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "bedrock",
         Mutant(
             guard="a marker of the request where the platform takes none",
-            at="agentaccel.cache.plan:plan",
+            at="agentaccel.cache.planner:plan",
             old="without=tuple(own) if off or (own and not facts.top_level_marker) else (),",
             new="without=tuple(own) if off else (),",
         ),
@@ -106,7 +107,7 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "responses",
         Mutant(
             guard="asking a model without cache fields why",
-            at="agentaccel.session.fields:can_ask_why",
+            at="agentaccel.engine.fields:can_ask_why",
             old='return facts.diagnostics and facts.controls and facts.physics != "automatic"',
             new="return facts.diagnostics and facts.controls",
         ),
@@ -115,28 +116,22 @@ GUARDS: tuple[tuple[str, Mutant], ...] = (
         "azure responses",
         Mutant(
             guard="asking why where no field may be added",
-            at="agentaccel.session.fields:can_ask_why",
+            at="agentaccel.engine.fields:can_ask_why",
             old='return facts.diagnostics and facts.controls and facts.physics != "automatic"',
             new='return facts.diagnostics and facts.physics != "automatic"',
         ),
     ),
     (
         "chat",
-        Mutant(
-            guard="doing nothing", at="agentaccel.cache.plan:_choice", old=NEVER, new="chosen, cost = (), bare or 0.0"
-        ),
+        Mutant(guard="doing nothing", at=CHOICE, old=NEVER, new="chosen, cost = (), bare or 0.0"),
     ),
     (
         "bedrock",
-        Mutant(
-            guard="doing nothing", at="agentaccel.cache.plan:_choice", old=NEVER, new="chosen, cost = (), bare or 0.0"
-        ),
+        Mutant(guard="doing nothing", at=CHOICE, old=NEVER, new="chosen, cost = (), bare or 0.0"),
     ),
     (
         "openrouter",
-        Mutant(
-            guard="doing nothing", at="agentaccel.cache.plan:_choice", old=NEVER, new="chosen, cost = (), bare or 0.0"
-        ),
+        Mutant(guard="doing nothing", at=CHOICE, old=NEVER, new="chosen, cost = (), bare or 0.0"),
     ),
 )
 
@@ -152,14 +147,19 @@ def test_the_fuzz_fails_without_the_guard(place: str, mutant: Mutant, tmp_path: 
 LEARNED: tuple[Mutant, ...] = (
     Mutant(
         guard="the sender's own mode",
-        at="agentaccel.providers.openai.blocks:may_switch",
+        at="agentaccel.wire.openai.blocks:may_switch",
         old='facts.physics == "breakpoints" and not told',
         new='facts.physics == "breakpoints"',
     ),
-    Mutant(guard="doing nothing", at="agentaccel.cache.plan:plan", old="if prompt.implicit and own:", new="if False:"),
+    Mutant(
+        guard="doing nothing",
+        at="agentaccel.cache.planner:plan",
+        old="if prompt.implicit and own:",
+        new="if False:",
+    ),
     Mutant(
         guard="doing nothing for what is shared",
-        at="agentaccel.cache.plan:_choice",
+        at=CHOICE,
         old=NEVER,
         new="chosen, cost = (), bare or 0.0",
     ),

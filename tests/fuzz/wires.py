@@ -18,15 +18,15 @@ from functools import partial
 from typing import Any
 
 from agentaccel.clock import ManualClock
+from agentaccel.engine.engine import Composer
+from agentaccel.engine.lineage import Registry
+from agentaccel.engine.scope import Scope, Session, Stay, current
 from agentaccel.facts import Wire, cache_facts
 from agentaccel.policy import CachePolicy, Policy, StorePolicy
-from agentaccel.providers import dialect
-from agentaccel.session import Composer, Session, current
-from agentaccel.session.handle import Scope, Stay
-from agentaccel.session.registry import Registry
-from agentaccel.trace.recorder import Recorder
+from agentaccel.store.recorder import Recorder
 from agentaccel.turn import Finished, Reported, Send, Started
 from agentaccel.types import Endpoint
+from agentaccel.wire import dialect
 from agentaccel_emulator import Emulator, HttpRequest
 from agentaccel_emulator.gateway_translation import messages_request
 from tests.fuzz.added import added, static_end

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel.engine.own_requests import reported
 from agentaccel.errors import ConfigError
 from agentaccel.facts import host_platform
-from agentaccel.providers import dialect
-from agentaccel.session.ours import reported
 from agentaccel.turn import CallClosed, Finished, Started
+from agentaccel.wire import dialect
 from tests.golden.form import Case, Heard, Rows, stored_rows
-from tests.providers.recorded import FILES, Json, data_of, exchanges, streamed, wire
+from tests.wire.recorded import FILES, Json, data_of, exchanges, streamed, wire
 
 
 def cases() -> Iterator[tuple[str, Case]]:

@@ -12,8 +12,8 @@ from typing import Any
 
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy
 from agentaccel.policy import HistoryPolicy
-from agentaccel.providers import dialect
 from agentaccel.turn import CallClosed, Failed, Finished, FirstByte, Reported, Send, Started
+from agentaccel.wire import dialect
 from agentaccel_emulator import Emulator
 from tests.fuzz.arranged import HERE, churned
 from tests.fuzz.edited import MODELS

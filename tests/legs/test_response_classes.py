@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from agentaccel import Accel, Policy, StorePolicy
-from agentaccel.trace.store import open_reader
+from agentaccel.store.store import open_reader
 from tests.legs.answers import (
     BYTES,
     CLAUDE,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agentaccel import Accel, Policy, StorePolicy
-from agentaccel.trace.store import open_reader
+from agentaccel.store.store import open_reader
 from agentaccel_emulator import Emulator, RunningServer, serve
 
 anthropic = pytest.importorskip("anthropic")

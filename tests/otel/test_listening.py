@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentaccel import Accel, Policy, StorePolicy, ToolCall
-from agentaccel.listening import Listeners, Told
+from agentaccel.hooks import Listeners, Told
 from agentaccel_emulator import serve
 from tests.clients.wire import records
 from tests.otel.scene import ASK, claude

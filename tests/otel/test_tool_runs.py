@@ -14,11 +14,11 @@ from agentaccel import ToolCall
 from agentaccel.otel import export
 from agentaccel.policy import ToolPolicy
 from agentaccel.report import report
-from agentaccel.trace.importers import read_logs
+from agentaccel.sources import read_logs
 from agentaccel_emulator import call, serve
 from tests.otel.scene import ASK, MODEL, Telemetry, claude, watched
-from tests.speculate.scripted import Agent
-from tests.speculate.scripted import call as made
+from tests.predict.scripted import Agent
+from tests.predict.scripted import call as made
 
 SECRET = "the customer's address"
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from agentaccel import Usage
-from agentaccel.cache.marks import marks_of
+from agentaccel.cache.breakpoints import marks_of
 from agentaccel.cache.prefix import prefixes
+from agentaccel.engine.conversation import workload_of
 from agentaccel.facts import CacheFacts, cache_facts
-from agentaccel.providers.anthropic import decode, encode, usage_of
 from agentaccel.replay.placements import Placement
 from agentaccel.replay.runs import Run, Step
-from agentaccel.session.conversation import workload_of
 from agentaccel.types import CachePlan, Marker
+from agentaccel.wire.anthropic import decode, encode, usage_of
 from agentaccel_emulator import Behaviour, Emulator, Timing, Tokenizer
 from agentaccel_emulator.anthropic_prompt import read_tape, with_lists
 from tests.driver import MODEL, Driver, Json, assistant, body, prose, tool, user

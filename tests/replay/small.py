@@ -12,8 +12,8 @@ from itertools import combinations, product
 
 from agentaccel.cache.ledger import Mark
 from agentaccel.cache.prefix import prefixes
-from agentaccel.canonical import digest
 from agentaccel.facts import CacheFacts, cache_facts
+from agentaccel.hashing import digest
 from agentaccel.replay.runs import Step
 from agentaccel.types import Prompt, Segment
 

@@ -20,14 +20,22 @@ from click.testing import CliRunner, Result
 from agentaccel.cli import main
 from agentaccel.errors import ConfigError
 from agentaccel.facts import cache_facts
-from agentaccel.replay.compare import ACCELERATED, AS_RECORDED, BEST, columns_of, compare
-from agentaccel.replay.cost import cost_of, cost_of_steps, has_cost
+from agentaccel.replay.compare import (
+    ACCELERATED,
+    AS_RECORDED,
+    BEST,
+    columns_of,
+    compare,
+    cost_of,
+    cost_of_steps,
+    has_cost,
+)
 from agentaccel.replay.pace import pace, paces, placed
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.read import read
 from agentaccel.replay.simulate import accelerate
 from agentaccel.replay.source import Rules, Source
-from agentaccel.trace.importers import ImportTally
+from agentaccel.sources import ImportTally
 from agentaccel.types import Usage
 from tests.driver import Driver, body, prose, user
 from tests.replay.test_reading import Json, asked, conversation, result, run_line, said, used, write
@@ -78,7 +86,7 @@ def test_drawn_times_are_the_same_in_every_process(tmp_path: Path) -> None:
         "from agentaccel.replay.pace import paces, placed\n"
         "from agentaccel.replay.read import read\n"
         "from agentaccel.replay.source import Rules\n"
-        "from agentaccel.trace.importers import ImportTally\n"
+        "from agentaccel.sources import ImportTally\n"
         "found = read([Path(sys.argv[1])], Rules(), ImportTally())[0]\n"
         "runs = placed(found.runs, found.untimed, paces()[0], 0)\n"
         "print([[step.started for step in run.steps] for run in runs])"

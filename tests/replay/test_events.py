@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from agentaccel import Policy, StorePolicy, TraceError
-from agentaccel.replay.events import Recorded, recorded
-from agentaccel.replay.talk import events_of
-from agentaccel.speculate.events import Answered, Asked, Event, Returned, Said
-from agentaccel.trace.importers import ImportTally
+from agentaccel.predict.events import Answered, Asked, Event, Returned, Said
+from agentaccel.replay.events import Recorded, events_of, recorded
+from agentaccel.sources import ImportTally
 from agentaccel.types import ToolCall
 from tests.driver import Driver, body, user
-from tests.trace.importers.session_lines import line, reply, usage
-from tests.trace.importers.session_lines import write as write_log
+from tests.sources.session_lines import line, reply, usage
+from tests.sources.session_lines import write as write_log
 
 LOOK = ToolCall(name="look", arguments={"at": 1}, id="c1")
 SEEK = ToolCall(name="seek", arguments={}, id="c2")

@@ -10,11 +10,11 @@ import anthropic
 import pytest
 
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, Usage
-from agentaccel.providers.anthropic import usage_of
 from agentaccel.records import KEEP_ALIVE
 from agentaccel.replay.runs import Run
 from agentaccel.replay.simulate import Allowed, accelerate
-from agentaccel.trace.store import open_reader
+from agentaccel.store.store import open_reader
+from agentaccel.wire.anthropic import usage_of
 from agentaccel_emulator import Behaviour, serve
 from tests.replay.live import SYSTEM, TOKENIZER, TOOLS, Ask, Asks, counts, growing, runs_of
 

@@ -18,15 +18,14 @@ from hypothesis import strategies as st
 from agentaccel import Accel, Policy, StorePolicy, Usage
 from agentaccel.errors import ConfigError, TraceError, UnknownModel
 from agentaccel.replay.pace import paces, placed
-from agentaccel.replay.read import read
+from agentaccel.replay.read import read, runs_of_store
 from agentaccel.replay.read_runs import read_runs
-from agentaccel.replay.read_store import runs_of_store
 from agentaccel.replay.runs import Run
 from agentaccel.replay.simulate import accelerate
 from agentaccel.replay.source import Rules, Source
 from agentaccel.report.advise.reading import talks_of_store
-from agentaccel.trace.importers import ImportTally
-from agentaccel.trace.store import open_reader
+from agentaccel.sources import ImportTally
+from agentaccel.store.store import open_reader
 from agentaccel.turn import Failed, Finished, Reported, Started
 from tests.anything import CHARACTERS
 from tests.driver import Driver, body, prose, user

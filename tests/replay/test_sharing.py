@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentaccel import Usage
-from agentaccel.cache.alike import REPEATED, SHARED
-from agentaccel.cache.beginnings import read_by_first
+from agentaccel.cache.beliefs import REPEATED, SHARED
+from agentaccel.cache.sharing import read_by_first
 from agentaccel.facts import cache_facts
 from agentaccel.replay.runs import Run, Step
 from agentaccel.replay.simulate import Simulated, accelerate
@@ -135,43 +135,43 @@ def test_whoever_reads_all_of_its_first_prompt_repeats_that_of_another() -> None
 GUARDS = (
     Mutant(
         guard="a lifetime that is taken to end a little later than it does",
-        at="agentaccel.cache.beginnings:begun",
+        at="agentaccel.cache.sharing:begun",
         old="min([visible - at for at",
         new="min([started - at for at",
     ),
     Mutant(
         guard="an hour's entry that is taken for one of five minutes",
-        at="agentaccel.cache.beginnings:begun",
+        at="agentaccel.cache.sharing:begun",
         old="if topic in read and ago >= longest:",
         new="if topic in read:",
     ),
     Mutant(
         guard="sessions that began at once, as if others had begun so with them alone",
-        at="agentaccel.cache.beginnings:begun",
+        at="agentaccel.cache.sharing:begun",
         old="times = (last_used(hash_), earlier.get(topic))",
         new="times = (last_used(hash_),)",
     ),
     Mutant(
         guard="uses that are counted as if each saved a write",
-        at="agentaccel.cache.longevity:_Lent.adds",
+        at="agentaccel.cache.lifetime:_Lent.adds",
         old="worth = (usual - read) * (all_.reads - own.reads)",
         new="worth = (self.ttls[0].write - read) * (all_.reads - own.reads)",
     ),
     Mutant(
         guard="a session that is taken never to end",
-        at="agentaccel.cache.longevity:longevities",
+        at="agentaccel.cache.lifetime:longevities",
         old="min(prospect.generally * mostly, _MOST_CERTAIN)",
         new="min(prospect.followed * in_time, _MOST_CERTAIN)",
     ),
     Mutant(
         guard="odds that count in one place more than in the other",
-        at="agentaccel.cache.longevity:_Within.reads",
+        at="agentaccel.cache.lifetime:_Within.reads",
         old="return self.next / (1.0 - self.later)",
         new="return self.next / (1.0 - min(self.later, 0.8))",
     ),
     Mutant(
         guard="a last request that is taken to write",
-        at="agentaccel.cache.longevity:_gain",
+        at="agentaccel.cache.lifetime:_gain",
         old="return min(best.write - read, (1.0 - read) / (1.0 - min(again, _MOST_CERTAIN)))",
         new="return best.write - read",
     ),
@@ -183,7 +183,7 @@ GUARDS = (
     ),
     Mutant(
         guard="a change within sessions that is taken for one between them",
-        at="agentaccel.cache.weigh:_shared",
+        at="agentaccel.cache.expectation:_shared",
         old="(scene.survives(at) if scene.view.state.turns else 1.0)",
         new="scene.survives(at)",
     ),

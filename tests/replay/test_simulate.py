@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentaccel.cache.ledger import Mark
 from agentaccel.cache.prefix import turn_of
-from agentaccel.replay.cost import cost_of
+from agentaccel.replay.compare import cost_of
 from agentaccel.replay.placements import PLACEMENTS, as_recorded
 from agentaccel.replay.runs import Step
 from agentaccel.replay.simulate import Simulated, accelerate, in_order, simulate

@@ -14,7 +14,7 @@ from agentaccel.report.advise.money import Prices, by_itself, replayed
 from agentaccel.report.advise.nouns import Advice, Talk
 from agentaccel.report.advise.parts import each, with_marks
 from agentaccel.report.advise.reading import talks_of_logs
-from agentaccel.trace.store import open_reader
+from agentaccel.store.store import open_reader
 from agentaccel.types import Usage
 from benchmarks.workloads import Workload, billed, bundled, record, sessions, wall
 from tests.report.talks import NOON

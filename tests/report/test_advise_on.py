@@ -11,13 +11,12 @@ import pytest
 
 from agentaccel.demo import run as demo
 from agentaccel.policy import CachePolicy, Mode, Policy
-from agentaccel.report.advise import case
-from agentaccel.report.advise.case import case_of
-from agentaccel.report.advise.choose import advise
+from agentaccel.report.advise import choose as case
+from agentaccel.report.advise.choose import advise, case_of
 from agentaccel.report.advise.money import prices_for
 from agentaccel.report.advise.nouns import Advice, Talk
 from agentaccel.report.advise.reading import talks_of_store
-from agentaccel.trace.store import open_reader
+from agentaccel.store.store import open_reader
 from benchmarks.advice import WITHIN, found
 from benchmarks.situations.amounts import Amount, Even
 from benchmarks.workloads import Workload, bundled, drive

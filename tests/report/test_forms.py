@@ -15,8 +15,8 @@ from rich.cells import cell_len
 from agentaccel.cli.report import report_command
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report import render_markdown, render_text, report
-from agentaccel.trace.importers import ImportTally
-from agentaccel.trace.store import Store
+from agentaccel.sources import ImportTally
+from agentaccel.store.store import Store
 from agentaccel.types import Cause, Drift, Miss, Usage
 
 NOON = 1_770_000_000.0

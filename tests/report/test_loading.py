@@ -10,15 +10,15 @@ from typing import Literal
 import pytest
 
 from agentaccel.records import TurnRecord
-from agentaccel.trace.record import TurnWrite
-from agentaccel.trace.store import Store
+from agentaccel.store.codec import TurnWrite
+from agentaccel.store.store import Store
 from agentaccel.types import NO_USAGE, Usage
 from tests.driver import MODEL
 
 LOADED = "import sys; from agentaccel.cli import main; main(sys.argv[1:], standalone_mode=False); print(*sys.modules)"
 """A command, and the modules that it has loaded."""
 
-PRICES, REPLAY, LOGS = "genai_prices", "agentaccel.replay", "agentaccel.trace.importers"
+PRICES, REPLAY, LOGS = "genai_prices", "agentaccel.replay", "agentaccel.sources"
 
 
 @pytest.mark.slow

@@ -19,8 +19,8 @@ from agentaccel.report import render_text, report
 from agentaccel.report.advise.choose import advise
 from agentaccel.report.advise.reading import talks_of_store
 from agentaccel.report.period import Calendar, Period
-from agentaccel.trace.record import TurnWrite
-from agentaccel.trace.store import Store
+from agentaccel.store.codec import TurnWrite
+from agentaccel.store.store import Store
 from agentaccel.types import Usage
 
 BERLIN = ZoneInfo("Europe/Berlin")

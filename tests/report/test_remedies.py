@@ -9,12 +9,16 @@ import pytest
 
 from agentaccel.records import key_of
 from agentaccel.replay.synthetic import Piece
-from agentaccel.report.advise.contents import too_short, tool_order
-from agentaccel.report.advise.history import without_summaries
-from agentaccel.report.advise.links import linked
-from agentaccel.report.advise.markers import beyond_lookback, cache_off, other_lifetime
-from agentaccel.report.advise.models import one_model
+from agentaccel.report.advise.history import linked, without_summaries
 from agentaccel.report.advise.nouns import Mended, Talk
+from agentaccel.report.advise.remedies import (
+    beyond_lookback,
+    cache_off,
+    one_model,
+    other_lifetime,
+    too_short,
+    tool_order,
+)
 from agentaccel.report.advise.seconds import seconds, time_at_work
 from agentaccel.report.advise.volatile import volatile_early
 from agentaccel.types import Drift, Usage

@@ -10,9 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from agentaccel.cli import main
-from agentaccel.report import report, verdicts
-from agentaccel.trace.importers import read_logs
-from tests.trace.importers.session_lines import MODEL, Line, prompt, reply, usage, write
+from agentaccel.report import figures as verdicts
+from agentaccel.report import report
+from agentaccel.sources import read_logs
+from tests.sources.session_lines import MODEL, Line, prompt, reply, usage, write
 
 
 def told(at: float, id_: str, use: Line, reason: str | None, model: str = MODEL) -> list[Line]:

@@ -36,7 +36,7 @@ from agentaccel import (
     Usage,
     filtered,
 )
-from agentaccel.listening import Listener, Told
+from agentaccel.hooks import Listener, Told
 from agentaccel.otel import export
 from agentaccel.turn import Command, Finished, Reported, Started
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from agentaccel.cache.bills import as_of, cards_of, paid_for
 from agentaccel.cache.price import Override, input_cost
-from agentaccel.replay.cost import cost_or_none
+from agentaccel.replay.compare import cost_or_none
 from agentaccel.replay.placements import as_recorded
 from agentaccel.replay.simulate import Allowed, accelerate, simulate
 from agentaccel.report.advise.nouns import Request, Talk, Talks, Unit

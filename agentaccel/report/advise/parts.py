@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from agentaccel.cache.ledger import Mark
 from agentaccel.facts import CacheFacts
-from agentaccel.replay.counting import grown
-from agentaccel.replay.runs import Step
+from agentaccel.replay.runs import Step, grown
 from agentaccel.report.advise.nouns import Request, Talk
 from agentaccel.types import Segment
 

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from heapq import merge
 
-from agentaccel.cache.marks import marks_of
+from agentaccel.cache.breakpoints import marks_of
 from agentaccel.facts import platforms
 from agentaccel.records import ToolRecord, TurnRecord, key_of
 from agentaccel.replay.placements import PLACEMENTS
-from agentaccel.replay.read_store import step_of
+from agentaccel.replay.read import step_of
 from agentaccel.replay.runs import Run, Step
 from agentaccel.replay.source import PROVIDER, Rules
 from agentaccel.replay.usage_only import by_session, runs_from_usage
 from agentaccel.report.advise.nouns import Request, Talk
 from agentaccel.report.period import EVER, Period
-from agentaccel.trace.prompts import kept_turns
-from agentaccel.trace.store import Store
+from agentaccel.store.prompts import kept_turns
+from agentaccel.store.store import Store
 
 _DEFAULT = "api"
 """The platform whose rules hold where a record names one that the facts do not know."""

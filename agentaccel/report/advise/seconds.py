@@ -6,9 +6,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from agentaccel.report.advise.nouns import Advice, Talk, Talks
-from agentaccel.report.advise.words import called
-from agentaccel.report.spans import Covered
+from agentaccel.report.advise.nouns import Advice, Talk, Talks, called
+from agentaccel.report.parts import Covered
 
 TOOLS_SHARE = 0.3
 """Of the time at work: from here on it pays to look at tools."""

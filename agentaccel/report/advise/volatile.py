@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 
-from agentaccel.canonical import digest
+from agentaccel.hashing import digest
 from agentaccel.replay.runs import Step
 from agentaccel.report.advise.nouns import Mended, Request, Talk, Talks
 from agentaccel.report.advise.parts import Part, parts_of, with_parts

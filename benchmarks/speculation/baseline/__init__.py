@@ -2,5 +2,5 @@
 
     context ─▶ backoff (which tool) x rules (which arguments) + recent calls ─▶ logistic confidence on 14 features
 
-It shares no code with `agentaccel.speculate`, so that no misreading is common to both.
+It shares no code with `agentaccel.predict`, so that no misreading is common to both.
 """

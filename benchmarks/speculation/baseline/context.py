@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
-from agentaccel.canonical import identity_bytes
-from agentaccel.speculate.events import Answered, Asked, Event, Returned, Said
+from agentaccel.hashing import identity_bytes
+from agentaccel.predict.events import Answered, Asked, Event, Returned, Said
 from benchmarks.speculation.calls import Key, key_of
 
 TEXT, USER = " text", " user"

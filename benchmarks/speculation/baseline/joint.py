@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import orjson
 
-from agentaccel.canonical import identity_bytes
+from agentaccel.hashing import identity_bytes
 from agentaccel.types import ToolCall
 from benchmarks.speculation.baseline.backoff import Backoff, Outlook
 from benchmarks.speculation.baseline.context import TEXT, USER, Context, Place, arguments_of

@@ -1,0 +1,84 @@
+"""Where requests go, as users name it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from types import NoneType
+
+from agentaccel.errors import ConfigError
+from agentaccel.facts import PROVIDERS, cache_facts, platforms
+from agentaccel.types import Endpoint, Request
+from agentaccel.wire import wire_of
+from agentaccel.wire.json import is_object, name_of
+
+
+def endpoint_of(
+    request: Request, provider: str | None, platform: str | None, aliases: Mapping[str, str] | None = None
+) -> Endpoint:
+    """Where `request` is to go, once everything said of it is known to make sense. Raises `ConfigError`.
+
+    Without a provider it is the first that has the platform and knows the model, which the user's `aliases` may name.
+    """
+    if type(request) is not dict and not is_object(request):
+        raise ConfigError(f"a request is the JSON body as a dict; got {type(request).__name__}")
+    if type(request.get("messages")) is not list or "input" in request:
+        _check(request)
+    model = request.get("model", "") if provider is None else ""
+    if aliases or type(model) is not str:
+        model = name_of(model)
+        model = (aliases or {}).get(model, model)
+    try:
+        return _endpoint(provider, platform, model, "messages" in request)
+    except TypeError:  # what nobody can be called
+        provider, platform = (one if one is None else name_of(one) for one in (provider, platform))
+        return _endpoint(provider, platform, model, "messages" in request)
+
+
+def _check(request: Request) -> None:
+    """Raise `ConfigError` for a conversation that is no list."""
+    for name, kinds, said in _LISTS:
+        if not isinstance(messages := request.get(name), kinds):
+            once = ", which could be read only once" if hasattr(messages, "__next__") else ""
+            raise ConfigError(f"{name} must be {said}; got {type(messages).__name__}{once}")
+
+
+_LISTS = (
+    ("messages", (list, tuple, NoneType), "a list"),
+    ("input", (list, tuple, str, NoneType), "a string or a list"),
+)
+
+
+def _provider(model: str, platform: str | None) -> str:
+    at = [name for name in PROVIDERS if platform is None or platform in platforms(name)]
+    if not at:
+        known = ", ".join(dict.fromkeys(repr(name) for one in PROVIDERS for name in platforms(one)))
+        raise ConfigError(f"platform is {platform!r}; known are {known}")
+
+    def knows(name: str) -> bool:
+        return cache_facts(model, provider=name, platform=platform or platforms(name)[0]) is not None
+
+    return next(filter(knows, at), at[0])
+
+
+@functools.lru_cache(maxsize=256)
+def _endpoint(provider: str | None, platform: str | None, model: str, has_messages: bool) -> Endpoint:
+    if provider is None:
+        provider = _provider(model, platform)
+    if provider not in PROVIDERS:
+        raise ConfigError(f"provider is {provider!r}; known are {', '.join(map(repr, PROVIDERS))}")
+    known = platforms(provider)
+    if platform is not None and platform not in known:
+        raise ConfigError(f"{provider!r} has no platform {platform!r}; it has {', '.join(map(repr, known))}")
+    wire = wire_of(provider, ("messages",) if has_messages else ())
+    return Endpoint(provider, platform or known[0], wire)
+
+
+def platform_named(platform: str | None, said_by: str = "platform") -> tuple[str, str] | None:
+    """The provider and platform that the user named; None for the host to say. A `ConfigError` names `said_by`."""
+    if platform is None:
+        return None
+    known = {name: provider for provider in ("compatible", "openai") for name in platforms(provider)}
+    if platform not in known:
+        raise ConfigError(f"{said_by} is {platform!r}; known are {', '.join(map(repr, known))}")
+    return known[platform], platform

@@ -1,0 +1,134 @@
+"""A turn under way, from its plan to its settlement."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from agentaccel.cache.beliefs import Observation
+from agentaccel.cache.breakpoints import lifetime_written
+from agentaccel.cache.ledger import Entry
+from agentaccel.cache.observe import Observed
+from agentaccel.cache.prefix import Prefixes
+from agentaccel.cache.price import PriceCard, price_card
+from agentaccel.cache.standing import Standing
+from agentaccel.cache.state import Head
+from agentaccel.engine.conversation import Conversation
+from agentaccel.engine.routing import apart
+from agentaccel.engine.scope import Within
+from agentaccel.facts import CacheFacts
+from agentaccel.policy import Policy
+from agentaccel.rewrite.arranging import Arranged
+from agentaccel.rewrite.drift import Print
+from agentaccel.rewrite.results import Edited
+from agentaccel.types import CachePlan, Drift, Marker, Prompt, Request
+from agentaccel.wire.json import terms_of, unusual
+
+TurnMode = Literal["on", "observe", "holdout", "bypass"]
+
+
+class Going(NamedTuple):
+    """A turn under way: everything that its settlement needs and that later turns must not change."""
+
+    conversation: Conversation
+    request: Request
+    prompt: Prompt
+    facts: CacheFacts | None
+    prefix: Prefixes | None
+    observed: Observed | None
+    plan: CachePlan
+    """As computed, whether or not it was applied."""
+    mode: TurnMode
+    attempt: int
+    known_as: str | None
+    """As in `TurnRecord`."""
+    started: float
+    """Wall time."""
+    head: Head | None
+    print: Print | None
+    lent: Mapping[bytes, Entry] = {}
+    """What other sessions of this process held when it was sent."""
+    waited: float | None = None
+    """As in `TurnRecord`."""
+    arranged: Arranged | None = None
+    """How it was arranged; None without consent. `request`, `prompt` and `prefix` are what is sent."""
+    edited: Edited | None = None
+    """How its history was edited; None without consent."""
+    written: Prompt | None = None
+    """The prompt as the user wrote it, where another one is sent."""
+    drift: Drift | None = None
+    """Where it leaves the prompt before, where that was found out already."""
+    standing: Standing | None = None
+    """The decision that it is sent by, where that may stand for the next ones."""
+    came: tuple[Observation, ...] = ()
+    """That it had been announced, and read what was written ahead."""
+    region: str = ""
+    """As in `Endpoint`."""
+    earlier: Mapping[str, float] = {}
+    """When sessions that begin alike had last been answered, by topic; of a first request."""
+
+    @property
+    def lifetime(self) -> str:
+        """As in `lifetime_written`."""
+        return lifetime_written(self.prompt, self.markers_sent, self.facts)
+
+    def terms(self, said: Mapping[str, str]) -> Mapping[str, str]:
+        """What it is priced by, where that is not the usual: what the reply has `said`, else what the request asks for;
+        and by its place."""
+        return unusual({"region": self.region, **terms_of(self.request), **said})
+
+    @property
+    def apart(self) -> str:
+        """What it goes out with that keeps its prefixes apart from those of other sessions."""
+        return apart(self.plan, self.facts) if self.facts is not None and self.mode == "on" else ""
+
+    @property
+    def as_written(self) -> Prompt:
+        return self.written if self.written is not None else self.prompt
+
+    @property
+    def lasting(self) -> Prompt:
+        """The prompt without what this request alone has."""
+        return replace(self.prompt, segments=self.prompt.lasting, ephemeral=0) if self.prompt.ephemeral else self.prompt
+
+    @property
+    def markers_sent(self) -> tuple[Marker, ...]:
+        """The markers that went out: the user's, and ours where the plan was applied."""
+        if self.mode != "on":
+            return self.prompt.markers
+        if self.plan.without:
+            return (*(one for one in self.prompt.markers if one not in self.plan.without), *self.plan.markers)
+        return (*self.prompt.markers, *self.plan.markers)
+
+
+# --- What we may do in a session: act, or only look -------------------------------------------------------------------
+
+
+def mode_of(policy: Policy, key: bytes, session: str, within: Within) -> TurnMode:
+    """The mode of what happens in `session`; `key` is the one that all processes agree on."""
+    if within.bypass:
+        return "bypass"
+    if policy.mode == "observe":
+        return "observe"
+    if not policy.holdout:
+        return "on"
+    drawn = hashlib.blake2b(session.encode("utf-8", "replace"), digest_size=8, key=key).digest()
+    return "holdout" if int.from_bytes(drawn) < policy.holdout * 2**64 else "on"
+
+
+# --- The prices that hold for a prompt under a policy -----------------------------------------------------------------
+
+
+def card_of(prompt: Prompt, policy: Policy, tokens: int, at: float | None = None) -> PriceCard | None:
+    """What a request like `prompt`, of so many tokens, is billed by `at` a time in seconds since the epoch, or now."""
+    return price_card(
+        prompt.provider,
+        prompt.model,
+        input_tokens=tokens,
+        platform=prompt.platform,
+        at=at,
+        aliases=policy.aliases,
+        override=policy.prices,
+    )

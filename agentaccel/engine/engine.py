@@ -1,0 +1,351 @@
+"""How a request becomes a turn, and how a turn that has ended becomes a record and the next state.
+
+request ─decode▶ Prompt ─conversation─▶ plan ─encode▶ Turn        (begin)
+Ended ─settle▶ State, misses ─▶ TurnRecord ─▶ store                (when the turn ends)
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal, Protocol
+from weakref import WeakSet
+
+from agentaccel.cache.observe import Observed, observe
+from agentaccel.cache.planner import Decided, Latest, decide
+from agentaccel.cache.prefix import Prefixes, prefixes
+from agentaccel.cache.price import expected_cost
+from agentaccel.clock import Clock
+from agentaccel.concurrency import Background
+from agentaccel.engine.conversation import Conversation, refresh
+from agentaccel.engine.draft import Going, card_of, mode_of
+from agentaccel.engine.fields import asking_usage, unplanned, with_diagnosis
+from agentaccel.engine.fork import followed, open_with
+from agentaccel.engine.gate import Fanout, Flight
+from agentaccel.engine.lineage import Registry
+from agentaccel.engine.own_requests import Keeper
+from agentaccel.engine.pending import Later
+from agentaccel.engine.prewarming import came
+from agentaccel.engine.routing import Asked, Routing, Traffic
+from agentaccel.engine.scope import Announced, Session, Within, current
+from agentaccel.engine.settlement import Settlement
+from agentaccel.engine.shaping import AS_WRITTEN, CONSENTED, Reading, Shaped, Shaping, said
+from agentaccel.engine.sharing import Fanning
+from agentaccel.engine.threads import Threads
+from agentaccel.facts import Wire, cache_facts
+from agentaccel.hooks import Began, Listeners, Told
+from agentaccel.locks import Lock, forks
+from agentaccel.once import Once
+from agentaccel.policy import Policy
+from agentaccel.rewrite.advisories import NO_HINTS
+from agentaccel.rewrite.jobs import Runs
+from agentaccel.store.recorder import Recorder
+from agentaccel.tools.speculator import Foresight
+from agentaccel.turn import Ended, Turn
+from agentaccel.types import CachePlan, Endpoint, Prompt, Request
+from agentaccel.values import kept_name_or_none, maker
+from agentaccel.wire import PartMemory, dialect
+from agentaccel.wire.json import name_of
+
+# --- The end of one `Accel`: what it runs early is settled, so that the ledger and the trace store add up -------------
+
+
+class Reply(Protocol):
+    """A reply on its way to whoever reads it."""
+
+    def end(self, how: Literal["closed"]) -> None: ...
+
+
+class Replies:
+    """Those of this process that are being read, or that nobody reads any more and somebody holds. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._held = WeakSet[Reply]()
+        self._forks = forks()
+        self.later = Later()
+        """Those that are still being made, whose end a later exchange tells."""
+
+    def add(self, reply: Reply) -> None:
+        """One has begun."""
+        with self._lock:
+            self._here().add(reply)
+
+    def end(self) -> None:
+        """All of them are over."""
+        with self._lock:
+            held = tuple(self._here())
+        for reply in held:
+            reply.end("closed")
+        self.later.end()
+
+    def _here(self) -> WeakSet[Reply]:
+        if self._forks != forks():  # what its parent reads, the parent tells
+            self._held, self._forks = WeakSet(), forks()
+        return self._held
+
+
+def close(replies: Replies, foresight: Foresight, background: Background) -> None:
+    """Take back everything, as leaving every session would, and write what was learned; `replies` that somebody holds
+    and has not read to their end are over.
+
+    What has not ended by then, as the tasks of a loop that stands still for as long as it closes this, is counted with
+    the seconds that it has taken so far: nothing is recorded later.
+    """
+    replies.end()
+    buffer = foresight.launcher.serving.buffer
+    left = buffer.leave(None)
+    background.close()
+    now = foresight.launcher.clock.monotonic()
+    for entry in left:
+        buffer.failed(entry, now)
+    foresight.learning.close()
+
+
+log = logging.getLogger("agentaccel")
+
+_CLAUDE = Endpoint()
+_going, _latest, _reading, _turn = maker(Going), maker(Latest), maker(Reading), maker(Turn)
+
+
+@dataclass(slots=True)
+class Composer:
+    """Composes decisions for one `Accel`. Thread-safe: a conversation is locked while its state is read or changed."""
+
+    policy: Policy
+    clock: Clock
+    recorder: Recorder
+    registry: Registry
+    listeners: Listeners = field(default_factory=Listeners)
+    fanout: Fanout = field(default_factory=Fanout)
+    keeper: Keeper | None = None
+    """Keeps entries alive, where the policy allows it."""
+    foresight: Foresight | None = None
+    """Runs tools early, where the policy allows it."""
+    runs: Runs | None = None
+    """Does in the background what the user's functions are asked for; without it they are not."""
+    traffic: Traffic = field(default_factory=Traffic)
+    replies: Replies = field(default_factory=Replies)
+    _parts: PartMemory = field(default_factory=PartMemory)
+    _once: Once = field(default_factory=Once)
+    _nobody: Conversation = field(default_factory=partial(Conversation, id=""))
+    """Whose plans are looked at where no conversation is known."""
+    settlement: Settlement = field(init=False)
+    fanning: Fanning = field(init=False)
+    _routing: Routing = field(init=False)
+    _shaping: Shaping = field(init=False)
+    _threads: Threads = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.settlement = Settlement(self.recorder, self.registry, keep_content=self.policy.store.content)
+        self.fanning = Fanning(self.policy, self.clock, self.fanout)
+        self._routing = Routing(self.policy.cache, self.recorder, self.traffic)
+        self._shaping = Shaping(self.policy, self.recorder)
+        self._threads = Threads(self.registry)
+
+    def begin(self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "", attempt: int = 0) -> Turn:
+        """The turn that `request` makes; planning the same request again before it ends gives the same plan.
+
+        Where that fails, the turn sends the request as it was written and records nothing.
+        """
+        try:
+            return self._begin(request, endpoint, model, attempt)
+        except Exception:
+            if self.policy.strict:
+                raise
+            log.exception("agentaccel: could not plan a request; it goes out as written, unrecorded")
+            return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None, wire=endpoint.wire)
+
+    def _begin(self, request: Request, endpoint: Endpoint, model: str, attempt: int) -> Turn:
+        within = current.get().of(self.registry.owner)
+        asked = self._read(request, endpoint, model)
+        if (session := within.session) is not None and not session.closed:
+            conversation = self._threads.of(session.conversation, asked.prompt, asked.facts, attempt=attempt)
+        else:
+            if session is not None:
+                self._once.say(f"a model call was made after session {session.id!r} was left", about="closed session")
+            conversation = self._threads.unnamed(asked.prompt, attempt)
+        if self.keeper is not None:
+            self.keeper.went_on(conversation.key)
+        with conversation.lock:
+            going = self._plan(conversation, within, asked, attempt)
+            if conversation.origin is not None:
+                followed(conversation)
+            if not conversation.state.turns:
+                going = self.settlement.begins(going)
+            if going.edited is not None and self.runs is not None:
+                conversation.asides.ask(conversation.id, going.edited.wants, self.runs)
+            if going.mode == "on" and conversation.state.route:
+                self._routing.sent(conversation, going.started)
+        applied = going.plan if going.mode == "on" else CachePlan()
+        flight = self.fanning.flight(going, endpoint)
+        hooks = self.foresight.begins(going, request, endpoint.wire, within) if self.foresight is not None else None
+        return _turn(
+            request=dialect(endpoint.wire).encode(going.request, applied),
+            plan=going.plan,
+            on_end=partial(self._end, going, endpoint, flight, self.listeners.begins(going.started)),
+            hold=flight,
+            wire=endpoint.wire,
+            ttl=going.lifetime,
+            hides_usage="stream_options" in applied.options,
+            on_send=hooks.on_send if hooks is not None else None,
+            on_call=hooks.on_call if hooks is not None else None,
+        )
+
+    def _end(self, going: Going, endpoint: Endpoint, flight: Flight | None, began: Began | None, ended: Ended) -> None:
+        try:
+            going = came(self.fanning.ended(going, endpoint.account, flight, ended), ended.usage)
+            if self.foresight is not None:
+                self.foresight.ended(going, ended)
+            record = self.settlement.settle(going, ended)
+            self.fanning.settled(going, endpoint.account, flight, ended)
+            if self.keeper is not None:
+                self.keeper.paused(going, endpoint, ended)
+            if began is not None:
+                named = kept_name_or_none(ended.said.message_id), kept_name_or_none(ended.said.model)
+                self.listeners.ended(began, Told(record, *named, endpoint.server))
+        except Exception:
+            if self.policy.strict:
+                raise
+            log.exception("agentaccel: could not settle a turn; it is not recorded")
+
+    def preview(
+        self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "", follows: Conversation | None = None
+    ) -> CachePlan:
+        """The plan for `request`, without opening or recording anything; as the next one of `follows`, where given."""
+        asked = self._read(request, endpoint, model)
+        prompt, within = asked.prompt, current.get().of(self.registry.owner)
+        session = within.session
+        root = session.conversation if session is not None else None
+        known = follows or self._threads.known(root, prompt, asked.facts)
+        with (known or self._nobody).lock:
+            # A copy: looking at a plan must not open the conversation.
+            conversation = replace(known or self._nobody, lock=Lock())
+        going = self._plan(conversation, within, asked, 0)
+        (known or self._nobody).latest = conversation.latest
+        expected = going.plan.expected
+        if expected is None:
+            return going.plan
+        card = card_of(prompt, self.policy, round(expected.total))
+        return replace(going.plan, expected_cost=expected_cost(card, expected))
+
+    def announced(self, session: Session, announced: Announced) -> Going | None:
+        """How a request that is only announced would be planned, with a stub in the place of what is not known yet.
+
+        None where it cannot be told what will stand before that.
+        """
+        endpoint = announced.endpoint
+        request, stubbed = dialect(endpoint.wire).with_stub(announced.request)
+        asked = self._read(request, endpoint, announced.model)
+        if stubbed:
+            asked = asked._replace(prompt=replace(asked.prompt, ephemeral=1))
+        conversation = self._threads.told(session.conversation, asked.prompt)
+        with conversation.lock:
+            going = self._plan(conversation, Within(session), asked, 0)
+        return None if stubbed and going.prompt is not asked.prompt else going
+
+    # --- before -------------------------------------------------------------------------------------------------------
+
+    def _read(self, request: Request, endpoint: Endpoint, model: str) -> Reading:
+        provider, platform, wire = endpoint[:3]
+        name = model or name_of(request.get("model", ""))
+        facts = cache_facts(name, provider=provider, platform=platform, wire=wire, aliases=self.policy.aliases)
+        prompt = dialect(wire).decode(
+            request, facts, key=self.recorder.key, place=(provider, platform), model=model, memory=self._parts
+        )
+        return _reading(request, prompt, facts, endpoint, model)
+
+    def _plan(self, conversation: Conversation, within: Within, asked: Reading, attempt: int) -> Going:
+        now, mode = self.clock.wall(), mode_of(self.policy, self.recorder.shared_key, conversation.id, within)
+        request, prompt, facts, endpoint, _ = asked
+        if self.recorder.store is not None:
+            self.recorder.read(lambda it: refresh(conversation, it, facts, prompt.provider), None)
+        conversation.account = endpoint.account
+        if not conversation.state.turns:
+            edits, named = mode == "on" and self.policy.history.consents, within.session is not None
+            open_with(self.registry, conversation, prompt, facts, now, named=named, edits=edits)
+        shaped = AS_WRITTEN
+        if mode == "on" and (self._shaping.consents or "context_management" in request):
+            request, prompt, shaped = self._shaped(conversation, asked, now)
+        prefix = observed = None
+        if facts is not None:
+            prefix = conversation.latest.prefix_of(prompt, facts) if conversation.latest is not None else None
+            prefix = prefix or prefixes(prompt, facts, conversation.head)
+            observed = observe(conversation.state, conversation.head, prefix, now, conversation.snapshot)
+            if shaped.arranged is not None:
+                observed = observed._replace(moves=shaped.arranged.moves)
+        chosen, standing = self._choose(conversation, request, prompt, prefix, observed, now, endpoint.wire)
+        if chosen.wire == "chat" or self.policy.cache.diagnostics:
+            chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
+        if facts is not None and (facts.key or facts.salt_field or facts.session_field or facts.retentions):
+            chosen = self._routing.routed(chosen, (request, prompt, facts), conversation, now, on=mode == "on")
+        hinted = NO_HINTS
+        if prefix is not None and observed is not None:
+            hinted = self._shaping.hinted(conversation, request, prefix, observed, now, shaped)
+        if shaped is not AS_WRITTEN or hinted is not NO_HINTS:
+            chosen = said(chosen, request, shaped, hinted)
+        return _going(
+            conversation=conversation,
+            request=request,
+            prompt=prompt,
+            facts=facts,
+            prefix=prefix,
+            observed=observed,
+            plan=chosen,
+            mode=mode,
+            attempt=attempt,
+            known_as=self.policy.aliases.get(prompt.model),
+            started=now,
+            head=conversation.head,
+            print=conversation.print,
+            arranged=shaped.arranged,
+            edited=shaped.edited,
+            written=asked.prompt if prompt is not asked.prompt else None,
+            drift=hinted.drift,
+            standing=standing,
+            region=endpoint.region,
+        )
+
+    def _shaped(self, conversation: Conversation, asked: Reading, now: float) -> tuple[Request, Prompt, Shaped]:
+        """The request with what the policy consents to be edited or moved."""
+        _, _, shaped = made = self._shaping.shape(
+            conversation, asked, now, lambda it: self._read(it, asked.endpoint, asked.model).prompt
+        )
+        for consent in shaped.consents:
+            self._once.say(CONSENTED[consent], level=logging.INFO)
+        return made
+
+    def _choose(
+        self,
+        conversation: Conversation,
+        request: Request,
+        prompt: Prompt,
+        prefix: Prefixes | None,
+        observed: Observed | None,
+        now: float,
+        wire: Wire,
+    ) -> Decided:
+        if prefix is None or observed is None:
+            what, message, reason = unplanned(prompt)
+            self._once.say(message, about=what)
+            return Decided(CachePlan(wire=wire, reasons=(reason,)))
+        keeps = self.keeper is not None and self.keeper.can_keep(conversation, request, prefix)
+        state, snapshot, ttl = conversation.state, conversation.snapshot, self.policy.cache.ttl
+        given, latest = (state, observed, prefix, snapshot, ttl, keeps), conversation.latest
+        if latest is None or not latest.holds(given, now):
+            decided = decide(state, observed, prefix, snapshot, now=now, ttl=ttl, keeps=keeps)
+            conversation.latest = latest = _latest(given, now, decided)
+        return latest.decided
+
+    def _with_fields(self, chosen: CachePlan, asked: Asked, conversation: Conversation) -> CachePlan:
+        """The plan with what asks for counts and causes."""
+        request, prompt, facts = asked
+        if chosen.wire == "chat":
+            chosen = asking_usage(chosen, request, prompt)
+        if not self.policy.cache.diagnostics:
+            return chosen
+        with_it = with_diagnosis(chosen, request, facts, conversation)
+        if with_it is not chosen:
+            self._once.say("asking the provider for its cache diagnostics, as the policy allows", level=logging.INFO)
+        return with_it

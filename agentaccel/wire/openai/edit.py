@@ -1,0 +1,206 @@
+"""Writing a plan into a request of either OpenAI wire, and taking it out again.
+
+Taking our fields away from an encoded request gives back the sender's, up to one lossless form: a string content
+becomes one text part, because only a part can carry a marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from agentaccel.types import CachePlan, Marker, Path, Request
+from agentaccel.wire.anthropic.edit import marking
+from agentaccel.wire.json import changed_all, is_object, items
+from agentaccel.wire.openai.blocks import FIRST
+from agentaccel.wire.openai.responses import role_of
+
+
+def encode(request: Request, plan: CachePlan) -> Request:
+    """`request` with the markers and options of `plan`; shares every part that does not change.
+
+    An option that is an object is joined with the sender's own of that name. With an empty plan it returns the very
+    object it was given, so the bytes on the wire are the sender's own.
+
+    >>> mark = Marker(path=("messages", 0, "content"), ttl="30m", ours=True)
+    >>> body = {"model": "m", "messages": [{"role": "developer", "content": "Be brief."}]}
+    >>> plan = CachePlan(markers=(mark,), mark="prompt_cache_breakpoint", options={"stream_options": {"x": 1}})
+    >>> sent = encode(body, plan)
+    >>> sent["messages"][0]["content"], sent["stream_options"]
+    ([{'type': 'text', 'text': 'Be brief.', 'prompt_cache_breakpoint': {'mode': 'explicit'}}], {'x': 1})
+    >>> strip(sent, plan)["messages"], "stream_options" in strip(sent, plan)
+    ([{'role': 'developer', 'content': [{'type': 'text', 'text': 'Be brief.'}]}], False)
+    """
+    changed: Request = changed_all(request, partial(_marked, plan.mark), plan.markers)
+    if not plan.options:
+        return changed
+    return {**changed, **{name: _joined(request.get(name), value) for name, value in plan.options.items()}}
+
+
+def strip(request: Request, plan: CachePlan) -> Request:
+    """`request`, once encoded with `plan`, without what the plan added: the sender's, up to the lossless form."""
+    changed: Request = request
+    if plan.options:
+        left = {name: _left(request.get(name), value) for name, value in plan.options.items()}
+        # A field of the sender's may well be null: only what the plan added is taken away.
+        changed = {n: left.get(n, value) for n, value in request.items() if n not in left or left[n] is not None}
+    stripped: Request = changed_all(changed, partial(_unmarked, plan.mark), plan.markers)
+    return stripped
+
+
+def _joined(own: Any, ours: Any) -> Any:
+    return {**own, **ours} if is_object(own) and is_object(ours) else ours
+
+
+def _left(value: Any, ours: Any) -> Any:
+    """What is left of an option without what was added; None where nothing is."""
+    if not is_object(value) or not is_object(ours):
+        return None
+    return {name: item for name, item in value.items() if name not in ours} or None
+
+
+def _marked(mark: str, value: Any, marker: Marker) -> Any:
+    sent: Mapping[str, str] = marking(marker.ttl) if mark == "cache_control" else _breakpoint(marker.ttl)
+    if isinstance(value, str):
+        return [{"type": _text_type(marker.path), "text": value, mark: dict(sent)}]
+    return {**value, mark: dict(sent)}
+
+
+_DEFAULT_TTL = "30m"
+
+
+def _breakpoint(ttl: str) -> dict[str, str]:
+    return {"mode": "explicit"} if ttl == _DEFAULT_TTL else {"mode": "explicit", "ttl": ttl}
+
+
+def _text_type(path: Path) -> str:
+    return "text" if path[0] == "messages" else "input_text"
+
+
+def _unmarked(mark: str, value: Any, marker: Marker) -> Any:
+    if isinstance(value, list):  # a string that became one part; its path ends at the list
+        return [_unmarked(mark, item, marker) for item in value]
+    return {name: item for name, item in value.items() if name != mark}
+
+
+def warmed(request: Request) -> Request | None:
+    """A request of the Responses API that reads what `request` would and asks for no reply; None where that cannot be.
+
+    >>> warmed({"model": "m", "input": "Hello", "stream": True})
+    {'model': 'm', 'input': 'Hello', 'prompt_cache_options': {'prewarm': True}}
+    """
+    options = request.get("prompt_cache_options")
+    if "input" not in request or not (options is None or isinstance(options, Mapping)):
+        return None
+    kept = {name: value for name, value in request.items() if name not in ("stream", "stream_options", "background")}
+    return {**kept, "prompt_cache_options": {**(options or {}), "prewarm": True}}
+
+
+def with_stub(request: Request) -> tuple[Request, bool]:
+    """What is known of a request of the Responses API, as one that it takes, and whether a word stands for the rest.
+
+    Behind the last message that is not the model's, nothing is kept for others to read, and a call without its result
+    is refused.
+
+    >>> with_stub({"input": [{"role": "developer", "content": "Be brief."}]})[0]["input"][1:]
+    [{'role': 'user', 'content': '.'}]
+    >>> with_stub({"input": [{"role": "user", "content": "Look."}, {"type": "function_call"}]})
+    ({'input': [{'role': 'user', 'content': 'Look.'}]}, False)
+    """
+    given = request.get("input")
+    if not isinstance(given, list | tuple):
+        return request, False
+    items = list(given)
+    while items and not (_is_told(items[-1]) or _is_result(items[-1])):
+        items.pop()
+    if any(_is_result(item) or item.get("role") == "user" for item in items if is_object(item)):
+        return (request if len(items) == len(given) else {**request, "input": items}), False
+    return {**request, "input": [*items, {"role": "user", "content": "."}]}, True
+
+
+def _is_told(item: Any) -> bool:
+    return is_object(item) and item.get("role") in ("user", "developer", "system")
+
+
+def _is_result(item: Any) -> bool:
+    return is_object(item) and str(item.get("type", "")).endswith("_output")
+
+
+# --- What an operator can say at the end of a request on either OpenAI wire, and how tools are kept from being called -
+
+_SPOKEN = frozenset({"user", "tool", "function", "system", "developer"})
+"""Roles behind which a note may stand: behind the assistant's words the model would be asked to go on."""
+
+_CALLABLE = frozenset({"function", "custom"})
+"""Kinds of tool that a list of allowed ones can name."""
+
+
+def note_in_chat(request: Request, note: str, form: str) -> Request | None:
+    """`request` with `note` at its end, as a message of whoever gives the instructions; None where it cannot stand.
+
+    Where nobody gives any, it is not known which role this model would take.
+    """
+    messages = items(request.get("messages"))
+    last, speaker = messages[-1] if messages else None, _speaker(messages)
+    if not is_object(last) or last.get("role") not in _SPOKEN or not speaker:
+        return None
+    return {**request, "messages": [*messages, {"role": speaker, "content": note}]}
+
+
+def note_in_responses(request: Request, note: str, form: str) -> Request | None:
+    """As for Chat Completions; an input that is one string becomes the user's message that it stands for."""
+    given = request.get("input")
+    before = [{"role": "user", "content": given}] if isinstance(given, str) and given else list(items(given))
+    last, speaker = before[-1] if before else None, _speaker(before) or (form if request.get("instructions") else "")
+    if not is_object(last) or role_of(last) not in _SPOKEN or not speaker:
+        return None
+    return {**request, "input": [*before, {"role": speaker, "content": note}]}
+
+
+def _speaker(messages: Sequence[Any]) -> str:
+    """The role of the instructions that a conversation begins with; empty where it begins with none."""
+    first = messages[0].get("role") if messages and is_object(messages[0]) else None
+    return first if isinstance(first, str) and first in FIRST else ""
+
+
+def only_in_chat(request: Request, names: tuple[str, ...]) -> Request | None:
+    """`request` in which only the tools of these `names` can be called; None where that cannot be said."""
+    return _only(request, names, lambda mode, tools: {"allowed_tools": {"mode": mode, "tools": tools}}, _in_chat)
+
+
+def only_in_responses(request: Request, names: tuple[str, ...]) -> Request | None:
+    """As for Chat Completions."""
+    return _only(request, names, lambda mode, tools: {"mode": mode, "tools": tools}, _in_responses)
+
+
+def _only(
+    request: Request,
+    names: tuple[str, ...],
+    allowed: Callable[[str, list[Any]], Mapping[str, Any]],
+    entry: Callable[[Mapping[str, Any]], tuple[str, Any]],
+) -> Request | None:
+    choice = request.get("tool_choice", "auto")
+    if choice not in ("auto", "required"):
+        # None can be called, or one alone, or those that the sender lists: what is kept is none of them.
+        return request if choice == "none" or is_object(choice) else None
+    tools: list[Any] = []
+    for tool in items(request.get("tools")):
+        if not is_object(tool) or tool.get("type") not in _CALLABLE:
+            return None
+        name, one = entry(tool)
+        if name in names:
+            tools.append(one)
+    return {**request, "tool_choice": {"type": "allowed_tools", **allowed(choice, tools)}}
+
+
+def _in_chat(tool: Mapping[str, Any]) -> tuple[str, Any]:
+    kind = tool["type"]
+    inner = tool.get(kind)
+    name = inner.get("name", "") if is_object(inner) else ""
+    return name, {"type": kind, kind: {"name": name}}
+
+
+def _in_responses(tool: Mapping[str, Any]) -> tuple[str, Any]:
+    name = tool.get("name", "")
+    return name, {"type": tool["type"], "name": name}
