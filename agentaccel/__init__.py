@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         UnknownModel,
     )
     from agentaccel.policy import CachePolicy, HistoryPolicy, Policy, StorePolicy, ToolPolicy
-    from agentaccel.predict.stats import Ledger, Tally
+    from agentaccel.predict.stats import SpeculationStats, Tally
     from agentaccel.predict.validators import files, git_head
     from agentaccel.records import ToolRecord, TurnRecord
     from agentaccel.rewrite.extractive import filtered
@@ -36,7 +36,7 @@ _HOMES = {
     "errors": ("AgentAccelError", "ConfigError", "MissingExtra", "SessionClosed", "TraceError", "UnknownModel"),
     "policy": ("CachePolicy", "HistoryPolicy", "Policy", "StorePolicy", "ToolPolicy"),
     "effects.spec": ("ToolSpec",),
-    "predict.stats": ("Ledger", "Tally"),
+    "predict.stats": ("SpeculationStats", "Tally"),
     "predict.validators": ("files", "git_head"),
     "rewrite.extractive": ("filtered",),
     "records": ("ToolRecord", "TurnRecord"),
@@ -55,6 +55,8 @@ _HOMES = {
     ),
 }
 
+_FORMER = {"Ledger": "agentaccel.predict.stats.SpeculationStats"}
+
 __all__ = [  # noqa: RUF022 - sorted within themselves; the version last
     "Accel",
     "AgentAccelError",
@@ -67,7 +69,6 @@ __all__ = [  # noqa: RUF022 - sorted within themselves; the version last
     "Effect",
     "Expected",
     "HistoryPolicy",
-    "Ledger",
     "ManualClock",
     "Marker",
     "Miss",
@@ -75,6 +76,7 @@ __all__ = [  # noqa: RUF022 - sorted within themselves; the version last
     "Policy",
     "Session",
     "SessionClosed",
+    "SpeculationStats",
     "StorePolicy",
     "SystemClock",
     "Tally",
@@ -104,7 +106,9 @@ def __getattr__(name: str) -> object:
             value = getattr(importlib.import_module(f"agentaccel.{module}"), name)
             globals()[name] = value
             return value
-    raise AttributeError(f"module 'agentaccel' has no attribute {name!r}")
+    from agentaccel.former import former
+
+    return former("agentaccel", _FORMER)(name)
 
 
 def __dir__() -> list[str]:

@@ -17,14 +17,14 @@ from agentaccel.clock import Clock, SystemClock
 from agentaccel.concurrency import Background, in_a_loop
 from agentaccel.effects.spec import ToolSpec
 from agentaccel.engine.conversation import own_id
-from agentaccel.engine.engine import Composer, close
+from agentaccel.engine.engine import Engine, close
 from agentaccel.engine.lineage import Registry
 from agentaccel.engine.own_requests import Keeper, Refusals
 from agentaccel.engine.prewarming import Prewarmer
 from agentaccel.engine.scope import OnlyRuns, Session, bypassed, current
 from agentaccel.errors import ConfigError
 from agentaccel.facts import client_platform
-from agentaccel.hooks import Listener, Listeners
+from agentaccel.hooks import HookList, Listener
 from agentaccel.policy import ENV_PLATFORM, Policy, from_environment, log_as_asked
 from agentaccel.store.recorder import Recorder
 from agentaccel.tools.catalog import Declared, declared_spec
@@ -71,12 +71,12 @@ class Accel:
         self._background = Background(self._clock)
         self._recorder = Recorder(store, strict=self.policy.strict, background=self._background)
         self._registry = Registry(self._recorder)
-        self._listeners = Listeners(strict=self.policy.strict)
+        self._listeners = HookList(strict=self.policy.strict)
         keeper, refusals = None, Refusals()
         if self.policy.cache.keep_alive:
             keeper = Keeper(self.policy, self._clock, self._recorder, self._background, refusals)
         self._foresight = speculation(self.policy, self._clock, self._recorder, self._listeners, self._background)
-        composer = self._composer = Composer(
+        composer = self._composer = Engine(
             self.policy,
             self._clock,
             self._recorder,

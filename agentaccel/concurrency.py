@@ -49,11 +49,11 @@ class Background:
         self._laters: WeakSet[_Later] = WeakSet()
         """All that is due, whoever keeps its time."""
         self._closed = False
-        self._running: dict[str, list[_Running]] = {}
+        self._running: dict[str, list[_RunningWork]] = {}
         self._thread: threading.Thread | None = None
         self._forks = forks()
 
-    def later(self, owner: str, seconds: float, work: Callable[[], None]) -> Later:
+    def later(self, owner: str, seconds: float, work: Callable[[], None]) -> DueWork:
         """Do `work` in `seconds`, unless `owner` is gone by then or what is returned was cancelled."""
         self._after_fork()
         later = _Later(owner, work)
@@ -92,7 +92,7 @@ class Background:
             except BaseException as error:  # noqa: BLE001 - it is whoever waits for the result that is told
                 future.set_exception(error)
 
-        self._own(owner, _Running(future, future.cancel))
+        self._own(owner, _RunningWork(future, future.cancel))
         if _started(run) is None:
             future.cancel()
         return future
@@ -105,7 +105,7 @@ class Background:
         task = loop.create_task(work(), context=context)
         task.add_done_callback(partial(_over, over))
         if owner is not None:
-            self._own(owner, _Running(over, lambda: _call(loop, task.cancel, over), loop))
+            self._own(owner, _RunningWork(over, lambda: _call(loop, task.cancel, over), loop))
         return task
 
     def on_loop(
@@ -139,7 +139,7 @@ class Background:
 
             _call(loop, now, over)
 
-        self._own(owner, _Running(over, cancel, loop))
+        self._own(owner, _RunningWork(over, cancel, loop))
         _call(loop, start, over)
         return over
 
@@ -177,13 +177,13 @@ class Background:
             owners = {later.owner for later in self._laters} | set(self._running)
         self.leave(*owners)
 
-    def _own(self, owner: str, running: _Running) -> None:
+    def _own(self, owner: str, running: _RunningWork) -> None:
         self._after_fork()
         with self._lock:
             self._running.setdefault(owner, []).append(running)
         running.over.add_done_callback(lambda done: self._disown(owner, running))
 
-    def _disown(self, owner: str, running: _Running) -> None:
+    def _disown(self, owner: str, running: _RunningWork) -> None:
         with self._lock:
             owned = self._running.get(owner, [])
             if running in owned:
@@ -216,7 +216,7 @@ class Background:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Running:
+class _RunningWork:
     """Work under way."""
 
     over: Future[Any]
@@ -271,7 +271,7 @@ def in_a_loop() -> bool:
     return True
 
 
-class Later(Protocol):
+class DueWork(Protocol):
     """Work that is due later."""
 
     def cancel(self) -> None: ...

@@ -47,7 +47,7 @@ Began = tuple[tuple[Listener, object], ...]
 """Who was there when a call began, each with what it noted."""
 
 
-class Listeners:
+class HookList:
     """Those of one `Accel`. Thread-safe."""
 
     def __init__(self, *, strict: bool = False) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 
 import click
 
-from agentaccel.cli.report import Asked, read_report
+from agentaccel.cli.report import ReportOptions, read_report
 from agentaccel.report import report, to_json
 from agentaccel.report.period import EVER
 from agentaccel.sources import ImportTally, read_logs
@@ -109,7 +109,7 @@ def read(folder: Path) -> None:
 
 def command(folder: Path, *, advise: bool = False) -> None:
     """What `agentaccel report` does with `folder`, but for showing it."""
-    read_report((folder,), Asked(by="session", advise=advise, prices=None, period=EVER))
+    read_report((folder,), ReportOptions(by="session", advise=advise, prices=None, period=EVER))
 
 
 def peak_of(folder: Path) -> float:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import click
 
 from agentaccel.predict.events import Answered, Asked, Event, Returned, Said
-from agentaccel.predict.predictor import History, Predictor
+from agentaccel.predict.predictor import Predictor, SessionHistory
 from agentaccel.predict.tokens import REPLY, USER
 from agentaccel.predict.tree import MOST_NODES, Mixture, Tree
 from agentaccel.types import ToolCall
@@ -183,26 +183,26 @@ class Desk:
             history.close()
         self.events = _session(LEARNED)
 
-    def history(self) -> History:
+    def history(self) -> SessionHistory:
         return self.predictor.session("desk", reads=lambda call: True)
 
-    def begun(self) -> list[History]:
+    def begun(self) -> list[SessionHistory]:
         histories = [self.history() for _ in range(MOMENTS)]
         for history in histories:
             for event in self.events[:3]:
                 history.take(event)
         return histories
 
-    def predicted(self) -> list[History]:
+    def predicted(self) -> list[SessionHistory]:
         histories = self.begun()
         self.ask(histories)
         return histories
 
-    def ask(self, histories: Sequence[History]) -> None:
+    def ask(self, histories: Sequence[SessionHistory]) -> None:
         for history in histories:
             history.predict()
 
-    def learn(self, histories: Sequence[History]) -> None:
+    def learn(self, histories: Sequence[SessionHistory]) -> None:
         for history in histories:
             history.take(self.events[3])
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "agentaccel"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "clock", "hashing", "locks", "once", "semconv", "values"),
+    ("errors", "clock", "former", "hashing", "locks", "once", "semconv", "values"),
     ("facts", "checks"),
     ("segments",),
     ("types",),
@@ -34,7 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sources",),
     ("replay",),
     ("report",),
-    ("demo", "testing", "emulator"),
+    ("demo", "testing", "emulator", "listening", "providers"),
     ("cli",),
 )
 """A module may import its own package on its layer, and every lower layer; not another package of its layer.

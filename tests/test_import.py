@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 
@@ -58,3 +59,32 @@ def test_the_former_name_of_the_emulator_gives_the_same_objects_and_says_so(name
     """
     said = run("".join(line.removeprefix(" " * 8) for line in code.splitlines(keepends=True)))
     assert said.strip() == "('PendingDeprecationWarning', 'agentaccel.emulator is now agentaccel_emulator')"
+
+
+FORMER = {
+    "agentaccel": {"Ledger": "agentaccel.predict.stats.SpeculationStats"},
+    "agentaccel.listening": {name: f"agentaccel.hooks.{name}" for name in ("Listener", "Told")},
+    "agentaccel.effects.declare": {
+        name: f"agentaccel.effects.spec.{name}" for name in ("NotProven", "is_early", "running_early")
+    },
+    "agentaccel.tools": {name: f"agentaccel.executors.{name}" for name in ("Folder", "Http", "Ran", "Shell", "Sql")},
+    "agentaccel.providers.anthropic": {"usage_of": "agentaccel.wire.anthropic.usage_of"},
+    "agentaccel.providers.openai": {"usage_of": "agentaccel.wire.openai.usage_of"},
+}
+"""What was documented before this version, and where it is now."""
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "home"), [(m, n, h) for m, names in FORMER.items() for n, h in names.items()]
+)
+def test_a_former_public_name_is_the_present_thing_and_says_so(module: str, name: str, home: str) -> None:
+    where, _, now = home.rpartition(".")
+    present = getattr(importlib.import_module(where), now)
+    with pytest.warns(DeprecationWarning, match=f"is now {home}"):
+        assert getattr(importlib.import_module(module), name) is present
+
+
+@pytest.mark.parametrize("module", sorted(FORMER))
+def test_a_name_that_never_was_is_an_attribute_error_there_too(module: str) -> None:
+    with pytest.raises(AttributeError, match="never_was"):
+        getattr(importlib.import_module(module), "never_was")  # noqa: B009

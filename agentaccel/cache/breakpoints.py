@@ -6,14 +6,14 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from operator import attrgetter
 
-from agentaccel.cache.ledger import Mark, Tokens, endings
+from agentaccel.cache.ledger import Breakpoint, Tokens, endings
 from agentaccel.cache.pauses import TOOL, USER
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import CacheFacts
 from agentaccel.types import UNSPLIT, Marker, Path, Prompt, Segment, path_of
 
 
-def marks_of(prefix: Prefixes, markers: Sequence[Marker]) -> tuple[Mark, ...]:
+def marks_of(prefix: Prefixes, markers: Sequence[Marker]) -> tuple[Breakpoint, ...]:
     """`markers` of a request as the segments whose prefix they end, ascending; a nested one ends its block's.
 
     The top-level marker stands on the last block that can carry one; where none can, it does nothing. A provider's own
@@ -23,13 +23,13 @@ def marks_of(prefix: Prefixes, markers: Sequence[Marker]) -> tuple[Mark, ...]:
     if facts.physics == "automatic":
         label = next((marker.ttl for marker in markers if not marker.path), facts.ttls[0].label)
         # All of it is kept, and what this request alone has at its end is not looked for again.
-        return (Mark(len(prompt.lasting) - 1, label, own=True),) if prompt.lasting else ()
-    marks: list[Mark] = []
+        return (Breakpoint(len(prompt.lasting) - 1, label, own=True),) if prompt.lasting else ()
+    marks: list[Breakpoint] = []
     for marker in markers:
         own = not marker.path and facts.physics == "breakpoints"
         at = next(iter(endings(prompt, 1)), None) if own else segment_at(prompt, marker.path)
         if at is not None:
-            marks.append(Mark(at, marker.ttl, own))
+            marks.append(Breakpoint(at, marker.ttl, own))
     marks.sort(key=_at)
     return tuple(marks)
 
@@ -54,7 +54,7 @@ _SERVER_TOOLS = "tools.system"
 """The parameter of a request that has such tools."""
 
 
-def written_marks(prefix: Prefixes, prompt: Prompt, *, arranged: bool) -> tuple[Mark, ...]:
+def written_marks(prefix: Prefixes, prompt: Prompt, *, arranged: bool) -> tuple[Breakpoint, ...]:
     """The marks of `prompt` as its user wrote it.
 
     Where the provider keeps every prefix and another prompt was `arranged` and sent, those in front of the conversation
@@ -65,7 +65,7 @@ def written_marks(prefix: Prefixes, prompt: Prompt, *, arranged: bool) -> tuple[
         return marks
     _, system, messages = prefix.starts
     ends = (*([system - 1] if system else ()), *range(system, messages))[:_MOST_STATIC]
-    return (*[Mark(at, marks[0].ttl, own=True) for at in ends], *marks)
+    return (*[Breakpoint(at, marks[0].ttl, own=True) for at in ends], *marks)
 
 
 _MOST_STATIC = 8
@@ -89,7 +89,7 @@ def segment_at(prompt: Prompt, path: Path) -> int | None:
     return next((i for i, one in enumerate(before) if one == path[: len(one)]), None)
 
 
-def reaching(tokens: Tokens, marks: Sequence[Mark], minimum: int) -> tuple[Mark, ...]:
+def reaching(tokens: Tokens, marks: Sequence[Breakpoint], minimum: int) -> tuple[Breakpoint, ...]:
     """The marks whose prefix reaches the model's minimum: the others are silently ignored by the provider."""
     return tuple(mark for mark in marks if tokens(mark.at) >= minimum)
 

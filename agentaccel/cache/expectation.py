@@ -26,12 +26,12 @@ from typing import NamedTuple, TypeVar
 from agentaccel.cache.beliefs import LOOP_LATE, Beliefs
 from agentaccel.cache.breakpoints import loop_start, marks_of, reaching
 from agentaccel.cache.forecast import followed_there, survival, survives
-from agentaccel.cache.ledger import Entry, Mark, charge, found, hit_of, reach_of
+from agentaccel.cache.ledger import Breakpoint, Entry, charge, found, hit_of, reach_of
 from agentaccel.cache.lifetime import Lending, Longevity, Prospect, longevities
 from agentaccel.cache.pauses import ANY, Pauses, after_request, is_known, pauses
 from agentaccel.cache.prefix import Prefixes, Scale, scale
 from agentaccel.cache.sharing import beginning_ends
-from agentaccel.cache.state import State
+from agentaccel.cache.state import SessionState
 from agentaccel.facts import CacheFacts, Ttl
 from agentaccel.types import Expected
 
@@ -43,7 +43,7 @@ V = TypeVar("V")
 class View(NamedTuple):
     """Everything a plan depends on beside the request."""
 
-    state: State
+    state: SessionState
     """What the session has seen."""
     beliefs: Beliefs
     """What is believed of the workload, this session's own observations included."""
@@ -65,11 +65,11 @@ class Candidate(NamedTuple):
     """A segment that could carry a marker of ours."""
 
     at: int
-    mark: Mark
+    mark: Breakpoint
     reason: str
 
 
-class Scene(NamedTuple):
+class PlanInputs(NamedTuple):
     """One request with all that its evaluation needs, worked out once."""
 
     prefix: Prefixes
@@ -80,9 +80,9 @@ class Scene(NamedTuple):
     """Ascending (segment, probability that the prefixes from there on come back)."""
     loop: tuple[int, float]
     """Where what may be left out once a person writes again begins, and the odds that it comes back after a pause."""
-    existing: tuple[Mark, ...]
+    existing: tuple[Breakpoint, ...]
     """The user's markers."""
-    counting: tuple[Mark, ...]
+    counting: tuple[Breakpoint, ...]
     """Those of them whose prefix may reach the minimum; the others do nothing."""
     ttl: Ttl
     """The lifetime we mark with, unless a longer one pays or the request's own markers leave another one."""
@@ -134,7 +134,7 @@ class _Remembered(dict[int, V]):
         return value
 
 
-def scene_of(prefix: Prefixes, view: View) -> Scene:
+def scene_of(prefix: Prefixes, view: View) -> PlanInputs:
     prompt, facts, entries = prefix.prompt, prefix.facts, view.state.ledger.on(prefix)
     _, system, messages = prefix.starts
     turn, beliefs, now, last = prefix.turn, view.beliefs, view.now, len(prefix.hashes) - 1
@@ -158,7 +158,7 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
     coming = pauses(beliefs, ANY, here, people) if is_known(beliefs, here) else usual
     odds = followed, then, beliefs.generally(followed), survives(steps, last), unkept, 1.0 - late
     prospect = Prospect(*odds, coming, usual, view.keeps, view.alone, lasting)
-    return Scene(
+    return PlanInputs(
         prefix=prefix,
         view=view,
         facts=facts,
@@ -187,7 +187,7 @@ def scene_of(prefix: Prefixes, view: View) -> Scene:
 
 
 def _loop(prefix: Prefixes, beliefs: Beliefs) -> tuple[int, float]:
-    """As in `Scene`."""
+    """As in `PlanInputs`."""
     segments = prefix.prompt.segments
     if not beliefs.leaves_out:
         return len(segments), 1.0
@@ -217,7 +217,7 @@ def _found(prefix: Prefixes, warm: Sequence[int], at: int) -> int:
 _NONE = frozenset[int]()
 
 
-def without_own(scene: Scene) -> Scene:
+def without_own(scene: PlanInputs) -> PlanInputs:
     """The scene of the same request where the provider sets no breakpoint by itself."""
     held = tuple([tuple([i for i in one if i not in scene.unseen]) for one in scene.held])
     return scene._replace(
@@ -239,7 +239,7 @@ _SLACK_UNCALIBRATED = 2.0
 """Tokens may be this many times the estimate before a count of the provider has been seen, and after."""
 
 
-def _marks(scene: Scene, chosen: Sequence[Candidate]) -> list[Mark]:
+def _marks(scene: PlanInputs, chosen: Sequence[Candidate]) -> list[Breakpoint]:
     """The markers that count, ascending; candidates are none where they do not."""
     marks = [one.mark for one in chosen]
     marks += scene.counting
@@ -250,18 +250,18 @@ def _marks(scene: Scene, chosen: Sequence[Candidate]) -> list[Mark]:
 _at = attrgetter("at")
 
 
-def expected_bill(scene: Scene, chosen: Sequence[Candidate]) -> Expected:
+def expected_bill(scene: PlanInputs, chosen: Sequence[Candidate]) -> Expected:
     """What this request is expected to be billed for when the ledger is right."""
     marks = reaching(scene.tokens, _marks(scene, chosen), scene.facts.min_tokens)
     return _charge(scene, marks, _hit(scene, marks))
 
 
-def _charge(scene: Scene, marks: Sequence[Mark], hit: int) -> Expected:
+def _charge(scene: PlanInputs, marks: Sequence[Breakpoint], hit: int) -> Expected:
     tokens = scene.tokens
     return charge(scene.facts, reach_of(marks, tokens), read=tokens(hit), total=tokens(scene.last))
 
 
-def _hit(scene: Scene, marks: Sequence[Mark]) -> int:
+def _hit(scene: PlanInputs, marks: Sequence[Breakpoint]) -> int:
     if scene.facts.physics != "markers":
         return hit_of(scene.prefix, marks, scene.warm.__contains__, scene.facts.lookback_planned) if scene.warm else -1
     for mark in reversed(marks):
@@ -271,7 +271,7 @@ def _hit(scene: Scene, marks: Sequence[Mark]) -> int:
     return -1
 
 
-def expected_cost(scene: Scene, chosen: Sequence[Candidate]) -> float:
+def expected_cost(scene: PlanInputs, chosen: Sequence[Candidate]) -> float:
     """The figure that is minimised; see the module's docstring."""
     marks = _marks(scene, chosen)
     hit = _hit(scene, marks)
@@ -285,7 +285,7 @@ def expected_cost(scene: Scene, chosen: Sequence[Candidate]) -> float:
     return cost - _worth(scene, [mark for mark in marks if mark.at > hit], hit)
 
 
-def _prices(scene: Scene, marks: Sequence[Mark], read: float) -> tuple[float, float]:
+def _prices(scene: PlanInputs, marks: Sequence[Breakpoint], read: float) -> tuple[float, float]:
     """The price of this request when `read` tokens are, and when none are, with `marks` of one lifetime."""
     total = scene.tokens(scene.last)
     ttl = scene.facts.ttl(marks[-1].ttl) if marks else None
@@ -297,7 +297,7 @@ def _prices(scene: Scene, marks: Sequence[Mark], read: float) -> tuple[float, fl
     return total - read + read * scene.facts.read + written * premium, total + reach * premium
 
 
-def _price(scene: Scene, marks: Sequence[Mark], hit: int) -> float:
+def _price(scene: PlanInputs, marks: Sequence[Breakpoint], hit: int) -> float:
     """The price of this request when the prefix up to `hit` is read, by the arithmetic of `ledger.charge`."""
     bill = _charge(scene, marks, hit)
     cost = bill.read * scene.facts.read + bill.uncached
@@ -307,7 +307,7 @@ def _price(scene: Scene, marks: Sequence[Mark], hit: int) -> float:
     return cost
 
 
-def _worth(scene: Scene, written: Sequence[Mark], hit: int) -> float:
+def _worth(scene: PlanInputs, written: Sequence[Breakpoint], hit: int) -> float:
     """What entries on this prompt's path are expected to save later, in uncached tokens; `written` end those new."""
     worth = 0.0
     for life, held in zip(scene.lives, scene.held, strict=True):
@@ -335,7 +335,7 @@ def _worth(scene: Scene, written: Sequence[Mark], hit: int) -> float:
     return worth
 
 
-def _own_worth(scene: Scene, life: Longevity, held: Sequence[int], written: Sequence[int]) -> float:
+def _own_worth(scene: PlanInputs, life: Longevity, held: Sequence[int], written: Sequence[int]) -> float:
     """What the conversation itself saves by the longest prefix that is held: each token as likely as it comes back.
 
     What a longer life adds comes after a pause, and so is what it keeps of a loop.
@@ -353,7 +353,7 @@ def _own_worth(scene: Scene, life: Longevity, held: Sequence[int], written: Sequ
     return worth
 
 
-def _shared(scene: Scene, held: Sequence[int], written: Sequence[int], end: int) -> float:
+def _shared(scene: PlanInputs, held: Sequence[int], written: Sequence[int], end: int) -> float:
     """Tokens up to the segment `end` that are held: the most of them.
 
     Whether sessions begin alike was counted for a session's first prompt as it is; behind it, a prefix is as likely to

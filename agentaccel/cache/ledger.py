@@ -101,7 +101,7 @@ class Ledger:
 
 @quickly_made
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Breakpoint:
     """A marker as the arithmetic needs it: the segment whose prefix it ends, and its lifetime."""
 
     at: int
@@ -110,13 +110,13 @@ class Mark:
     """Whether the provider sets it by itself."""
 
 
-class Bill(NamedTuple):
+class CacheBill(NamedTuple):
     """What one request does to the cache."""
 
     hit: int
     """The segment whose prefix is read; -1 where nothing is."""
     expected: Expected
-    written: tuple[Mark, ...]
+    written: tuple[Breakpoint, ...]
     """Markers on a prefix of at least the minimum: those behind the hit write an entry."""
 
 
@@ -124,7 +124,9 @@ Tokens = Callable[[int], float]
 """Tokens of the prefix that ends with segment i, inclusive; 0 for -1."""
 
 
-def bill(prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool], tokens: Tokens, positions: str) -> Bill:
+def bill(
+    prefix: Prefixes, marks: Sequence[Breakpoint], live: Callable[[int], bool], tokens: Tokens, positions: str
+) -> CacheBill:
     """The arithmetic of a request with `marks` (ascending) when `live(i)` tells whether the prefix up to i is held.
 
     `tokens(i)` must not decrease. The caller leaves out marks on prefixes below the model's minimum: they do nothing.
@@ -132,10 +134,10 @@ def bill(prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool], t
     valid = tuple(marks)
     hit = hit_of(prefix, valid, live, positions)
     expected = charge(prefix.facts, reach_of(valid, tokens), read=tokens(hit), total=tokens(len(prefix.hashes) - 1))
-    return Bill(hit=hit, expected=expected, written=valid)
+    return CacheBill(hit=hit, expected=expected, written=valid)
 
 
-def reach_of(marks: Sequence[Mark], tokens: Tokens) -> dict[str, float]:
+def reach_of(marks: Sequence[Breakpoint], tokens: Tokens) -> dict[str, float]:
     """Tokens up to the last of `marks` (ascending) of each lifetime."""
     return {ttl: tokens(at) for ttl, at in {mark.ttl: mark.at for mark in marks}.items()}
 
@@ -168,7 +170,7 @@ def in_steps(facts: CacheFacts, tokens: float) -> float:
     return tokens // facts.step * facts.step if facts.step > 1 else tokens
 
 
-def hit_of(prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool], positions: str) -> int:
+def hit_of(prefix: Prefixes, marks: Sequence[Breakpoint], live: Callable[[int], bool], positions: str) -> int:
     """The longest live prefix that a request with `marks` (ascending) finds; -1 where it finds none."""
     if prefix.facts.physics != "markers":
         return next((i for i in _looked_up(prefix, marks) if live(i)), -1)
@@ -179,7 +181,7 @@ def hit_of(prefix: Prefixes, marks: Sequence[Mark], live: Callable[[int], bool],
     return -1
 
 
-def _looked_up(prefix: Prefixes, marks: Sequence[Mark]) -> Sequence[int]:
+def _looked_up(prefix: Prefixes, marks: Sequence[Breakpoint]) -> Sequence[int]:
     """Where a provider looks that does not walk back from markers, the longest prefix first.
 
     With breakpoints: at those of the request, and where the provider sets one by itself, also at the message endings
@@ -207,7 +209,7 @@ def found(prefix: Prefixes, at: int, live: Callable[[int], bool], positions: str
 def after(
     ledger: Ledger,
     prefix: Prefixes,
-    done: Bill,
+    done: CacheBill,
     held: Mapping[int, Entry],
     *,
     started: float,

@@ -64,7 +64,7 @@ from agentaccel.facts import CacheFacts, Ttl, priors
 # and could read the shared part, is left out: it makes keeping pay more.
 
 
-class Kept(NamedTuple):
+class PausedPrefix(NamedTuple):
     """A prefix that is held when a pause begins."""
 
     tokens: float
@@ -85,7 +85,7 @@ class Keeping(NamedTuple):
 
 
 def keeping(
-    pauses: Pauses, followed: float, held: Sequence[Kept], *, read: float, gain: float, beside: float = 0.0
+    pauses: Pauses, followed: float, held: Sequence[PausedPrefix], *, read: float, gain: float, beside: float = 0.0
 ) -> Keeping:
     """The requests that pay during a pause.
 
@@ -97,7 +97,8 @@ def keeping(
     >>> from agentaccel.cache.pauses import ANY, pause_seen, pauses
     >>> from agentaccel.facts import cache_facts
     >>> tea = pauses(Beliefs().after([one for _ in range(30) for one in pause_seen(ANY, 900)]), ANY)
-    >>> five, hour = (Kept(tokens, ttl) for tokens, ttl in zip((10_000, 9_000), cache_facts("claude-sonnet-5").ttls))
+    >>> ttls = cache_facts("claude-sonnet-5").ttls
+    >>> five, hour = (PausedPrefix(tokens, ttl) for tokens, ttl in zip((10_000, 9_000), ttls))
     >>> keeping(tea, 0.9, (five,), read=0.1, gain=1.15).waits
     (285.0, 285.0, 285.0)
     >>> keeping(tea, 0.9, (five,), read=0.1, gain=1.15, beside=5_000).waits
@@ -109,7 +110,7 @@ def keeping(
     (3420.0,)
     """
     stated, whole = priors(), held[0]
-    base = held[1] if len(held) > 1 else Kept(0.0, whole.ttl, renewable=False)
+    base = held[1] if len(held) > 1 else PausedPrefix(0.0, whole.ttl, renewable=False)
     step = whole.ttl.seconds * stated.keep_alive_at
     span = max(int(base.ttl.seconds * stated.keep_alive_at / step), 1)
     reach = _PATIENCE * gain / read * span * step if read > 0 else _LONGEST
@@ -254,10 +255,10 @@ class _Savings(NamedTuple):
         worth = self._worth(pauses, self._kept(ttl, 1.0), *([base] if lasting else []))
         return (worth - self._worth(pauses, base)) / (1.0 - lasting) if lasting else worth
 
-    def _kept(self, ttl: Ttl, tokens: float) -> Kept:
-        return Kept(tokens, ttl, self.renewable)
+    def _kept(self, ttl: Ttl, tokens: float) -> PausedPrefix:
+        return PausedPrefix(tokens, ttl, self.renewable)
 
-    def _worth(self, pauses: Pauses, *held: Kept) -> float:
+    def _worth(self, pauses: Pauses, *held: PausedPrefix) -> float:
         return keeping(pauses, self.prospect.followed, held, read=self.read, gain=self.gain).worth
 
 

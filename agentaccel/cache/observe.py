@@ -13,7 +13,16 @@ from agentaccel.cache.beliefs import LOOP, LOOP_LATE, PARAMETERS, TAIL, Beliefs,
 from agentaccel.cache.breakpoints import awaited, loop_start
 from agentaccel.cache.pauses import outlasted, pause_seen
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.cache.state import TOOLS, Head, State, end_of, find, listed, shared_length, static_levels
+from agentaccel.cache.state import (
+    TOOLS,
+    PreviousPrompt,
+    SessionState,
+    end_of,
+    find,
+    listed,
+    shared_length,
+    static_levels,
+)
 from agentaccel.facts import LEVELS, priors
 from agentaccel.hashing import digest
 from agentaccel.values import maker
@@ -36,9 +45,9 @@ class Observed(NamedTuple):
     stability: tuple[Observation, ...]
     """Which places came back."""
     variants: Mapping[str, Mapping[bytes, float]]
-    """As in `State`."""
+    """As in `SessionState`."""
     cut: int
-    """As in `State`."""
+    """As in `SessionState`."""
     in_time: bool | None = None
     """Whether it came within the lifetime of what the request before had written; None for a session's first, and for
     one that began before that one's reply had, which could read nothing of it."""
@@ -53,7 +62,9 @@ class Observed(NamedTuple):
 _observed = maker(Observed)
 
 
-def observe(state: State, head: Head | None, prefix: Prefixes, now: float, believed: Beliefs | None = None) -> Observed:
+def observe(
+    state: SessionState, head: PreviousPrompt | None, prefix: Prefixes, now: float, believed: Beliefs | None = None
+) -> Observed:
     """Which places came back: unchanged, or as a variant sent so recently that its entry may still be warm.
 
     Watched are those that changed in this session, and those that are `believed` to change in most requests because
@@ -76,7 +87,9 @@ def observe(state: State, head: Head | None, prefix: Prefixes, now: float, belie
     return _compared(state, head, prefix, now, shared, _watched(state, doubted))._replace(in_time=in_time, pause=pause)
 
 
-def _compared(state: State, head: Head, prefix: Prefixes, now: float, shared: int, names: list[str]) -> Observed:
+def _compared(
+    state: SessionState, head: PreviousPrompt, prefix: Prefixes, now: float, shared: int, names: list[str]
+) -> Observed:
     """Which places came back, those called `names` and the one where this prompt left the one before."""
     lifetime = prefix.facts.ttls[0].seconds
     variants = {name: {v: t for v, t in old.items() if t + lifetime > now} for name, old in state.variants.items()}
@@ -109,7 +122,7 @@ def _compared(state: State, head: Head, prefix: Prefixes, now: float, shared: in
     return Observed(tuple(seen), variants, cut or (state.cut if broken is None else 0), edited=edited)
 
 
-def _watched(state: State, doubted: Sequence[str]) -> list[str]:
+def _watched(state: SessionState, doubted: Sequence[str]) -> list[str]:
     """Names of the places that may change, as this session has shown, or others, by which they are `doubted`."""
     known = state.seen.unstable_places()
     known += [name for name in doubted if name not in known]
@@ -120,7 +133,7 @@ def _watched(state: State, doubted: Sequence[str]) -> list[str]:
     return [name for name in known if name not in forgotten]
 
 
-def _moving_seen(state: State, name: str, broken: str | None) -> Iterator[Observation]:
+def _moving_seen(state: SessionState, name: str, broken: str | None) -> Iterator[Observation]:
     """Whether a place that moves along came back; once it first did not, how often it had: as long as nothing did
     not."""
     topic = f"stable/{name}"
@@ -129,7 +142,7 @@ def _moving_seen(state: State, name: str, broken: str | None) -> Iterator[Observ
     yield Observation(topic, float(broken != name))
 
 
-def _before_it_changed(state: State, name: str) -> Iterator[Observation]:
+def _before_it_changed(state: SessionState, name: str) -> Iterator[Observation]:
     """How often a place had come back, once it first did not: a clock changes from the start, a mode that is switched
     stays as it was for a while, and then as it is."""
     same, _ = state.seen.counts.get(_STABLE_ANY, (0.0, 0.0))
@@ -138,7 +151,7 @@ def _before_it_changed(state: State, name: str) -> Iterator[Observation]:
         yield Observation(f"stable/{name}", came, came)
 
 
-def _late_seen(state: State, broken: str | None, lifetime: float, *, late: bool) -> Iterator[Observation]:
+def _late_seen(state: SessionState, broken: str | None, lifetime: float, *, late: bool) -> Iterator[Observation]:
     """Whether a loop came back after a pause; once one first did not, after how many it had."""
     topic = f"stable/{LOOP_LATE}"
     if not state.seen.leaves_out:
@@ -148,7 +161,7 @@ def _late_seen(state: State, broken: str | None, lifetime: float, *, late: bool)
         yield Observation(topic, float(broken != LOOP))
 
 
-def _edited(head: Head, prefix: Prefixes, shared: int) -> int:
+def _edited(head: PreviousPrompt, prefix: Prefixes, shared: int) -> int:
     """The last segment from `shared` on that is not what stood there before; -1 where all that followed moved."""
     now = prefix.prompt.segments
     for i in range(min(len(head.segments), len(now)) - 1, shared - 1, -1):
@@ -157,7 +170,7 @@ def _edited(head: Head, prefix: Prefixes, shared: int) -> int:
     return -1
 
 
-def _happens_once(head: Head, prefix: Prefixes, broken: str) -> bool:
+def _happens_once(head: PreviousPrompt, prefix: Prefixes, broken: str) -> bool:
     """Whether the history was compacted, cleared or rewound: it became smaller, and will hardly do so each turn; or the
     first picture came into it, which stays."""
     if is_history(broken):
@@ -165,7 +178,7 @@ def _happens_once(head: Head, prefix: Prefixes, broken: str) -> bool:
     return broken.startswith(_OF_CONTENT) and broken[len(PARAMETERS) :] not in head.parameters
 
 
-def broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:
+def broken_place(head: PreviousPrompt, prefix: Prefixes, shared: int) -> str | None:
     """The name of the place where this prompt left the one before; None where it only grew."""
     if shared == len(head.hashes):
         return None
@@ -188,7 +201,7 @@ def broken_place(head: Head, prefix: Prefixes, shared: int) -> str | None:
     return prefix.name_at(shared)
 
 
-def _is_left_out(head: Head, prefix: Prefixes, shared: int) -> bool:
+def _is_left_out(head: PreviousPrompt, prefix: Prefixes, shared: int) -> bool:
     """Whether all that had followed on the last words of a person is gone, results of tools, and no answer that was
     begun for the model; and a person has written since. What we have edited ourselves tells nothing."""
     start = loop_start(head.segments, head.starts[2])
@@ -199,7 +212,7 @@ def _is_left_out(head: Head, prefix: Prefixes, shared: int) -> bool:
     return loop_start(prefix.prompt.segments, prefix.starts[2]) > shared
 
 
-def _changed_parameters(head: Head, prefix: Prefixes) -> list[str]:
+def _changed_parameters(head: PreviousPrompt, prefix: Prefixes) -> list[str]:
     now = prefix.prompt.parameters
     changed = [name for name in {**head.parameters, **now} if head.parameters.get(name) != now.get(name)]
     return (["model"] if head.model != prefix.prompt.model else []) + changed
@@ -209,7 +222,7 @@ def _breaks(prefix: Prefixes, parameter: str) -> tuple[str, ...]:
     return LEVELS if parameter == "model" else prefix.facts.breaks(parameter)
 
 
-def _before(head: Head, prefix: Prefixes, name: str) -> bytes | None:
+def _before(head: PreviousPrompt, prefix: Prefixes, name: str) -> bytes | None:
     """What stood at a place in the prompt before."""
     if name == prefix.named(TOOLS):
         tools = head.segments[: head.starts[1]]

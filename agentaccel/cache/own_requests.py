@@ -8,23 +8,23 @@ from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Beliefs, Observation
 from agentaccel.cache.ledger import Entry, rearmed
-from agentaccel.cache.lifetime import Kept, keeping
+from agentaccel.cache.lifetime import PausedPrefix, keeping
 from agentaccel.cache.pauses import ANY, USER, after_request, has_ended_after, pauses
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.price import PriceCard, expected_cost
-from agentaccel.cache.state import State, find
+from agentaccel.cache.state import SessionState, find
 from agentaccel.facts import priors
 from agentaccel.types import Expected, Usage
 
 
-class Warming(NamedTuple):
+class PausePlan(NamedTuple):
     """What is to be done about the pause that has begun."""
 
     waits: tuple[float, ...]
     """Seconds from each use of the entries to the next request; at least one."""
     at: int
     """The segment that ends the prefix which is kept."""
-    held: tuple[Kept, ...]
+    held: tuple[PausedPrefix, ...]
     """That prefix and, where a shorter one lives longer, that one."""
     beside: float
     """Tokens of the prompt behind that prefix, which each request pays in full."""
@@ -43,12 +43,12 @@ class Warming(NamedTuple):
         write = {self.held[0].ttl.label: whole - found} if whole > found else {}
         return Usage(input=whole + round(self.beside), read=found, write=write)
 
-    def _found(self, sent: int) -> Kept:
+    def _found(self, sent: int) -> PausedPrefix:
         """What is still held when that request is sent."""
         return next(one for one in self.held if self.waits[sent] < one.ttl.seconds)
 
 
-def warming(state: State, prefix: Prefixes, beliefs: Beliefs, ttl: str = "auto") -> Warming | None:
+def warming(state: SessionState, prefix: Prefixes, beliefs: Beliefs, ttl: str = "auto") -> PausePlan | None:
     """What is worth keeping of the prompt of `prefix`, the last one of a session in `state`; None where nothing is.
 
     Nothing is before a pause has been seen to end that outlasts the shortest lifetime which may be chosen, `ttl` being
@@ -74,10 +74,10 @@ def warming(state: State, prefix: Prefixes, beliefs: Beliefs, ttl: str = "auto")
         gain=(held[-1].ttl.write - facts.read) * stays,
         beside=beside,
     )
-    return Warming(planned.waits, at, held, beside) if planned.waits else None
+    return PausePlan(planned.waits, at, held, beside) if planned.waits else None
 
 
-def kept(state: State, prefix: Prefixes, warming: Warming, *, now: float, read: bool) -> State:
+def kept(state: SessionState, prefix: Prefixes, warming: PausePlan, *, now: float, read: bool) -> SessionState:
     """The state once a request of our own, sent `now`, was answered; `read` tells whether it found what it was to keep.
 
     The pause goes on: what its end shows is counted from the session's own last request, and it ends in time as long as
@@ -105,14 +105,14 @@ def _tokens(entries: Mapping[int, Entry], prefix: Prefixes, i: int) -> float:
     return float(counted) if counted is not None else prefix.sizes[i] / prefix.facts.bytes_per_token
 
 
-def _held(entries: Mapping[int, Entry], prefix: Prefixes, *, renewable: bool) -> tuple[Kept, ...]:
+def _held(entries: Mapping[int, Entry], prefix: Prefixes, *, renewable: bool) -> tuple[PausedPrefix, ...]:
     """The longest prefix that is held and, where a shorter one lives longer by itself, that one."""
-    facts, held = prefix.facts, list[Kept]()
+    facts, held = prefix.facts, list[PausedPrefix]()
     for i in sorted(entries, reverse=True):
         ttl = facts.ttl(entries[i].ttl)
         if ttl is None or (held and ttl.seconds <= held[-1].ttl.seconds):
             continue
-        held.append(Kept(_tokens(entries, prefix, i), ttl, renewable))
+        held.append(PausedPrefix(_tokens(entries, prefix, i), ttl, renewable))
     return tuple(held[:2])
 
 

@@ -17,7 +17,7 @@ from agentaccel.cache.beliefs import Beliefs, went_on
 from agentaccel.cache.breakpoints import both_ends, markable_up_to, marks_of
 from agentaccel.cache.expectation import (
     Candidate,
-    Scene,
+    PlanInputs,
     View,
     expected_bill,
     expected_cost,
@@ -25,12 +25,12 @@ from agentaccel.cache.expectation import (
     scene_of,
     without_own,
 )
-from agentaccel.cache.ledger import Mark
+from agentaccel.cache.ledger import Breakpoint
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.pauses import ANY, is_known
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.standing import Standing, asked_of, ends_of, is_quiet, standing_of
-from agentaccel.cache.state import State
+from agentaccel.cache.state import SessionState
 from agentaccel.facts import CacheFacts, Ttl, priors
 from agentaccel.types import CachePlan, Expected, Marker, Prompt, show_path
 from agentaccel.values import maker
@@ -38,7 +38,7 @@ from agentaccel.values import maker
 # --- Markers of whoever sent a request that cost more than they save: what is written in front of what changes --------
 
 
-def in_vain(scene: Scene, cost: float) -> Iterator[str]:
+def in_vain(scene: PlanInputs, cost: float) -> Iterator[str]:
     """That the markers of whoever sent the request cost more than they save, and by how much; a framework sets them."""
     own = sum(not mark.own for mark in scene.existing)
     bare = scene._replace(existing=(), counting=())
@@ -104,7 +104,7 @@ def plan(prefix: Prefixes, view: View) -> Decided:
     return Decided(made, standing_of(scene, choice.candidates, chosen, made))
 
 
-def _marker(scene: Scene, one: Candidate) -> Marker:
+def _marker(scene: PlanInputs, one: Candidate) -> Marker:
     reason = one.reason
     if one.mark.ttl != scene.ttl.label and scene.view.ttl == "auto" and not scene.existing:
         share = scene.pauses.longer(scene.ttl.seconds)
@@ -126,7 +126,7 @@ def _moved(prefix: Prefixes) -> tuple[Marker, ...]:
 class _Choice(NamedTuple):
     """The best set of markers in one scene."""
 
-    scene: Scene
+    scene: PlanInputs
     chosen: tuple[Candidate, ...]
     cost: float
     candidates: list[Candidate]
@@ -134,7 +134,7 @@ class _Choice(NamedTuple):
     """How many markers of ours there may be."""
 
 
-def _choice(scene: Scene, room: int, bare: float | None) -> _Choice:
+def _choice(scene: PlanInputs, room: int, bare: float | None) -> _Choice:
     candidates = [one for one in _candidates(scene, scene.ttl) if reaches_minimum(scene.scale, scene.facts, one.at)]
     chosen, cost = _choose(scene, candidates, room, expected_cost(scene, ()) if bare is None else bare)
     for life in scene.lives[1:]:
@@ -144,7 +144,7 @@ def _choice(scene: Scene, room: int, bare: float | None) -> _Choice:
 
 
 def _for_longer(
-    scene: Scene,
+    scene: PlanInputs,
     ttl: Ttl,
     candidates: Sequence[Candidate],
     best: tuple[tuple[Candidate, ...], float],
@@ -170,7 +170,7 @@ def _for_longer(
     return chosen, cost
 
 
-def _uncontrolled(scene: Scene) -> str:
+def _uncontrolled(scene: PlanInputs) -> str:
     if not scene.facts.assured:
         return f"left as it is: nothing is known of what is cached behind {scene.facts.platform}"
     if scene.facts.physics == "automatic":
@@ -179,7 +179,7 @@ def _uncontrolled(scene: Scene) -> str:
     return f"left as it is: no cache field may be added on {scene.facts.platform}"
 
 
-def _switched_off(scene: Scene) -> str:
+def _switched_off(scene: PlanInputs) -> str:
     return (
         "the provider's own breakpoint is switched off: the end of this prompt comes back with probability "
         f"{scene.going_on * scene.survives(scene.last):.2f}, and writing it costs {scene.ttl.write:g} times its tokens"
@@ -197,7 +197,7 @@ def _refusal(prompt: Prompt) -> str:
     return ""
 
 
-def _candidates(scene: Scene, wanted: Ttl) -> list[Candidate]:
+def _candidates(scene: PlanInputs, wanted: Ttl) -> list[Candidate]:
     """Places worth a marker, most valuable first; at most one per segment, of the lifetime wanted where it is legal."""
     prompt = scene.prefix.prompt
     ends: list[tuple[int, str]] = []
@@ -223,7 +223,7 @@ def _candidates(scene: Scene, wanted: Ttl) -> list[Candidate]:
             continue
         ttl = _ttl_at(scene, at, wanted)
         if ttl is not None:
-            found[at] = Candidate(at, Mark(at, ttl.label), reason)
+            found[at] = Candidate(at, Breakpoint(at, ttl.label), reason)
     return list(found.values())[:_MOST_CANDIDATES]
 
 
@@ -234,7 +234,7 @@ _MOST_CANDIDATES = 8
 """Places weighed against one another; four can be marked."""
 
 
-def _ttl_at(scene: Scene, at: int, wanted: Ttl) -> Ttl | None:
+def _ttl_at(scene: PlanInputs, at: int, wanted: Ttl) -> Ttl | None:
     """The lifetime a marker of ours may have at `at`: longer ones must come first, and the user's stay as they are."""
     facts, existing = scene.facts, scene.existing
     if not existing:
@@ -251,7 +251,7 @@ def _ttl_at(scene: Scene, at: int, wanted: Ttl) -> Ttl | None:
 
 
 def _choose(
-    scene: Scene, candidates: Sequence[Candidate], room: int, bare: float
+    scene: PlanInputs, candidates: Sequence[Candidate], room: int, bare: float
 ) -> tuple[tuple[Candidate, ...], float]:
     """The set of at most `room` candidates with the least expected cost, and that cost; `bare` is that of none.
 
@@ -269,7 +269,7 @@ def _choose(
     return tuple(sorted(best, key=lambda one: one.at)), paid
 
 
-def _sets(scene: Scene, candidates: Sequence[Candidate], room: int) -> Iterator[tuple[Candidate, ...]]:
+def _sets(scene: PlanInputs, candidates: Sequence[Candidate], room: int) -> Iterator[tuple[Candidate, ...]]:
     """The sets worth weighing, of equal ones the more valuable candidates first.
 
     A marker before the last one costs nothing: it is written on the way, and can only be found or kept. So for each
@@ -293,7 +293,7 @@ def _path(prefix: Prefixes, at: int) -> tuple[str | int, ...]:
     return prefix.prompt.segments[at].path
 
 
-def _remarks(scene: Scene, candidates: Sequence[Candidate], chosen: Sequence[Candidate], room: int) -> list[str]:
+def _remarks(scene: PlanInputs, candidates: Sequence[Candidate], chosen: Sequence[Candidate], room: int) -> list[str]:
     """Why there are not more markers."""
     facts = scene.facts
     remarks: list[str] = []
@@ -330,7 +330,7 @@ _decided = maker(Decided)
 
 
 def decide(
-    state: State,
+    state: SessionState,
     observed: Observed,
     prefix: Prefixes,
     snapshot: Beliefs,
@@ -369,7 +369,7 @@ def decide(
     return plan(prefix, view)
 
 
-Given = tuple[State, Observed, Prefixes, Beliefs, str, bool]
+Given = tuple[SessionState, Observed, Prefixes, Beliefs, str, bool]
 """What a decision is taken by beside the time, as `decide` takes it."""
 
 

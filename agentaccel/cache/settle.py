@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from agentaccel.cache.beliefs import PARAMETERS, TAIL, Observation, is_history
 from agentaccel.cache.breakpoints import reaching
-from agentaccel.cache.ledger import Bill, Entry, Ledger, Mark, after, bill, counted, in_steps
+from agentaccel.cache.ledger import Breakpoint, CacheBill, Entry, Ledger, after, bill, counted, in_steps
 from agentaccel.cache.observe import Observed, broken_place
 from agentaccel.cache.prefix import EDITED, Prefixes, Scale, scale, turn_of
 from agentaccel.cache.sharing import beginning_ends
-from agentaccel.cache.state import Head, State, shared_length
+from agentaccel.cache.state import PreviousPrompt, SessionState, shared_length
 from agentaccel.cache.teach import Held, Sent, teach
 from agentaccel.facts import CacheFacts
 from agentaccel.types import Cause, Expected, Miss, Usage
@@ -24,7 +24,7 @@ from agentaccel.types import Cause, Expected, Miss, Usage
 # yet. What is left was the provider's doing.
 
 
-def reusable_of(held: Held, head: Head | None, prefix: Prefixes, tokens: Scale) -> int:
+def reusable_of(held: Held, head: PreviousPrompt | None, prefix: Prefixes, tokens: Scale) -> int:
     """Tokens of this prompt that an earlier one of the session began with, where such are kept."""
     if not prefix.facts.assured:
         return 0
@@ -32,7 +32,9 @@ def reusable_of(held: Held, head: Head | None, prefix: Prefixes, tokens: Scale) 
     return round(in_steps(prefix.facts, tokens(max(deepest, *held, -1))))
 
 
-def misses_of(state: State, head: Head | None, sent: Sent, predicted: Bill, reusable: int, tokens: Scale) -> list[Miss]:
+def misses_of(
+    state: SessionState, head: PreviousPrompt | None, sent: Sent, predicted: CacheBill, reusable: int, tokens: Scale
+) -> list[Miss]:
     """The misses of one request, of whose tokens `reusable` stood at the start of an earlier one."""
     usage = sent.usage
     if usage.read is None or usage.input is None or not sent.prefix.facts.assured:
@@ -79,7 +81,7 @@ def _noise(tokens: int, facts: CacheFacts) -> int:
     return _inexact(tokens) + (facts.step + facts.report_step if facts.step > 1 else 0)
 
 
-def _changed(head: Head, prefix: Prefixes, usage: Usage, reusable: int) -> list[Miss]:
+def _changed(head: PreviousPrompt, prefix: Prefixes, usage: Usage, reusable: int) -> list[Miss]:
     """What the prompt before held behind the place where this one left it."""
     shared = shared_length(head, prefix)
     broken = broken_place(head, prefix, shared)
@@ -110,7 +112,9 @@ def _edits(arranged: frozenset[str]) -> frozenset[str]:
     return frozenset(name for name in arranged if name.startswith(EDITED))
 
 
-def _geometry(state: State, head: Head | None, sent: Sent, predicted: Bill, tokens: Scale) -> tuple[Cause, str]:
+def _geometry(
+    state: SessionState, head: PreviousPrompt | None, sent: Sent, predicted: CacheBill, tokens: Scale
+) -> tuple[Cause, str]:
     """Why the ledger itself did not expect the reusable tokens to be read."""
     prefix, now = sent.prefix, sent.started
     if tokens(len(prefix.hashes) - 1) < prefix.facts.min_tokens:
@@ -139,7 +143,7 @@ def _below(facts: CacheFacts) -> str:
 class Settled(NamedTuple):
     """What one reply amounts to."""
 
-    state: State
+    state: SessionState
     """The session's state for the next turn."""
     expected: Expected
     """What the ledger expected, with this request's exact total."""
@@ -151,7 +155,7 @@ class Settled(NamedTuple):
     """What the workload's statistics gain by it."""
 
 
-def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> Settled:
+def settle(state: SessionState, head: PreviousPrompt | None, sent: Sent, observed: Observed) -> Settled:
     """Fold one answered request into `state`; `head` is the prompt before it, if there was one."""
     prefix, usage = sent.prefix, sent.usage
     if head is not None and (prefix.facts.physics == "automatic" or prefix.facts.ages == "blocks"):
@@ -175,7 +179,7 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
     reusable = reusable_of(held, head, prefix, tokens)
     misses = tuple(misses_of(state, head, sent, predicted, reusable, tokens))
     return Settled(
-        state=State(
+        state=SessionState(
             turns=state.turns + 1,
             ledger=ledger,
             shadow=shadow,
@@ -201,7 +205,7 @@ def settle(state: State, head: Head | None, sent: Sent, observed: Observed) -> S
     )
 
 
-def _with_shared(state: State, head: Head, prefix: Prefixes) -> State:
+def _with_shared(state: SessionState, head: PreviousPrompt, prefix: Prefixes) -> SessionState:
     """Where every prefix is kept, what this prompt shares with the one before is held as long as that one."""
     shared = shared_length(head, prefix) - 1
     whole = state.ledger.entries.get(head.hashes[-1]) if shared >= 0 else None
@@ -214,13 +218,13 @@ def _with_shared(state: State, head: Head, prefix: Prefixes) -> State:
 # --- the bill ---------------------------------------------------------------------------------------------------------
 
 
-def _bill(prefix: Prefixes, marks: Sequence[Mark], ledger: Ledger, tokens: Scale, now: float) -> Bill:
+def _bill(prefix: Prefixes, marks: Sequence[Breakpoint], ledger: Ledger, tokens: Scale, now: float) -> CacheBill:
     valid = reaching(tokens, marks, prefix.facts.min_tokens)
     own = prefix.facts.physics != "breakpoints" or any(mark.own for mark in marks)
     return bill(prefix, valid, lambda i: ledger.live(prefix.hashes[i], now, own=own), tokens, prefix.facts.positions)
 
 
-def _unaided(state: State, sent: Sent, hit: int, tokens: Scale) -> tuple[Ledger, Usage]:
+def _unaided(state: SessionState, sent: Sent, hit: int, tokens: Scale) -> tuple[Ledger, Usage]:
     """What would be held, and the bill, had every request been sent as the user wrote it."""
     prefix, usage = sent.as_written, sent.usage
     if sent.written is not None:
@@ -241,7 +245,7 @@ def _unaided(state: State, sent: Sent, hit: int, tokens: Scale) -> tuple[Ledger,
     return shadow, _usage(done.expected, usage)
 
 
-def _may_be_others(state: State, sent: Sent, hit: int, unaided: Usage) -> bool:
+def _may_be_others(state: SessionState, sent: Sent, hit: int, unaided: Usage) -> bool:
     """Whether the request might have read more as it was written than is known here: what it read is known from another
     session alone, which has sent that history too; where the user's markers stood there is not known."""
     prefix = sent.prefix
@@ -256,11 +260,11 @@ def _may_be_others(state: State, sent: Sent, hit: int, unaided: Usage) -> bool:
     return turn_of(prefix.prompt) > 0  # a first question begins like others where these begin alike
 
 
-def _goes_on_in_time(state: State, sent: Sent) -> bool:
+def _goes_on_in_time(state: SessionState, sent: Sent) -> bool:
     return state.last_started is not None and sent.started - state.last_started < state.last_lifetime
 
 
-def _inside_a_segment(done: Bill, prefix: Prefixes, intact: int) -> Bill:
+def _inside_a_segment(done: CacheBill, prefix: Prefixes, intact: int) -> CacheBill:
     """The bill where a provider keeps every prefix: also those that end within a text, before what changes in it."""
     facts, bill_ = prefix.facts, done.expected
     read = counted(facts, bill_.total * intact / max(prefix.size, 1))
@@ -269,7 +273,7 @@ def _inside_a_segment(done: Bill, prefix: Prefixes, intact: int) -> Bill:
     return done._replace(expected=Expected(read=read, write={}, uncached=bill_.total - read))
 
 
-def _as_written(state: State, sent: Sent, hit: int, tokens: Scale) -> Bill:
+def _as_written(state: SessionState, sent: Sent, hit: int, tokens: Scale) -> CacheBill:
     """The bill of the request with the user's own markers alone.
 
     Where such a marker stands at or before the place that was read, and others may have written there (`_alike`), its
@@ -285,12 +289,14 @@ def _as_written(state: State, sent: Sent, hit: int, tokens: Scale) -> Bill:
     return bill(prefix, valid, live, tokens, prefix.facts.positions)
 
 
-def _alike(state: State, prefix: Prefixes) -> int:
+def _alike(state: SessionState, prefix: Prefixes) -> int:
     """The last segment that another session may have written an entry for: what stands behind it, only this one has."""
     return max(beginning_ends(prefix, state.born).values(), default=0) - 1 if state.turns else len(prefix.hashes) - 1
 
 
-def _actual(state: State, held: Held, predicted: Bill, sent: Sent, tokens: Scale) -> tuple[Bill, Mapping[int, int]]:
+def _actual(
+    state: SessionState, held: Held, predicted: CacheBill, sent: Sent, tokens: Scale
+) -> tuple[CacheBill, Mapping[int, int]]:
     """What the usage says that the request did, and the prefixes whose tokens it told exactly."""
     usage, facts, last = sent.usage, sent.prefix.facts, len(sent.prefix.hashes) - 1
     if usage.read is None:
@@ -312,10 +318,10 @@ def _actual(state: State, held: Held, predicted: Bill, sent: Sent, tokens: Scale
     exact = {hit: usage.read} if hit >= 0 and usage.read else {}
     if written and marks:
         exact[marks[-1].at] = usage.read + written
-    return Bill(hit=hit, expected=predicted.expected, written=kept), exact
+    return CacheBill(hit=hit, expected=predicted.expected, written=kept), exact
 
 
-def _hit_of(state: State, held: Held, predicted: Bill, sent: Sent, tokens: Scale) -> int:
+def _hit_of(state: SessionState, held: Held, predicted: CacheBill, sent: Sent, tokens: Scale) -> int:
     """The segment whose prefix the provider read: the entry with exactly that count, else the nearest by size."""
     read = sent.usage.read
     if not read:

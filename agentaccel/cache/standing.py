@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 
 from agentaccel.cache.beliefs import MOST_PLACES, Beliefs, followed_at_topic
 from agentaccel.cache.breakpoints import both_ends, markable_up_to, segment_at
-from agentaccel.cache.expectation import Candidate, Scene
+from agentaccel.cache.expectation import Candidate, PlanInputs
 from agentaccel.cache.ledger import charge
 from agentaccel.cache.observe import ONLY_GREW, Observed
 from agentaccel.cache.pauses import short_after_topic
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.cache.state import State
+from agentaccel.cache.state import SessionState
 from agentaccel.types import CachePlan, Marker, made_marker
 from agentaccel.values import maker
 
@@ -49,7 +49,7 @@ _FORM = 2
 STANDS = "as decided for an earlier request: nothing new was seen since"
 
 
-class Place(NamedTuple):
+class StandingPlace(NamedTuple):
     """A marker, by what it stands on."""
 
     at: int
@@ -59,7 +59,7 @@ class Place(NamedTuple):
     """Empty for one of the user's own."""
 
 
-class Asked(NamedTuple):
+class StandingInputs(NamedTuple):
     """What a decision is asked for, beside what is believed."""
 
     ttl: str
@@ -72,7 +72,7 @@ class Asked(NamedTuple):
     """The user's markers: places and lifetimes."""
 
 
-_asked, _plan = maker(Asked), maker(CachePlan)
+_asked, _plan = maker(StandingInputs), maker(CachePlan)
 
 
 class Standing(NamedTuple):
@@ -80,19 +80,19 @@ class Standing(NamedTuple):
 
     answered: int
     """Requests of the session that had been answered when it was taken."""
-    asked: Asked
+    asked: StandingInputs
     size: int
     """Bytes of the prompt."""
     grew: int
     """Bytes of it behind the end of the request before."""
     bytes_per_token: float
-    places: tuple[Place, ...]
+    places: tuple[StandingPlace, ...]
     """In wire order."""
     reasons: tuple[str, ...]
     saving: float
 
     def again(
-        self, state: State, prefix: Prefixes, asked: Asked, ends: tuple[int, int], now: float
+        self, state: SessionState, prefix: Prefixes, asked: StandingInputs, ends: tuple[int, int], now: float
     ) -> CachePlan | None:
         """The plan for a quiet request (`is_quiet`) of the same session; None where it has to be decided anew.
 
@@ -143,17 +143,17 @@ def load_standing(raw: Sequence[Any]) -> Standing | None:
         return None
     return Standing(
         answered,
-        Asked(ttl, keeps, person, tuple(rules), tuple([(at, label) for at, label in marks])),
+        StandingInputs(ttl, keeps, person, tuple(rules), tuple([(at, label) for at, label in marks])),
         size,
         grew,
         bytes_per_token,
-        tuple([Place(*one) for one in places]),
+        tuple([StandingPlace(*one) for one in places]),
         tuple(reasons),
         saving,
     )
 
 
-def is_quiet(state: State, observed: Observed, snapshot: Beliefs) -> bool:
+def is_quiet(state: SessionState, observed: Observed, snapshot: Beliefs) -> bool:
     """Whether a request shows nothing that an earlier one had not."""
     if observed.stability != ONLY_GREW or not observed.pause:
         return False
@@ -175,7 +175,9 @@ _AT_PLACES = [
 """What is counted of each place: whether the session went on, and soon."""
 
 
-def asked_of(prefix: Prefixes, state: State, ends: tuple[int, int] | None, ttl: str, keeps: bool) -> Asked | None:
+def asked_of(
+    prefix: Prefixes, state: SessionState, ends: tuple[int, int] | None, ttl: str, keeps: bool
+) -> StandingInputs | None:
     """What is asked for, where these are the `ends_of` its prompt; None where no decision could stand for it."""
     prompt, facts = prefix.prompt, prefix.facts
     if ends is None:
@@ -195,7 +197,7 @@ def asked_of(prefix: Prefixes, state: State, ends: tuple[int, int] | None, ttl: 
 
 
 def standing_of(
-    scene: Scene, candidates: Sequence[Candidate], chosen: Sequence[Candidate], plan: CachePlan
+    scene: PlanInputs, candidates: Sequence[Candidate], chosen: Sequence[Candidate], plan: CachePlan
 ) -> Standing | None:
     """The decision that `plan` was made by, as one that may stand; None where none can."""
     state, prefix = scene.view.state, scene.prefix
@@ -212,8 +214,8 @@ def standing_of(
     if any([life.counts for life in scene.lives[1:]]):
         return None
     ours = zip(chosen, plan.markers, strict=True)
-    places = [Place(_named(one.at, ends), marker.ttl, marker.reason) for one, marker in ours]
-    places += [Place(at, ttl, "") for at, ttl in asked.marks]
+    places = [StandingPlace(_named(one.at, ends), marker.ttl, marker.reason) for one, marker in ours]
+    places += [StandingPlace(at, ttl, "") for at, ttl in asked.marks]
     places.sort(key=lambda one: one.at if one.at >= 0 else ends[one.at])
     return Standing(
         answered=state.turns,

@@ -1,8 +1,8 @@
 """What a session has seen so far: the part of a plan's input that is neither the request nor learned elsewhere.
 
-`State` is small, frozen and written to the trace store with every turn, so that another process which takes the next
-turn plans as this one would have. `Head` is a past prompt in hashes, from which drift is told; it can be rebuilt from
-the store's segment chains.
+`SessionState` is small, frozen and written to the trace store with every turn, so that another process which takes the
+next turn plans as this one would have. `PreviousPrompt` is a past prompt in hashes, from which drift is told; it can be
+rebuilt from the store's segment chains.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class PreviousPrompt:
     """The last prompt of a conversation, in hashes, whose segments later prompts share."""
 
     hashes: tuple[bytes, ...]
@@ -73,7 +73,7 @@ class Static(NamedTuple):
 
 @quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class SessionState:
     """What the turns of one session amount to."""
 
     turns: int = 0
@@ -118,8 +118,13 @@ class State:
 
 
 def head_of(
-    prefix: Prefixes, before: Head | None = None, *, started: float, tokens: int | None, message_id: str | None
-) -> Head:
+    prefix: Prefixes,
+    before: PreviousPrompt | None = None,
+    *,
+    started: float,
+    tokens: int | None,
+    message_id: str | None,
+) -> PreviousPrompt:
     """The prompt of `prefix`, which followed on the one `before`, as a head for the next turn, without what only this
     request has at its end."""
     segments = prefix.prompt.lasting
@@ -131,7 +136,7 @@ def head_of(
     if before is not None and shared_length(before, prefix) == len(before.hashes):
         start = min(start, len(before.hashes))
     tokens = lasting_tokens(prefix, tokens)
-    return Head(
+    return PreviousPrompt(
         hashes=prefix.hashes[:count],
         segments=segments,
         sizes=prefix.sizes[:count],
@@ -194,7 +199,7 @@ TOOLS = "tools"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Position:
     """Where a place stands in one prompt, and what is there."""
 
     name: str
@@ -203,31 +208,31 @@ class Place:
     digest: bytes
 
 
-def find(prefix: Prefixes, name: str) -> Place | None:
+def find(prefix: Prefixes, name: str) -> Position | None:
     """The place called `name` in this prompt; None where there is none. `tail` has no digest: it is never the same."""
     segments = prefix.prompt.segments
     if name == prefix.named(TOOLS):
         tools = segments[: prefix.starts[1]]
-        return Place(name, 0, listed(tools)) if tools else None
+        return Position(name, 0, listed(tools)) if tools else None
     if name.startswith(PARAMETERS):
         parameter = name[len(PARAMETERS) :]
         start = level_start(prefix, parameter)
         value = prefix.prompt.parameters.get(parameter, b"")
         if parameter == "model":
             value = digest(prefix.prompt.model.encode("utf-8", "surrogatepass"))
-        return Place(name, start, value) if start is not None else None
+        return Position(name, start, value) if start is not None else None
     if name.startswith(END_OF):
         return _end_of(prefix, name)
     index = prefix.place(name)
-    return None if index is None else Place(name, index, segments[index].digest)
+    return None if index is None else Position(name, index, segments[index].digest)
 
 
-def _end_of(prefix: Prefixes, name: str) -> Place | None:
+def _end_of(prefix: Prefixes, name: str) -> Position | None:
     segments = prefix.prompt.segments
     for level, start, end in static_levels(prefix.starts):
         if name == end_of(prefix, level):
             there = end < len(segments) and start < end
-            return Place(name, end, listed(segments[start:end])) if there else None
+            return Position(name, end, listed(segments[start:end])) if there else None
     return None
 
 

@@ -19,13 +19,13 @@ from agentaccel.cache.beliefs import (
     went_on,
 )
 from agentaccel.cache.forecast import length_seen
-from agentaccel.cache.ledger import Bill, Entry, Mark
+from agentaccel.cache.ledger import Breakpoint, CacheBill, Entry
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.pauses import rhythm_seen
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.sharing import read_beginnings
 from agentaccel.cache.standing import Standing
-from agentaccel.cache.state import State, lasting_tokens
+from agentaccel.cache.state import SessionState, lasting_tokens
 from agentaccel.facts import priors
 from agentaccel.types import Usage
 
@@ -40,9 +40,9 @@ class Sent(NamedTuple):
 
     prefix: Prefixes
     """The prompt as sent; markers are no part of it."""
-    marks: tuple[Mark, ...]
+    marks: tuple[Breakpoint, ...]
     """All markers as sent."""
-    written_marks: tuple[Mark, ...]
+    written_marks: tuple[Breakpoint, ...]
     """The user's markers alone."""
     started: float
     visible: float
@@ -53,7 +53,7 @@ class Sent(NamedTuple):
     written: Prefixes | None = None
     """The prompt as the user wrote it, where it was arranged before it was sent; `written_marks` stand in it."""
     awaits: str = ""
-    """As in `State`: what its reply asked for."""
+    """As in `SessionState`: what its reply asked for."""
 
     first: bool = False
     """Whether it is the first of its session that was answered, which may know what another one has come to."""
@@ -82,7 +82,9 @@ class Taught(NamedTuple):
     """What the workload's statistics gain by it."""
 
 
-def teach(state: State, sent: Sent, observed: Observed, predicted: Bill, before: int | None = None) -> Taught:
+def teach(
+    state: SessionState, sent: Sent, observed: Observed, predicted: CacheBill, before: int | None = None
+) -> Taught:
     """What the reply to `sent` teaches a session in `state`; `predicted` is the bill that was expected, `before` the
     tokens of the prompt before it.
     """
@@ -124,14 +126,16 @@ def _lasting(observed: Observed) -> tuple[Observation, ...]:
     return (*lasting, *observed.moves)
 
 
-def _seen(state: State, observed: Observed, pace: Sequence[Observation]) -> Beliefs:
+def _seen(state: SessionState, observed: Observed, pace: Sequence[Observation]) -> Beliefs:
     """The session's own observations after this request; a gap is remembered longer than a change."""
     seen = state.seen.after(observed.stability, priors().memory).after(pace, priors().pace_memory)
     seen = seen.after(observed.moves)
     return seen if observed.in_time is None else seen.after(went_on(state.last_turn, state.awaits))
 
 
-def _going_on(state: State, sent: Sent, observed: Observed, pace: Sequence[Observation]) -> tuple[Observation, ...]:
+def _going_on(
+    state: SessionState, sent: Sent, observed: Observed, pace: Sequence[Observation]
+) -> tuple[Observation, ...]:
     """That this request was made, that the one before was followed by it, what the gap between them showed, and how
     long the session has become."""
     made = [Observation(topic, 0.0, 1.0) for topic in _places(sent.prefix.turn, state.turns)]
@@ -149,7 +153,7 @@ def _places(turn: int, place: int) -> Iterator[str]:
         yield topic
 
 
-def _after(state: State, sent: Sent, observed: Observed) -> Iterator[Observation]:
+def _after(state: SessionState, sent: Sent, observed: Observed) -> Iterator[Observation]:
     """That this reply came, and that the one before was followed, by what they asked for."""
     if sent.awaits:
         yield Observation(after_topic(sent.awaits), 0.0, 1.0)
@@ -157,7 +161,7 @@ def _after(state: State, sent: Sent, observed: Observed) -> Iterator[Observation
         yield Observation(after_topic(state.awaits), 1.0, 0.0)
 
 
-def _alive(predicted: Bill, usage: Usage) -> tuple[Observation, ...]:
+def _alive(predicted: CacheBill, usage: Usage) -> tuple[Observation, ...]:
     """Whether what was expected to be read was, but for what an estimate may be out by."""
     if predicted.hit < 0 or usage.read is None:
         return ()
@@ -168,14 +172,14 @@ _NEARLY = 0.9
 """Share of the expected read from which on it was what was expected."""
 
 
-def _rhythm(state: State, sent: Sent, observed: Observed) -> Sequence[Observation]:
+def _rhythm(state: SessionState, sent: Sent, observed: Observed) -> Sequence[Observation]:
     """What the pause shows of its place in a session: for others of the workload, because each has it once."""
     if observed.in_time is None or state.last_started is None:
         return ()
     return rhythm_seen(state.turns - 1, sent.started - state.last_started)
 
 
-def _pace(state: State, sent: Sent, observed: Observed, predicted: Bill) -> tuple[Observation, ...]:
+def _pace(state: SessionState, sent: Sent, observed: Observed, predicted: CacheBill) -> tuple[Observation, ...]:
     """What the gap before a request showed; a session's own gaps are the best guide to its next one."""
     if observed.in_time is not False or sent.usage.read is None or predicted.hit >= 0 or state.last_started is None:
         return observed.pause  # not reported is not zero: it says nothing of who shares, as what is its own does not

@@ -12,7 +12,7 @@ where f is such that it agrees with what is counted so: expectation maximisation
 Rubin, 1977). That nobody has gone on for longer than pauses last then says that nobody will.
 
 >>> ten = Beliefs({"goes_on/0": (0.0, 10.0), "followed/0": (0.0, 10.0)})
->>> asked = [Waiting(place=0, turn=0, awaits="", since=0.0)] * 10
+>>> asked = [OpenEnd(place=0, turn=0, awaits="", since=0.0)] * 10
 >>> soon, later = (with_waiting(ten, asked, now=now, tools=True) for now in (2.0, 1000.0))
 >>> round(soon.counts["goes_on/0"][0], 1), round(later.counts["goes_on/0"][0], 1)
 (6.6, 0.0)
@@ -25,13 +25,13 @@ from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Beliefs, after_topic, followed_at_topic, goes_on_topic
 from agentaccel.cache.pauses import ANY, pauses
-from agentaccel.cache.state import State
+from agentaccel.cache.state import SessionState
 
 MOST_WAITING = 200
 """Turns, the latest of all, among which those are sought that no request has followed yet."""
 
 
-class Waiting(NamedTuple):
+class OpenEnd(NamedTuple):
     """The last request of a session, which none has followed yet."""
 
     place: int
@@ -44,19 +44,19 @@ class Waiting(NamedTuple):
     """When it was sent."""
 
 
-def waiting(state: State) -> Waiting | None:
+def waiting(state: SessionState) -> OpenEnd | None:
     """The last request of the session in `state`; None where none was answered, or the next one is under way."""
     if state.last_started is None:
         return None
-    return Waiting(state.turns - 1, state.last_turn, state.awaits, state.last_started)
+    return OpenEnd(state.turns - 1, state.last_turn, state.awaits, state.last_started)
 
 
-def with_waiting(learned: Beliefs, sessions: Sequence[Waiting], *, now: float, tools: bool) -> Beliefs:
+def with_waiting(learned: Beliefs, sessions: Sequence[OpenEnd], *, now: float, tools: bool) -> Beliefs:
     """What a workload has `learned`, and what is expected of the last requests of its `sessions`; see the module.
 
     Its prompts have `tools`, or none.
     """
-    usual, groups = pauses(learned, ANY), dict[str, list[tuple[Waiting, float]]]()
+    usual, groups = pauses(learned, ANY), dict[str, list[tuple[OpenEnd, float]]]()
     for one in sessions:
         longer = usual.longer(max(now - one.since, 0.0))
         for topic in _topics(one):
@@ -66,13 +66,13 @@ def with_waiting(learned: Beliefs, sessions: Sequence[Waiting], *, now: float, t
     return Beliefs({**learned.counts, **counts}) if counts else learned
 
 
-def _topics(one: Waiting) -> list[str]:
+def _topics(one: OpenEnd) -> list[str]:
     names = [goes_on_topic(one.turn), followed_at_topic(one.place), after_topic(one.awaits) if one.awaits else None]
     return [name for name in names if name is not None]
 
 
 def _counted(
-    topic: str, counted: tuple[float, float], group: Sequence[tuple[Waiting, float]], tools: bool
+    topic: str, counted: tuple[float, float], group: Sequence[tuple[OpenEnd, float]], tools: bool
 ) -> tuple[float, float]:
     """What is `counted` under `topic`, each of the `group` as followed by its odds, once these agree with it."""
     yes, n = counted
@@ -91,7 +91,7 @@ def _counted(
 _HALVINGS = 12
 
 
-def _odds(topic: str, one: Waiting, counted: tuple[float, float], tools: bool) -> float:
+def _odds(topic: str, one: OpenEnd, counted: tuple[float, float], tools: bool) -> float:
     """That a request like `one` is followed, where so much is counted."""
     if one.awaits and topic == after_topic(one.awaits):
         return Beliefs({topic: counted}).followed_after(one.awaits)

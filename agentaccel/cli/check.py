@@ -20,7 +20,7 @@ from agentaccel.cli.options import (
     say,
     write,
 )
-from agentaccel.cli.report import Asked, read_report
+from agentaccel.cli.report import ReportOptions, read_report
 from agentaccel.errors import AgentAccelError, TraceError
 from agentaccel.report.gate import Baseline, Demands, Judged, baseline_of, judge
 
@@ -58,7 +58,7 @@ def check_command(
     try:
         demands = _demands(**demanded)
         prices, period = read_prices(price_file), read_period(bounds)
-        report = read_report(sources, Asked(by="agent", prices=prices, period=period, sound=True))
+        report = read_report(sources, ReportOptions(by="agent", prices=prices, period=period, sound=True))
         found = judge(report, demands, agents)
     except AgentAccelError as error:
         say(f"agentaccel check: {error}", err=True)

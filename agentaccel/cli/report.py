@@ -38,7 +38,7 @@ from agentaccel.sources.tally import ImportTally, Progress, some_of
 from agentaccel.store.database import is_sqlite, store_path
 
 if TYPE_CHECKING:
-    from agentaccel.report.advise.nouns import Talk
+    from agentaccel.report.advise.nouns import RecordedSession
 
 
 @click.command("report")
@@ -67,7 +67,7 @@ def report_command(
         try:
             prices, period = read_prices(price_file), read_period(bounds)
             most = None if form == "json" else GROUPS_SHOWN
-            asked = Asked(by=by, causes=causes, advise=advise, prices=prices, period=period, most=most)
+            asked = ReportOptions(by=by, causes=causes, advise=advise, prices=prices, period=period, most=most)
             found = read_report(sources, asked)
         except AgentAccelError as error:
             say(f"agentaccel report: {error}", err=True)
@@ -77,7 +77,7 @@ def report_command(
         write(_shown(found, form))
 
 
-def read_report(sources: tuple[Path, ...], asked: Asked) -> Report:
+def read_report(sources: tuple[Path, ...], asked: ReportOptions) -> Report:
     """The report on the trace store, where nothing is named, on the one that is, or on logs. Raises TraceError."""
     read = _from_logs if _are_logs(sources) else _from_store
     return read(sources, asked)
@@ -92,7 +92,7 @@ def _are_logs(sources: tuple[Path, ...]) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ReportOptions:
     """What the report is to say."""
 
     by: By
@@ -106,7 +106,7 @@ class Asked:
     """True if a damaged store is refused also where some of it can be read."""
 
 
-def _from_store(sources: tuple[Path, ...], asked: Asked) -> Report:
+def _from_store(sources: tuple[Path, ...], asked: ReportOptions) -> Report:
     from agentaccel.store.evidence import evidence
     from agentaccel.store.store import check, explain_nothing, open_reader
 
@@ -128,7 +128,7 @@ def _from_store(sources: tuple[Path, ...], asked: Asked) -> Report:
     return replace(found, notes=(*found.notes, gap), gaps=(*found.gaps, gap))
 
 
-def _from_logs(sources: tuple[Path, ...], asked: Asked) -> Report:
+def _from_logs(sources: tuple[Path, ...], asked: ReportOptions) -> Report:
     from agentaccel.sources import read_logs
 
     tally = ImportTally()
@@ -149,7 +149,7 @@ def _from_logs(sources: tuple[Path, ...], asked: Asked) -> Report:
     return _advised(found, partial(talks_of_logs, records), asked)
 
 
-def _advised(found: Report, talks: Callable[[], Sequence[Talk]], asked: Asked) -> Report:
+def _advised(found: Report, talks: Callable[[], Sequence[RecordedSession]], asked: ReportOptions) -> Report:
     """`found` with what to change first; what replays is much to load, and nothing else needs it."""
     from agentaccel.report.advise.choose import advise
 

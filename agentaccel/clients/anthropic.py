@@ -17,7 +17,7 @@ from agentaccel.clients.attempt import ANNOUNCED, Attempt, stop_announced
 from agentaccel.clients.client_copy import account_behind, derived
 from agentaccel.clients.pending import watch_results
 from agentaccel.clients.transport import is_response, server_of, with_transport
-from agentaccel.engine.engine import Composer
+from agentaccel.engine.engine import Engine
 from agentaccel.errors import ConfigError, MissingExtra
 from agentaccel.facts import priced_region
 from agentaccel.turn import Answer
@@ -34,7 +34,7 @@ _MOST_HOPS = 32
 """Middleware behind ours that is looked through."""
 
 
-def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
+def wrap_client(client: C, composer: Engine, *, platform: str) -> C:
     """A copy of `client` whose innermost middleware is ours; `client` itself where it has it already."""
     try:
         import anthropic
@@ -59,7 +59,7 @@ def wrap_client(client: C, composer: Composer, *, platform: str) -> C:
     )
 
 
-def _middleware(base: Any, composer: Composer, endpoint: Endpoint, client: Any, *, plain: bool) -> Any:
+def _middleware(base: Any, composer: Engine, endpoint: Endpoint, client: Any, *, plain: bool) -> Any:
     """Our middleware; its class is made here because the SDK is imported only where it is used."""
     import anthropic
 
@@ -214,7 +214,7 @@ def _retried(response: Any, kind: Any, request: Any, call_next: Any) -> Any:
     )
 
 
-def _attempt(composer: Composer, endpoint: Endpoint, client: Any, request: Any, call_next: Any) -> Attempt | None:
+def _attempt(composer: Engine, endpoint: Endpoint, client: Any, request: Any, call_next: Any) -> Attempt | None:
     """The attempt that `request` makes; None for one that is no model call."""
     headers = request.headers
     announced = any(name.lower() == ANNOUNCED for name in headers)
@@ -235,7 +235,7 @@ def _attempt(composer: Composer, endpoint: Endpoint, client: Any, request: Any, 
     )
 
 
-def _told(composer: Composer, endpoint: Endpoint, request: Any, response: Any, call_next: Any) -> Any:
+def _told(composer: Engine, endpoint: Endpoint, request: Any, response: Any, call_next: Any) -> Any:
     """`response` to a request that was no model call; it may hold the results of a batch."""
     path = str(request.url).split("?")[0]
     watch_results(composer, request.method, path, _http(response, call_next), lambda calls: endpoint)
@@ -246,7 +246,7 @@ def _is_messages(url: str) -> bool:
     return url.split("?")[0].rstrip("/").endswith("/messages")
 
 
-def _wrap_transport(client: C, composer: Composer, platform: str, *, version: str) -> C:
+def _wrap_transport(client: C, composer: Engine, platform: str, *, version: str) -> C:
     """For an SDK that has no middleware yet: a derived client whose HTTP transport is ours."""
     if platform not in ("api", "foundry"):
         raise ConfigError(

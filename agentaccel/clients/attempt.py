@@ -19,7 +19,7 @@ from agentaccel.clients.tap import Headers, ReplyWatch, decoder, watched
 from agentaccel.clients.usage_filter import hiding_usage
 from agentaccel.clock import Clock
 from agentaccel.concurrency import in_a_loop
-from agentaccel.engine.engine import Composer
+from agentaccel.engine.engine import Engine
 from agentaccel.engine.pending import Server
 from agentaccel.engine.scope import Announced, current
 from agentaccel.locks import when_free
@@ -109,7 +109,7 @@ ANNOUNCED = "x-agentaccel-announced"
 class Attempt:
     """One HTTP attempt: its turn, and the body to be sent for it. Entered around the sending."""
 
-    def __init__(self, composer: Composer, turn: Turn, server: Server = None) -> None:
+    def __init__(self, composer: Engine, turn: Turn, server: Server = None) -> None:
         self._composer = composer
         self._turn = turn
         self._server = server
@@ -118,7 +118,7 @@ class Attempt:
     @classmethod
     def of(
         cls,
-        composer: Composer,
+        composer: Engine,
         body: Request,
         endpoint: Endpoint,
         *,
@@ -243,7 +243,7 @@ class _Announcement(Attempt):
     context; nor one that somebody's middleware makes on the way to it, and on whose reply it may depend.
     """
 
-    def __init__(self, composer: Composer, body: Request, endpoint: Endpoint, model: str, *, ahead: bool) -> None:
+    def __init__(self, composer: Engine, body: Request, endpoint: Endpoint, model: str, *, ahead: bool) -> None:
         super().__init__(composer, Turn(request=body, plan=CachePlan(), on_end=lambda ended: None))
         self._endpoint, self._model, self._ahead = endpoint, model, ahead
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from agentaccel.clients.attempt import ANNOUNCED
 from agentaccel.clients.transport import is_wrapped
-from agentaccel.engine.engine import Composer
+from agentaccel.engine.engine import Engine
 
 _REST: dict[str, dict[str, Any]] = {"Messages": {"max_tokens": 1, "messages": []}, "Responses": {"input": []}}
 """The resources whose requests can be announced, and what their methods insist on."""
 
 
 def call_of(
-    create: Callable[..., object], request: dict[str, Any], composer: Composer
+    create: Callable[..., object], request: dict[str, Any], composer: Engine
 ) -> tuple[Callable[[], Any], bool] | None:
     """`create` with its arguments, and whether it has to be awaited; None where it is not that of a wrapped client.
 

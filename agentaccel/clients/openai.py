@@ -11,7 +11,7 @@ import re
 from typing import Any, TypeVar, cast
 
 from agentaccel.clients.transport import server_of, with_transport
-from agentaccel.engine.engine import Composer
+from agentaccel.engine.engine import Engine
 from agentaccel.facts import Wire, host_platform, local_platform, priced_region
 from agentaccel.types import Endpoint
 
@@ -22,7 +22,7 @@ _DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")
 
 
 def wrap_client(
-    client: C, composer: Composer, *, named: tuple[str, str] | None = None, of_class: tuple[str, str] | None = None
+    client: C, composer: Engine, *, named: tuple[str, str] | None = None, of_class: tuple[str, str] | None = None
 ) -> C:
     """A copy of `client` whose transport is ours; `client` itself where it has it already.
 

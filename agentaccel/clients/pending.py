@@ -11,11 +11,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
-from agentaccel.clients.tap import Ending, Headers, ReplyWatch, Watch, decoder, watched
+from agentaccel.clients.tap import Ending, Headers, ReplyWatch, Tap, decoder, watched
 from agentaccel.engine.batches import Batch, batch_here, record_result
-from agentaccel.engine.engine import Composer
+from agentaccel.engine.engine import Engine
 from agentaccel.engine.own_requests import reported
-from agentaccel.engine.pending import Later, Server, Unfinished
+from agentaccel.engine.pending import PendingReplies, Server, Unfinished
 from agentaccel.turn import CallClosed, Turn
 from agentaccel.types import NO_USAGE, Endpoint, ToolCall
 from agentaccel.wire import ReplyTap
@@ -24,7 +24,7 @@ from agentaccel.wire.batches import result_of
 log = logging.getLogger("agentaccel")
 
 
-def attach(http: Any, composer: Composer, watch: Callable[[Headers], Watch]) -> None:
+def attach(http: Any, composer: Engine, watch: Callable[[Headers], Tap]) -> None:
     """Have what `watch` makes for these headers told the body of a response, which may be read already."""
     if http.is_stream_consumed or http.is_closed:
         made = watch(_Plain(http.headers))
@@ -36,7 +36,7 @@ def attach(http: Any, composer: Composer, watch: Callable[[Headers], Watch]) -> 
     http.stream = watched(http.stream, made)
 
 
-def keep(later: Later, server: Server, turn: Turn, tap: ReplyTap, otherwise: Ending) -> bool:
+def keep(later: PendingReplies, server: Server, turn: Turn, tap: ReplyTap, otherwise: Ending) -> bool:
     """True if the reply goes on being made at the provider, or will tell its usage later, and is waited for.
 
     One that is streamed does so behind a stream that broke off only where that was asked for.
@@ -49,7 +49,7 @@ def keep(later: Later, server: Server, turn: Turn, tap: ReplyTap, otherwise: End
     return True
 
 
-def watch_later(composer: Composer, server: Server, path: str, http: Any) -> Any:
+def watch_later(composer: Engine, server: Server, path: str, http: Any) -> Any:
     """Watch a response to a request for `path` that may tell the end of an earlier reply. Returns it, its bytes as
     they came."""
     later = composer.replies.later
@@ -74,7 +74,7 @@ def _untold(tap: ReplyTap) -> bool:
 class _LaterWatch(ReplyWatch):
     """Tells the turn of an unfinished reply nothing before its end is known. Several may watch for the same one."""
 
-    def __init__(self, composer: Composer, server: Server, reply: Unfinished, headers: Headers) -> None:
+    def __init__(self, composer: Engine, server: Server, reply: Unfinished, headers: Headers) -> None:
         super().__init__(reply.turn, composer.clock, headers, strict=composer.policy.strict)
         self._later, self._server, self._reply = composer.replies.later, server, reply
         self._found: list[ToolCall] = []
@@ -133,7 +133,7 @@ _PLACES = (
 
 
 def watch_results(
-    composer: Composer, method: str, path: str, http: Any, endpoint: Callable[[str], Endpoint | None]
+    composer: Engine, method: str, path: str, http: Any, endpoint: Callable[[str], Endpoint | None]
 ) -> None:
     """Watch the response `http` to a request for `path`, if it may hold the results of a batch.
 
@@ -160,7 +160,7 @@ class _ResultsWatch:
     Where the first line is no result, neither is the rest: any file can be downloaded as one of OpenAI's.
     """
 
-    def __init__(self, composer: Composer, batch: Batch, headers: Headers) -> None:
+    def __init__(self, composer: Engine, batch: Batch, headers: Headers) -> None:
         self._composer, self._batch = composer, batch
         self._decode = decoder(headers.get("content-encoding", ""))
         self._line = bytearray()

@@ -187,14 +187,14 @@ class _Deflate:
         return self._zlib.decompress(data)  # type: ignore[no-any-return]
 
 
-class Watch(Protocol):
+class Tap(Protocol):
     """Who is told what passes through a stream."""
 
     def chunk(self, raw: bytes) -> None: ...
     def end(self, how: Literal["read", "closed", "cancelled", "failed"], error: str | None = None) -> None: ...
 
 
-def watched(stream: Any, watch: Watch) -> Any:
+def watched(stream: Any, watch: Tap) -> Any:
     """`stream` of httpx or httpx2, of the same kind (sync, async or both), reporting what passes through it."""
     return in_place_of(stream, _SyncWatched, _AsyncWatched, watch)
 
@@ -202,7 +202,7 @@ def watched(stream: Any, watch: Watch) -> Any:
 class _Watched:
     """A stream of bytes and who watches it."""
 
-    def __init__(self, stream: Any, watch: Watch) -> None:
+    def __init__(self, stream: Any, watch: Tap) -> None:
         self._stream, self._watch = stream, watch
 
     def __getattr__(self, name: str) -> Any:

@@ -17,7 +17,7 @@ from agentaccel.clients import bodies
 from agentaccel.clients.attempt import ANNOUNCED, Attempt, stop_announced
 from agentaccel.clients.client_copy import account_in, derived
 from agentaccel.clients.pending import watch_later, watch_results
-from agentaccel.engine.engine import Composer
+from agentaccel.engine.engine import Engine
 from agentaccel.engine.scope import bypassed
 from agentaccel.errors import ConfigError
 from agentaccel.once import Once
@@ -48,7 +48,7 @@ def is_response(thing: Any) -> bool:
     return isinstance(thing, tuple(getattr(sys.modules.get(name), "Response", ()) for name in ("httpx2", "httpx")))
 
 
-def wrapped_http(client: Any, composer: Composer, route: Route) -> Any:
+def wrapped_http(client: Any, composer: Engine, route: Route) -> Any:
     """A copy of an HTTP client, sync or async, with our transport around each of its own.
 
     Copied and not made anew: pool, timeouts, proxies, hooks, cookies and sockets stay those of `client`, which is not
@@ -69,10 +69,10 @@ def server_of(url: Any) -> tuple[str, int] | None:
     return (str(host), url.port or (80 if url.scheme == "http" else 443)) if host else None
 
 
-def is_wrapped(client: Any) -> Composer | None:
+def is_wrapped(client: Any) -> Engine | None:
     """Whose transport an HTTP client has; None where it is not ours."""
     composer = getattr(getattr(client, "_transport", None), "agentaccel_composer", None)
-    return composer if isinstance(composer, Composer) else None
+    return composer if isinstance(composer, Engine) else None
 
 
 def _without_finalizer(kind: type) -> type:
@@ -94,7 +94,7 @@ def _transport_class(library: Any, is_async: bool) -> Any:
 class _Transport:
     library: Any
 
-    def __init__(self, composer: Composer, route: Route, owner: Any, inner: Any) -> None:
+    def __init__(self, composer: Engine, route: Route, owner: Any, inner: Any) -> None:
         self.agentaccel_composer = composer
         self._route = route
         self._owner = owner
@@ -265,7 +265,7 @@ _SIGNATURES = ("aws4-", "signature ")
 """How an `authorization` begins that is one: AWS, and what came before RFC 9421."""
 
 
-def with_transport(client: C, composer: Composer, route: Route) -> C:
+def with_transport(client: C, composer: Engine, route: Route) -> C:
     """A vendor SDK's `client` derived anew with our transport; `client` itself where it has it already.
 
     Raises `ConfigError` for one that another `Accel` has wrapped.

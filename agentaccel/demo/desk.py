@@ -207,7 +207,7 @@ TURNS = len(STEPS) + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class DeskForm:
     """One way to run the desk. All are functions of the turn and the time, so that every column sees the same."""
 
     name: str
@@ -242,21 +242,21 @@ def _shuffled_tools(turn: int) -> list[dict[str, Any]]:
     return random.Random(turn).sample(TOOLS, len(TOOLS))
 
 
-FORMS: tuple[Form, ...] = (
-    Form(name="plain loop", what="history only grows", system=_plain_system, tools=_plain_tools),
-    Form(name="clock in system", what="seconds in the one system string", system=_clock_system, tools=_plain_tools),
-    Form(name="shuffled tools", what="a new random tool order every turn", system=_plain_system, tools=_shuffled_tools),
-    Form(
+FORMS: tuple[DeskForm, ...] = (
+    DeskForm(name="plain loop", what="history only grows", system=_plain_system, tools=_plain_tools),
+    DeskForm(name="clock in system", what="seconds in the one system string", system=_clock_system, tools=_plain_tools),
+    DeskForm(name="shuffled tools", what="a new random tool order every turn", system=_plain_system, tools=_shuffled_tools),
+    DeskForm(
         name="30 pairs a turn", what="text and tool_use interleaved", system=_plain_system, tools=_plain_tools, pairs=30
     ),
-    Form(
+    DeskForm(
         name="7-minute pause", what="as in the session the day before", system=_plain_system, tools=_plain_tools,
         pause_before=6, earlier=1,
     ),
 )  # fmt: skip
 
 
-def scripted(form: Form) -> Callable[[Turn], ScriptedReply]:
+def scripted(form: DeskForm) -> Callable[[Turn], ScriptedReply]:
     """The model's side of `form`."""
 
     def answer(turn: Turn) -> ScriptedReply:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from agentaccel.accel import Accel
 from agentaccel.cache.price import PriceCard, input_cost, price_card
 from agentaccel.clock import ManualClock
-from agentaccel.demo.desk import FORMS, TURNS, Form, desk_tools, open_desk, scripted
+from agentaccel.demo.desk import FORMS, TURNS, DeskForm, desk_tools, open_desk, scripted
 from agentaccel.demo.vendors import VENDORS, Vendor
 from agentaccel.errors import ConfigError
 from agentaccel.facts import cache_facts
@@ -38,7 +38,7 @@ QUERY = 0.15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class DemoRun:
     """One form in one column, as the provider counted it."""
 
     usage: Usage
@@ -58,9 +58,9 @@ class Run:
 class FormResult:
     """One form in all columns."""
 
-    form: Form
+    form: DeskForm
     vendor: Vendor
-    runs: Mapping[str, Run]
+    runs: Mapping[str, DemoRun]
 
     @property
     def complaints(self) -> list[str]:
@@ -112,12 +112,12 @@ def run_demo(
     return results
 
 
-def _run(vendor: Vendor, form: Form, column: str, policy: Policy, day: int) -> Run:
+def _run(vendor: Vendor, form: DeskForm, column: str, policy: Policy, day: int) -> DemoRun:
     with (
         serve(script=scripted(form), clock=ManualClock(now=BEGINNING + day * _DAY)) as server,
         vendor.client(server.url) as client,
         closing(open_desk()) as desk,
-        _wrapped(client, slow(desk_tools(desk), server.clock), server, _Place(vendor, form, column, day), policy) as (
+        _wrapped(client, slow(desk_tools(desk), server.clock), server, _RunName(vendor, form, column, day), policy) as (
             caller,
             tools,
         ),
@@ -133,7 +133,7 @@ def _run(vendor: Vendor, form: Form, column: str, policy: Policy, day: int) -> R
             write[label] = write.get(label, 0) + count
     usage = Usage(input=total.input, read=total.read, write=write, output=total.output)
     assert usage.uncached == total.uncached  # told and counted agree
-    return Run(
+    return DemoRun(
         usage=usage,
         cost=input_cost(card, usage) or 0.0,
         first_two_premium=sum(_premium(card, one) for one in usages[:2]),
@@ -160,12 +160,12 @@ def _is_a_demos(store: Path) -> bool:
     return whole and ours and all(name.startswith(f"agent {_AGENT}") for name in learned)
 
 
-def _session(form: Form, day: int) -> str:
+def _session(form: DeskForm, day: int) -> str:
     before = form.earlier - day
     return f"{_SESSION}{form.name}" + (f", {before} day before" if before else "")
 
 
-def _consents(store: Path | str | None, form: Form) -> tuple[str, ...]:
+def _consents(store: Path | str | None, form: DeskForm) -> tuple[str, ...]:
     """The consents that any turn of the form says it used."""
     assert store is not None  # the demo names its store
     with open_reader(Path(store)) as reader:
@@ -193,18 +193,18 @@ def _premium(card: PriceCard, usage: Usage) -> float:
     return sum((card.write[label] - card.input) * count for label, count in (usage.write or {}).items())
 
 
-class _Place(NamedTuple):
+class _RunName(NamedTuple):
     """Which run of the demo it is."""
 
     vendor: Vendor
-    form: Form
+    form: DeskForm
     column: str
     day: int
 
 
 @contextmanager
 def _wrapped(
-    client: Any, tools: dict[str, Callable[..., str]], server: RunningServer, place: _Place, policy: Policy
+    client: Any, tools: dict[str, Callable[..., str]], server: RunningServer, place: _RunName, policy: Policy
 ) -> Iterator[tuple[Any, dict[str, Callable[..., str]]]]:
     """The client and the tools of a column: wrapped and in a session for ours, bare for the others."""
     if place.column != OURS:
@@ -222,7 +222,7 @@ def _loop(
     vendor: Vendor,
     client: Any,
     tools: Mapping[str, Callable[..., str]],
-    form: Form,
+    form: DeskForm,
     server: RunningServer,
     extra: Mapping[str, Any],
 ) -> tuple[list[Usage], str]:

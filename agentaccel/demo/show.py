@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from agentaccel.demo.desk import TURNS
-from agentaccel.demo.run import COLUMNS, OURS, FormResult, Run
+from agentaccel.demo.run import COLUMNS, OURS, DemoRun, FormResult
 from agentaccel.report.render import drawn, terminal
 from agentaccel.types import Usage
 
 
-def hit_rate(run: Run) -> float:
+def hit_rate(run: DemoRun) -> float:
     """Cache reads over all input tokens."""
     return (run.usage.read or 0) / (run.usage.input or 1)
 
@@ -121,7 +121,7 @@ def _consents(results: Sequence[FormResult]) -> list[str]:
     return [f"Consents that {OURS} used (CachePolicy):", *used, ""]
 
 
-def _cell(run: Run, best: float) -> str:
+def _cell(run: DemoRun, best: float) -> str:
     cost = f"{run.cost * 100:.2f} ¢"
     style = "bold green" if run.cost <= best * (1 + 1e-9) else ""
     shown = f"[{style}]{cost}[/{style}]" if style else cost

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agentaccel.effects.http import judge_http
-from agentaccel.effects.options import Form, Options, form_of, taken_apart
+from agentaccel.effects.options import CommandForm, Options, form_of, taken_apart
 from agentaccel.effects.places import Surroundings, expanded, plain
 from agentaccel.effects.repository import lists_of_user, starts_nothing
 from agentaccel.effects.secrets import parameter
@@ -36,7 +36,7 @@ class Verb:
     """A sub-command, or several that have the same options."""
 
     words: str
-    form: Form
+    form: CommandForm
     row: Mapping[str, Any]
 
 

@@ -39,7 +39,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class PipelineBlock:
     """Several pipelines that are one command of the line."""
 
     kind: Literal["group", "subshell", "if", "each"]
@@ -53,7 +53,7 @@ class Block:
     """The files of `each`."""
 
 
-Item = int | Block
+Item = int | PipelineBlock
 """A pipeline by its number, or a block."""
 
 

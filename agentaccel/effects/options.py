@@ -18,7 +18,7 @@ Operands = str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class CommandForm:
     """What of one program, or of one of its sub-commands, is known to be a read."""
 
     name: str
@@ -91,7 +91,7 @@ class Options:
     """Values of options that are files to read."""
 
 
-def form_of(row: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> Form:
+def form_of(row: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> CommandForm:
     """The form that a row of a data file describes, with the groups of options that it names."""
     rows = [row, *(groups[name] for name in row.get("groups", ()))]
 
@@ -101,7 +101,7 @@ def form_of(row: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> 
     allowed = {key: value for each in reversed(rows) for key, value in each.get("allowed", {}).items()}
     least, most = row.get("count", (0, -1))
     needs = row.get("needs")
-    return Form(
+    return CommandForm(
         name=row["name"],
         short=union("short"),
         short_values=union("short_values"),
@@ -134,7 +134,7 @@ def form_of(row: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> 
     )
 
 
-def taken_apart(form: Form, words: Sequence[Word]) -> Options:
+def taken_apart(form: CommandForm, words: Sequence[Word]) -> Options:
     """Options and operands of `words`. Raises `Refused` for an option, a value or a number of operands not listed."""
     given, operands, values = set[str](), list[Word](), list[tuple[str, str]]()
     rest = list(words)
@@ -161,7 +161,7 @@ def taken_apart(form: Form, words: Sequence[Word]) -> Options:
     return Options(given=frozenset(given), operands=tuple(operands), values=tuple(values), files=tuple(files))
 
 
-def _long(form: Form, word: Word, rest: list[Word], values: list[tuple[str, str]]) -> str:
+def _long(form: CommandForm, word: Word, rest: list[Word], values: list[tuple[str, str]]) -> str:
     name, equals, value = word.text.partition("=")
     if equals and name in form.long_values | form.long_optional:
         _value(form, name, value, values)
@@ -172,7 +172,7 @@ def _long(form: Form, word: Word, rest: list[Word], values: list[tuple[str, str]
     return name
 
 
-def _short(form: Form, word: Word, rest: list[Word], values: list[tuple[str, str]]) -> set[str]:
+def _short(form: CommandForm, word: Word, rest: list[Word], values: list[tuple[str, str]]) -> set[str]:
     given = set[str]()
     for place, letter in enumerate(word.text[1:], start=1):
         name = f"-{letter}"
@@ -186,7 +186,7 @@ def _short(form: Form, word: Word, rest: list[Word], values: list[tuple[str, str
     return given
 
 
-def _next(form: Form, name: str, rest: list[Word]) -> str:
+def _next(form: CommandForm, name: str, rest: list[Word]) -> str:
     if not rest:
         raise Refused(f"{form.name} {name} has no value")
     value = rest.pop(0)
@@ -197,7 +197,7 @@ def _next(form: Form, name: str, rest: list[Word]) -> str:
     return value.text
 
 
-def _value(form: Form, name: str, value: str, values: list[tuple[str, str]]) -> None:
+def _value(form: CommandForm, name: str, value: str, values: list[tuple[str, str]]) -> None:
     values.append((name, value))
     pattern = form.allowed.get(name)
     if pattern is not None and not re.fullmatch(pattern, value):
@@ -205,12 +205,12 @@ def _value(form: Form, name: str, value: str, values: list[tuple[str, str]]) -> 
     _width(form, name, value)
 
 
-def _width(form: Form, name: str, value: str) -> None:
+def _width(form: CommandForm, name: str, value: str) -> None:
     if name in form.widths and LARGE.search(value):
         raise Refused(f"{form.name} {name} may make more than it is given, out of nothing")
 
 
-def _count(form: Form, given: set[str], operands: list[Word]) -> None:
+def _count(form: CommandForm, given: set[str], operands: list[Word]) -> None:
     bounded = form.most is not None or form.needs is not None or form.operands in ("text", "rule")
     if bounded and any(word.glob for word in operands):
         raise Refused(f"{form.name} would get as many operands as files match")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from agentaccel.effects.lines import Block, Command, Item, Redirect
+from agentaccel.effects.lines import Command, Item, PipelineBlock, Redirect
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused
 from agentaccel.effects.words import TURN, Word, alternatives, named, read_word
@@ -35,7 +35,7 @@ class Pieces:
         self._redirects: list[list[Redirect]] = []
         self._given: list[Word | None] = []
         self._settings: list[list[tuple[str, str]]] = []
-        self._block: Block | None = None
+        self._block: PipelineBlock | None = None
         self._values: dict[str, str] = {}
 
     def _command(self, node: Any) -> None:
@@ -136,7 +136,7 @@ _VARIABLE = re.compile(r"(?!.*proxy)[a-z_][a-z0-9_]*|FILE|DIR|NAME|SRC|ROOT|BASE
 """Names that mean nothing to a shell or to a program: no PATH, no IFS."""
 
 
-class Reader(Pieces):
+class TreeReader(Pieces):
     """Walks the tree in order."""
 
     def __init__(self, source: bytes) -> None:
@@ -208,7 +208,7 @@ class Reader(Pieces):
         around, self.items = (self.items, self._after), []
         self._after, self._depth = "", self._depth + 1
         if node.type == "if_statement":
-            block = Block(kind="if", parts=self._branch(iter(_flat(node))), after=around[1])
+            block = PipelineBlock(kind="if", parts=self._branch(iter(_flat(node))), after=around[1])
         elif node.type == "for_statement":
             block = self._loop(node, around[1])
         else:
@@ -218,7 +218,7 @@ class Reader(Pieces):
         self._depth -= 1
         self._block = block
 
-    def _group(self, node: Any, after: str) -> Block:
+    def _group(self, node: Any, after: str) -> PipelineBlock:
         kind: Literal["subshell", "group"] = "subshell" if node.type == "subshell" else "group"
         scope, values, depth = self._scope, dict(self._values), self._depth
         if kind == "subshell":
@@ -226,7 +226,7 @@ class Reader(Pieces):
             self._scope, self._depth = (*scope, self._subshells), 0 if depth == 1 else depth
         self._children(node.children, ends=True)
         self._scope, self._values, self._depth = scope, values, depth
-        return Block(kind=kind, parts=(tuple(self.items),), after=after)
+        return PipelineBlock(kind=kind, parts=(tuple(self.items),), after=after)
 
     def _branch(self, nodes: Iterator[Any]) -> tuple[tuple[Item, ...], ...]:
         """What is tested, what follows then, and what else, up to `fi`."""
@@ -240,11 +240,11 @@ class Reader(Pieces):
                 parts.append(tuple(self.items))
                 self.items, self._after = [], ""
             if node.type == "elif":
-                parts.append((Block(kind="if", parts=self._branch(nodes), after=""),))
+                parts.append((PipelineBlock(kind="if", parts=self._branch(nodes), after=""),))
                 break
         return (*parts, (), ())[:3]
 
-    def _loop(self, node: Any, after: str) -> Block:
+    def _loop(self, node: Any, after: str) -> PipelineBlock:
         word, name, inside, *rest = node.children
         variable = name.text.decode()
         if word.type != "for" or inside.type != "in" or not _VARIABLE.fullmatch(variable):
@@ -263,7 +263,7 @@ class Reader(Pieces):
                 raise Refused("a loop goes over files and more")
             self._over = over[0]
             self._turn(body, {**around, variable: TURN})
-            block = Block(kind="each", parts=(tuple(self.items),), after=after, over=self._over)
+            block = PipelineBlock(kind="each", parts=(tuple(self.items),), after=after, over=self._over)
             self._over = None
         else:
             for one in over:
@@ -271,7 +271,7 @@ class Reader(Pieces):
                     raise Refused("a loop goes over a home folder")
                 del self.tokens[taken:]
                 self._turn(body, {**around, variable: one.text})
-            block = Block(kind="group", parts=(tuple(self.items),), after=after)
+            block = PipelineBlock(kind="group", parts=(tuple(self.items),), after=after)
         self._values = around
         return block
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentaccel.effects.options import Form, Options
+from agentaccel.effects.options import CommandForm, Options
 from agentaccel.effects.places import Surroundings, named
 from agentaccel.effects.scripts import jq, only_prints
 from agentaccel.effects.tables import table
@@ -251,7 +251,7 @@ def paths(kind: str, options: Options) -> tuple[Word, ...]:
     return ()
 
 
-def recursive(form: Form, options: Options) -> bool:
+def recursive(form: CommandForm, options: Options) -> bool:
     """The program goes on into folders, and into all that lies below them. Raises `Refused` where it leaves them."""
     if options.given & form.shallow or not ("always" in form.recursive or options.given & form.recursive):
         return False
@@ -260,7 +260,7 @@ def recursive(form: Form, options: Options) -> bool:
     return True
 
 
-def waits(form: Form, options: Options, files: Sequence[Word]) -> bool:
+def waits(form: CommandForm, options: Options, files: Sequence[Word]) -> bool:
     """The program reads standard input: it is given no file, or one that is named "-"."""
     if any(word.text == "-" for word in files):
         return True

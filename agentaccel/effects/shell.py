@@ -16,9 +16,9 @@ from typing import Any
 
 from agentaccel.effects import clients, rules
 from agentaccel.effects.lines import Command, Line, turns
-from agentaccel.effects.options import Form, Options, form_of, taken_apart
+from agentaccel.effects.options import CommandForm, Options, form_of, taken_apart
 from agentaccel.effects.places import Surroundings, only_plain, plain
-from agentaccel.effects.reader import Reader
+from agentaccel.effects.reader import TreeReader
 from agentaccel.effects.repository import names_plain_files, starts_nothing
 from agentaccel.effects.tables import table
 from agentaccel.effects.unnamed import goes_over, paired
@@ -31,7 +31,7 @@ from agentaccel.types import Effect
 
 
 @functools.cache
-def _git_forms() -> Mapping[str, tuple[Form, tuple[str, ...] | None]]:
+def _git_forms() -> Mapping[str, tuple[CommandForm, tuple[str, ...] | None]]:
     data = table("git")
     rows: list[Mapping[str, Any]] = data["command"]
     verbs = {row["name"]: tuple(row["verbs"]) if "verbs" in row else None for row in rows}
@@ -116,7 +116,7 @@ def _read(text: str) -> Line:
     root = _parser().parse(text.encode()).root_node
     if root.has_error:
         raise Refused("it does not parse as shell")
-    reader = Reader(text.encode())
+    reader = TreeReader(text.encode())
     reader.read(root)
     reader.close()
     lexer = shlex.shlex(text, posix=True, punctuation_chars="();<>|&")
@@ -223,14 +223,14 @@ def _chooses(words: Sequence[str]) -> bool:
 
 
 @functools.cache
-def _forms() -> Mapping[str, tuple[Form, bool]]:
+def _forms() -> Mapping[str, tuple[CommandForm, bool]]:
     data = table("shell")
     telling = {name: set[str]() for names in data["versions"].values() for name in names}
     for option, names in data["versions"].items():
         for name in names:
             telling[name].add(option)
     versions = {
-        name: (Form(name=name, long=frozenset(told), needs_one=frozenset(told), most=0), True)
+        name: (CommandForm(name=name, long=frozenset(told), needs_one=frozenset(told), most=0), True)
         for name, told in telling.items()
     }
     known = {row["name"]: (form_of(row, data["groups"]), row.get("needs_option", False)) for row in data["command"]}
@@ -303,7 +303,7 @@ def _judge(command: Command, there: Surroundings) -> tuple[Effect, str]:
 def _handed_on(command: Command, there: Surroundings) -> tuple[Effect, str]:
     """What xargs starts may take a name for an option, so no option of it may do harm."""
     inner = handed_to(command.words[1:])
-    form, needs_option = _forms().get(inner[0].text, (Form(name=inner[0].text), False))
+    form, needs_option = _forms().get(inner[0].text, (CommandForm(name=inner[0].text), False))
     if not form.any_names or form.operands not in ("path", "pattern"):
         raise Refused(f"xargs {form.name} is not known to be a read whatever the names are")
     _form_reads(replace(command, words=inner, fed=False), form, needs_option, there)
@@ -319,7 +319,7 @@ def _wrapped(command: Command, there: Surroundings) -> tuple[Effect, str]:
     return Effect.READ_LOCAL, f"{name} {inner[0].text} with these options only reads"
 
 
-def _form_reads(command: Command, form: Form, needs_option: bool, there: Surroundings) -> None:
+def _form_reads(command: Command, form: CommandForm, needs_option: bool, there: Surroundings) -> None:
     """Raises `Refused` for a call of a listed program that is not known to be a read."""
     name, words = form.name, command.words[1:]
     if any(word.wild for word in words) and not form.any_names:
@@ -345,7 +345,7 @@ def _form_reads(command: Command, form: Form, needs_option: bool, there: Surroun
         _form_reads(replace(command, words=inner), *_forms()[inner[0].text], there)
 
 
-def _parts(form: Form, words: Sequence[Word], there: Surroundings) -> tuple[Options, Sequence[Word]]:
+def _parts(form: CommandForm, words: Sequence[Word], there: Surroundings) -> tuple[Options, Sequence[Word]]:
     """The options of a listed program, and its operands that are files."""
     if form.operands == "rule":
         if form.name == "find":

@@ -90,7 +90,7 @@ SPEC_ATTRIBUTE = "__agentaccel_spec__"
 
 
 @runtime_checkable
-class Provider(Protocol):
+class ToolProvider(Protocol):
     """An object whose methods are tools, and which declares them: `{"read_file": ToolSpec(…)}`."""
 
     @property
@@ -110,7 +110,7 @@ def declare(tool: Callable[..., Any], spec: ToolSpec) -> None:
 
 
 def spec_of(tool: object) -> ToolSpec | None:
-    """What a function, or a method of a `Provider`, declares of itself; None where it declares nothing.
+    """What a function, or a method of a `ToolProvider`, declares of itself; None where it declares nothing.
 
     >>> def look() -> str: ...
     >>> setattr(look, SPEC_ATTRIBUTE, ToolSpec(effect="read_local", concurrent=True))
@@ -123,7 +123,7 @@ def spec_of(tool: object) -> ToolSpec | None:
     if isinstance(carried, ToolSpec):
         return carried
     owner = getattr(tool, "__self__", None)
-    said = owner.specs if isinstance(owner, Provider) else None
+    said = owner.specs if isinstance(owner, ToolProvider) else None
     found = said.get(getattr(tool, "__name__", "")) if isinstance(said, Mapping) else None
     return found if isinstance(found, ToolSpec) else None
 

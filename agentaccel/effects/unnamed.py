@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
-from agentaccel.effects.options import Form
+from agentaccel.effects.options import CommandForm
 from agentaccel.effects.places import Surroundings, expanded, named, of_kernel, plain
 from agentaccel.effects.tables import table
 from agentaccel.effects.texts import own
@@ -40,7 +40,7 @@ _OF_WINDOWS = re.compile(r"[\\/]{2}[.?][\\/].*|(?:con|prn|aux|nul|com\d|lpt\d)(?
 _OF_KERNEL = re.compile(r"/+(?:dev|proc|sys)/\S*$")
 
 
-def goes_over(form: Form, files: Sequence[Word], there: Surroundings) -> None:
+def goes_over(form: CommandForm, files: Sequence[Word], there: Surroundings) -> None:
     """Raises `Refused` where a program that goes into folders would open a pipe or a device there, or read its lists
     of what to leave out from one."""
     for word in files or (Word(text="."),) if form.opens_below or form.lists else ():

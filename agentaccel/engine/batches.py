@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from agentaccel.engine.engine import Composer
+from agentaccel.engine.engine import Engine
 from agentaccel.engine.own_requests import reported
 from agentaccel.engine.scope import current
 from agentaccel.hashing import digest, wire_bytes
@@ -13,7 +13,7 @@ from agentaccel.store.store import TurnWrite
 from agentaccel.types import Endpoint
 from agentaccel.values import kept_name, kept_name_or_none
 from agentaccel.wire import dialect
-from agentaccel.wire.batches import Result
+from agentaccel.wire.batches import BatchResult
 from agentaccel.wire.json import name_of, unusual
 
 
@@ -28,7 +28,7 @@ class Batch(NamedTuple):
     tenant: str | None = None
 
 
-def batch_here(composer: Composer, id_: str, endpoint: Endpoint) -> Batch:
+def batch_here(composer: Engine, id_: str, endpoint: Endpoint) -> Batch:
     """The batch `id_`, read by the agent and for the tenant whose session is open here."""
     session = current.get().of(composer.registry.owner).session
     if session is None:
@@ -36,7 +36,7 @@ def batch_here(composer: Composer, id_: str, endpoint: Endpoint) -> Batch:
     return Batch(id_, endpoint, session.conversation.agent, session.conversation.tenant)
 
 
-def record_result(composer: Composer, batch: Batch, result: Result) -> None:
+def record_result(composer: Engine, batch: Batch, result: BatchResult) -> None:
     """Leave the record of a result that was read, if no reader has left it before in the same store.
 
     Its session is the batch. When it was made is told by OpenAI alone; where it is not, that is now. Without a reply

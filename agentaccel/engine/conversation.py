@@ -12,11 +12,11 @@ import orjson
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.planner import Latest
 from agentaccel.cache.prefix import prefixes
-from agentaccel.cache.state import Head, State, Static, head_of
+from agentaccel.cache.state import PreviousPrompt, SessionState, Static, head_of
 from agentaccel.facts import CacheFacts
 from agentaccel.hashing import digest
 from agentaccel.locks import Lock
-from agentaccel.predict.stats import Ledger
+from agentaccel.predict.stats import SpeculationStats
 from agentaccel.records import key_of
 from agentaccel.rewrite.arrangement import Memory
 from agentaccel.rewrite.drift import Print
@@ -25,7 +25,7 @@ from agentaccel.rewrite.jobs import Asides
 from agentaccel.store.codec import SessionRow, dump_json
 from agentaccel.store.states import dump_state, load_state
 from agentaccel.store.store import Store
-from agentaccel.tools.transcript import Following
+from agentaccel.tools.transcript import SpeculationState
 from agentaccel.types import Prompt, Segment
 
 
@@ -57,8 +57,8 @@ class Conversation:
     created: float | None = None
     snapshot: Beliefs = field(default_factory=Beliefs)
     """What was believed of the workload when the session began; the same in every process that takes part."""
-    state: State = field(default_factory=State)
-    head: Head | None = None
+    state: SessionState = field(default_factory=SessionState)
+    head: PreviousPrompt | None = None
     print: Print | None = None
     """Checksums of the last prompt, to place a change in it; only in the process that saw it."""
     like: Print | None = None
@@ -81,9 +81,9 @@ class Conversation:
     """What stands in the place of parts of its history; only in the process that put it there, with consent."""
     asides: Asides = field(default_factory=Asides)
     """What the user's functions were asked for."""
-    ledger: Ledger = field(default_factory=Ledger)
+    ledger: SpeculationStats = field(default_factory=SpeculationStats)
     """What running its tools early has come to in this process."""
-    following: Following = field(default_factory=Following)
+    following: SpeculationState = field(default_factory=SpeculationState)
     """What running its tools early goes by; only in the process that saw it."""
     origin: Conversation | None = None
     """The one of the same workload that it goes on from under another name, until its first request is sent."""
@@ -150,7 +150,7 @@ def row_of(conversation: Conversation) -> SessionRow:
     )
 
 
-def dump_head(head: Head, ends: tuple[int, int, int]) -> str:
+def dump_head(head: PreviousPrompt, ends: tuple[int, int, int]) -> str:
     """What of a head cannot be read off its chains, and where these end."""
     return dump_json(
         {
@@ -192,7 +192,7 @@ def refresh(conversation: Conversation, store: Store, facts: CacheFacts | None, 
     conversation.head, conversation.print, conversation.arranging, conversation.edits = head, known, None, None
 
 
-def _load_head(raw: Mapping[str, Any], store: Store, facts: CacheFacts, provider: str) -> tuple[Head, Print]:
+def _load_head(raw: Mapping[str, Any], store: Store, facts: CacheFacts, provider: str) -> tuple[PreviousPrompt, Print]:
     segments: list[Segment] = []
     for end in raw["ends"]:
         segments.extend(store.chain_to(end) if end else ())

@@ -14,7 +14,7 @@ from agentaccel.cache.observe import Observed
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.price import PriceCard, price_card
 from agentaccel.cache.standing import Standing
-from agentaccel.cache.state import Head
+from agentaccel.cache.state import PreviousPrompt
 from agentaccel.engine.conversation import Conversation
 from agentaccel.engine.routing import apart
 from agentaccel.engine.scope import Within
@@ -46,7 +46,7 @@ class Going(NamedTuple):
     """As in `TurnRecord`."""
     started: float
     """Wall time."""
-    head: Head | None
+    head: PreviousPrompt | None
     print: Print | None
     lent: Mapping[bytes, Entry] = {}
     """What other sessions of this process held when it was sent."""

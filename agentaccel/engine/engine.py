@@ -22,10 +22,10 @@ from agentaccel.engine.conversation import Conversation, refresh
 from agentaccel.engine.draft import Going, card_of, mode_of
 from agentaccel.engine.fields import asking_usage, unplanned, with_diagnosis
 from agentaccel.engine.fork import followed, open_with
-from agentaccel.engine.gate import Fanout, Flight
+from agentaccel.engine.gate import Flight, WriteGate
 from agentaccel.engine.lineage import Registry
 from agentaccel.engine.own_requests import Keeper
-from agentaccel.engine.pending import Later
+from agentaccel.engine.pending import PendingReplies
 from agentaccel.engine.prewarming import came
 from agentaccel.engine.routing import Asked, Routing, Traffic
 from agentaccel.engine.scope import Announced, Session, Within, current
@@ -34,14 +34,14 @@ from agentaccel.engine.shaping import AS_WRITTEN, CONSENTED, Reading, Shaped, Sh
 from agentaccel.engine.sharing import Fanning
 from agentaccel.engine.threads import Threads
 from agentaccel.facts import Wire, cache_facts
-from agentaccel.hooks import Began, Listeners, Told
+from agentaccel.hooks import Began, HookList, Told
 from agentaccel.locks import Lock, forks
 from agentaccel.once import Once
 from agentaccel.policy import Policy
 from agentaccel.rewrite.advisories import NO_HINTS
 from agentaccel.rewrite.jobs import Runs
 from agentaccel.store.recorder import Recorder
-from agentaccel.tools.speculator import Foresight
+from agentaccel.tools.speculator import Speculator
 from agentaccel.turn import Ended, Turn
 from agentaccel.types import CachePlan, Endpoint, Prompt, Request
 from agentaccel.values import kept_name_or_none, maker
@@ -51,7 +51,7 @@ from agentaccel.wire.json import name_of
 # --- The end of one `Accel`: what it runs early is settled, so that the ledger and the trace store add up -------------
 
 
-class Reply(Protocol):
+class OpenReply(Protocol):
     """A reply on its way to whoever reads it."""
 
     def end(self, how: Literal["closed"]) -> None: ...
@@ -62,12 +62,12 @@ class Replies:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._held = WeakSet[Reply]()
+        self._held = WeakSet[OpenReply]()
         self._forks = forks()
-        self.later = Later()
+        self.later = PendingReplies()
         """Those that are still being made, whose end a later exchange tells."""
 
-    def add(self, reply: Reply) -> None:
+    def add(self, reply: OpenReply) -> None:
         """One has begun."""
         with self._lock:
             self._here().add(reply)
@@ -80,13 +80,13 @@ class Replies:
             reply.end("closed")
         self.later.end()
 
-    def _here(self) -> WeakSet[Reply]:
+    def _here(self) -> WeakSet[OpenReply]:
         if self._forks != forks():  # what its parent reads, the parent tells
             self._held, self._forks = WeakSet(), forks()
         return self._held
 
 
-def close(replies: Replies, foresight: Foresight, background: Background) -> None:
+def close(replies: Replies, foresight: Speculator, background: Background) -> None:
     """Take back everything, as leaving every session would, and write what was learned; `replies` that somebody holds
     and has not read to their end are over.
 
@@ -110,18 +110,18 @@ _going, _latest, _reading, _turn = maker(Going), maker(Latest), maker(Reading), 
 
 
 @dataclass(slots=True)
-class Composer:
+class Engine:
     """Composes decisions for one `Accel`. Thread-safe: a conversation is locked while its state is read or changed."""
 
     policy: Policy
     clock: Clock
     recorder: Recorder
     registry: Registry
-    listeners: Listeners = field(default_factory=Listeners)
-    fanout: Fanout = field(default_factory=Fanout)
+    listeners: HookList = field(default_factory=HookList)
+    fanout: WriteGate = field(default_factory=WriteGate)
     keeper: Keeper | None = None
     """Keeps entries alive, where the policy allows it."""
-    foresight: Foresight | None = None
+    foresight: Speculator | None = None
     """Runs tools early, where the policy allows it."""
     runs: Runs | None = None
     """Does in the background what the user's functions are asked for; without it they are not."""

@@ -33,7 +33,7 @@ _FADE = 0.8
 
 
 @dataclass(slots=True)
-class Pace:
+class ReplyPace:
     """What has been seen in this process, by kind of request."""
 
     _seen: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Pace:
     def expected(self, kind: str, stated: float) -> float:
         """Seconds to a first byte for which `stated` were stated; that is worth one occasion like this one.
 
-        >>> pace = Pace()
+        >>> pace = ReplyPace()
         >>> pace.saw("any", took=8.0, stated=2.0)
         >>> pace.expected("any", 2.0), pace.expected("other", 2.0)
         (5.0, 2.0)
@@ -85,11 +85,11 @@ class Write(NamedTuple):
     key: Key
     tokens: float
     """Tokens of the prefix."""
-    entry: Held
+    entry: HeldPrefix
     """What is held once the reply has begun; its times are set then."""
 
 
-class Held(NamedTuple):
+class HeldPrefix(NamedTuple):
     """A prefix that a request of this process has written or read; times are monotonic."""
 
     ttl: str
@@ -107,7 +107,7 @@ class Held(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Place:
+class _BeingWritten:
     """A prefix that is being written. All waiters of one place wait at one gate, whoever leads."""
 
     leader: ref[Flight]
@@ -131,7 +131,7 @@ class _Place:
 class Flight:
     """One request on its way, from being planned to the end of its turn."""
 
-    fanout: Fanout
+    fanout: WriteGate
     writes: tuple[Write, ...]
     """What it will write, the shortest prefix first."""
     kind: str
@@ -180,14 +180,14 @@ class Flight:
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
-class Fanout:
+class WriteGate:
     """Who writes what in this process, and what it has written. Thread-safe; nothing here does I/O or reads a clock."""
 
-    _places: dict[Key, _Place] = field(default_factory=dict)
-    _held: OrderedDict[Key, Held] = field(default_factory=OrderedDict)
+    _places: dict[Key, _BeingWritten] = field(default_factory=dict)
+    _held: OrderedDict[Key, HeldPrefix] = field(default_factory=OrderedDict)
     _unwritten: OrderedDict[Key, None] = field(default_factory=OrderedDict)
     """Prefixes that were to be written and, by the provider's counts, were not: nobody waits for another try."""
-    _pace: Pace = field(default_factory=Pace)
+    _pace: ReplyPace = field(default_factory=ReplyPace)
     _waited: OrderedDict[str, float] = field(default_factory=OrderedDict)
     """Seconds for which attempts that came to nothing have waited, by conversation."""
     _lock: Lock = field(default_factory=Lock)
@@ -208,7 +208,7 @@ class Fanout:
             self._lead(flight, now)
             return None
 
-    def _worth_waiting(self, flight: Flight, now: float, left: float) -> _Place | None:
+    def _worth_waiting(self, flight: Flight, now: float, left: float) -> _BeingWritten | None:
         """Where the most is to be had: the longest prefix that somebody writes, if that one is worth its wait."""
         there = self._there(flight, now)
         for write in reversed(flight.writes):
@@ -239,7 +239,7 @@ class Fanout:
             if held is not None and held.live(now):
                 continue
             if place is None or place.forks != forks():
-                self._places[write.key] = _Place(leader, due, lost)
+                self._places[write.key] = _BeingWritten(leader, due, lost)
             elif place.void() or place.due < now:
                 # Those who come now wait for this one: the leader is late, and may never be answered.
                 place.leader, place.due, place.lost = leader, due, lost
@@ -277,7 +277,7 @@ class Fanout:
 
     # --- what is held -------------------------------------------------------------------------------------------------
 
-    def held(self, account: str, hashes: Iterable[bytes], now: float) -> dict[bytes, Held]:
+    def held(self, account: str, hashes: Iterable[bytes], now: float) -> dict[bytes, HeldPrefix]:
         """Of the prefixes with these hashes, those that this process has seen written or read in time."""
         return {
             hash_: held
@@ -285,7 +285,7 @@ class Fanout:
             if (held := self._held.get((account, hash_))) is not None and held.visible <= now < held.expires
         }
 
-    def settled(self, flight: Flight | None, account: str, entries: Mapping[bytes, Held], read: float) -> None:
+    def settled(self, flight: Flight | None, account: str, entries: Mapping[bytes, HeldPrefix], read: float) -> None:
         """What the provider's counts have told since: what it holds, and that what is longer than it `read` and is not
         held was not written."""
         with self._lock:
@@ -300,7 +300,7 @@ class Fanout:
                 self._held.move_to_end((account, hash_))
             self._bound()
 
-    def _notes_new(self, key: Key, entry: Held, visible: float, sent: float) -> bool:
+    def _notes_new(self, key: Key, entry: HeldPrefix, visible: float, sent: float) -> bool:
         old = self._held.get(key)
         held = old if old is not None and old.live(visible) else None
         entry = entry._replace(visible=visible if held is None else held.visible)
@@ -333,7 +333,7 @@ class Fanout:
                 self._bound()
 
 
-def _dropped(fanout: ref[Fanout], keys: tuple[Key, ...], gone: ref[Flight]) -> None:
+def _dropped(fanout: ref[WriteGate], keys: tuple[Key, ...], gone: ref[Flight]) -> None:
     """A leader was collected, anywhere, also inside a lock of ours."""
     there = fanout()
     if there is not None:

@@ -15,11 +15,11 @@ from functools import partial
 from typing import cast
 from weakref import WeakValueDictionary
 
-from agentaccel.cache.own_requests import Warming, kept, warming
+from agentaccel.cache.own_requests import PausePlan, kept, warming
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.price import input_cost
 from agentaccel.clock import Clock
-from agentaccel.concurrency import Background, Later
+from agentaccel.concurrency import Background, DueWork
 from agentaccel.engine.conversation import Conversation
 from agentaccel.engine.draft import Going, card_of
 from agentaccel.facts import CacheFacts, Wire
@@ -93,10 +93,10 @@ class _Pause:
     going: Going
     endpoint: Endpoint
     facts: CacheFacts
-    warming: Warming
+    warming: PausePlan
     body: Request
     resend: Resend
-    later: Later | None = None
+    later: DueWork | None = None
     count: int = 0
     """Requests sent in it."""
     expires: float = 0.0

@@ -29,7 +29,7 @@ class Unfinished(NamedTuple):
     """How the turn ends if nobody tells more."""
 
 
-class Later:
+class PendingReplies:
     """The unfinished replies of this process, by server and id. Thread-safe."""
 
     def __init__(self) -> None:

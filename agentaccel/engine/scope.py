@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from agentaccel.concurrency import Background
 from agentaccel.engine.conversation import Conversation
 from agentaccel.errors import SessionClosed
-from agentaccel.predict.stats import Ledger
-from agentaccel.tools.early import Entry
+from agentaccel.predict.stats import SpeculationStats
+from agentaccel.tools.early import EarlyRun
 from agentaccel.turn import Resend
 from agentaccel.types import Endpoint, Request, ToolCall
 from agentaccel.values import maker
@@ -40,7 +40,7 @@ class Scope:
     """In sessions of all `Accel`s, and in code whose calls go out as written; the innermost last."""
     announces: bool = False
     """Whether what is called in it is not to be sent, but only announced."""
-    early: Entry | None = None
+    early: EarlyRun | None = None
     """The early run that it is part of; None in the agent's own code."""
 
     @property
@@ -73,7 +73,7 @@ class Within(NamedTuple):
     """The innermost that is open. A task that goes on after it was left stays in it, and is told so."""
     bypass: bool = False
     """Whether calls go out as written."""
-    early: Entry | None = None
+    early: EarlyRun | None = None
     """As in `Scope`."""
 
 
@@ -132,7 +132,7 @@ class Announce(Protocol):
     def __call__(self, session: Session, create: Callable[..., object], request: dict[str, Any]) -> None: ...
 
 
-class Calls(Protocol):
+class CallAnswerer(Protocol):
     """Answers the tool calls of sessions."""
 
     async def run(self, call: ToolCall, execute: Callable[[], Awaitable[Any]]) -> Any: ...
@@ -165,7 +165,7 @@ class Session:
     def __init__(
         self,
         conversation: Conversation,
-        calls: Calls,
+        calls: CallAnswerer,
         background: Background | None = None,
         announce: Announce | None = None,
         *,
@@ -199,7 +199,7 @@ class Session:
         return self.conversation.parent
 
     @property
-    def speculation(self) -> Ledger:
+    def speculation(self) -> SpeculationStats:
         """What running its tools early has come to: launched, served, stale, …; seconds hidden and wasted."""
         return self.conversation.ledger
 

@@ -120,9 +120,11 @@ class Shaping:
         own, like = conversation.print, conversation.like
         return hints(Seen(request, prefix, observed, own or like, knowing, left, own is not None), self.policy.cache)
 
-    def knowing(self, conversation: Conversation, now: float, read: Callable[[Request], Prompt]) -> arranging.Knowing:
+    def knowing(
+        self, conversation: Conversation, now: float, read: Callable[[Request], Prompt]
+    ) -> arranging.ArrangeInputs:
         """What a request of the conversation is arranged with."""
-        return arranging.Knowing(
+        return arranging.ArrangeInputs(
             policy=self.policy.cache,
             memory=conversation.arranging,
             head=conversation.head,
@@ -140,7 +142,7 @@ class Shaping:
         if facts is None or not policy.consents:
             return None
         state, last = conversation.state, asked.prompt.segments[-1:]
-        knowing = weighing.Knowing(
+        knowing = weighing.EditInputs(
             policy=policy,
             facts=facts,
             wire=asked.endpoint.wire,

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from agentaccel.cache.breakpoints import both_ends, marks_of
-from agentaccel.cache.ledger import Entry, Ledger, Mark
+from agentaccel.cache.ledger import Breakpoint, Entry, Ledger
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.cache.state import State
+from agentaccel.cache.state import SessionState
 from agentaccel.clock import Clock
 from agentaccel.engine.draft import Going, card_of
-from agentaccel.engine.gate import Fanout, Flight, Held, Write
+from agentaccel.engine.gate import Flight, HeldPrefix, Write, WriteGate
 from agentaccel.facts import CacheFacts
 from agentaccel.policy import Policy
 from agentaccel.turn import Ended
@@ -27,12 +27,12 @@ Lent = Mapping[bytes, Entry]
 """Entries of other sessions, by the hash of their prefix."""
 
 
-def with_lent(state: State, lent: Lent) -> State:
+def with_lent(state: SessionState, lent: Lent) -> SessionState:
     """What a session holds once it knows what others do."""
     return replace(state, ledger=Ledger({**state.ledger.entries, **lent})) if lent else state
 
 
-def without_unread(state: State, lent: Lent) -> State:
+def without_unread(state: SessionState, lent: Lent) -> SessionState:
     """The same without what it was lent and did not read: that is for the others to tell."""
     if not lent:
         return state
@@ -53,9 +53,9 @@ class Fanning:
 
     policy: Policy
     clock: Clock
-    fanout: Fanout
+    fanout: WriteGate
 
-    def lent(self, state: State, prefix: Prefixes, account: str, at: float, *, first: bool) -> Lent:
+    def lent(self, state: SessionState, prefix: Prefixes, account: str, at: float, *, first: bool) -> Lent:
         """Of what `prefix` begins with, what others have kept longer than this session knows, at `at` (monotonic).
 
         Its `first` request may go on from what another has sent since that was asked.
@@ -137,7 +137,7 @@ class Fanning:
             static = [going.prefix.hashes[end - 1] for end in going.prefix.starts[1:] if end]
             known = {hash_: known[hash_] for hash_ in static if hash_ in known}
         entries = {
-            hash_: Held(one.ttl, seconds.get(one.ttl, 0.0), one.own, one.visible - to_wall, one.expires - to_wall)
+            hash_: HeldPrefix(one.ttl, seconds.get(one.ttl, 0.0), one.own, one.visible - to_wall, one.expires - to_wall)
             for hash_, one in known.items()
             if one.expires > going.started
         }
@@ -178,11 +178,11 @@ def _writes(going: Going, prefix: Prefixes, facts: CacheFacts, account: str) -> 
         tokens = prefix.sizes[mark.at] * scale
         if tokens >= facts.min_tokens and tokens > expected.read:
             hash_ = prefix.hashes[mark.at]
-            writes[hash_] = Write((account, hash_), tokens, Held(mark.ttl, seconds.get(mark.ttl, 0.0), mark.own))
+            writes[hash_] = Write((account, hash_), tokens, HeldPrefix(mark.ttl, seconds.get(mark.ttl, 0.0), mark.own))
     return tuple(writes.values())
 
 
-def _ends(going: Going, prefix: Prefixes, facts: CacheFacts) -> tuple[Mark, ...]:
+def _ends(going: Going, prefix: Prefixes, facts: CacheFacts) -> tuple[Breakpoint, ...]:
     """Where entries end that others may read; where every prefix is kept, the ends that prompts usually share."""
     marks = marks_of(prefix, going.markers_sent)
     if facts.physics != "automatic" or not marks:
@@ -195,4 +195,4 @@ def _ends(going: Going, prefix: Prefixes, facts: CacheFacts) -> tuple[Mark, ...]
         before -= 1
     _, system, messages = prefix.starts
     ends = sorted({system - 1, messages - 1, both_ends(prompt)[1], before, last} - {-1})
-    return tuple(Mark(at, marks[0].ttl, own=True) for at in ends)
+    return tuple(Breakpoint(at, marks[0].ttl, own=True) for at in ends)

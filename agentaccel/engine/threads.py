@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from agentaccel.cache.ledger import Ledger
 from agentaccel.cache.pauses import USER
-from agentaccel.cache.state import Head, State, Static
+from agentaccel.cache.state import PreviousPrompt, SessionState, Static
 from agentaccel.engine.conversation import Conversation, refresh
 from agentaccel.engine.lineage import Lineage, Registry
 from agentaccel.facts import CacheFacts
@@ -37,7 +37,7 @@ _SHORTER = 0.5
 """Share of a history below which what stands for all of it is a summary."""
 
 
-class Place(NamedTuple):
+class Relation(NamedTuple):
     """How a request stands to one conversation whose messages it goes on from."""
 
     alike: int
@@ -113,7 +113,7 @@ class Threads:
 
     def _places(
         self, family: Sequence[Conversation], lineage: Lineage, prompt: Prompt, static: Static
-    ) -> Iterator[tuple[Place, Conversation]]:
+    ) -> Iterator[tuple[Relation, Conversation]]:
         """Where `prompt` goes on from conversations, the longest way first."""
         left, done = {one.key: one for one in family}, False
         for common, hash_ in _ends(lineage):
@@ -124,7 +124,7 @@ class Threads:
                 del left[key]
                 alike = _alike(one, static)
                 if alike or _is_same_text(one, static):
-                    yield Place(alike, common, not stop.passed), one
+                    yield Relation(alike, common, not stop.passed), one
                 done = done or alike == 3
             if done or not left:
                 return  # no place farther back comes before these
@@ -192,7 +192,7 @@ def _fresh(root: Conversation, made: Conversation) -> Conversation:
         ledger |= one.state.ledger.entries
         shadow |= one.state.shadow.entries
         ours = ours or one.state.ours
-    made.state = State(ledger=Ledger(ledger), shadow=Ledger(shadow), ours=ours)
+    made.state = SessionState(ledger=Ledger(ledger), shadow=Ledger(shadow), ours=ours)
     made.agent, made.tenant, made.parent = root.agent, root.tenant, root.parent
     return made
 
@@ -215,7 +215,7 @@ def _grown(family: Sequence[Conversation], prompt: Prompt) -> Conversation | Non
     return max(grown, key=lambda one: one.head.messages if one.head is not None else 0, default=None)
 
 
-def _grew(head: Head | None, prompt: Prompt) -> bool:
+def _grew(head: PreviousPrompt | None, prompt: Prompt) -> bool:
     """Whether all that the request behind `head` held comes first in `prompt`, with more behind it."""
     if head is None or head.messages >= prompt.messages or head.starts != prompt.starts:
         return False
@@ -274,21 +274,21 @@ def _is_rewritten(one: Conversation, told: _Told, static: Static, facts: CacheFa
     return _is_summed_up(one, head, told, one.state.seen.bytes_per_token(static.model) or facts.bytes_per_token)
 
 
-def _texts(one: Conversation, head: Head) -> frozenset[bytes]:
+def _texts(one: Conversation, head: PreviousPrompt) -> frozenset[bytes]:
     """The digests of its messages: told once for each of its prompts, however many requests are compared with it."""
     if one.texts[0] is not head.segments:
         one.texts = head.segments, frozenset(map(digest_of, head.segments[head.starts[2] :]))
     return one.texts[1]
 
 
-def _is_kept(head: Head, told: _Told) -> bool:
+def _is_kept(head: PreviousPrompt, told: _Told) -> bool:
     """Whether texts from behind the place where both part are held by both."""
     old, new = list(map(digest_of, head.segments[head.starts[2] :])), told.digests
     first = next((i for i, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), len(old))
     return len(set(old[first:]) & set(new[first:])) >= _LEAST_KEPT
 
 
-def _is_summed_up(one: Conversation, head: Head, told: _Told, ratio: float) -> bool:
+def _is_summed_up(one: Conversation, head: PreviousPrompt, told: _Told, ratio: float) -> bool:
     """Whether a message as long as the last reply stands in the place of a longer history."""
     state, replied = one.state, one.state.replied
     if not replied or state.turns < 2 or state.awaits != USER:

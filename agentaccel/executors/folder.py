@@ -63,7 +63,7 @@ def opened(root: Path, path: str) -> Iterator[Opened]:
     Links are followed as long as they stay below. Raises `PermissionError` for what lies outside, and `OSError` for a
     pipe, a device and what was replaced while it was looked up.
     """
-    held = _Held(root, path)
+    held = _OpenFolders(root, path)
     try:
         held.descend()
         yield held.found()
@@ -71,7 +71,7 @@ def opened(root: Path, path: str) -> Iterator[Opened]:
         held.close()
 
 
-class _Held:
+class _OpenFolders:
     """The folders from the root to where a look-up has come, all open: so `..` is where it came from."""
 
     def __init__(self, root: Path, path: str) -> None:

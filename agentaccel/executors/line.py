@@ -33,7 +33,7 @@ _LONGEST = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class RunningLine:
     """What a line runs in."""
 
     processes: Processes
@@ -44,7 +44,7 @@ class Line:
     """Called before each pipeline but the first. Raises where the line may not go on."""
 
 
-class Around(NamedTuple):
+class LineSurroundings(NamedTuple):
     """What is around a pipeline."""
 
     there: Surroundings
@@ -53,21 +53,21 @@ class Around(NamedTuple):
     """The file that a loop tells in this turn."""
 
 
-async def run_line(read: lines.Line, there: Surroundings, line: Line) -> int:
+async def run_line(read: lines.Line, there: Surroundings, line: RunningLine) -> int:
     """Run the line as `&&`, `||`, `;`, loops and branches say; the exit status of the last pipeline that ran."""
     pipelines = {number: list(found) for number, found in groupby(read.commands, key=lambda one: one.pipeline)}
-    return await _items(read.items, Around(there, line.processes.streams), pipelines, line)
+    return await _items(read.items, LineSurroundings(there, line.processes.streams), pipelines, line)
 
 
-async def _items(items: Sequence[lines.Item], around: Around, pipelines: Pipelines, line: Line) -> int:
+async def _items(items: Sequence[lines.Item], around: LineSurroundings, pipelines: Pipelines, line: RunningLine) -> int:
     status = 0
     for number, item in enumerate(items):
-        after = item.after if isinstance(item, lines.Block) else pipelines[item][0].after
+        after = item.after if isinstance(item, lines.PipelineBlock) else pipelines[item][0].after
         if number or around.streams != line.processes.streams:
             await line.still_proven()
         if (after == "&&" and status) or (after == "||" and not status):
             continue
-        if isinstance(item, lines.Block):
+        if isinstance(item, lines.PipelineBlock):
             status = await _block(item, around, pipelines, line)
         elif pipelines[item][0].words[0].text == "cd":
             status, there = await _moved(pipelines[item][0], around, line)
@@ -77,7 +77,7 @@ async def _items(items: Sequence[lines.Item], around: Around, pipelines: Pipelin
     return status
 
 
-async def _block(block: lines.Block, around: Around, pipelines: Pipelines, line: Line) -> int:
+async def _block(block: lines.PipelineBlock, around: LineSurroundings, pipelines: Pipelines, line: RunningLine) -> int:
     """Run a block, before it what reads its output; the exit status of the one that stands last."""
     inside = around._replace(streams=_redirected(block.redirects, around.streams))
     if block.feeds is None:
@@ -96,7 +96,7 @@ async def _block(block: lines.Block, around: Around, pipelines: Pipelines, line:
     return await _last_status(consumers, started)
 
 
-async def _inside(block: lines.Block, around: Around, pipelines: Pipelines, line: Line) -> int:
+async def _inside(block: lines.PipelineBlock, around: LineSurroundings, pipelines: Pipelines, line: RunningLine) -> int:
     status = 0
     if block.over is not None:
         for name in await asyncio.to_thread(lines.told, block.over, around.there):
@@ -111,7 +111,7 @@ async def _inside(block: lines.Block, around: Around, pipelines: Pipelines, line
     return status
 
 
-async def _moved(command: Command, around: Around, line: Line) -> tuple[int, Surroundings]:
+async def _moved(command: Command, around: LineSurroundings, line: RunningLine) -> tuple[int, Surroundings]:
     inside = await asyncio.to_thread(around.there.inside, command.words[1])
     if await asyncio.to_thread(_may_enter, inside.cwd):
         return 0, inside
@@ -124,13 +124,15 @@ def _may_enter(folder: Path | None) -> bool:
     return folder is not None and folder.is_dir() and os.access(folder, os.X_OK)
 
 
-async def _pipeline(commands: Sequence[Command], around: Around, line: Line) -> int:
+async def _pipeline(commands: Sequence[Command], around: LineSurroundings, line: RunningLine) -> int:
     """Start all commands, each reading what the one before it writes, and wait for all; the status of the last one."""
     started = await _started(commands, around, line)
     return await _last_status(commands, started)
 
 
-async def _started(commands: Sequence[Command], around: Around, line: Line) -> list[asyncio.subprocess.Process | int]:
+async def _started(
+    commands: Sequence[Command], around: LineSurroundings, line: RunningLine
+) -> list[asyncio.subprocess.Process | int]:
     started, ends = list[asyncio.subprocess.Process | int](), list[int]()
     try:
         given, last, err = around.streams
@@ -149,7 +151,7 @@ async def _started(commands: Sequence[Command], around: Around, line: Line) -> l
 
 
 async def _given(
-    command: Command, streams: Streams, there: Surroundings, line: Line
+    command: Command, streams: Streams, there: Surroundings, line: RunningLine
 ) -> asyncio.subprocess.Process | int:
     """Start the command, with the file that it reads, if any."""
     if command.given is None:
@@ -177,7 +179,7 @@ async def _given(
 
 
 async def _start(
-    command: Command, streams: Streams, there: Surroundings, line: Line
+    command: Command, streams: Streams, there: Surroundings, line: RunningLine
 ) -> asyncio.subprocess.Process | int:
     """The command's process; or its exit status, and a word about it, where none has to or can be started."""
     name = command.words[0].text
@@ -205,7 +207,7 @@ def _expanded(words: Sequence[Word], there: Surroundings) -> list[str]:
     return [one for word in words for one in expanded(word, there)]
 
 
-async def _looked_up(name: str, streams: Streams, line: Line, cwd: Path) -> int:
+async def _looked_up(name: str, streams: Streams, line: RunningLine, cwd: Path) -> int:
     """`command -v NAME`, which is no program but a word of shells."""
     program = await asyncio.to_thread(find_program, name, line.path, cwd)
     if program is None:

@@ -19,10 +19,10 @@ from agentaccel.effects.spec import is_early
 # --- Output of any length in memory of a bounded size, and as text that a model can read ------------------------------
 
 
-class Kept:
+class Excerpt:
     """The beginning and the end of a stream of bytes; what does not fit is left out of the middle, and counted.
 
-    >>> kept = Kept(4)
+    >>> kept = Excerpt(4)
     >>> for piece in (b"ab", b"cdefg", b"hi"):
     ...     kept.feed(piece)
     >>> kept.text()
@@ -88,7 +88,7 @@ class Streams(NamedTuple):
 class _Listener(asyncio.Protocol):
     """Reads one pipe as fast as it fills: who writes there never waits for us, whatever the cap."""
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: Excerpt) -> None:
         self.kept = kept
         self.ended = asyncio.get_running_loop().create_future()
 
@@ -107,7 +107,7 @@ class Processes:
     """
 
     def __init__(self, cap: int, *, gentle: bool) -> None:
-        self.out, self.err = Kept(cap), Kept(cap)
+        self.out, self.err = Excerpt(cap), Excerpt(cap)
         self._gentle = gentle
         self._started: list[asyncio.subprocess.Process] = []
         self._ends: list[int] = []
@@ -122,7 +122,7 @@ class Processes:
             raise
         return self
 
-    async def _listen(self, kept: Kept) -> None:
+    async def _listen(self, kept: Excerpt) -> None:
         reading, writing = os.pipe()
         self._ends.append(writing)
         loop = asyncio.get_running_loop()

@@ -27,7 +27,7 @@ from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Verdict, analysed, judged
 from agentaccel.effects.words import Word
 from agentaccel.errors import ConfigError
-from agentaccel.executors.line import NOT_FOUND, Line, find_program, run_line, shell_status
+from agentaccel.executors.line import NOT_FOUND, RunningLine, find_program, run_line, shell_status
 from agentaccel.executors.processes import Processes
 from agentaccel.tools.permission import is_proven
 from agentaccel.types import Effect
@@ -194,7 +194,7 @@ class Shell:
         environment = {**early.environment(str(self._there.home or "/")), "PATH": self.path}
         if _ZONE.fullmatch(zone):
             environment["TZ"] = zone
-        line = Line(processes=processes, environment=environment, path=self.path, still_proven=still_proven)
+        line = RunningLine(processes=processes, environment=environment, path=self.path, still_proven=still_proven)
         return await run_line(read_line(command), self._there, line)
 
     async def _in_shell(self, command: str, processes: Processes) -> int:

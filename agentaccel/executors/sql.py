@@ -122,7 +122,7 @@ class Sql:
         ways = [self.connect]
         if proven and self.read_only is not None:
             ways = [self.read_only] if is_early() else [self.read_only, self.connect]
-        running = _Running(ways)
+        running = _Statement(ways)
         try:
             async with asyncio.timeout(self.timeout):
                 return await asyncio.to_thread(running.run, sql, self.most_rows, self.output_cap)
@@ -134,7 +134,7 @@ class Sql:
 _TAKEN = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
-class _Running:
+class _Statement:
     """One statement on a connection of its own, in a thread; another thread may stop it."""
 
     def __init__(self, ways: Sequence[Callable[[], Connection]]) -> None:

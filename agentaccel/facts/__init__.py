@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from agentaccel.facts.nouns import LEVELS, CacheFacts, Level, Physics, Priors, Source, Ttl, Wire
+from agentaccel.facts.nouns import LEVELS, CacheFacts, Citation, Level, Physics, Priors, Ttl, Wire
 from agentaccel.facts.tables import (
     PROVIDERS,
     client_platform,
@@ -147,7 +147,7 @@ def _resolve(model: str, provider: str, platform: str, wire: Wire) -> CacheFacts
         bytes_per_token=data["tokens"]["bytes_per_token"],
         image_tokens=data["tokens"]["image"],
         pdf_bytes_per_token=data["tokens"]["pdf_bytes_per_token"],
-        source=Source(**data["sources"][figures["source"]]),
+        source=Citation(**data["sources"][figures["source"]]),
     )
 
 

@@ -22,7 +22,7 @@ breakpoint, of which the provider sets one itself, found at later breakpoints; o
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Citation:
     """Where a fact was read, and when."""
 
     what: str
@@ -133,7 +133,7 @@ class CacheFacts:
     """Prior for the tokens of an image, whatever its bytes."""
     pdf_bytes_per_token: float
     """Prior for base64 bytes of a document per token."""
-    source: Source
+    source: Citation
     """Where the model's figures were read."""
 
     def ttl(self, label: str) -> Ttl | None:

@@ -39,7 +39,7 @@ def export(
         raise MissingExtra("otel", "opentelemetry-api") from None
     import agentaccel
     from agentaccel.otel.exporter import Exporter, Meters
-    from agentaccel.otel.money import Prices
+    from agentaccel.otel.money import SpanPrices
 
     version = agentaccel.__version__
     accel.listen(
@@ -49,7 +49,7 @@ def export(
                 opentelemetry.metrics.get_meter("agentaccel", version, meter_provider=meter_provider),
                 standard=model_metrics,
             ),
-            Prices(accel.policy),
+            SpanPrices(accel.policy),
             model_spans=model_spans,
         )
     )

@@ -19,7 +19,7 @@ from opentelemetry.util.types import AttributeValue
 
 from agentaccel import semconv
 from agentaccel.hooks import Told
-from agentaccel.otel.money import Cost, Prices
+from agentaccel.otel.money import Cost, SpanPrices
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.store.codec import dump_json
 
@@ -219,7 +219,7 @@ class _Begun(NamedTuple):
 class Exporter:
     """Makes the spans and metrics of one `Accel`; thread-safe as its tracer and meter are."""
 
-    def __init__(self, tracer: Tracer, meters: Meters, prices: Prices, *, model_spans: bool) -> None:
+    def __init__(self, tracer: Tracer, meters: Meters, prices: SpanPrices, *, model_spans: bool) -> None:
         self._tracer, self._meters, self._prices = tracer, meters, prices
         self._model_spans = model_spans
 

@@ -18,7 +18,7 @@ class Cost(NamedTuple):
     """Against the request as it was written; negative for a loss, None where we changed nothing or cannot tell."""
 
 
-class Prices:
+class SpanPrices:
     """The prices that hold for one `Accel`."""
 
     def __init__(self, policy: Policy) -> None:

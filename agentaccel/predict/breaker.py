@@ -30,7 +30,7 @@ from agentaccel.facts import table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prices:
+class LaunchPrices:
     """The figures of `facts/speculation.toml`, where each meaning stands. Seconds, shares and counts."""
 
     idle_price: float
@@ -67,11 +67,11 @@ class Prices:
 
 
 @cache
-def stated() -> Prices:
+def stated() -> LaunchPrices:
     """What is stated of them."""
     data = {key: value for key, value in table("speculation").items() if key != "date"}
     fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
-    return Prices(**fields)
+    return LaunchPrices(**fields)
 
 
 ALL = ""

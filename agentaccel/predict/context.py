@@ -40,7 +40,7 @@ class Place(NamedTuple):
     """In the result; the argument's name; the shape."""
 
 
-class Group(NamedTuple):
+class ValueGroup(NamedTuple):
     """Values that came up together."""
 
     step: int
@@ -93,7 +93,7 @@ def identity(call: ToolCall) -> str:
     return f"{call.name}\0{key_of(dict(arguments_of(call)))}"
 
 
-class Scene:
+class Context:
     """The values at hand in one session. Bounded; `copy` is cheap and shares what does not change."""
 
     __slots__ = (
@@ -124,7 +124,7 @@ class Scene:
         """Whether an earlier session began with the same words: what holds in both may hold nowhere else."""
         self.step = 0
         """How many replies there were."""
-        self.places: dict[Place, tuple[Group, ...]] = {}
+        self.places: dict[Place, tuple[ValueGroup, ...]] = {}
         self.records: dict[Place, tuple[Rows, ...]] = {}
         self.where: dict[str, tuple[Place, ...]] = {}
         """Places of a value, by its key, the newest last."""
@@ -143,9 +143,9 @@ class Scene:
         self.said = ""
         """What the model said, the newest first."""
 
-    def copy(self) -> Scene:
+    def copy(self) -> Context:
         """One that can go on by itself."""
-        scene = Scene(self.session)
+        scene = Context(self.session)
         scene.repeats = self.repeats
         scene.step, scene.told, scene.said = self.step, self.told, self.said
         scene.places, scene.records = dict(self.places), dict(self.records)
@@ -218,7 +218,10 @@ class Scene:
         if len(values) > 36:
             values = values[:36]
         keys = tuple(map(key_of, values))
-        self.places[place] = (Group(self.step, tuple(values), keys), *self.places.pop(place, ())[: MOST_GROUPS - 1])
+        self.places[place] = (
+            ValueGroup(self.step, tuple(values), keys),
+            *self.places.pop(place, ())[: MOST_GROUPS - 1],
+        )
         if len(self.places) > MOST_PLACES:
             del self.places[next(iter(self.places))]
         where = self.where

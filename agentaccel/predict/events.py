@@ -56,7 +56,7 @@ Event = Said | Asked | Returned | Answered
 # --- What the runtime asks of whoever predicts tool calls -------------------------------------------------------------
 
 
-class Foresees(Protocol):
+class SessionPredictor(Protocol):
     """What has happened in one session, and what is expected next. Used by one thread at a time."""
 
     def take(self, event: Event) -> None:
@@ -71,7 +71,7 @@ class Foresees(Protocol):
         """The files and pages that are likely to be touched next, best first."""
         ...
 
-    def supposing(self, call: ToolCall, result: str) -> Foresees:
+    def supposing(self, call: ToolCall, result: str) -> SessionPredictor:
         """What would be expected if `call` were made and returned `result`; learns nothing."""
         ...
 
@@ -88,7 +88,7 @@ class Predicts(Protocol):
         workload: str = "",
         tools: Mapping[str, Mapping[str, Any]] | None = None,
         reads: Callable[[ToolCall], bool] | None = None,
-    ) -> Foresees:
+    ) -> SessionPredictor:
         """A session that begins; `tools` are the schemas of arguments by name of the tool, `reads` tells of a call
         whether it is proven to read."""
         ...

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from agentaccel.predict.breaker import ALL, Prices, stated
+from agentaccel.predict.breaker import ALL, LaunchPrices, stated
 from agentaccel.predict.experience import Experience
 from agentaccel.predict.latency import Runway
 from agentaccel.types import Launchable, Prediction
@@ -40,7 +40,7 @@ Refusal = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class LaunchCandidate:
     """A predicted call, and what of its tool matters to the decision."""
 
     prediction: Prediction
@@ -102,7 +102,7 @@ class Decision:
 
 
 def decide(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[LaunchCandidate],
     *,
     experience: Experience,
     runway: Runway,
@@ -120,7 +120,7 @@ def decide(
     ...     learned.replied(3.0)
     >>> def guess(p):
     ...     call = ToolCall(name="search", arguments={"query": str(p)})
-    ...     return Candidate(prediction=Prediction(call=call, probability=p), launchable="predicted")
+    ...     return LaunchCandidate(prediction=Prediction(call=call, probability=p), launchable="predicted")
     >>> done = decide([guess(0.6), guess(0.001)], experience=learned, runway=learned.runway(), load=Load(), now=0.0)
     >>> [one.probability for one in done.launch], [why for _, why in done.refused]
     ([0.6], ['not worth it'])
@@ -157,7 +157,7 @@ def _likely(prediction: Prediction) -> float:
     return max(prediction.soon, prediction.probability)
 
 
-def _forbidden(candidate: Candidate, load: Load, prices: Prices) -> Refusal | None:
+def _forbidden(candidate: LaunchCandidate, load: Load, prices: LaunchPrices) -> Refusal | None:
     if candidate.launchable == "asked" and not candidate.egress:
         return "guesses may not leave the machine"
     if candidate.launchable not in ("predicted", "asked"):
@@ -171,12 +171,12 @@ def _forbidden(candidate: Candidate, load: Load, prices: Prices) -> Refusal | No
 class _Scale:
     """What candidates are worth, in seconds."""
 
-    def __init__(self, experience: Experience, runway: Runway, load: Load, prices: Prices) -> None:
+    def __init__(self, experience: Experience, runway: Runway, load: Load, prices: LaunchPrices) -> None:
         self._experience, self._runway, self._load, self._prices = experience, runway, load, prices
         self._start = prices.start if load.start is None else load.start
         self._known: dict[tuple[str, str], _Run] = {}
 
-    def weigh(self, candidate: Candidate) -> tuple[float, float]:
+    def weigh(self, candidate: LaunchCandidate) -> tuple[float, float]:
         """The net benefit, and what a run costs."""
         prediction = candidate.prediction
         run = self._run(prediction.call.name, candidate.host)
@@ -227,7 +227,7 @@ def _presses(host: Host | None) -> bool:
 class _Room:
     """What budgets, breakers and slots leave, as launches take it."""
 
-    def __init__(self, experience: Experience, load: Load, prices: Prices, now: float, budget: int) -> None:
+    def __init__(self, experience: Experience, load: Load, prices: LaunchPrices, now: float, budget: int) -> None:
         self._breakers, self._load, self._prices, self._now = experience.breakers, load, prices, now
         self._budgets: list[tuple[int, Refusal]] = [
             (self._breakers.room(ALL, now), "speculation does not pay here"),
@@ -243,7 +243,7 @@ class _Room:
         """Why there is no room for anything; None where there is some."""
         return next((why for most, why in self._budgets if self._launched >= most), None)
 
-    def take(self, candidate: Candidate) -> Refusal | None:
+    def take(self, candidate: LaunchCandidate) -> Refusal | None:
         """Make room for a launch, or say why there is none."""
         rule, host = candidate.prediction.rule, candidate.host
         if (why := self.none()) is not None:
@@ -257,7 +257,7 @@ class _Room:
         self._by_host[host] = self._by_host.get(host, 0) + 1
         return None
 
-    def slots(self, candidate: Candidate) -> int:
+    def slots(self, candidate: LaunchCandidate) -> int:
         """The slots of its host that it may take. The last free one stays with real calls, and so do as many as they
         need: only a run that gives its slot back at once may stand in one of those until a real call comes. Nor does
         what is begun at one moment reach into the share of the rate limit that is theirs."""

@@ -18,8 +18,8 @@ from agentaccel.predict.context import Kind, Place, value_of
 from agentaccel.predict.offers import CLASSES, Stat
 from agentaccel.predict.rank import NAMES, Logistic
 from agentaccel.predict.resources import FEATURES
-from agentaccel.predict.sources import Pick, Source
-from agentaccel.predict.tables import FromRecord, Known
+from agentaccel.predict.sources import Pick, ValueSource
+from agentaccel.predict.tables import FromRecord, SymbolTables
 from agentaccel.predict.tree import Tree
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _tree(tree: Tree) -> dict[str, Any]:
     return {"symbols": dict.fromkeys(tree.symbols, 1), "nodes": nodes}
 
 
-def _known(known: Known, shared: int) -> dict[str, Any]:
+def _known(known: SymbolTables, shared: int) -> dict[str, Any]:
     return {
         "forms": {_text(names): count for names, count in known.forms.items()},
         "sources": {
@@ -163,7 +163,7 @@ def _read_tree(tree: Tree, dump: Mapping[str, Any]) -> None:
             tree.add(names, counts, _number(node.get("odds")))
 
 
-def _read_known(known: Known, dump: Mapping[str, Any]) -> None:
+def _read_known(known: SymbolTables, dump: Mapping[str, Any]) -> None:
     for text, count in _object(dump.get("forms")).items():
         names = _parsed(text, lambda one: tuple(map(_name, one)))
         if names is not None and _count(count):
@@ -182,12 +182,12 @@ def _read_known(known: Known, dump: Mapping[str, Any]) -> None:
     known.limit()
 
 
-def _source(parts: Any) -> Source:
+def _source(parts: Any) -> ValueSource:
     kind, tool, path, pick, change, constant = map(_name, parts)
     value_of(constant)
     if pick not in _PICKS or (kind and kind not in _KINDS):
         raise ValueError(pick)
-    return Source(Place(kind, tool, path) if kind else None, pick, change, constant)  # type: ignore[arg-type]
+    return ValueSource(Place(kind, tool, path) if kind else None, pick, change, constant)  # type: ignore[arg-type]
 
 
 def _record(parts: Any) -> FromRecord:

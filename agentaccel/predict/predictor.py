@@ -18,10 +18,10 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agentaccel.predict.context import Scene, identity
+from agentaccel.predict.context import Context, identity
 from agentaccel.predict.events import Answered, Asked, Event, Returned, Said
 from agentaccel.predict.knowledge import Knowledge
-from agentaccel.predict.rank import Around, Bound, Fared, bind, features
+from agentaccel.predict.rank import Bound, Fared, RankContext, bind, features
 from agentaccel.predict.resources import Resource, Resources
 from agentaccel.predict.tokens import FAILED, REPLY, USER, symbol_of, tool_of
 from agentaccel.predict.tree import Mixture, Tree
@@ -41,7 +41,7 @@ _RAREST = 0.004
 class Moment(NamedTuple):
     """A session that waits for the next reply."""
 
-    scene: Scene
+    scene: Context
     past: Sequence[str]
     """The symbols so far, the newest last."""
     probabilities: dict[str, float]
@@ -90,7 +90,7 @@ def guesses(knowledge: Knowledge, moment: Moment) -> list[Guess]:
     bound.sort(key=lambda one: -one[0])
     best = bound[0][0] if bound else 0.0
     reply = probabilities.get(REPLY, 0.0)
-    around = Around(scene, probabilities, tools, before == USER, before.endswith(FAILED), reply, moment.beside)
+    around = RankContext(scene, probabilities, tools, before == USER, before.endswith(FAILED), reply, moment.beside)
     found: list[Guess] = []
     for prior, order, one in bound[:MOST_CANDIDATES]:
         name = one.rule
@@ -144,7 +144,7 @@ def _evidence(knowledge: Knowledge, moment: Moment, guess: Guess) -> tuple[str, 
     return tuple(words)
 
 
-class _Open:
+class _OpenGuesses:
     """Guesses of one moment, of which it is not yet known whether they were asked for soon."""
 
     __slots__ = ("asked", "guesses", "left")
@@ -165,7 +165,7 @@ class Outcomes:
         self._knowledge, self._is_read = knowledge, is_read
         self.repeats = False
         """Whether the session repeats an earlier one."""
-        self._open: deque[_Open] = deque()
+        self._open: deque[_OpenGuesses] = deque()
 
     def learn(self, found: list[Guess], calls: Sequence[ToolCall]) -> None:
         """Take in the calls that the next reply asked for; none where it was text."""
@@ -181,7 +181,7 @@ class Outcomes:
             rule.right += right
             rule.expected += guess.prior
         if found:
-            self._open.append(_Open(found))
+            self._open.append(_OpenGuesses(found))
         for one in self._open:
             one.left -= 1
             for call in calls:
@@ -197,7 +197,7 @@ class Outcomes:
         while self._open:
             self._settle(self._open.popleft())
 
-    def _settle(self, one: _Open) -> None:
+    def _settle(self, one: _OpenGuesses) -> None:
         knowledge = self._knowledge
         model, stated = knowledge.models["soon"], knowledge.calibration("soon", repeats=self.repeats)
         for guess in one.guesses:
@@ -237,17 +237,17 @@ class Predictor:
     def __init__(self, knowledge: Knowledge | None = None) -> None:
         self.knowledge = knowledge if knowledge is not None else Knowledge()
 
-    def session(self, workload: str = "", tools: Tools | None = None, reads: Reads | None = None) -> History:
+    def session(self, workload: str = "", tools: Tools | None = None, reads: Reads | None = None) -> SessionHistory:
         """A session that begins.
 
         `workload`: what statistics are learned for; `tools`: those that there are, so that no other is predicted;
         `reads`: tells calls that write nothing, without which every call may write and `Prediction.soon` looks no
         further than the next one.
         """
-        return History(self.knowledge, workload, tools, reads)
+        return SessionHistory(self.knowledge, workload, tools, reads)
 
 
-class History:
+class SessionHistory:
     """What has happened in one session, and what may happen next. Thread-safe."""
 
     def __init__(self, knowledge: Knowledge, workload: str, tools: Tools | None, reads: Reads | None) -> None:
@@ -263,7 +263,7 @@ class History:
             for tree in trees:
                 tree.knows(sorted({*self._tools, REPLY}))
             self._mixture = Mixture(trees)
-            self._scene = Scene(knowledge.next_session())
+            self._scene = Context(knowledge.next_session())
         self._outcomes = Outcomes(knowledge, self._is_read)
         self._resources = Resources()
         self._past: tuple[str, ...] = ()
@@ -304,10 +304,10 @@ class History:
         with self._knowledge.lock:
             return self._resources.ranked(self._knowledge.resources, most)
 
-    def supposing(self, call: ToolCall, result: str) -> History:
+    def supposing(self, call: ToolCall, result: str) -> SessionHistory:
         """What would be, had the next reply asked for `call` and it returned `result`. Learns nothing."""
         with self._knowledge.lock:
-            other = History.__new__(History)
+            other = SessionHistory.__new__(SessionHistory)
             other._knowledge, other._tools, other._reads = self._knowledge, self._tools, self._reads
             other._learns, other._outcomes, other._ready = False, self._outcomes, None
             other._workload, other._opening = self._workload, ""

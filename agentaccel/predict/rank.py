@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import mul
 from typing import Any, NamedTuple
 
-from agentaccel.predict.context import Scene, key_of
+from agentaccel.predict.context import Context, key_of
 from agentaccel.predict.offers import Stat
 from agentaccel.predict.sources import Argument, yields
-from agentaccel.predict.tables import Known, Tables, again, records_of
+from agentaccel.predict.tables import SymbolTables, Tables, again, records_of
 
 # --- From a tool that is likely to be called to calls with all their arguments, each with what speaks for it ----------
 # For each set of arguments that the tool was called with: the best offers of each argument, joined by a beam; the
@@ -86,7 +86,7 @@ class Bound(NamedTuple):
         return f"{self.symbol}({', '.join(said)})"
 
 
-def bind(tables: Tables, scene: Scene, symbol: str, before: str, floor: float = 0.0) -> list[Bound]:
+def bind(tables: Tables, scene: Context, symbol: str, before: str, floor: float = 0.0) -> list[Bound]:
     """Calls of one symbol, best first; none where an argument has no offer, and none less probable than `floor`."""
     known = tables.known.get(symbol)
     if known is None:
@@ -107,7 +107,7 @@ class _Binder:
 
     __slots__ = ("_offers", "before", "floor", "known", "scene", "symbol")
 
-    def __init__(self, known: Known, scene: Scene, symbol: str, before: str, floor: float) -> None:
+    def __init__(self, known: SymbolTables, scene: Context, symbol: str, before: str, floor: float) -> None:
         self.known, self.scene = known, scene
         self.symbol, self.before, self.floor = symbol, before, floor
         self._offers: dict[str, list[Offer]] = {}
@@ -228,10 +228,10 @@ _SETTLED = 0.004
 """An error below which there is nothing to learn."""
 
 
-class Around(NamedTuple):
+class RankContext(NamedTuple):
     """What is the same for all candidates of one moment."""
 
-    scene: Scene
+    scene: Context
     probabilities: dict[str, float]
     """Of the symbols."""
     tools: dict[str, str]
@@ -259,7 +259,7 @@ def logit(p: float) -> float:
     return math.log(p / (1.0 - p))
 
 
-def features(bound: Bound, around: Around, rule: Fared, order: int, best: float) -> list[float]:
+def features(bound: Bound, around: RankContext, rule: Fared, order: int, best: float) -> list[float]:
     """What speaks for a candidate, each about between -1 and 1 or a few.
 
     `rule`: how its rule fared; `order`: among the calls of its tool; `best`: the highest

@@ -13,7 +13,7 @@ from agentaccel.predict.tree import Tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class CommonStep:
     """What often comes next."""
 
     after: str
@@ -40,7 +40,7 @@ class Shown:
 
     workloads: tuple[str, ...]
     """Those that are known."""
-    steps: tuple[Step, ...]
+    steps: tuple[CommonStep, ...]
     patterns: tuple[Pattern, ...]
     values: tuple[Value, ...]
 
@@ -57,7 +57,7 @@ def show(knowledge: Knowledge, workload: str | None = None, most: int = 20) -> S
             trees = [one[workload] for one in (knowledge.workloads, knowledge.again) if workload in one]
         tools = {symbol for tree in trees for symbol in tree.symbols}
         steps = [
-            Step(after=_said(after), then=_said(then), times=times, of=sum(counts.values()))
+            CommonStep(after=_said(after), then=_said(then), times=times, of=sum(counts.values()))
             for after, counts in _followers(trees).items()
             for then, times in counts.items()
         ]

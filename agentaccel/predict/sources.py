@@ -19,14 +19,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-from agentaccel.predict.context import Group, Place, Scene, key_of, value_of
+from agentaccel.predict.context import Context, Place, ValueGroup, key_of, value_of
 
 MOST_YIELDED = 12
 Pick = Literal["last", "end", "fresh", "first", "mentioned"]
 PICKS: tuple[Pick, ...] = ("last", "fresh", "mentioned", "end", "first")
 
 
-class Source(NamedTuple):
+class ValueSource(NamedTuple):
     """Where a value may come from."""
 
     place: Place | None
@@ -77,7 +77,7 @@ class Yield(NamedTuple):
     """When it came up."""
 
 
-def yields(source: Source, scene: Scene, argument: Argument) -> list[Yield]:
+def yields(source: ValueSource, scene: Context, argument: Argument) -> list[Yield]:
     """What a source offers for an argument, best first, at most `MOST_YIELDED`."""
     if source.place is None:
         return [Yield(value_of(source.constant), source.constant, -1)]
@@ -95,7 +95,7 @@ def yields(source: Source, scene: Scene, argument: Argument) -> list[Yield]:
     return known
 
 
-def _picked(pick: Pick, groups: tuple[Group, ...], scene: Scene, argument: Argument) -> list[Yield]:
+def _picked(pick: Pick, groups: tuple[ValueGroup, ...], scene: Context, argument: Argument) -> list[Yield]:
     if pick in ("last", "end", "first"):
         step, values, keys = groups[-1 if pick == "first" else 0]
         if pick == "end":
@@ -116,10 +116,10 @@ MOST_FOUND = 14
 """Sources that are looked for behind one value."""
 
 
-def explaining(value: Any, scene: Scene, argument: Argument) -> list[Source]:
+def explaining(value: Any, scene: Context, argument: Argument) -> list[ValueSource]:
     """Sources that would have offered `value`, those of the newest places first."""
     key = key_of(value)
-    found: list[Source] = []
+    found: list[ValueSource] = []
     for place in reversed(scene.where.get(key, ())):
         groups = scene.places.get(place)
         if groups is None:
@@ -129,7 +129,7 @@ def explaining(value: Any, scene: Scene, argument: Argument) -> list[Source]:
         for pick in PICKS:
             if not tells.get(pick, True):
                 continue
-            source = Source(place, pick)
+            source = ValueSource(place, pick)
             if any(one.key == key for one in yields(source, scene, argument)):
                 found.append(source)
         if len(found) >= MOST_FOUND:
@@ -206,16 +206,16 @@ def _number(value: Any) -> int | float | None:
     return float(plain) if "." in plain else int(plain)
 
 
-def _changed_into(value: Any, scene: Scene, argument: Argument) -> list[Source]:
+def _changed_into(value: Any, scene: Context, argument: Argument) -> list[ValueSource]:
     """Sources that offer `value` once something is done with what they pick; the newest places first."""
-    found: dict[Source, None] = {}
+    found: dict[ValueSource, None] = {}
     tried = 0
     for place in reversed(scene.places):
         if place.kind == "argument" and place.tool == argument.symbol and place.path != argument.name:
             continue
         for one in scene.places[place][0].values[:6]:
             tried += 1
-            found.update((Source(place, "last", change), None) for change in _changes(one, value))
+            found.update((ValueSource(place, "last", change), None) for change in _changes(one, value))
         if tried > MOST_TRIED or len(found) >= 4:
             break
     return list(found)

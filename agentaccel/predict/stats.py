@@ -51,11 +51,12 @@ class Tally:
 
 
 @dataclass(slots=True, kw_only=True, repr=False)
-class Ledger:
+class SpeculationStats:
     """The early runs of one session.
 
-    >>> ledger = Ledger(predicted=Tally(launched=3, served=1, stale=2), asked=Tally(launched=1, served=1, hidden=0.5))
-    >>> ledger.total.launched, ledger.predicted.waste_per_hit, ledger.total.hidden
+    >>> predicted, asked = Tally(launched=3, served=1, stale=2), Tally(launched=1, served=1, hidden=0.5)
+    >>> stats = SpeculationStats(predicted=predicted, asked=asked)
+    >>> stats.total.launched, stats.predicted.waste_per_hit, stats.total.hidden
     (4, 2.0, 0.5)
     """
 
@@ -73,7 +74,7 @@ class Ledger:
     def __repr__(self) -> str:
         """All of it, in words.
 
-        >>> Ledger(predicted=Tally(launched=1, served=1), refused=Counter(unknown=4))
+        >>> SpeculationStats(predicted=Tally(launched=1, served=1), refused=Counter(unknown=4))
         <Ledger predicted <1 launched, 1 served>, asked <nothing>, memo <nothing>, 4 refused, 0 withheld>
         """
         runs = ", ".join(f"{name} {getattr(self, name)!r}" for name in ("predicted", "asked", "memo"))

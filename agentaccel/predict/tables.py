@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agentaccel.predict.context import Place, Scene, arguments_of, key_of
+from agentaccel.predict.context import Context, Place, arguments_of, key_of
 from agentaccel.predict.offers import Sensitive, Stat, limit
-from agentaccel.predict.sources import MOST_YIELDED, Argument, Source, explaining, yields
+from agentaccel.predict.sources import MOST_YIELDED, Argument, ValueSource, explaining, yields
 from agentaccel.predict.tokens import MOST_RESOURCE
 from agentaccel.types import ToolCall
 
@@ -51,7 +51,7 @@ class Offered(NamedTuple):
     step: int
 
 
-def records_of(source: FromRecord, scene: Scene, symbol: str) -> list[Offered]:
+def records_of(source: FromRecord, scene: Context, symbol: str) -> list[Offered]:
     """What the records of a place offer, best first, without repeats."""
     found: list[Offered] = []
     seen = set[str]()
@@ -77,7 +77,7 @@ def records_of(source: FromRecord, scene: Scene, symbol: str) -> list[Offered]:
 
 
 def learn_records(
-    known: dict[FromRecord, Stat], scene: Scene, before: str, symbol: str, calls: Sequence[ToolCall]
+    known: dict[FromRecord, Stat], scene: Context, before: str, symbol: str, calls: Sequence[ToolCall]
 ) -> None:
     """Learn from calls of one symbol in one reply which records their arguments came from."""
     made = [arguments_of(call) for call in calls]
@@ -99,7 +99,7 @@ def learn_records(
         limit(known, MOST_RECORDS, lambda one: known[one].worth, keep=found)
 
 
-def _from_records(arguments: Mapping[str, Any], scene: Scene) -> Iterator[FromRecord]:
+def _from_records(arguments: Mapping[str, Any], scene: Context) -> Iterator[FromRecord]:
     """Records that hold at least two of the arguments' values; those with most of them."""
     wanted = {name: key_of(value) for name, value in arguments.items() if not isinstance(value, bool | dict | list)}
     best: dict[Place, tuple[tuple[str, str], ...]] = {}
@@ -139,7 +139,7 @@ MOST_CONSTANT = 60
 """Characters of a constant."""
 
 
-class Known:
+class SymbolTables:
     """What is known of the calls of one symbol."""
 
     __slots__ = ("again", "forms", "records", "sources")
@@ -147,14 +147,14 @@ class Known:
     def __init__(self) -> None:
         self.forms: dict[tuple[str, ...], float] = {}
         """Sets of arguments that it was called with."""
-        self.sources: dict[str, dict[Source, Stat]] = {}
+        self.sources: dict[str, dict[ValueSource, Stat]] = {}
         """By argument, those first that are right most often."""
         self.records: dict[FromRecord, Stat] = {}
         self.again = Stat("as before", "again")
         """Its last calls, the newest first, made once more."""
 
     def learn(
-        self, scene: Scene, before: str, symbol: str, calls: Sequence[ToolCall], sensitive: Sensitive | None
+        self, scene: Context, before: str, symbol: str, calls: Sequence[ToolCall], sensitive: Sensitive | None
     ) -> None:
         """Learn from calls of this symbol in one reply, made from what `scene` had at hand."""
         self.again.learn(before, _right(again(scene, symbol), calls), scene.session, repeats=scene.repeats)
@@ -172,7 +172,7 @@ class Known:
         self.limit(keep=values)
 
     def _learn_argument(
-        self, scene: Scene, before: str, argument: Argument, values: dict[str, Any], *, secret: bool
+        self, scene: Context, before: str, argument: Argument, values: dict[str, Any], *, secret: bool
     ) -> None:
         table = self.sources.setdefault(argument.name, {})
         for source, stat in table.items():
@@ -183,7 +183,7 @@ class Known:
                 continue  # prose or code: nothing offers it
             found = [one for one in explaining(value, scene, argument) if not (secret and one.is_literal)]
             if len(key) <= MOST_CONSTANT and not secret:
-                found.append(Source(None, "last", "", key))
+                found.append(ValueSource(None, "last", "", key))
             found = [one for one in found if one not in table]
             for source in found:
                 stat = table[source] = Stat(str(source), source.kind)
@@ -208,9 +208,9 @@ class Tables:
     __slots__ = ("known",)
 
     def __init__(self) -> None:
-        self.known: dict[str, Known] = {}
+        self.known: dict[str, SymbolTables] = {}
 
-    def of(self, symbol: str) -> Known:
+    def of(self, symbol: str) -> SymbolTables:
         """What is known of a symbol, from now on; those called least often make room for it."""
         known = self.known.get(symbol)
         if known is None:
@@ -218,11 +218,11 @@ class Tables:
             while arguments >= MOST_ARGUMENTS and self.known:
                 rarest = min(self.known, key=lambda one: (sum(self.known[one].forms.values()), one))
                 arguments -= len(self.known.pop(rarest).sources) + 1
-            known = self.known[symbol] = Known()
+            known = self.known[symbol] = SymbolTables()
         return known
 
 
-def again(scene: Scene, symbol: str) -> list[tuple[ToolCall, int]]:
+def again(scene: Context, symbol: str) -> list[tuple[ToolCall, int]]:
     """The last distinct calls of a symbol, the newest first, each with its step."""
     found: list[tuple[ToolCall, int]] = []
     for past in reversed(scene.asked.values()):

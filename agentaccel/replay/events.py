@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from agentaccel.predict.events import Answered, Asked, Event, Returned, Said
-from agentaccel.replay.read import Group, groups_of
+from agentaccel.replay.read import SourceFiles, groups_of
 from agentaccel.sources.claude_code import BY_THE_CLIENT, MAIN, SUB
 from agentaccel.sources.claude_lines import Agents, as_log_line
 from agentaccel.sources.fields import mapping, text
@@ -104,7 +104,7 @@ def _objects(value: object) -> list[Json]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Talk:
+class Dialogue:
     """One conversation. Mutable: it grows."""
 
     id: str
@@ -115,9 +115,9 @@ class Talk:
     """The messages of the model's, by message and request."""
 
 
-def talks_of(lines: Iterable[bytes], name: str, seen: set[int], tally: ImportTally) -> Iterator[Talk]:
+def talks_of(lines: Iterable[bytes], name: str, seen: set[int], tally: ImportTally) -> Iterator[Dialogue]:
     """The conversations of one file called `name`; `seen` holds the replies that earlier files have told of."""
-    talks: dict[str, Talk] = {}
+    talks: dict[str, Dialogue] = {}
     agents = Agents()
     for line in lines:
         tally.lines += 1
@@ -136,12 +136,12 @@ def talks_of(lines: Iterable[bytes], name: str, seen: set[int], tally: ImportTal
             agent = agents.of(entry)
         if entry.get("type") in ("assistant", "user"):
             id_ = f"{session}/{agent}" if agent else session
-            talk = talks.setdefault(id_, Talk(id=id_, agent=SUB if agent else MAIN))
+            talk = talks.setdefault(id_, Dialogue(id=id_, agent=SUB if agent else MAIN))
             _take(talk, entry, seen, tally)
     yield from talks.values()
 
 
-def _take(talk: Talk, entry: Mapping[str, object], seen: set[int], tally: ImportTally) -> None:
+def _take(talk: Dialogue, entry: Mapping[str, object], seen: set[int], tally: ImportTally) -> None:
     message = mapping(entry, "message")
     content = message.get("content")
     if entry.get("type") == "user":
@@ -176,7 +176,7 @@ _CHAIN = (
 )
 
 
-class Kept(NamedTuple):
+class SessionEvents(NamedTuple):
     """One session."""
 
     id: str
@@ -185,7 +185,7 @@ class Kept(NamedTuple):
     """None where the store does not have its content."""
 
 
-def kept_talks(store: Store) -> Iterator[Kept]:
+def kept_talks(store: Store) -> Iterator[SessionEvents]:
     """The sessions of `store`, in the order of their last requests. Raises TraceError where it cannot be read."""
     with store.legible():
         with store.database.using() as connection:
@@ -193,7 +193,7 @@ def kept_talks(store: Store) -> Iterator[Kept]:
         for id_, workload, end in sessions:
             with store.database.using() as connection:
                 rows = connection.execute(_CHAIN, (end,)).fetchall()
-            yield Kept(id_, workload, _messages(rows))
+            yield SessionEvents(id_, workload, _messages(rows))
 
 
 def _messages(rows: list[tuple[str, str, bytes | None]]) -> list[dict[str, Any]] | None:
@@ -251,7 +251,7 @@ def recorded(paths: Iterable[Path], tally: ImportTally, progress: Progress | Non
     return (one for group in groups for one in _read(group, tally, meter) if one.events)
 
 
-def _read(group: Group, tally: ImportTally, meter: Meter) -> Iterator[Recorded]:
+def _read(group: SourceFiles, tally: ImportTally, meter: Meter) -> Iterator[Recorded]:
     if group.kind == "runs":
         tally.files += 1
         yield from _of_runs(raw_lines(group.files[0], tally, meter), tally)

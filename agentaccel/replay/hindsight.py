@@ -17,9 +17,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentaccel.cache.ledger import Mark
+from agentaccel.cache.ledger import Breakpoint
 from agentaccel.replay.hindsight_bound import SHIFTS, Futures, futures
-from agentaccel.replay.hindsight_paths import OUT, Cache, Placed, Request, Served, compiled, guides, serve
+from agentaccel.replay.hindsight_paths import OUT, Cache, CompiledStep, Placed, Served, compiled, guides, serve
 from agentaccel.replay.hindsight_plan import planned
 from agentaccel.replay.hindsight_search import improved, searched
 from agentaccel.replay.runs import Step
@@ -41,7 +41,7 @@ class Best:
     """Whether no legal plan is cheaper: the bound is met, or every plan was looked at."""
     usages: tuple[Usage, ...]
     """What each request is billed for, in the order in which the steps were given; `output` is not known."""
-    marks: tuple[tuple[Mark, ...], ...]
+    marks: tuple[tuple[Breakpoint, ...], ...]
     """What each is sent with, ascending: the sender's own markers and ours."""
 
 
@@ -72,7 +72,7 @@ def best(steps: Sequence[Step], *, ttls: Sequence[str] | None = None, searches: 
     shifts = SHIFTS if any(step.optional for step in steps) else SHIFTS[:1]
     ways = [compiled(steps, ttls, shift=shift) for shift in shifts]
     requests = ways[0]
-    apart: dict[int, list[list[Request]]] = {}
+    apart: dict[int, list[list[CompiledStep]]] = {}
     for same in zip(*ways, strict=True):
         group = apart.setdefault(same[0].nodes[0] if same[0].nodes else -1, [[] for _ in ways])
         for some, request in zip(group, same, strict=True):
@@ -109,7 +109,7 @@ class _Solved:
     exact: bool
 
 
-def _solve(ways: Sequence[Sequence[Request]], *, searches: bool) -> _Solved:
+def _solve(ways: Sequence[Sequence[CompiledStep]], *, searches: bool) -> _Solved:
     """The best plan for requests that share prefixes, given in each of the ways in which a bound looks at them."""
     requests = ways[0]
     futures_ = [futures(way) for way in ways]
@@ -127,19 +127,21 @@ def _solve(ways: Sequence[Sequence[Request]], *, searches: bool) -> _Solved:
     return _Solved(plans, cost, True)
 
 
-def _improved(requests: Sequence[Request], known: Futures, plans: Sequence[Placed]) -> tuple[Sequence[Placed], float]:
+def _improved(
+    requests: Sequence[CompiledStep], known: Futures, plans: Sequence[Placed]
+) -> tuple[Sequence[Placed], float]:
     """A better plan than `plans`, where one is found."""
     others = [planned(guide, futures(guide)) for guide in guides(requests)]
     plans = min([plans, *others], key=lambda some: cost_of_plans(requests, some))
     return improved(requests, known, plans)
 
 
-def cost_of_plans(requests: Sequence[Request], plans: Sequence[Placed]) -> float:
+def cost_of_plans(requests: Sequence[CompiledStep], plans: Sequence[Placed]) -> float:
     """What `requests` cost with our markers of `plans`."""
     return sum(one.cost for one in _served(requests, plans))
 
 
-def _served(requests: Sequence[Request], plans: Sequence[Placed]) -> list[Served]:
+def _served(requests: Sequence[CompiledStep], plans: Sequence[Placed]) -> list[Served]:
     cache: Cache = {}
     done: list[Served] = []
     for request, placed in zip(requests, plans, strict=True):
@@ -149,20 +151,20 @@ def _served(requests: Sequence[Request], plans: Sequence[Placed]) -> list[Served
 
 
 def _told(
-    steps: Sequence[Step], requests: Sequence[Request], plans: Sequence[Placed], bound: float, exact: bool
+    steps: Sequence[Step], requests: Sequence[CompiledStep], plans: Sequence[Placed], bound: float, exact: bool
 ) -> Best:
     """The result in the terms of a replay, in the order of `steps`."""
     served = _served(requests, plans)
     order = sorted(range(len(steps)), key=lambda i: steps[i].started)
     usages: dict[int, Usage] = {}
-    marks: dict[int, tuple[Mark, ...]] = {}
+    marks: dict[int, tuple[Breakpoint, ...]] = {}
     for request, placed, one in zip(requests, plans, served, strict=True):
         given = order[request.index]
         if placed == OUT:
             marks[given], usages[given] = (), Usage(input=0, read=0, write={})
             continue
         labels = [ttl.label for ttl in request.facts.ttls]
-        ours = (Mark(request.segments[place], labels[life]) for place, life in placed)
+        ours = (Breakpoint(request.segments[place], labels[life]) for place, life in placed)
         marks[given] = tuple(sorted((*request.step.marks, *ours), key=lambda mark: mark.at))
         write = {labels[life]: tokens for life, tokens in one.write.items()}
         usages[given] = Usage(input=request.step.total, read=one.read, write=write)

@@ -46,7 +46,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentaccel.replay.hindsight_paths import Duty, Held, Request
+from agentaccel.replay.hindsight_paths import CompiledStep, Duty, Held
 
 SHIFTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Shares that are tried where requests may be left out."""
@@ -60,7 +60,7 @@ class Visit:
 
     __slots__ = ("after", "duty", "following", "now", "optional", "request", "rest", "writes")
 
-    def __init__(self, request: Request, duty: Duty, following: Visit | None) -> None:
+    def __init__(self, request: CompiledStep, duty: Duty, following: Visit | None) -> None:
         self.request = request
         self.duty = duty
         self.following = following
@@ -188,7 +188,7 @@ class Futures:
     """No legal plan costs less, in uncached tokens."""
 
 
-def futures(requests: Sequence[Request]) -> Futures:
+def futures(requests: Sequence[CompiledStep]) -> Futures:
     """The relaxation of `requests`, which come in order of their start."""
     latest: dict[int, Visit] = {}
     known: dict[tuple[int, int, int], Visit] = {}

@@ -40,7 +40,7 @@ class Duty(NamedTuple):
     """What a token here pays for a request that may be left out: see `hindsight_bound`."""
 
 
-def duties_of(request: Request, parts: range) -> list[Duty]:
+def duties_of(request: CompiledStep, parts: range) -> list[Duty]:
     """What is open at each place: the same from one of the sender's markers to the next.
 
     `parts` are the places where the request leaves the paths of all before it.
@@ -72,7 +72,7 @@ def duties_of(request: Request, parts: range) -> list[Duty]:
     return duties
 
 
-def keeping(request: Request, duties: list[Duty], old: int, shift: float) -> list[Duty]:
+def keeping(request: CompiledStep, duties: list[Duty], old: int, shift: float) -> list[Duty]:
     """`duties` with what each place pays if the request is made, `old` of which were there before the last one."""
     read = request.facts.read
     before, all_ = (request.tokens[old - 1] if old else 0), (request.tokens[-1] if request.tokens else 0)
@@ -114,7 +114,7 @@ OUT: Placed = ((-1, -1),)
 
 
 @dataclass(slots=True, kw_only=True)
-class Request:
+class CompiledStep:
     """One step, compiled."""
 
     step: Step
@@ -190,7 +190,7 @@ class Served(NamedTuple):
     cache: dict[int, Held]
 
 
-def serve(request: Request, ours: Placed, cache: Cache) -> Served:
+def serve(request: CompiledStep, ours: Placed, cache: Cache) -> Served:
     """Bill `request` with the sender's markers and `ours`, against `cache`, which it leaves as it was.
 
     An optional request only keeps what is held: with markers that write, or that find nothing, it costs without bound.
@@ -227,7 +227,7 @@ def serve(request: Request, ours: Placed, cache: Cache) -> Served:
     return Served(cost + request.step.total - done, read, write, after)
 
 
-def _write(request: Request, placed: Sequence[tuple[int, int]], after: dict[int, Held]) -> None:
+def _write(request: CompiledStep, placed: Sequence[tuple[int, int]], after: dict[int, Held]) -> None:
     """Add to `after` the entries that the markers `placed` write."""
     now, facts = request.started, request.facts
     for place, life in placed:
@@ -242,7 +242,7 @@ def merged(old: Held, fresh: Held) -> Held:
     return longer._replace(ready=min(old.ready, fresh.ready))
 
 
-def compiled(steps: Sequence[Step], ttls: Sequence[str] | None, *, shift: float = 0.0) -> list[Request]:
+def compiled(steps: Sequence[Step], ttls: Sequence[str] | None, *, shift: float = 0.0) -> list[CompiledStep]:
     """`steps`, in order of their start, as requests on shared nodes.
 
     Of what a request that may be left out costs, the share `shift` of what older tokens would pay is paid by those that
@@ -268,7 +268,7 @@ def compiled(steps: Sequence[Step], ttls: Sequence[str] | None, *, shift: float 
     return requests
 
 
-def guides(requests: Sequence[Request]) -> list[list[Request]]:
+def guides(requests: Sequence[CompiledStep]) -> list[list[CompiledStep]]:
     """`requests` as they are seen in two other ways, neither of which is a bound, and either the better guide at times.
 
     First with nodes that always come together taken for one: where a request parts from others at the last of them, it
@@ -285,7 +285,7 @@ def guides(requests: Sequence[Request]) -> list[list[Request]]:
     return [grouped, open_]
 
 
-def _visited_before(requests: Sequence[Request]) -> Iterator[int]:
+def _visited_before(requests: Sequence[CompiledStep]) -> Iterator[int]:
     """For each of `requests`, how many of its nodes, from the first on, an earlier one visited, too."""
     visited: set[int] = set()
     for request in requests:
@@ -294,7 +294,7 @@ def _visited_before(requests: Sequence[Request]) -> Iterator[int]:
         yield old
 
 
-def _request(step: Step, index: int, names: Mapping[bytes, int], ttls: Sequence[str] | None) -> Request:
+def _request(step: Step, index: int, names: Mapping[bytes, int], ttls: Sequence[str] | None) -> CompiledStep:
     prefix, facts = step.prefix, step.prefix.facts
     own_at = {mark.at for mark in step.marks}
     place_of: dict[int, int] = {}
@@ -321,7 +321,7 @@ def _request(step: Step, index: int, names: Mapping[bytes, int], ttls: Sequence[
         for mark in step.marks
         if mark.at in place_of and mark.ttl in order and step.tokens[mark.at] >= facts.min_tokens
     )
-    return Request(
+    return CompiledStep(
         step=step,
         index=index,
         nodes=nodes,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from agentaccel.replay.hindsight_bound import NONE, Futures, Stretch, Visit, ahead, gone
-from agentaccel.replay.hindsight_paths import OUT, Cache, Held, Placed, Request, merged, serve
+from agentaccel.replay.hindsight_paths import OUT, Cache, CompiledStep, Held, Placed, merged, serve
 
 _LEFT = -1
 """In place of a lifetime: neither read nor written."""
@@ -36,7 +36,7 @@ class _Part:
     """The future of the last place."""
 
 
-def planned(requests: Sequence[Request], known: Futures) -> list[Placed]:
+def planned(requests: Sequence[CompiledStep], known: Futures) -> list[Placed]:
     """Our markers for each of `requests`."""
     cache: Cache = {}
     plans: list[Placed] = []
@@ -47,7 +47,7 @@ def planned(requests: Sequence[Request], known: Futures) -> list[Placed]:
     return plans
 
 
-def _place(request: Request, stretches: Sequence[Stretch], cache: Cache) -> Placed:
+def _place(request: CompiledStep, stretches: Sequence[Stretch], cache: Cache) -> Placed:
     """The markers of one request."""
     if not request.room or not request.lives or not request.nodes:
         return ()
@@ -62,7 +62,7 @@ def _place(request: Request, stretches: Sequence[Stretch], cache: Cache) -> Plac
     return ()
 
 
-def _keep(request: Request, stretches: Sequence[Stretch], cache: Cache) -> Placed:
+def _keep(request: CompiledStep, stretches: Sequence[Stretch], cache: Cache) -> Placed:
     """The one marker of a request that only keeps what is held; `OUT` where that is expected to save nothing."""
     hit, stretches, covers = _covers(request, stretches, cache)
     if hit < 0 or not request.legal[hit] or not request.room or not request.lives:
@@ -80,13 +80,15 @@ def _keep(request: Request, stretches: Sequence[Stretch], cache: Cache) -> Place
     return placed if saved > spent and request.allows(placed) else OUT
 
 
-def _rearmed(held: Held | None, request: Request) -> Held | None:
+def _rearmed(held: Held | None, request: CompiledStep) -> Held | None:
     if held is None or not held.live(request.started):
         return held
     return held._replace(expires=request.started + request.facts.ttls[held.life].seconds)
 
 
-def _covers(request: Request, stretches: Sequence[Stretch], cache: Cache) -> tuple[int, list[Stretch], list[_Cover]]:
+def _covers(
+    request: CompiledStep, stretches: Sequence[Stretch], cache: Cache
+) -> tuple[int, list[Stretch], list[_Cover]]:
     """The last place that is held and readable; `stretches`, parted behind every entry; what covers each."""
     held = [
         (place, entry)
@@ -116,7 +118,7 @@ def _covers(request: Request, stretches: Sequence[Stretch], cache: Cache) -> tup
     return hit, parted, covers
 
 
-def _parts(request: Request, stretches: Sequence[Stretch], covers: Sequence[_Cover], hit: int) -> list[_Part]:
+def _parts(request: CompiledStep, stretches: Sequence[Stretch], covers: Sequence[_Cover], hit: int) -> list[_Part]:
     """What lies behind `hit`; the first place that can be marked is a part of its own, since it can extend the rest."""
     parts: list[_Part] = []
     lives = range(len(request.facts.ttls))
@@ -147,7 +149,7 @@ def _parts(request: Request, stretches: Sequence[Stretch], covers: Sequence[_Cov
     return parts
 
 
-def _gains(request: Request, visit: Visit, cover: _Cover) -> list[float]:
+def _gains(request: CompiledStep, visit: Visit, cover: _Cover) -> list[float]:
     """By lifetime: what writing a token saves in all, against leaving it."""
     at, behind = cover
     left = 1.0 + ahead(visit.following, at, behind)
@@ -162,7 +164,7 @@ def _later(old: Held | None, fresh: Held) -> Held:
     return fresh if old is None else merged(old, fresh)
 
 
-def _bonus(request: Request, stretches: Sequence[Stretch], covers: Sequence[_Cover], hit: int) -> list[float]:
+def _bonus(request: CompiledStep, stretches: Sequence[Stretch], covers: Sequence[_Cover], hit: int) -> list[float]:
     """By lifetime: what it saves in all to extend everything up to `hit` by it."""
     lives = len(request.facts.ttls)
     bonus = [0.0] * lives
@@ -201,7 +203,7 @@ def _ends(parts: Sequence[_Part], bonus: Sequence[float], switches: int, lives: 
     return max(states.values(), key=lambda state: state[0], default=none)[1]
 
 
-def _with_reading(request: Request, cache: Cache, ends: Placed, hit: int) -> Placed | None:
+def _with_reading(request: CompiledStep, cache: Cache, ends: Placed, hit: int) -> Placed | None:
     """`ends` with what it takes to read up to `hit`; None if that is more than may be placed."""
     own = {place for place, _ in request.own}
     placed = tuple(one for one in ends if one[0] not in own)
@@ -216,7 +218,7 @@ def _with_reading(request: Request, cache: Cache, ends: Placed, hit: int) -> Pla
     return None
 
 
-def _with_branches(request: Request, placed: Placed, parts: Sequence[_Part]) -> Placed:
+def _with_branches(request: CompiledStep, placed: Placed, parts: Sequence[_Part]) -> Placed:
     """`placed` with markers where later requests part from this one, as long as there is room."""
     if not placed:
         return placed

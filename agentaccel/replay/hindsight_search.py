@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, combinations_with_replacement
 
 from agentaccel.replay.hindsight_bound import Futures, Visit, ahead, gone
-from agentaccel.replay.hindsight_paths import OUT, Cache, Held, Placed, Request, Served, serve
+from agentaccel.replay.hindsight_paths import OUT, Cache, CompiledStep, Held, Placed, Served, serve
 
 _NOISE = 1e-9
 _MOST_CHOICES = 1_500
@@ -23,7 +23,7 @@ _EFFORT = 1_000_000
 """Places passed while serving requests again, before the improvement of a plan ends."""
 
 
-def choices(request: Request, places: Sequence[int]) -> Iterator[Placed]:
+def choices(request: CompiledStep, places: Sequence[int]) -> Iterator[Placed]:
     """Every legal set of our markers on `places`, the empty one first; before that, leaving out what may be."""
     if request.step.optional:
         yield OUT
@@ -36,7 +36,7 @@ def choices(request: Request, places: Sequence[int]) -> Iterator[Placed]:
                     yield placed
 
 
-def _count(request: Request) -> int:
+def _count(request: CompiledStep) -> int:
     """How many sets of markers there are, the sender's own left out of account."""
     places, total, ways = sum(request.legal), 0, 1
     for size in range(min(request.room, places) + 1):
@@ -49,7 +49,7 @@ def _count(request: Request) -> int:
 
 
 def searched(
-    requests: Sequence[Request], known: Futures, plans: Sequence[Placed], cost: float
+    requests: Sequence[CompiledStep], known: Futures, plans: Sequence[Placed], cost: float
 ) -> tuple[Sequence[Placed], float] | None:
     """The best plan and its cost, at most that of `plans`; None if there were too many to look at."""
     if any(_count(request) > _MOST_CHOICES for request in requests):
@@ -64,7 +64,7 @@ def searched(
 class _Search:
     """Depth first, the most promising first. Mutable: it remembers the best plan and what has been looked at."""
 
-    requests: Sequence[Request]
+    requests: Sequence[CompiledStep]
     outlook: _Outlook
     plans: Sequence[Placed]
     cost: float
@@ -109,7 +109,7 @@ class _Search:
 class _Outlook:
     """The relaxation from a request on, for any state of the cache."""
 
-    def __init__(self, requests: Sequence[Request], known: Futures) -> None:
+    def __init__(self, requests: Sequence[CompiledStep], known: Futures) -> None:
         self._above: dict[int, tuple[int, ...]] = {}
         self._weights: dict[int, int] = {}
         """Tokens of each node; the least, where requests differ."""
@@ -161,7 +161,7 @@ def _both(one: Held | None, other: Held) -> Held:
 # --- one request at a time --------------------------------------------------------------------------------------------
 
 
-def improved(requests: Sequence[Request], known: Futures, plans: Sequence[Placed]) -> tuple[list[Placed], float]:
+def improved(requests: Sequence[CompiledStep], known: Futures, plans: Sequence[Placed]) -> tuple[list[Placed], float]:
     """`plans` with single requests' markers changed for the better, and the cost."""
     walk = _Walk(requests, list(plans))
     walk.restart(0)
@@ -177,7 +177,7 @@ def improved(requests: Sequence[Request], known: Futures, plans: Sequence[Placed
     return walk.plans, walk.costs[-1]
 
 
-def _changes(request: Request, placed: Placed, places: Sequence[int]) -> Iterator[Placed]:
+def _changes(request: CompiledStep, placed: Placed, places: Sequence[int]) -> Iterator[Placed]:
     """Sets of markers that differ from `placed` by one that is gone, added, moved, or of another lifetime."""
     if request.step.optional:
         kept = [((place, life),) for place in places for life in request.lives[:1]]
@@ -199,7 +199,7 @@ def _changes(request: Request, placed: Placed, places: Sequence[int]) -> Iterato
 class _Walk:
     """A plan with the state of the cache before each request. Mutable: it takes what is better."""
 
-    requests: Sequence[Request]
+    requests: Sequence[CompiledStep]
     plans: list[Placed]
     effort: int = 0
     caches: list[Cache] = field(default_factory=list)

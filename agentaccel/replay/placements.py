@@ -9,34 +9,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from agentaccel.cache.breakpoints import both_ends
-from agentaccel.cache.ledger import Mark
+from agentaccel.cache.ledger import Breakpoint
 from agentaccel.facts import CacheFacts, Level
 from agentaccel.replay.runs import Step
 
-Placement = Callable[[Step], tuple[Mark, ...]]
+Placement = Callable[[Step], tuple[Breakpoint, ...]]
 """The markers of one request, ascending."""
 
 
-def as_recorded(step: Step) -> tuple[Mark, ...]:
+def as_recorded(step: Step) -> tuple[Breakpoint, ...]:
     """The markers that the request was sent with."""
     return step.marks
 
 
-def _none(step: Step) -> tuple[Mark, ...]:
+def _none(step: Step) -> tuple[Breakpoint, ...]:
     return ()
 
 
-def _automatic(step: Step) -> tuple[Mark, ...]:
+def _automatic(step: Step) -> tuple[Breakpoint, ...]:
     """What the provider does with a top-level marker: one on the last block that can carry it."""
     return _marks(step, [_markable(step, len(step.prefix.prompt.segments) - 1)], "5m")
 
 
-def _tail(step: Step) -> tuple[Mark, ...]:
+def _tail(step: Step) -> tuple[Breakpoint, ...]:
     return _marks(step, [_tail_of(step)], "5m")
 
 
 def _three(label: str) -> Placement:
-    def place(step: Step) -> tuple[Mark, ...]:
+    def place(step: Step) -> tuple[Breakpoint, ...]:
         return _marks(step, [_end_of(step, "tools"), _end_of(step, "system"), _tail_of(step)], label)
 
     return place
@@ -52,10 +52,10 @@ PLACEMENTS: Mapping[str, Placement] = {
 """By the name that output shows; "tail" differs from "automatic" where an answer is prefilled."""
 
 
-def _marks(step: Step, places: Iterable[int], label: str) -> tuple[Mark, ...]:
+def _marks(step: Step, places: Iterable[int], label: str) -> tuple[Breakpoint, ...]:
     facts = step.prefix.facts
     ends = sorted({at for at in places if at >= 0})[-facts.max_markers :]
-    return tuple(Mark(at, _lifetime(facts, label)) for at in ends)
+    return tuple(Breakpoint(at, _lifetime(facts, label)) for at in ends)
 
 
 def _lifetime(facts: CacheFacts, label: str) -> str:

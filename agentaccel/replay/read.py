@@ -30,7 +30,7 @@ from agentaccel.sources.lines import Meter, parse, raw_lines, sizes
 from agentaccel.sources.tally import ImportTally, Progress
 from agentaccel.store.database import is_sqlite
 from agentaccel.store.files import open_file, real
-from agentaccel.store.prompts import Kept, kept_turns
+from agentaccel.store.prompts import StoredTurn, kept_turns
 from agentaccel.store.store import Store, explain_nothing, open_reader
 from agentaccel.types import Usage
 
@@ -71,7 +71,7 @@ def runs_of_store(store: Store, rules: Rules | None = None) -> Iterator[Run]:
     """
     chosen = rules if rules is not None else Rules()
     sessions: dict[str, list[Step]] = {}
-    first: dict[str, Kept] = {}
+    first: dict[str, StoredTurn] = {}
     for kept in kept_turns(store):
         key = key_of(kept.record.session, kept.record.thread)
         before = sessions.get(key)
@@ -86,7 +86,7 @@ def runs_of_store(store: Store, rules: Rules | None = None) -> Iterator[Run]:
         yield Run(id=name, workload=workload, steps=tuple(steps))
 
 
-def step_of(kept: Kept, last: Step | None, rules: Rules) -> Step | None:
+def step_of(kept: StoredTurn, last: Step | None, rules: Rules) -> Step | None:
     """The request as a step, after the one before it in its session; None for one that is to be left out."""
     record = kept.record
     answered = record.outcome == "ok" or record.usage.input is not None
@@ -144,7 +144,7 @@ def read(paths: Iterable[Path], rules: Rules, tally: ImportTally, progress: Prog
 
 
 @dataclass(slots=True)
-class Group:
+class SourceFiles:
     """Files that are one source."""
 
     name: str
@@ -152,9 +152,9 @@ class Group:
     files: list[Path] = field(default_factory=list)
 
 
-def groups_of(paths: Iterable[Path], tally: ImportTally) -> list[Group]:
+def groups_of(paths: Iterable[Path], tally: ImportTally) -> list[SourceFiles]:
     """The sources under `paths`, unread, in the order of their names. Raises TraceError for a path that is missing."""
-    groups: dict[tuple[Path, Kind], Group] = {}
+    groups: dict[tuple[Path, Kind], SourceFiles] = {}
     seen: set[str] = set()
     for path, place in _files(paths):
         if real(path) in seen:
@@ -168,7 +168,7 @@ def groups_of(paths: Iterable[Path], tally: ImportTally) -> list[Group]:
                 tally.empty += 1
             continue
         alone = kind in ("runs", "store")
-        group = groups.setdefault((path if alone else place, kind), Group(_stem(path if alone else place), kind))
+        group = groups.setdefault((path if alone else place, kind), SourceFiles(_stem(path if alone else place), kind))
         group.files.append(path)
     return list(groups.values())
 
@@ -223,7 +223,7 @@ def _value(path: Path) -> object:
         return None
 
 
-def _source(group: Group, rules: Rules, tally: ImportTally, meter: Meter) -> Source:
+def _source(group: SourceFiles, rules: Rules, tally: ImportTally, meter: Meter) -> Source:
     if group.kind == "runs":
         tally.files += 1
         return read_runs(raw_lines(group.files[0], tally, meter), group.name, rules, tally)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentaccel.cache.ledger import Mark
+from agentaccel.cache.ledger import Breakpoint
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.state import head_of
 from agentaccel.facts import CacheFacts
@@ -27,7 +27,7 @@ class Step:
     """When the reply began: what the request wrote can be read from then on."""
     finished: float | None = None
     """When the reply ended, from where on we know of it; None where the source does not say: then when it began."""
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[Breakpoint, ...] = ()
     """The markers that it was sent with, ascending; empty where the source does not have them."""
     recorded: Usage | None = None
     """What the provider reported; None where the source does not say."""
@@ -43,7 +43,7 @@ class Step:
         """Tokens of the whole prompt."""
         return self.tokens[-1] if self.tokens else 0
 
-    def sent_as(self, prefix: Prefixes, tokens: tuple[int, ...], marks: tuple[Mark, ...]) -> Step:
+    def sent_as(self, prefix: Prefixes, tokens: tuple[int, ...], marks: tuple[Breakpoint, ...]) -> Step:
         """The same request with another prompt, or other markers: a replay tries many."""
         return _step(
             prefix=prefix,

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field, replace
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.breakpoints import awaited, marks_of, reaching
 from agentaccel.cache.forecast import snapshot
-from agentaccel.cache.ledger import Mark, bill, charge, reach_of
+from agentaccel.cache.ledger import Breakpoint, bill, charge, reach_of
 from agentaccel.cache.observe import Observed, observe
-from agentaccel.cache.own_requests import Warming, kept, warming
+from agentaccel.cache.own_requests import PausePlan, kept, warming
 from agentaccel.cache.pauses import USER
 from agentaccel.cache.planner import Decided, decide
 from agentaccel.cache.settle import settle
 from agentaccel.cache.sharing import beginnings_of, begun, read_by_first, used_earlier
-from agentaccel.cache.state import Head, State, head_of
+from agentaccel.cache.state import PreviousPrompt, SessionState, head_of
 from agentaccel.cache.teach import Sent
 from agentaccel.cache.waiting import waiting
 from agentaccel.facts import CacheFacts
@@ -39,7 +39,7 @@ from agentaccel.types import CachePlan, Expected, Usage
 
 
 @dataclass(slots=True)
-class _Held:
+class _SimulatedEntry:
     """One entry. Mutable: reading it re-arms it."""
 
     label: str
@@ -51,12 +51,12 @@ class _Held:
 
 
 @dataclass(slots=True)
-class Provider:
+class SimulatedProvider:
     """One provider's cache. Mutable: it is the state of a simulation, which serves requests in order of their start."""
 
-    _entries: dict[bytes, _Held] = field(default_factory=dict)
+    _entries: dict[bytes, _SimulatedEntry] = field(default_factory=dict)
 
-    def serve(self, step: Step, marks: Sequence[Mark]) -> Usage:
+    def serve(self, step: Step, marks: Sequence[Breakpoint]) -> Usage:
         """Bill the request of `step` sent with `marks` (ascending), and keep what it writes.
 
         Marks on prefixes below the model's minimum do nothing. The counts add up to `step.total`.
@@ -78,7 +78,7 @@ class Provider:
                 self._write(hashes[mark.at], mark.ttl, step)
         return _usage(done.expected, step.total)
 
-    def _serve_blocks(self, step: Step, marks: Sequence[Mark]) -> Usage:
+    def _serve_blocks(self, step: Step, marks: Sequence[Breakpoint]) -> Usage:
         """The same where every block has the lifetime that it was written with: what is read is the longest prefix of
         blocks that are all held, wherever it ends.
         """
@@ -100,7 +100,7 @@ class Provider:
 
     def _write(self, hash_: bytes, label: str, step: Step) -> None:
         seconds = _seconds(step.prefix.facts, label)
-        fresh = _Held(label, seconds, step.started + seconds, step.visible)
+        fresh = _SimulatedEntry(label, seconds, step.started + seconds, step.visible)
         old = self._entries.get(hash_)
         if old is not None and step.started < old.expires:
             fresh.visible = min(old.visible, fresh.visible)
@@ -126,7 +126,7 @@ class Simulated:
 
     usages: tuple[tuple[Usage, ...], ...]
     """Per run, one for each step; each adds up to `step.total`, and `output` is not known."""
-    marks: tuple[tuple[tuple[Mark, ...], ...], ...]
+    marks: tuple[tuple[tuple[Breakpoint, ...], ...], ...]
     """Per run and step, the markers as sent."""
     kept: tuple[tuple[Usage, ...], ...] = ()
     """Per run, the requests of our own that kept entries alive; empty where there were none to be."""
@@ -136,7 +136,7 @@ class Simulated:
 
 def simulate(runs: Sequence[Run], placement: Placement) -> Simulated:
     """Every request of `runs` with the markers of `placement`, against one cache that is empty at first."""
-    provider, results = Provider(), _Results(runs)
+    provider, results = SimulatedProvider(), _Results(runs)
     for run, number in in_order(runs):
         step = runs[run].steps[number]
         marks = placement(step)
@@ -168,7 +168,7 @@ def accelerate(
     `learned` is what is believed of each workload at first. Where `planned` is False of a run and its step, by their
     numbers, that request goes out as it is, and is only learned from.
     """
-    provider, results = Provider(), _Results(runs)
+    provider, results = SimulatedProvider(), _Results(runs)
     learning = _Learning(Workloads(learned or Beliefs()), provider, allowed)
     sessions = [_Session(run) for run in runs]
     for run, number in in_order(runs):
@@ -203,14 +203,14 @@ class _Session:
 
     run: Run
     snapshot: Beliefs | None = None
-    state: State = field(default_factory=State)
-    head: Head | None = None
+    state: SessionState = field(default_factory=SessionState)
+    head: PreviousPrompt | None = None
     requests: int = 0
     """Sent so far."""
     kept: list[Usage] = field(default_factory=list)
     """Requests of our own."""
 
-    def send(self, step: Step, provider: Provider, learning: _Learning, *, plans: bool) -> Sent:
+    def send(self, step: Step, provider: SimulatedProvider, learning: _Learning, *, plans: bool) -> Sent:
         prefix, now, allowed = step.prefix, step.started, learning.allowed
         if self.snapshot is None:
             self.snapshot = snapshot(learning.workloads.believed(self.run.workload, now, tools=prefix.starts[1] > 0))
@@ -257,7 +257,7 @@ class _Going:
     session: _Session
     sent: Sent
     observed: Observed
-    head: Head | None
+    head: PreviousPrompt | None
     """The prompt before it, when it was sent."""
     step: Step
     earlier: Mapping[str, float]
@@ -269,7 +269,7 @@ class _Keeping:
     """A request of our own that is due unless the session goes on first."""
 
     going: _Going
-    warming: Warming
+    warming: PausePlan
     requests: int
     """As many as the session had sent when the pause began."""
     count: int
@@ -281,7 +281,7 @@ class _Learning:
     """What the trace store would hold, and what is to come."""
 
     workloads: Workloads
-    provider: Provider
+    provider: SimulatedProvider
     allowed: Allowed
     _events: list[tuple[float, int, _Going | _Keeping]] = field(default_factory=list)
     _count: int = 0
@@ -345,13 +345,13 @@ class _Results:
 
     runs: Sequence[Run]
     _usages: list[list[Usage]] = field(init=False)
-    _marks: list[list[tuple[Mark, ...]]] = field(init=False)
+    _marks: list[list[tuple[Breakpoint, ...]]] = field(init=False)
 
     def __post_init__(self) -> None:
         self._usages = [[] for _ in self.runs]
         self._marks = [[] for _ in self.runs]
 
-    def put(self, run: int, number: int, marks: tuple[Mark, ...], usage: Usage) -> None:
+    def put(self, run: int, number: int, marks: tuple[Breakpoint, ...], usage: Usage) -> None:
         assert len(self._usages[run]) == number
         self._usages[run].append(usage)
         self._marks[run].append(marks)

@@ -14,7 +14,7 @@ from agentaccel.report.bill import billed
 from agentaccel.report.figures import By, Example, Group, Report
 from agentaccel.report.fold import Sums
 from agentaccel.report.numbers import exact, plural
-from agentaccel.report.parts import Session
+from agentaccel.report.parts import OpenSession
 from agentaccel.report.period import EVER, FORMS, Calendar, Period
 from agentaccel.sources.tally import ImportTally, some_of
 from agentaccel.types import UNSPLIT, Cause, Miss
@@ -120,7 +120,7 @@ class _Fold:
         self.most: int | None = None
         """How many groups are wanted; None for all."""
         self._total, self._groups = Sums(peaks=True), dict[str, Sums]()
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, OpenSession] = {}
         self._done: list[tuple[str, Sums]] = []
         """Groups that nothing is added to any more, and that are part of the total."""
         self._left_out = 0
@@ -258,10 +258,10 @@ class _Fold:
             gaps=tuple(gaps),
         )
 
-    def _session(self, name: str) -> Session:
+    def _session(self, name: str) -> OpenSession:
         session = self._sessions.get(name)
         if session is None:
-            session = self._sessions[name] = Session()
+            session = self._sessions[name] = OpenSession()
         return session
 
     def _group(self, name: str) -> Sums:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from agentaccel.records import ToolRecord
 from agentaccel.report.bill import Billed, Money, Tokens
-from agentaccel.report.figures import Early, Kept
+from agentaccel.report.figures import Early, OwnRequestFigures
 
 DAY, MINUTE = 86_400, 60
 MINUTES_A_DAY = DAY // MINUTE
@@ -161,9 +161,11 @@ class KeptSum:
         add_up(self.money, other.money)
         add_counts(self.write, other.write)
 
-    def kept(self) -> Kept:
+    def kept(self) -> OwnRequestFigures:
         """The figures so far."""
-        return Kept(requests=self.counts.requests, tokens=self.counts.tokens(self.write), usd=self.money.costs().paid)
+        return OwnRequestFigures(
+            requests=self.counts.requests, tokens=self.counts.tokens(self.write), usd=self.money.costs().paid
+        )
 
 
 # --- Sums of tools that were run early, and of calls that were answered by such runs ----------------------------------

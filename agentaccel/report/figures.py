@@ -151,7 +151,7 @@ class Holds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class OwnRequestFigures:
     """Requests of our own, of one kind. Part of what was paid, and of no other figure."""
 
     requests: int
@@ -279,9 +279,9 @@ class Group:
     unstreamed: int
     """Requests whose reply was recorded as it came, and was not asked for as a stream: it has no first byte."""
     holds: Holds
-    kept: Kept
+    kept: OwnRequestFigures
     """Those that kept entries alive."""
-    prewarmed: Kept
+    prewarmed: OwnRequestFigures
     """Those that had a prefix written ahead of its request."""
     tools: ToolTime
     early: Early

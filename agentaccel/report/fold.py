@@ -15,7 +15,7 @@ from agentaccel.report.bill import Billed, Money
 from agentaccel.report.control import HOLDOUT, ON, Spendings, control
 from agentaccel.report.counts import OF_SESSIONS, Counts, EarlySum, KeptSum, Minutes, add_counts, add_up, count_in
 from agentaccel.report.figures import CauseRow, Group, Holds, Latency, Limits, ModeRow, ToolTime, Verdicts
-from agentaccel.report.parts import Part
+from agentaccel.report.parts import SessionShare
 from agentaccel.types import Cause, Miss
 
 NONE, NOTHING = Spendings(), KeptSum()
@@ -160,7 +160,7 @@ class Sums:
         self._counts.failed += calls.failed
         self._counts.unfinished += calls.unfinished
 
-    def session(self, part: Part, *, named: bool) -> None:
+    def session(self, part: SessionShare, *, named: bool) -> None:
         """What a session that is over added; `named` where it has a name: tool calls outside any session have none."""
         counts = self._counts
         if part.present:

@@ -40,7 +40,7 @@ class Covered:
 
 
 @dataclass(slots=True)
-class Part:
+class SessionShare:
     """One session's part in one group, or in everything."""
 
     present: bool = False
@@ -90,7 +90,7 @@ class Part:
         self.active.add_all(calls.spans)
 
 
-class Session:
+class OpenSession:
     """One session that may go on: its part in each group."""
 
     __slots__ = ("largest", "last", "parts", "whole")
@@ -100,15 +100,15 @@ class Session:
         """Input tokens of its largest prompt so far."""
         self.last: str | None = None
         """The group of its last request."""
-        self.parts: dict[str, Part] = {}
-        self.whole = Part()
+        self.parts: dict[str, SessionShare] = {}
+        self.whole = SessionShare()
         """Its part in everything; that in its group while it has only been in one."""
 
-    def part(self, group: str) -> Part:
+    def part(self, group: str) -> SessionShare:
         """Its part in `group`."""
         part = self.parts.get(group)
         if part is None:
             if len(self.parts) == 1:
                 self.whole = deepcopy(self.whole)
-            part = self.parts[group] = Part() if self.parts else self.whole
+            part = self.parts[group] = SessionShare() if self.parts else self.whole
         return part

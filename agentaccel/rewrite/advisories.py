@@ -13,8 +13,8 @@ from agentaccel.cache.observe import Observed
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.facts import CacheFacts, priors
 from agentaccel.policy import CachePolicy
-from agentaccel.rewrite.arrangement import Room, move
-from agentaccel.rewrite.arranging import Knowing, is_pinned, movable, terms_of, unsaid
+from agentaccel.rewrite.arrangement import MoveBudget, move
+from agentaccel.rewrite.arranging import ArrangeInputs, is_pinned, movable, terms_of, unsaid
 from agentaccel.rewrite.drift import COMPARED, Print, drift
 from agentaccel.rewrite.templates import stamps
 from agentaccel.rewrite.volatile import TOO_MUCH, changed_once, fits, pays
@@ -42,7 +42,7 @@ class Seen(NamedTuple):
     observed: Observed
     print: Print | None
     """Of the prompt before, or of another conversation's that began alike; None where there is neither."""
-    knowing: Callable[[], Knowing]
+    knowing: Callable[[], ArrangeInputs]
     """What an arrangement of it is made with."""
     left: Mapping[int, str] = {}
     """Why texts that changed were left where they are, with consent, by segment."""
@@ -174,7 +174,7 @@ def _why_not(found: Drift, before: Print, seen: Seen, policy: CachePolicy, segme
     why = unsaid(seen.request, prompt, facts, seen.prefix.facts.wire)
     if why:
         return why
-    room, size = Room(texts), len(text.text)
+    room, size = MoveBudget(texts), len(text.text)
     for one in texts:
         if one.segment < segment:
             room.moved(one, 0)

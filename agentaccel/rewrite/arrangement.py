@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 from agentaccel.hashing import identity_bytes
 from agentaccel.rewrite.templates import Units
-from agentaccel.rewrite.volatile import LEAST_LEFT, REFERENCE, Known, Piece, Taken, Terms, take
+from agentaccel.rewrite.volatile import LEAST_LEFT, REFERENCE, KnownText, PieceTerms, Taken, VolatilePiece, take
 from agentaccel.types import Path, Text
 
 # --- A tool list that only grows: the order in which tools first came, with the bytes in which they first came --------
 
 
-class Tool(NamedTuple):
+class RequestTool(NamedTuple):
     """A tool of one request."""
 
     key: str
@@ -34,7 +34,7 @@ class Tool(NamedTuple):
 class Frozen(NamedTuple):
     """The list to send."""
 
-    tools: tuple[Tool, ...]
+    tools: tuple[RequestTool, ...]
     kept: tuple[str, ...] = ()
     """Keys of those that the request no longer has."""
     changed: bool = False
@@ -42,13 +42,13 @@ class Frozen(NamedTuple):
     reasons: tuple[str, ...] = ()
 
 
-def freeze(now: Sequence[Tool], before: Sequence[Tool], *, keeps: float) -> Frozen | None:
+def freeze(now: Sequence[RequestTool], before: Sequence[RequestTool], *, keeps: float) -> Frozen | None:
     """The list to send for a request with the tools `now`, after `before`; None where it is another list altogether.
 
     `keeps` is up to how many tokens of tools that are no longer there are kept rather than the prefix be broken; 0
     where they cannot be refused.
     """
-    by_key: Mapping[str, Tool] = {tool.key: tool for tool in now}
+    by_key: Mapping[str, RequestTool] = {tool.key: tool for tool in now}
     common = sum(tool.key in by_key for tool in before)
     if not now or len(by_key) < len(now) or 2 * common < len(before):
         return None  # requests of another kind have tools of their own, and of two with one name no order is known
@@ -63,7 +63,7 @@ def freeze(now: Sequence[Tool], before: Sequence[Tool], *, keeps: float) -> Froz
     return Frozen(tuple(sent), kept, True, tuple(_reasons(now, sent, kept)))
 
 
-def _version(old: Tool, now: Mapping[str, Tool]) -> Tool:
+def _version(old: RequestTool, now: Mapping[str, RequestTool]) -> RequestTool:
     """The definition to send: the request's own, in the bytes in which it first came where only their order differs."""
     new = now.get(old.key)
     if new is None or old.value is None or old.digest == new.digest:
@@ -71,7 +71,7 @@ def _version(old: Tool, now: Mapping[str, Tool]) -> Tool:
     return old if identity_bytes(old.value) == identity_bytes(new.value) else new
 
 
-def _reasons(now: Sequence[Tool], sent: Sequence[Tool], kept: Sequence[str]) -> list[str]:
+def _reasons(now: Sequence[RequestTool], sent: Sequence[RequestTool], kept: Sequence[str]) -> list[str]:
     order = [tool.key for tool in sent if tool.key not in kept]
     reasons = []
     if order != [tool.key for tool in now]:
@@ -96,9 +96,9 @@ _EMPTY = "(nothing)"
 class Memory(NamedTuple):
     """What a session remembers of its last request, to arrange the next one alike; only in the process that saw it."""
 
-    texts: Mapping[str, Known]
+    texts: Mapping[str, KnownText]
     """What is known of each text, by its name."""
-    tools: tuple[Tool, ...]
+    tools: tuple[RequestTool, ...]
     """The tools that were sent, in order."""
     last: tuple[int, bytes]
     """The number of segments as written, and the hash of the last one: by these a repeated request is told."""
@@ -114,7 +114,7 @@ class Moves(NamedTuple):
     """New text for each place that changes."""
     note: str
     """What to put at the end; empty for nothing."""
-    known: Mapping[str, Known]
+    known: Mapping[str, KnownText]
     """What is known of each text from now on, by its name."""
     seen: tuple[tuple[str, float, float], ...]
     """What was counted: topic, other than before, occasions."""
@@ -127,7 +127,7 @@ class Moves(NamedTuple):
     """Why what changed in a text was left where it is, by the text's segment."""
 
 
-class Room:
+class MoveBudget:
     """How much may be moved out of texts, told in wire order.
 
     Of all that the operator says at least half stays where it is, and so does of the description of a tool. Behind a
@@ -156,7 +156,7 @@ class _Gathered:
     """What is gathered text by text. Mutable: it grows."""
 
     broken: bool
-    known: dict[str, Known] = field(default_factory=dict)
+    known: dict[str, KnownText] = field(default_factory=dict)
     edits: list[tuple[Path, str]] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     seen: list[tuple[str, float, float]] = field(default_factory=list)
@@ -166,10 +166,10 @@ class _Gathered:
     left: dict[int, str] = field(default_factory=dict)
 
 
-def move(texts: Sequence[Text], known: Mapping[str, Known], terms: Terms, *, fresh: bool) -> Moves:
+def move(texts: Sequence[Text], known: Mapping[str, KnownText], terms: PieceTerms, *, fresh: bool) -> Moves:
     """What to move out of `texts`, in wire order; `fresh` tells that the prefix breaks in front of the first anyway."""
     gathered = _Gathered(broken=fresh, known=dict(known))
-    room = Room(texts)
+    room = MoveBudget(texts)
     for text in texts:
         before = known.get(text.name)
         taken = take(text, before, terms, room=room.of(text), broken=gathered.broken)
@@ -193,7 +193,7 @@ def move(texts: Sequence[Text], known: Mapping[str, Known], terms: Terms, *, fre
     )
 
 
-def _add(gathered: _Gathered, text: Text, before: Known | None, taken: Taken) -> None:
+def _add(gathered: _Gathered, text: Text, before: KnownText | None, taken: Taken) -> None:
     sent = text.text
     if taken.pieces:
         sent = _without(taken.units, taken.pieces, len(gathered.lines) + 1)
@@ -212,7 +212,7 @@ def _add(gathered: _Gathered, text: Text, before: Known | None, taken: Taken) ->
     gathered.broken = gathered.broken or before is None or before.sent != sent
 
 
-def _without(units: Units, pieces: Sequence[Piece], first: int) -> str:
+def _without(units: Units, pieces: Sequence[VolatilePiece], first: int) -> str:
     """The text with a reference in place of each piece."""
     parts: list[str] = []
     at = 0
@@ -241,7 +241,7 @@ def _line(number: int, value: str) -> str:
     return f"{number}:\n{value}" if "\n" in value else f"{number}: {value}"
 
 
-def _reason(text: Text, piece: Piece) -> str:
+def _reason(text: Text, piece: VolatilePiece) -> str:
     what = f"about {max(round(piece.tokens), 1)} tokens" + ("" if piece.shape == "text" else f" with a {piece.shape}")
     return (
         f"moved to the end from {text.name}: {what}, other ones in the next request with probability "

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Beliefs, Observation
 from agentaccel.cache.prefix import turn_of
-from agentaccel.cache.state import Head
+from agentaccel.cache.state import PreviousPrompt
 from agentaccel.facts import CacheFacts, Wire
 from agentaccel.hashing import digest
 from agentaccel.policy import CachePolicy
-from agentaccel.rewrite.arrangement import Frozen, Memory, Moves, Tool, freeze, move
-from agentaccel.rewrite.volatile import Terms
+from agentaccel.rewrite.arrangement import Frozen, Memory, Moves, RequestTool, freeze, move
+from agentaccel.rewrite.volatile import PieceTerms
 from agentaccel.segments import THINKING
 from agentaccel.types import CachePlan, Marker, Prompt, Request, Text, digest_of
 from agentaccel.wire import dialect
@@ -38,12 +38,12 @@ _NOTE_TOKENS = 30.0
 """Of the sentence that says which tools are not available."""
 
 
-class Knowing(NamedTuple):
+class ArrangeInputs(NamedTuple):
     """What an arrangement is made with, beside the request."""
 
     policy: CachePolicy
     memory: Memory | None
-    head: Head | None
+    head: PreviousPrompt | None
     """The prompt before, where there was one."""
     beliefs: Beliefs
     now: float
@@ -75,13 +75,13 @@ class _Listing(NamedTuple):
 
     request: Request
     prompt: Prompt
-    tools: tuple[Tool, ...]
+    tools: tuple[RequestTool, ...]
     reasons: tuple[str, ...] = ()
     note: str = ""
     """What to say at the end of tools that are kept and must not be called."""
 
 
-def arrange(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, knowing: Knowing) -> Arranged:
+def arrange(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, knowing: ArrangeInputs) -> Arranged:
     """`request` with its tools in their first order and what keeps changing at its end, as far as the policy consents.
 
     Left alone are requests whose history the provider holds, that it will reject as written, or at whose end nothing
@@ -169,7 +169,7 @@ def _with_note(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, 
 # --- text -------------------------------------------------------------------------------------------------------------
 
 
-def _moved(listing: _Listing, facts: CacheFacts, knowing: Knowing, memory: Memory) -> Moves:
+def _moved(listing: _Listing, facts: CacheFacts, knowing: ArrangeInputs, memory: Memory) -> Moves:
     request, prompt, tools = listing.request, listing.prompt, listing.tools
     texts = movable(request, prompt, knowing.policy)
     terms = terms_of(prompt, facts, knowing)
@@ -184,13 +184,13 @@ def movable(request: Request, prompt: Prompt, policy: CachePolicy) -> list[Text]
     return [text for text in texts_of(request, prompt) if not is_pinned(text.segment, prompt, policy.pinned)]
 
 
-def terms_of(prompt: Prompt, facts: CacheFacts, knowing: Knowing) -> Terms:
+def terms_of(prompt: Prompt, facts: CacheFacts, knowing: ArrangeInputs) -> PieceTerms:
     """What pieces of the texts of `prompt` are weighed by."""
     memory = knowing.memory or NO_MEMORY
     ratio = knowing.beliefs.bytes_per_token(prompt.model) or facts.bytes_per_token
     ends = list(accumulate((segment.size for segment in prompt.segments), initial=0))
     written = facts.ttl(knowing.policy.ttl) or facts.ttls[0]
-    return Terms(
+    return PieceTerms(
         now=knowing.now,
         key=knowing.key,
         counts=knowing.beliefs.counts,
@@ -220,10 +220,12 @@ def is_pinned(segment: int, prompt: Prompt, pinned: Sequence[str]) -> bool:
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
-def _frozen(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, knowing: Knowing, says: bool) -> _Listing:
+def _frozen(
+    request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, knowing: ArrangeInputs, says: bool
+) -> _Listing:
     ratio = knowing.beliefs.bytes_per_token(prompt.model) or facts.bytes_per_token
     now = listed(request, prompt)
-    tools = tuple(Tool(one.key, one.segment.digest, one.value, one.segment.size / ratio) for one in now)
+    tools = tuple(RequestTool(one.key, one.segment.digest, one.value, one.segment.size / ratio) for one in now)
     before = _before(knowing)
     if not knowing.policy.freeze_tools or any(place.startswith("tools") for place in knowing.policy.pinned):
         return _Listing(request, prompt, tools)
@@ -242,14 +244,14 @@ def _frozen(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, kno
     return _Listing(request, prompt, tools)
 
 
-def _before(knowing: Knowing) -> tuple[Tool, ...]:
+def _before(knowing: ArrangeInputs) -> tuple[RequestTool, ...]:
     """The tools of the prompt before: in another process, their names and hashes alone."""
     if knowing.memory is not None:
         return knowing.memory.tools
     if knowing.head is None:
         return ()
     tools = (segment for segment in knowing.head.segments if segment.level == "tools")
-    return tuple(Tool(one.name or one.kind, one.digest, None) for one in tools)
+    return tuple(RequestTool(one.name or one.kind, one.digest, None) for one in tools)
 
 
 def _goes_on_from(prompt: Prompt, memory: Memory | None) -> bool:
@@ -263,7 +265,7 @@ def _history(prompt: Prompt, messages: int) -> bytes:
     return digest(b"".join(map(digest_of, prompt.segments[prompt.starts[1] : prompt.starts[2] + messages])))
 
 
-def _keeps(prompt: Prompt, facts: CacheFacts, knowing: Knowing, ratio: float) -> float:
+def _keeps(prompt: Prompt, facts: CacheFacts, knowing: ArrangeInputs, ratio: float) -> float:
     """Up to how many tokens of removed tools cost less, read in every request to come, than a prefix written anew."""
     behind = sum(segment.size for segment in prompt.segments[prompt.starts[1] :]) / ratio
     requests = min(1 / max(1 - _goes_on(prompt, knowing.beliefs), 1 / _LONGEST), _LONGEST)

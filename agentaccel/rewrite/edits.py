@@ -24,10 +24,10 @@ much was spent for want of it, and never twice where once would have done. A blo
 of 1: it is read once more if it stays.
 
 >>> def turn(m):  # m results of 2,000 tokens wait, behind them stand three turns of 2,100, of which the last is new
-...     blocks = [Block(at=10_000 + 2_100 * i, tokens=2_000, left=20, age=m - i) for i in range(m)]
+...     blocks = [EditableBlock(at=10_000 + 2_100 * i, tokens=2_000, left=20, age=m - i) for i in range(m)]
 ...     total = 10_000 + 2_100 * (m + 3)
 ...     held = tuple(range(10_000, total, 2_100))
-...     return weigh(blocks, Terms(total=total, held=held, read=0.1, write=1.25, coming=30))
+...     return weigh(blocks, EditTerms(total=total, held=held, read=0.1, write=1.25, coming=30))
 >>> [m for m in range(1, 12) if turn(m).pays][0], round((2 * 1.15 * 2 * 2_100 / (0.1 * 1_980)) ** 0.5, 1)
 (7, 7.0)
 >>> round(turn(7).now), round(turn(7).worth), turn(1).pays
@@ -49,7 +49,7 @@ from agentaccel.types import Prompt, Request
 from agentaccel.wire.editing import results_of
 
 
-class Block(NamedTuple):
+class EditableBlock(NamedTuple):
     """A part of the history that could be sent shorter."""
 
     at: float
@@ -65,7 +65,7 @@ class Block(NamedTuple):
         return self.tokens - self.left
 
 
-class Terms(NamedTuple):
+class EditTerms(NamedTuple):
     """What an edit is weighed by."""
 
     total: float
@@ -115,14 +115,14 @@ class Weighed(NamedTuple):
         return self.worth > 0.0 and self.paid >= self.again
 
 
-def weigh(blocks: Sequence[Block], terms: Terms, *, added: float = 0.0) -> Weighed:
+def weigh(blocks: Sequence[EditableBlock], terms: EditTerms, *, added: float = 0.0) -> Weighed:
     """The edit of all `blocks`, in their order, for which `added` tokens come anew."""
     gone = sum(block.gone for block in blocks) - added
     paid = terms.read * sum(block.gone * block.age for block in blocks)
     return _weighed(blocks, terms, 0, (gone, paid))
 
 
-def best(blocks: Sequence[Block], terms: Terms) -> Weighed | None:
+def best(blocks: Sequence[EditableBlock], terms: EditTerms) -> Weighed | None:
     """The edit to make now; where none is, the one that is worth most, which waits. None without blocks."""
     gone = list(accumulate(block.gone for block in reversed(blocks)))[::-1]
     paid = list(accumulate(terms.read * block.gone * block.age for block in reversed(blocks)))[::-1]
@@ -130,7 +130,7 @@ def best(blocks: Sequence[Block], terms: Terms) -> Weighed | None:
     return max(edits, key=lambda one: (one.pays, one.worth), default=None)
 
 
-def _weighed(blocks: Sequence[Block], terms: Terms, first: int, sums: tuple[float, float]) -> Weighed:
+def _weighed(blocks: Sequence[EditableBlock], terms: EditTerms, first: int, sums: tuple[float, float]) -> Weighed:
     gone, paid = sums
     begin, end = blocks[first].at, blocks[-1].at + blocks[-1].tokens
     hit, read = terms.hit, terms.before(begin)
@@ -154,7 +154,7 @@ def batch(again: float, tokens: float, read: float) -> float:
 # --- The forms of a request on its way to an edited one, and what they are weighed by ---------------------------------
 
 
-class Form(NamedTuple):
+class ReadRequest(NamedTuple):
     """A request, and as it reads."""
 
     request: Request
@@ -166,7 +166,7 @@ class Shape(NamedTuple):
 
     prefix: Prefixes
     tokens: Scale
-    terms: Terms
+    terms: EditTerms
 
 
 class Summary(NamedTuple):

@@ -14,28 +14,39 @@ from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.forecast import coming
 from agentaccel.cache.ledger import endings
 from agentaccel.cache.prefix import EDITED, prefixes, scale
-from agentaccel.cache.state import Head, State
+from agentaccel.cache.state import PreviousPrompt, SessionState
 from agentaccel.facts import CacheFacts, Wire, priors
 from agentaccel.hashing import digest, wire_bytes
 from agentaccel.policy import HistoryPolicy
-from agentaccel.rewrite.edits import Block, Edits, Form, Shape, Summary, Terms, Weighed, Written, best, left_alone
+from agentaccel.rewrite.edits import (
+    EditableBlock,
+    Edits,
+    EditTerms,
+    ReadRequest,
+    Shape,
+    Summary,
+    Weighed,
+    Written,
+    best,
+    left_alone,
+)
 from agentaccel.rewrite.jobs import Want
 from agentaccel.rewrite.summary import compact, not_too_young, still_there, with_summary
 from agentaccel.types import Path, Prompt, Request
-from agentaccel.wire.editing import Result, end_of, field_of, first_of, replies_before, results_of
+from agentaccel.wire.editing import ToolResult, end_of, field_of, first_of, replies_before, results_of
 from agentaccel.wire.json import with_texts
 
 # --- Which results of a history could be shorter, and by what that is weighed: what is held, prices, what is to come --
 
 
-class Knowing(NamedTuple):
+class EditInputs(NamedTuple):
     """What a history is edited with, beside the request."""
 
     policy: HistoryPolicy
     facts: CacheFacts
     wire: Wire
-    state: State
-    head: Head | None
+    state: SessionState
+    head: PreviousPrompt | None
     beliefs: Beliefs
     edits: Edits
     pending: Summary | None
@@ -52,18 +63,18 @@ class Knowing(NamedTuple):
 class Shorter(NamedTuple):
     """A result that could be shorter."""
 
-    result: Result
+    result: ToolResult
     text: str
     distilled: bool
-    block: Block
+    block: EditableBlock
 
 
-def note_on(result: Result) -> str:
+def note_on(result: ToolResult) -> str:
     """What stands in the place of a cleared result: the same in every request."""
     return f"[cleared: the result of {result.tool}, {len(result.text or ''):,} characters]"
 
 
-def shape_of(prompt: Prompt, knowing: Knowing) -> Shape:
+def shape_of(prompt: Prompt, knowing: EditInputs) -> Shape:
     """What of `prompt` is held, and what its tokens cost."""
     facts, state = knowing.facts, knowing.state
     prefix = prefixes(prompt, facts, knowing.head)
@@ -75,7 +86,7 @@ def shape_of(prompt: Prompt, knowing: Knowing) -> Shape:
     live = [i for i in sorted(entries) if entries[i].live(knowing.now)]
     held = [tokens(i) for i in live if anywhere or prompt.segments[i].markable or i in looked_up]
     requests = max(state.turns, replies_before(prompt)[-1]) + 1
-    terms = Terms(
+    terms = EditTerms(
         total=tokens(len(prefix.hashes) - 1),
         held=held,
         read=facts.read,
@@ -87,7 +98,7 @@ def shape_of(prompt: Prompt, knowing: Knowing) -> Shape:
     return Shape(prefix, tokens, terms)
 
 
-def write_price(held: Sequence[tuple[float, str]], knowing: Knowing) -> float:
+def write_price(held: Sequence[tuple[float, str]], knowing: EditInputs) -> float:
     """What a token costs that is made anew: what it cost to write those that are `held`, ascending (tokens, lifetime),
     because what stands in their place is kept for as long."""
     facts = knowing.facts
@@ -101,7 +112,7 @@ def write_price(held: Sequence[tuple[float, str]], knowing: Knowing) -> float:
     return paid / before if before > 0.0 else facts.ttls[0].write
 
 
-def of_age(results: Sequence[Result], turns: int, keep: int) -> Iterator[tuple[Result, int]]:
+def of_age(results: Sequence[ToolResult], turns: int, keep: int) -> Iterator[tuple[ToolResult, int]]:
     """The results that may be shorter after so many replies, and after how many each of them could be for the first
     time: not the last `keep`, and what the model has not seen stays."""
     for result, later in zip(results, results[keep:], strict=False):
@@ -111,7 +122,7 @@ def of_age(results: Sequence[Result], turns: int, keep: int) -> Iterator[tuple[R
         yield result, since
 
 
-def able_of(results: Sequence[Result], known: set[bytes], shape: Shape, knowing: Knowing) -> list[Shorter]:
+def able_of(results: Sequence[ToolResult], known: set[bytes], shape: Shape, knowing: EditInputs) -> list[Shorter]:
     """The results that could be shorter now, in order."""
     policy, found = knowing.policy, []
     turns = replies_before(shape.prefix.prompt)[-1]
@@ -126,7 +137,7 @@ def able_of(results: Sequence[Result], known: set[bytes], shape: Shape, knowing:
             continue
         left = tokens * max(size - len(wire_bytes(result.text)) + len(wire_bytes(text)), 0) / size
         if left < _WORTHWHILE * tokens:
-            found.append(Shorter(result, text, distilled, Block(before, tokens, left, turns - since + 1)))
+            found.append(Shorter(result, text, distilled, EditableBlock(before, tokens, left, turns - since + 1)))
     return found
 
 
@@ -134,7 +145,7 @@ _WORTHWHILE = 0.75
 """Of its tokens what is left of a result must be less than this: for a few tokens less nothing is taken away."""
 
 
-def wanted(results: Sequence[Result], known: set[bytes], knowing: Knowing) -> tuple[Want, ...]:
+def wanted(results: Sequence[ToolResult], known: set[bytes], knowing: EditInputs) -> tuple[Want, ...]:
     """Long results that are to be distilled: asked for when they are first seen, to be there when an edit pays."""
     function = knowing.policy.distil
     if function is None:
@@ -154,7 +165,7 @@ _NEARLY = 0.6
 """A text whose tokens are not counted yet may be as long as one that is so much longer."""
 
 
-def text_for(result: Result, tokens: float, knowing: Knowing) -> tuple[str | None, bool]:
+def text_for(result: ToolResult, tokens: float, knowing: EditInputs) -> tuple[str | None, bool]:
     """What could stand in the place of a result, and whether the user's function has made it; None for nothing yet."""
     policy = knowing.policy
     if policy.distil is not None and tokens >= policy.distil_from:
@@ -186,7 +197,7 @@ class Edited(NamedTuple):
     """What the user's functions are to make, for later requests."""
 
 
-def edit(request: Request, prompt: Prompt, knowing: Knowing) -> Edited:
+def edit(request: Request, prompt: Prompt, knowing: EditInputs) -> Edited:
     """`request` with its history as in earlier requests, and with more of it shorter where that pays now."""
     why = left_alone(request, prompt, knowing.facts)
     if why is not None:
@@ -199,7 +210,7 @@ def edit(request: Request, prompt: Prompt, knowing: Knowing) -> Edited:
     edits = edits._replace(summary=not_too_young(edits.summary, prompt, knowing.policy))
     summary = edits.summary if still_there(edits.summary, prompt) and knowing.policy.summarise is not None else None
     written = Written(prompt, knowing.wire, summary, knowing.pending, knowing.ready)
-    whole, form = _as_it_was(Form(request, prompt), before, written, knowing)
+    whole, form = _as_it_was(ReadRequest(request, prompt), before, written, knowing)
     shape = shape_of(form.prompt, knowing)
     reasons, consents = _said_before(_behind(before, summary), summary, knowing)
     made = Edited(*form, cleared, edits, reasons, consents, wanted(results, known, knowing))
@@ -221,20 +232,20 @@ def edit(request: Request, prompt: Prompt, knowing: Knowing) -> Edited:
 
 
 def _as_it_was(
-    given: Form, before: Sequence[tuple[Result, str]], written: Written, knowing: Knowing
-) -> tuple[Form, Form]:
+    given: ReadRequest, before: Sequence[tuple[ToolResult, str]], written: Written, knowing: EditInputs
+) -> tuple[ReadRequest, ReadRequest]:
     """The request with its results as in earlier requests; and the same with the summary, where there is one."""
     whole, known = given, {result.identity for result, _ in before}
     if before:
         sent = with_texts(given.request, [(result.path, text) for result, text in before])
-        whole = Form(sent, _named(knowing.read(sent), given.prompt, known, before[-1][0].path))
+        whole = ReadRequest(sent, _named(knowing.read(sent), given.prompt, known, before[-1][0].path))
     if written.summary is None:
         return whole, whole
     sent = with_summary(whole, written.summary, written)
-    return whole, Form(sent, _summed(knowing.read(sent), whole, known | {written.summary.identity}, knowing))
+    return whole, ReadRequest(sent, _summed(knowing.read(sent), whole, known | {written.summary.identity}, knowing))
 
 
-def _again(results: Sequence[Result], form: Form, knowing: Knowing) -> list[Result]:
+def _again(results: Sequence[ToolResult], form: ReadRequest, knowing: EditInputs) -> list[ToolResult]:
     """The results that `form` still has, where they stand in it, known as they were written."""
     by_call = {result.call: result for result in results}
     return [
@@ -244,7 +255,9 @@ def _again(results: Sequence[Result], form: Form, knowing: Knowing) -> list[Resu
     ]
 
 
-def _shorter(old: Edited, results: Sequence[Result], known: set[bytes], shape: Shape, knowing: Knowing) -> Edited:
+def _shorter(
+    old: Edited, results: Sequence[ToolResult], known: set[bytes], shape: Shape, knowing: EditInputs
+) -> Edited:
     """`old` with more of its `results` shorter, where that pays now."""
     able = able_of(results, known, shape, knowing)
     weighed = best([one.block for one in able], shape.terms)
@@ -286,7 +299,7 @@ def _named(prompt: Prompt, before: Prompt, known: set[bytes], last: Path, earlie
     )
 
 
-def _summed(prompt: Prompt, given: Form, known: set[bytes], knowing: Knowing) -> Prompt:
+def _summed(prompt: Prompt, given: ReadRequest, known: set[bytes], knowing: EditInputs) -> Prompt:
     """The same for `prompt`, in which a summary has taken the place of the beginning of what was `given`."""
     whole = given.prompt
     own = frozenset(name for name in whole.arranged if not name.startswith(EDITED))
@@ -302,7 +315,9 @@ def _summed(prompt: Prompt, given: Form, known: set[bytes], knowing: Knowing) ->
     )
 
 
-def _without(young: Sequence[Result], old: Sequence[Result], knowing: Knowing) -> tuple[tuple[bytes, ...], Edits]:
+def _without(
+    young: Sequence[ToolResult], old: Sequence[ToolResult], knowing: EditInputs
+) -> tuple[tuple[bytes, ...], Edits]:
     """What is edited in this session, without results that are young again because the history was rewound.
 
     They are whole again, and wait for an edit like all others.
@@ -316,7 +331,7 @@ def _without(young: Sequence[Result], old: Sequence[Result], knowing: Knowing) -
     return cleared, edits
 
 
-def _as_before(results: Sequence[Result], knowing: Knowing) -> list[tuple[Result, str]]:
+def _as_before(results: Sequence[ToolResult], knowing: EditInputs) -> list[tuple[ToolResult, str]]:
     """The results that were edited in earlier requests, and what stands in their place."""
     cleared, found = set(knowing.state.cleared), []
     for result in results:
@@ -332,13 +347,13 @@ def _as_before(results: Sequence[Result], knowing: Knowing) -> list[tuple[Result
 # --- what is said -----------------------------------------------------------------------------------------------------
 
 
-def _behind(before: Sequence[tuple[Result, str]], summary: Summary | None) -> list[tuple[Result, str]]:
+def _behind(before: Sequence[tuple[ToolResult, str]], summary: Summary | None) -> list[tuple[ToolResult, str]]:
     """Those that are sent: no summary stands in their place."""
     return [one for one in before if summary is None or one[0].message >= summary.cut]
 
 
 def _said_before(
-    before: Sequence[tuple[Result, str]], summary: Summary | None, knowing: Knowing
+    before: Sequence[tuple[ToolResult, str]], summary: Summary | None, knowing: EditInputs
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     distilled = sum(result.identity in knowing.edits.distilled for result, _ in before)
     consents = [
@@ -352,7 +367,7 @@ def _said_before(
     return tuple(reasons), tuple(consents)
 
 
-def _made(chosen: Sequence[Shorter], weighed: Weighed, terms: Terms) -> str:
+def _made(chosen: Sequence[Shorter], weighed: Weighed, terms: EditTerms) -> str:
     distilled = sum(one.distilled for one in chosen)
     what = "cleared" if not distilled else "distilled" if distilled == len(chosen) else "cleared or distilled"
     price = f"costs {weighed.now:,.0f} now" if weighed.now > 0 else f"saves {-weighed.now:,.0f} at once"
@@ -362,7 +377,7 @@ def _made(chosen: Sequence[Shorter], weighed: Weighed, terms: Terms) -> str:
     )
 
 
-def _waits(chosen: Sequence[Shorter], weighed: Weighed, terms: Terms) -> tuple[str, ...]:
+def _waits(chosen: Sequence[Shorter], weighed: Weighed, terms: EditTerms) -> tuple[str, ...]:
     """Why an edit that could be made is not."""
     if weighed.saved <= 0:
         return ()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from agentaccel.facts import Wire
 from agentaccel.hashing import digest
 from agentaccel.policy import HistoryPolicy
-from agentaccel.rewrite.edits import Block, Form, Shape, Summary, Weighed, Written, weigh
+from agentaccel.rewrite.edits import EditableBlock, ReadRequest, Shape, Summary, Weighed, Written, weigh
 from agentaccel.rewrite.jobs import Want
 from agentaccel.types import Prompt, Request
 from agentaccel.wire.editing import begun_with, cuts_of, first_of, replies_before, results_of, summed_up
@@ -39,7 +39,7 @@ class Compacted(NamedTuple):
 class _Region(NamedTuple):
     """What a summary would stand for, in the form of a request before."""
 
-    blocks: list[Block]
+    blocks: list[EditableBlock]
     messages: int
     end: float
     """Tokens up to its end."""
@@ -76,12 +76,12 @@ def _kept(cuts: Iterable[int], prompt: Prompt, policy: HistoryPolicy) -> list[in
     return [cut for cut in cuts if turns[-1] - turns[first_of(prompt, cut)] >= policy.keep_results]
 
 
-def with_summary(whole: Form, summary: Summary, written: Written) -> Request:
+def with_summary(whole: ReadRequest, summary: Summary, written: Written) -> Request:
     """`whole` with the summary in its place."""
     return summed_up(whole.request, whole.prompt, summary.cut, HEADER + summary.text, written.wire)
 
 
-def compact(policy: HistoryPolicy, written: Written, whole: Form, form: Form, shape: Shape) -> Compacted:
+def compact(policy: HistoryPolicy, written: Written, whole: ReadRequest, form: ReadRequest, shape: Shape) -> Compacted:
     """Use the summary that was asked for, where it is there and pays; ask for one, where one would.
 
     `whole` has all messages, `form` what would be sent, perhaps with an earlier summary: `written.summary`.
@@ -127,7 +127,7 @@ def compact(policy: HistoryPolicy, written: Written, whole: Form, form: Form, sh
     )
 
 
-def _cuts(policy: HistoryPolicy, form: Form, wire: Wire) -> list[int]:
+def _cuts(policy: HistoryPolicy, form: ReadRequest, wire: Wire) -> list[int]:
     """Messages before which a summary may end: so many replies are kept, and all results of pinned tools."""
     results = results_of(form.request, form.prompt, wire) if policy.pinned_tools else ()
     pinned = next((one.message for one in results if one.tool in policy.pinned_tools), math.inf)
@@ -135,7 +135,7 @@ def _cuts(policy: HistoryPolicy, form: Form, wire: Wire) -> list[int]:
     return _kept([cut for cut in cuts if cut <= pinned], form.prompt, policy)
 
 
-def _region(policy: HistoryPolicy, written: Written, form: Form, shape: Shape, cut: int) -> _Region:
+def _region(policy: HistoryPolicy, written: Written, form: ReadRequest, shape: Shape, cut: int) -> _Region:
     """What stands behind the conversation's first words and before the message `cut`."""
     prompt, tokens = form.prompt, shape.tokens
     begin, end = first_of(prompt, prompt.opening), first_of(prompt, cut)
@@ -146,7 +146,7 @@ def _region(policy: HistoryPolicy, written: Written, form: Form, shape: Shape, c
     blocks = []
     for i in range(begin, end):
         age = max(turns[-1] - turns[i] - policy.keep_results + 1, 1)
-        blocks.append(Block(tokens(i - 1), tokens(i) - tokens(i - 1), 0.0, age))
+        blocks.append(EditableBlock(tokens(i - 1), tokens(i) - tokens(i - 1), 0.0, age))
     return _Region(blocks, cut - prompt.opening - 1, tokens(end - 1))
 
 

@@ -46,7 +46,7 @@ _LONGEST = 50.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class PieceTerms:
     """What a piece is weighed by."""
 
     now: float
@@ -69,7 +69,7 @@ class Terms:
     """Whether the provider reads whole blocks alone, so that a change in one costs all of it."""
 
 
-class Piece(NamedTuple):
+class VolatilePiece(NamedTuple):
     """A hole of one text in one request."""
 
     topic: str
@@ -97,7 +97,7 @@ def fits(changed: int, size: int, room: float) -> bool:
     return changed <= room if changed <= LEAST_LEFT * size else size <= room
 
 
-def pays(piece: Piece, terms: Terms, *, moved: bool = False) -> bool:
+def pays(piece: VolatilePiece, terms: PieceTerms, *, moved: bool = False) -> bool:
     """Whether `piece` is expected to cost less at the end; or, where it was `moved`, not much more."""
     quiet = 1 / max(1 - terms.worth * (1 - piece.chance), 1 / _LONGEST)
     behind = piece.behind + terms.grows * (quiet - 1)
@@ -106,10 +106,10 @@ def pays(piece: Piece, terms: Terms, *, moved: bool = False) -> bool:
     return stays > goes / _STAYS_MOVED if moved else stays > goes
 
 
-def changed_once(shape: str, characters: float, behind: float, terms: Terms) -> Piece:
+def changed_once(shape: str, characters: float, behind: float, terms: PieceTerms) -> VolatilePiece:
     """A piece of that shape and size that was seen to change for the first time, with so many tokens behind it."""
     chance = (1.0 + priors().moves.get(shape, 0.0) * PRIOR_WORTH) / (1.0 + PRIOR_WORTH)
-    return Piece("", (0, 0), "", shape, chance, characters / terms.bytes_per_token, behind, fresh=True)
+    return VolatilePiece("", (0, 0), "", shape, chance, characters / terms.bytes_per_token, behind, fresh=True)
 
 
 TOPIC = "moves/"
@@ -122,7 +122,7 @@ _MOST_HOLES = 8
 """Pieces of one text that are told apart."""
 
 
-class Known(NamedTuple):
+class KnownText(NamedTuple):
     """What a session knows of one text. The strings are the caller's own."""
 
     text: str
@@ -140,8 +140,8 @@ class Known(NamedTuple):
 class Taken(NamedTuple):
     """What becomes of one text."""
 
-    known: Known
-    pieces: tuple[Piece, ...]
+    known: KnownText
+    pieces: tuple[VolatilePiece, ...]
     """Those that are moved, in order."""
     units: Units
     seen: tuple[tuple[str, float, float], ...]
@@ -150,7 +150,7 @@ class Taken(NamedTuple):
     """Why the first piece that changed was left where it is; empty where none was."""
 
 
-def take(text: Text, before: Known | None, terms: Terms, *, room: float, broken: bool) -> Taken | str:
+def take(text: Text, before: KnownText | None, terms: PieceTerms, *, room: float, broken: bool) -> Taken | str:
     """What to move out of `text`, `room` characters at most; why nothing is, where it is another text than the known.
 
     `broken` tells that the prefix breaks in front of it anyway, so that a change of mind costs nothing.
@@ -180,11 +180,13 @@ class _Found(NamedTuple):
     holes: tuple[Range, ...]
 
 
-def _decided(text: Text, before: Known | None, terms: Terms, found: _Found, *, room: float, broken: bool) -> Taken:
+def _decided(
+    text: Text, before: KnownText | None, terms: PieceTerms, found: _Found, *, room: float, broken: bool
+) -> Taken:
     units, template, holes = found
     compares = before is not None and terms.compares
     seen: list[tuple[str, float, float]] = []
-    pieces: list[Piece] = []
+    pieces: list[VolatilePiece] = []
     values: dict[str, str] = {}
     survives, left = 1.0, ""
     for hole, (start, end) in enumerate(holes):
@@ -204,7 +206,7 @@ def _decided(text: Text, before: Known | None, terms: Terms, found: _Found, *, r
                 left = TOO_MUCH if len(value) > room else piece.stays()
             broken = broken or changed
             survives *= 1 - piece.chance
-    known = Known(
+    known = KnownText(
         text=text.text,
         template=template,
         sent="",
@@ -220,12 +222,12 @@ def _piece(
     units: Units,
     range_: Range,
     named: tuple[str, str, bool],
-    weighed: tuple[Terms, Sequence[tuple[str, float, float]], float],
-) -> Piece:
+    weighed: tuple[PieceTerms, Sequence[tuple[str, float, float]], float],
+) -> VolatilePiece:
     (topic, value, fresh), (terms, seen, survives) = named, weighed
     before = 0 if terms.in_blocks else sum(len(unit) for unit in units[: range_[0]])
     shape = shape_of(value, terms.now)
-    return Piece(
+    return VolatilePiece(
         topic=topic,
         range=range_,
         value=value,
@@ -237,7 +239,7 @@ def _piece(
     )
 
 
-def _chance(topic: str, shape: str, terms: Terms, seen: Sequence[tuple[str, float, float]]) -> float:
+def _chance(topic: str, shape: str, terms: PieceTerms, seen: Sequence[tuple[str, float, float]]) -> float:
     """How likely a piece is another one in the next request; what was compared and never was another one, never is."""
     yes, of = terms.counts.get(topic, (0.0, 0.0))
     for name, more, occasions in seen:
@@ -249,7 +251,7 @@ def _chance(topic: str, shape: str, terms: Terms, seen: Sequence[tuple[str, floa
     return (yes + prior * PRIOR_WORTH) / (of + PRIOR_WORTH) if of else prior
 
 
-def _moves(piece: Piece, before: Known | None, terms: Terms) -> bool:
+def _moves(piece: VolatilePiece, before: KnownText | None, terms: PieceTerms) -> bool:
     """Whether `piece` goes to the end. Where the prefix does not break anyway, it stays where it was."""
     moved = before is not None and piece.topic in before.moved
     if not piece.fresh:
@@ -280,7 +282,7 @@ def _mark(unit: str | None, key: bytes) -> str:
     return _EDGE if unit is None else digest(unit.encode("utf-8", "surrogatepass"), key).hex()[: len(_EDGE)]
 
 
-def _first(text: Text, units: Units, terms: Terms) -> Template:
+def _first(text: Text, units: Units, terms: PieceTerms) -> Template:
     """The holes of a text that nobody has seen in this session: those that others showed, and what looks like one."""
     start = f"{TOPIC}{text.name}/"
     ends = [topic[len(start) :] for topic, (yes, _) in terms.counts.items() if yes and topic.startswith(start)]

@@ -27,7 +27,7 @@ from agentaccel.sources.fields import (
     seconds,
     text,
 )
-from agentaccel.sources.infer import Arrival, Conversation, settle
+from agentaccel.sources.infer import Arrival, LoggedConversation, settle
 from agentaccel.sources.lines import parse
 from agentaccel.sources.tally import ImportTally
 from agentaccel.types import Metered, Usage
@@ -41,7 +41,7 @@ MAIN, SUB = "claude-code", "claude-code sub-agent"
 
 
 @dataclass(slots=True)
-class Reply:
+class LoggedReply:
     """A reply that may still grow."""
 
     thread: Thread
@@ -84,7 +84,7 @@ class Reply:
 
 
 @dataclass(slots=True)
-class Call:
+class LoggedCall:
     """A tool call that may still end."""
 
     thread: Thread
@@ -109,7 +109,7 @@ class Thread:
     """When a message to the model was written that has no reply yet: its request began then; 0.0 for none."""
     compacted: bool = False
     model: str = "unknown"
-    past: Conversation = field(default_factory=Conversation)
+    past: LoggedConversation = field(default_factory=LoggedConversation)
     lifetimes: set[str] = field(default_factory=set)
     """Labels of the lifetimes that its replies say to have written for."""
     around: set[str] = field(default_factory=set)
@@ -120,7 +120,7 @@ class Thread:
         return (f"{origin}/{self.agent}", origin) if self.agent else (origin, None)
 
 
-def turn_record(reply: Reply) -> TurnRecord:
+def turn_record(reply: LoggedReply) -> TurnRecord:
     thread = reply.thread
     facts = cache_facts(reply.model, platform=reply.platform)
     default = facts.ttls[0].label if facts is not None else "5m"
@@ -156,7 +156,7 @@ def turn_record(reply: Reply) -> TurnRecord:
     )
 
 
-def tool_record(call: Call) -> ToolRecord:
+def tool_record(call: LoggedCall) -> ToolRecord:
     done: Outcome = "failed" if call.failed else "ok"
     return ToolRecord(
         session=call.thread.session if call.origin is None else call.thread.charged(call.origin)[0],
@@ -218,13 +218,13 @@ class _Reader:
     """Takes parsed lines in order and gives back records in the order in which replies and calls began."""
 
     def __init__(self, name: str, seen: Identities, tally: ImportTally) -> None:
-        self.queue: deque[Reply | Call] = deque()
+        self.queue: deque[LoggedReply | LoggedCall] = deque()
         self._name, self._seen, self._tally = name, seen, tally
         self._threads: dict[tuple[str, str], Thread] = {}
         self._main: Thread | None = None
         """The main conversation that the last line belonged to."""
-        self._replies: dict[str, Reply] = {}
-        self._calls: dict[str, Call] = {}
+        self._replies: dict[str, LoggedReply] = {}
+        self._calls: dict[str, LoggedCall] = {}
         self._agents = Agents()
         self._now = 0.0
         self._lifetimes = set[str]()
@@ -258,7 +258,7 @@ class _Reader:
     def release(self) -> TurnRecord | ToolRecord | None:
         """The oldest reply or call as a record; None where another file has told of it."""
         item = self.queue.popleft()
-        if isinstance(item, Call):
+        if isinstance(item, LoggedCall):
             if item.id is not None and self._calls.get(item.id) is item:
                 del self._calls[item.id]
             return None if item.repeated else tool_record(item)
@@ -343,7 +343,7 @@ class _Reader:
             if block.get("type") == "tool_use":
                 self._call(reply, block, at)
 
-    def _still_open(self, names: Names, at: float) -> Reply | None:
+    def _still_open(self, names: Names, at: float) -> LoggedReply | None:
         """The reply that a line belongs to: by its id or, where the line or the reply has none, by its request."""
         id_, request, line = names
         reply = self._replies.get(id_ or request or line or str(at))
@@ -352,7 +352,7 @@ class _Reader:
             return reply if reply is not None and not reply.named else None
         return reply
 
-    def _go_on(self, reply: Reply, names: Names, at: float) -> None:
+    def _go_on(self, reply: LoggedReply, names: Names, at: float) -> None:
         """Take note of a later line of `reply`."""
         self._seen.also(names[2], 2)
         if at > reply.finished:
@@ -362,7 +362,7 @@ class _Reader:
             self._seen.also(names[0], 0)
             self._seen.also(names[1], 1)
 
-    def _found_by(self, reply: Reply, names: Names, at: float) -> None:
+    def _found_by(self, reply: LoggedReply, names: Names, at: float) -> None:
         """Let later lines find `reply` by any of its names."""
         id_, request, line = names
         if id_ is not None and not reply.named:
@@ -372,22 +372,24 @@ class _Reader:
                 self._replies[name] = reply
                 reply.names += (name,)
 
-    def _begin(self, thread: Thread, entry: Mapping[str, object], model: str, at: float, *, repeated: bool) -> Reply:
+    def _begin(
+        self, thread: Thread, entry: Mapping[str, object], model: str, at: float, *, repeated: bool
+    ) -> LoggedReply:
         started = min(thread.prompted or at, at)
         self._begun = True
         place = platform_of_name("anthropic", model)
-        reply = Reply(thread, model, place, started, at, thread.compacted, repeated, _origin(entry))
+        reply = LoggedReply(thread, model, place, started, at, thread.compacted, repeated, _origin(entry))
         thread.compacted, thread.model = False, model
         thread.prompted = 0.0  # the next request has a message of its own; if it is not logged, its time is not known
         self.queue.append(reply)
         return reply
 
-    def _call(self, reply: Reply, block: Mapping[str, object], at: float) -> None:
+    def _call(self, reply: LoggedReply, block: Mapping[str, object], at: float) -> None:
         name, id_ = text(block, "name"), text(block, "id")
         if name is None or (id_ is not None and id_ in self._calls):
             return
         key = digest(identity_bytes([name, block.get("input")])).hex()
-        call = Call(reply.thread, name, key, at, reply.repeated, id_, reply.origin)
+        call = LoggedCall(reply.thread, name, key, at, reply.repeated, id_, reply.origin)
         if id_ is not None:
             self._calls[id_] = call
         self.queue.append(call)
@@ -412,7 +414,7 @@ class _Reader:
     ) -> None:
         repeated = self._seen.met(text(entry, "uuid"), ("failed", at) if at else None)
         started = min(thread.prompted or at, at)
-        reply = Reply(thread, thread.model, "api", started, at, False, repeated, _origin(entry))
+        reply = LoggedReply(thread, thread.model, "api", started, at, False, repeated, _origin(entry))
         reply.outcome, reply.error, reply.status, reply.attempt = "failed", error, status, attempt
         self.queue.append(reply)
 

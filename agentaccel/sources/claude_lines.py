@@ -9,7 +9,7 @@ from typing import NamedTuple
 from agentaccel.sources.fields import text
 
 
-class Form(NamedTuple):
+class LineForm(NamedTuple):
     """One form of lines."""
 
     marks: frozenset[str]
@@ -18,10 +18,10 @@ class Form(NamedTuple):
     """What the session log calls its fields; those that are called alike are left out."""
 
 
-LOG = Form(frozenset({"sessionId", "parentUuid", "isSidechain", "leafUuid", "snapshot"}), {})
+LOG = LineForm(frozenset({"sessionId", "parentUuid", "isSidechain", "leafUuid", "snapshot"}), {})
 """The files under `~/.claude/projects`."""
 
-STREAM = Form(
+STREAM = LineForm(
     frozenset({"session_id", "parent_tool_use_id", "parent_uuid", "is_sidechain", "leaf_uuid"}),
     {
         "session_id": "sessionId",

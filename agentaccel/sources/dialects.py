@@ -162,7 +162,7 @@ _DEEPEST = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
+class SpanDialect:
     """One row of `dialects.toml`, which says what its fields mean."""
 
     name: str
@@ -214,7 +214,7 @@ class Dialect:
 _NOTHING = Counters()
 
 
-class Said(NamedTuple):
+class SpanFields(NamedTuple):
     """What a span says."""
 
     kind: Kind | None
@@ -229,11 +229,11 @@ class Said(NamedTuple):
 
 
 @functools.cache
-def dialects() -> tuple[Dialect, ...]:
+def dialects() -> tuple[SpanDialect, ...]:
     """All rows, the most particular first."""
     raw = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text(encoding="utf-8"))
     rows = [_row(row) for row in raw["dialects"]]
-    return tuple(Dialect(**{**row, "kinds": _folded(row.get("kinds", {}))}) for row in rows)
+    return tuple(SpanDialect(**{**row, "kinds": _folded(row.get("kinds", {}))}) for row in rows)
 
 
 def _folded(kinds: Mapping[str, Kind]) -> dict[str, Kind]:
@@ -265,7 +265,7 @@ def _names_of_row(name: str) -> frozenset[str]:
     return frozenset(one for named in (row.counters, row.names) for names in named.values() for one in names)
 
 
-def said_by(span: str, told: Mapping[str, object]) -> Said:
+def said_by(span: str, told: Mapping[str, object]) -> SpanFields:
     """What the span or event called `span` says with the attributes `told`."""
     told = _unpacked(told)
     rows = [row for row in dialects() if row.holds(span, told)]
@@ -292,11 +292,11 @@ def said_by(span: str, told: Mapping[str, object]) -> Said:
     known = ALWAYS.union(*(_names_of_row(row.name) for row in rows))
     unread = tuple(name for name, value in told.items() if name not in known and _looks_like_a_counter(name, value))
     failed = said.get("success") in (False, "false") or any(span in row.failed for row in rows)
-    return Said(kind, said, counters, unread if kind != "other" else (), failed, called)
+    return SpanFields(kind, said, counters, unread if kind != "other" else (), failed, called)
 
 
 def _kind(
-    span: str, told: Mapping[str, object], rows: list[Dialect], said: Mapping[str, object]
+    span: str, told: Mapping[str, object], rows: list[SpanDialect], said: Mapping[str, object]
 ) -> tuple[Kind | None, str]:
     """What the span is of; where no row knows that, what it calls itself."""
     called = ""

@@ -32,7 +32,7 @@ MENTIONED = 120.0
 
 
 @dataclass(slots=True, kw_only=True)
-class Conversation:
+class LoggedConversation:
     """What the requests of one conversation so far say about the next; changes with every request."""
 
     total: int | None = None
@@ -60,7 +60,7 @@ class Arrival(NamedTuple):
     """Whether the log says that the history was compacted since the request before."""
 
 
-def settle(before: Conversation, now: Arrival, facts: CacheFacts | None) -> tuple[int | None, tuple[Miss, ...]]:
+def settle(before: LoggedConversation, now: Arrival, facts: CacheFacts | None) -> tuple[int | None, tuple[Miss, ...]]:
     """What a perfect cache would have read of `now`, and why the rest was missed; brings `before` up to date."""
     usage = now.usage
     if usage.input is None:
@@ -71,12 +71,12 @@ def settle(before: Conversation, now: Arrival, facts: CacheFacts | None) -> tupl
     return reusable, misses
 
 
-def _reusable(before: Conversation, now: Arrival, total: int) -> int:
+def _reusable(before: LoggedConversation, now: Arrival, total: int) -> int:
     known = min(before.by_model.get(now.model, 0), total)
     return min(known, before.first or 0) if now.compacted else known
 
 
-def _misses(before: Conversation, now: Arrival, facts: CacheFacts | None) -> tuple[Miss, ...]:
+def _misses(before: LoggedConversation, now: Arrival, facts: CacheFacts | None) -> tuple[Miss, ...]:
     total, read = now.usage.input or 0, now.usage.read or 0
     if before.total is None:
         return (_miss(Cause.FIRST, total - read, ""),) if total > read else ()
@@ -101,7 +101,7 @@ def _unmarked(allowed: int, tokens: int, facts: CacheFacts | None) -> tuple[Caus
     return Cause.NOT_MARKED, tokens, "the request before neither read nor wrote these"
 
 
-def _cause(before: Conversation, now: Arrival, facts: CacheFacts | None) -> tuple[Cause, str]:
+def _cause(before: LoggedConversation, now: Arrival, facts: CacheFacts | None) -> tuple[Cause, str]:
     """The one cause that the log shows, the most certain first."""
     previous, total, read = before.total or 0, now.usage.input or 0, now.usage.read or 0
     if now.compacted:
@@ -118,7 +118,7 @@ def _cause(before: Conversation, now: Arrival, facts: CacheFacts | None) -> tupl
     return Cause.UNKNOWN, f"{kept}, after {pause / 60:.0f} min" if pause >= MENTIONED else kept
 
 
-def _expired(before: Conversation, now: Arrival, facts: CacheFacts | None) -> str:
+def _expired(before: LoggedConversation, now: Arrival, facts: CacheFacts | None) -> str:
     """What the pause outlived; empty where it did not, or where times or lifetimes are not known."""
     if facts is None or not before.started or not now.started:
         return ""
@@ -128,7 +128,7 @@ def _expired(before: Conversation, now: Arrival, facts: CacheFacts | None) -> st
     return f"pause of {pause / 60:.0f} min, entries live {gone[-1].label}" if gone else ""
 
 
-def _remember(before: Conversation, now: Arrival) -> None:
+def _remember(before: LoggedConversation, now: Arrival) -> None:
     total, read, write = now.usage.input, now.usage.read, now.usage.write or {}
     if total is not None and read == 0:
         before.lifetimes.clear()  # nothing older is in use any more

@@ -18,7 +18,7 @@ from agentaccel.sources.fields import (
     text,
     usual_lifetime,
 )
-from agentaccel.sources.infer import Arrival, Conversation, settle
+from agentaccel.sources.infer import Arrival, LoggedConversation, settle
 from agentaccel.sources.lines import parse
 from agentaccel.sources.tally import ImportTally
 from agentaccel.types import Metered, Usage
@@ -65,7 +65,7 @@ def _names(run: Mapping[str, object]) -> Iterator[tuple[str, ...] | None]:
 
 def _run(session: str, run: Mapping[str, object], messages: Messages) -> Iterator[TurnRecord | ToolRecord]:
     model, agent = text(run, "model") or "unknown", text(run, "domain") or text(run, "agent")
-    past, compacted, before = Conversation(), False, seconds(mapping(run, "meta").get("t0")) or 0.0
+    past, compacted, before = LoggedConversation(), False, seconds(mapping(run, "meta").get("t0")) or 0.0
     provider = provider_of(model)
     facts = cache_facts(model) if provider == "anthropic" else None
     results = {text(m, "tool_call_id"): m for m in messages if m.get("role") == "tool"}

@@ -18,7 +18,7 @@ from agentaccel.facts import PROVIDERS, cache_facts, platform_of_name, platforms
 from agentaccel.records import Outcome, ServedFrom, ToolRecord, TurnRecord
 from agentaccel.sources.dialects import ARGUMENTS, REQUEST, WITHIN, WITHIN_PARENT
 from agentaccel.sources.fields import Identities, count, lifetime_among, mapping, text, usual_lifetime
-from agentaccel.sources.infer import Arrival, Conversation, settle
+from agentaccel.sources.infer import Arrival, LoggedConversation, settle
 from agentaccel.sources.lines import parse
 from agentaccel.sources.runs import provider_of
 from agentaccel.sources.spans import Span, joined, spans_of
@@ -33,7 +33,7 @@ _PROVIDERS = {name: place for place, name in reversed(semconv.PROVIDERS.items())
 """Whom the conventions' names mean; where several of our platforms have one name, the first."""
 
 
-class Place(NamedTuple):
+class SpanPlace(NamedTuple):
     """Where a request or a tool run belongs."""
 
     session: str
@@ -41,7 +41,7 @@ class Place(NamedTuple):
     agent: str | None
 
 
-def turn_record(span: Span, place: Place, pasts: dict[str, Conversation], told: Set[str]) -> TurnRecord:
+def turn_record(span: Span, place: SpanPlace, pasts: dict[str, LoggedConversation], told: Set[str]) -> TurnRecord:
     """`told`: the labels of the lifetimes that the session's requests say to have written for."""
     said = span.said
     model = text(said, semconv.REQUEST_MODEL) or text(said, semconv.RESPONSE_MODEL) or "unknown"
@@ -102,7 +102,7 @@ _MODES = ("on", "observe", "holdout", "bypass")
 """What agentaccel's own spans say of how the request was sent."""
 
 
-def tool_record(span: Span, place: Place) -> ToolRecord:
+def tool_record(span: Span, place: SpanPlace) -> ToolRecord:
     served, hidden = span.said.get(semconv.SERVED_FROM), span.said.get(semconv.HIDDEN)
     return ToolRecord(
         session=place.session,
@@ -242,7 +242,7 @@ class SpanLog:
         self._count_once(chains)
         self._without_events(chains)
         self._name_the_rest(chains)
-        pasts: dict[str, Conversation] = defaultdict(Conversation)
+        pasts: dict[str, LoggedConversation] = defaultdict(LoggedConversation)
         placed = [(self._spans[key], self._place_of(self._spans[key], chain)) for key, chain in chains.items()]
         lifetimes: dict[str, set[str]] = defaultdict(set)
         for span, place in placed:
@@ -328,7 +328,7 @@ class SpanLog:
             key = self._parents[key]
             yield key
 
-    def _place_of(self, span: Span, chain: list[Span]) -> Place:
+    def _place_of(self, span: Span, chain: list[Span]) -> SpanPlace:
         return _place_of(span, chain, self._named.get(span.trace) or span.trace or "no trace")
 
     def _ancestors(self, key: int) -> list[Span]:
@@ -408,7 +408,7 @@ def _complete(inner: Span, outer: Span) -> None:
         inner.counters, inner.unread = outer.counters, outer.unread
 
 
-def _place_of(span: Span, chain: list[Span], default: str) -> Place:
+def _place_of(span: Span, chain: list[Span], default: str) -> SpanPlace:
     """The session, its parent and the agent, told from the outermost span inwards."""
     session, agent = default, None
     outer: list[str] = []
@@ -430,5 +430,5 @@ def _place_of(span: Span, chain: list[Span], default: str) -> Place:
             session = named
     within, above = text(span.said, WITHIN), text(span.said, WITHIN_PARENT)
     if within is not None:
-        return Place(f"{session}/{within}", f"{session}/{above}" if above else session, agent)
-    return Place(session, outer[-1] if outer else None, agent)
+        return SpanPlace(f"{session}/{within}", f"{session}/{above}" if above else session, agent)
+    return SpanPlace(session, outer[-1] if outer else None, agent)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from agentaccel import semconv
 from agentaccel.hashing import digest, identity_bytes
-from agentaccel.sources.dialects import ARGUMENTS, Counters, Kind, Said, said_by
+from agentaccel.sources.dialects import ARGUMENTS, Counters, Kind, SpanFields, said_by
 from agentaccel.sources.fields import mapping, seconds
 
 Json = Mapping[str, object]
@@ -164,7 +164,7 @@ def _record(record: Json) -> Span | None:
     return span
 
 
-def _counts(said: Said) -> bool:
+def _counts(said: SpanFields) -> bool:
     return bool(said.counters)
 
 
@@ -190,7 +190,7 @@ def _span(
 
 
 def _made(
-    ids: tuple[object, object, object], times: tuple[float | None, float | None], failed: bool, told: Said
+    ids: tuple[object, object, object], times: tuple[float | None, float | None], failed: bool, told: SpanFields
 ) -> Span:
     trace, own, parent = map(_id, ids)
     said = told.said if told.kind else {}

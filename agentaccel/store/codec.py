@@ -18,7 +18,7 @@ from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.types import MOST_TOKENS, BilledPart, Cause, Drift, Expected, Marker, Miss, Segment, Usage
 
 if TYPE_CHECKING:
-    from agentaccel.cache.waiting import Waiting
+    from agentaccel.cache.waiting import OpenEnd
 
 
 class SessionRow(NamedTuple):
@@ -62,7 +62,7 @@ class TurnWrite(NamedTuple):
     learned: tuple[Observation, ...] = ()
     beginnings: tuple[bytes, ...] = ()
     """Hashes of what other sessions may begin with, to tell whether they do."""
-    waiting: Waiting | None = None
+    waiting: OpenEnd | None = None
     """The session's last request, while nothing has followed it: its row says so, where there is a store."""
     ends: Callable[[tuple[int, int, int]], str | None] | None = None
     """Given the ends of the three chains, the session's head as JSON."""

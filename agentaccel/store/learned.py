@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agentaccel.cache.beliefs import Beliefs, Observation, remembered
-from agentaccel.cache.waiting import MOST_WAITING, Waiting, with_waiting
+from agentaccel.cache.waiting import MOST_WAITING, OpenEnd, with_waiting
 from agentaccel.locks import Lock
 from agentaccel.store.codec import TurnWrite, text
 
@@ -26,7 +26,7 @@ class Workloads:
     first: Beliefs = field(default_factory=Beliefs)
     """What is believed of a workload that nothing is known of."""
     _learned: OrderedDict[str, Beliefs] = field(default_factory=OrderedDict)
-    _waiting: dict[str, OrderedDict[Hashable, Waiting]] = field(default_factory=dict)
+    _waiting: dict[str, OrderedDict[Hashable, OpenEnd]] = field(default_factory=dict)
     _last_used: OrderedDict[bytes, float] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
@@ -52,7 +52,7 @@ class Workloads:
                 gone, _ = self._learned.popitem(last=False)
                 self._waiting.pop(gone, None)
 
-    def answered(self, workload: str, session: Hashable, waiting: Waiting | None) -> None:
+    def answered(self, workload: str, session: Hashable, waiting: OpenEnd | None) -> None:
         """The last request of a session of `workload` was answered, and waits for the next one; None where it does
         not."""
         with self._lock:
@@ -113,7 +113,7 @@ _ALL = 1e308
 """More occasions than there are."""
 
 
-def _waiting(connection: sqlite3.Connection, workload: str) -> list[Waiting]:
+def _waiting(connection: sqlite3.Connection, workload: str) -> list[OpenEnd]:
     """The last requests of the sessions of `workload` that the latest turns are of."""
     fields = ", ".join(
         f"json_extract(s.state, '$.{name}')" for name in ("turns", "last_turn", "awaits", "last_started")
@@ -124,4 +124,4 @@ def _waiting(connection: sqlite3.Connection, workload: str) -> list[Waiting]:
         " JOIN sessions s ON s.id = t.session WHERE s.workload = ? AND json_valid(s.state)",
         (MOST_WAITING, workload),
     )
-    return [Waiting(turns - 1, turn, awaits or "", since) for turns, turn, awaits, since in rows if since is not None]
+    return [OpenEnd(turns - 1, turn, awaits or "", since) for turns, turn, awaits, since in rows if since is not None]

@@ -27,7 +27,7 @@ _EMPTY_TEXT = len('{"type":"text","text":""}')
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredTurn:
     """One turn of a store with its prompt."""
 
     record: TurnRecord
@@ -54,7 +54,7 @@ class Kept:
         )
 
 
-def kept_turns(store: Store) -> Iterator[Kept]:
+def kept_turns(store: Store) -> Iterator[StoredTurn]:
     """Every turn of an agent in `store`, oldest first; rows that cannot be read are left out and counted in
     `store.skipped`. Among them are requests of our own, which are no turns of anybody's (`OURS`).
 
@@ -72,7 +72,7 @@ def kept_turns(store: Store) -> Iterator[Kept]:
                     continue
                 segments = _placed([one for end in ends if end for one in store.chain_to(end)])
                 sent = _markers(turn.markers, segments)
-                yield Kept(turn, segments, tuple(one for one in sent if not one.ours), sent)
+                yield StoredTurn(turn, segments, tuple(one for one in sent if not one.ours), sent)
 
 
 def _rows(store: Store, after: tuple[float, int]) -> list[tuple[float, int, int, int, int, bytes]]:

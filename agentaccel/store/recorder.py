@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.clock import SystemClock
-from agentaccel.concurrency import Background, Later
+from agentaccel.concurrency import Background, DueWork
 from agentaccel.errors import TraceError
 from agentaccel.locks import Lock
 from agentaccel.once import Once
@@ -102,7 +102,7 @@ class Recorder:
     def __init__(self, policy: StorePolicy, *, strict: bool, background: Background | None = None) -> None:
         self._strict = strict
         self._background = background or Background(SystemClock())
-        self._due: Later | None = None
+        self._due: DueWork | None = None
         """What is to be done in the background."""
         self._pause = _SOONEST
         """Seconds until a locked store is tried again."""

@@ -34,7 +34,7 @@ _OLDEST = (
 )
 
 
-class Room:
+class Retention:
     """Whether a store takes more than it may, as far as one process has looked."""
 
     def __init__(self) -> None:

@@ -8,11 +8,11 @@ import orjson
 
 from agentaccel.cache.ledger import Entry, Ledger
 from agentaccel.cache.standing import dump_standing, load_standing
-from agentaccel.cache.state import State, Static
+from agentaccel.cache.state import SessionState, Static
 from agentaccel.store.codec import dump_json, load_beliefs
 
 
-def dump_state(state: State) -> str:
+def dump_state(state: SessionState) -> str:
     """A session's state as JSON; hashes in hexadecimal."""
     return dump_json(
         {
@@ -41,11 +41,11 @@ def dump_state(state: State) -> str:
     )
 
 
-def load_state(data: bytes | str) -> State:
+def load_state(data: bytes | str) -> SessionState:
     """The state that `dump_state` wrote."""
     raw = orjson.loads(data)
     ledger = _load_ledger(raw["ledger"])
-    return State(
+    return SessionState(
         turns=raw["turns"],
         ledger=ledger,
         shadow=_load_ledger(raw["shadow"]) if raw["shadow"] is not None else ledger,

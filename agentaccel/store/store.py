@@ -33,7 +33,7 @@ from agentaccel.store.codec import (
 from agentaccel.store.codec import TurnWrite as TurnWrite
 from agentaccel.store.database import DAMAGED, Database, check_place, store_path
 from agentaccel.store.learned import believed, learn
-from agentaccel.store.retention import Room, remove_before
+from agentaccel.store.retention import Retention, remove_before
 from agentaccel.store.segments import Chains, Ends
 from agentaccel.types import Segment
 
@@ -55,7 +55,7 @@ class Store:
         self.database = Database(path, read_only=read_only, patient=patient)
         """The file, for the other tables in it."""
         self._chains = Chains()
-        self._room = Room()
+        self._room = Retention()
         if not read_only:
             with self.database.using() as connection:
                 self._room.look(connection, max_bytes)

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from agentaccel.accel import Accel
     from agentaccel.engine.conversation import Conversation
-    from agentaccel.engine.engine import Composer
-    from agentaccel.tools.speculator import Foresight
+    from agentaccel.engine.engine import Engine
+    from agentaccel.tools.speculator import Speculator
 
 
-def engine(accel: Accel) -> Composer:
+def engine(accel: Accel) -> Engine:
     """What composes the decisions of each model call, with the recorder and the jobs that it uses."""
     return accel._composer
 
 
-def speculator(accel: Accel) -> Foresight:
+def speculator(accel: Accel) -> Speculator:
     """What predicts, launches and serves early runs."""
     return accel._foresight
 

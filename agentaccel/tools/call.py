@@ -15,15 +15,15 @@ from agentaccel.effects.spec import NotProven
 from agentaccel.engine.conversation import Conversation
 from agentaccel.engine.lineage import Registry, identity_of
 from agentaccel.engine.scope import Within, current
-from agentaccel.hooks import Listeners, Told
+from agentaccel.hooks import HookList, Told
 from agentaccel.locks import when_free
 from agentaccel.records import Outcome, ToolRecord, outcome_of
 from agentaccel.store.recorder import Recorder
-from agentaccel.tools.catalog import Tool
-from agentaccel.tools.early import Entry, State
+from agentaccel.tools.catalog import KnownTool
+from agentaccel.tools.early import EarlyRun, EarlyRunState
 from agentaccel.tools.results import Read, Remembered
-from agentaccel.tools.serving import MISS, Mark, Served, Serving
-from agentaccel.tools.speculator import Foresight
+from agentaccel.tools.serving import MISS, OpenWrite, ServedResult, Serving
+from agentaccel.tools.speculator import Speculator
 from agentaccel.types import ToolCall
 from agentaccel.values import kept_name
 
@@ -37,16 +37,16 @@ class Calling:
     clock: Clock
     recorder: Recorder
     registry: Registry
-    listeners: Listeners
-    foresight: Foresight
+    listeners: HookList
+    foresight: Speculator
 
     @property
     def serving(self) -> Serving:
         return self.foresight.launcher.serving
 
-    def watch(self, call: ToolCall, known: Tool, *, looks: bool = True) -> Watch:
+    def watch(self, call: ToolCall, known: KnownTool, *, looks: bool = True) -> Call:
         """Record what happens inside as one run of `call`; `looks` for what can answer it."""
-        return Watch(self, known, call, looks=looks)
+        return Call(self, known, call, looks=looks)
 
     def conversation(self, call: ToolCall, within: Within, *, surely: bool = False) -> Conversation | None:
         """The session that `call` belongs to: the open one, else the one whose model asked for it last.
@@ -59,7 +59,7 @@ class Calling:
         return self.registry.named(asker) if asker is not None else None
 
 
-class Watch:
+class Call:
     """One call, from before it is answered or dispatched until its end."""
 
     __slots__ = (
@@ -81,13 +81,13 @@ class Watch:
         "read",
     )
 
-    def __init__(self, box: Calling, known: Tool, call: ToolCall, *, looks: bool) -> None:
+    def __init__(self, box: Calling, known: KnownTool, call: ToolCall, *, looks: bool) -> None:
         self._box, self._known, self._call, self._looks = box, known, call, looks
-        self._mark: Mark | None = None
+        self._mark: OpenWrite | None = None
         self._here: Conversation | None = None
-        self._served: Served | None = None
+        self._served: ServedResult | None = None
         self._ran = False
-        self.found: Entry | Remembered | None = None
+        self.found: EarlyRun | Remembered | None = None
         """What can answer the call without a run for it."""
         self.read: Read | None = None
         """What the call depends on, where its result is to be remembered."""
@@ -96,7 +96,7 @@ class Watch:
         self.goes_on: object = None
         """The generator that the call hands out: it has ended once nobody holds that any more."""
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Call:
         box, clock = self._box, self._box.clock
         self._within = within = current.get().of(box.registry.owner)
         self._started, self._tick = clock.wall(), clock.monotonic()
@@ -119,7 +119,7 @@ class Watch:
         serving = box.serving
         if within.early is not None:
             if not serving.tools.at_once(self._known) and not serving.judging.reads(self._known, self._call):
-                serving.buffer.drop(within.early, State.FAILED)
+                serving.buffer.drop(within.early, EarlyRunState.FAILED)
                 serving.tools.wrote(within.early.call.name)
                 raise NotProven(f"{self._known.name} may write, and it was called in a run that nobody asked for")
             return
@@ -140,7 +140,7 @@ class Watch:
     async def answer(self, execute: Callable[[], Awaitable[Any]]) -> Any:
         """The result that was found; `MISS` where the call is to be run after all."""
         found = self.found
-        if isinstance(found, Entry):
+        if isinstance(found, EarlyRun):
             result, self._served = await self._box.serving.join(found, execute)
             if result is MISS:
                 self._runs()

@@ -79,7 +79,7 @@ _NOT_BY_NAME = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIO
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Tool:
+class KnownTool:
     """One tool: the user's function, and what is known of it."""
 
     name: str
@@ -141,12 +141,12 @@ class Tool:
         return True
 
 
-def made(name: str, function: Callable[..., Any] | None, spec: ToolSpec, policy: ToolPolicy) -> Tool:
+def made(name: str, function: Callable[..., Any] | None, spec: ToolSpec, policy: ToolPolicy) -> KnownTool:
     """The tool that runs `function`; what its effect is, where one look is enough, is told here."""
     signature, own = _signature(function), _signature(function, own=True)
     parameters = signature.parameters.values() if signature is not None else ()
     its_own = own.parameters.values() if own is not None else ()
-    return Tool(
+    return KnownTool(
         name=name,
         function=function,
         spec=spec,
@@ -189,14 +189,14 @@ class Tools:
     """Changes whenever something that was allowed is not any more."""
     empty: bool = True
     """Whether it is known of none how to run it."""
-    _known: dict[tuple[str, str], Tool | None] = field(default_factory=dict)
+    _known: dict[tuple[str, str], KnownTool | None] = field(default_factory=dict)
     """By the session that it was wrapped in, empty for none, and its name."""
-    _unnamed: dict[str, Tool] = field(default_factory=dict)
+    _unnamed: dict[str, KnownTool] = field(default_factory=dict)
     _wrote: frozenset[str] = frozenset()
     """Tools that were seen to write although they were said to read."""
     _lock: Lock = field(default_factory=Lock)
 
-    def add(self, name: str, function: Callable[..., Any], spec: ToolSpec, session: str = "") -> Tool:
+    def add(self, name: str, function: Callable[..., Any], spec: ToolSpec, session: str = "") -> KnownTool:
         """`function` is the tool called `name`: of all sessions, or of the one that it was wrapped in."""
         tool = made(name, function, spec, self.policy)
         with self._lock:
@@ -207,19 +207,19 @@ class Tools:
             self.epoch += not same
         return tool
 
-    def named(self, name: str, session: str) -> Tool | None:
+    def named(self, name: str, session: str) -> KnownTool | None:
         """The one tool of this name that `session` has and that it is known how to run."""
         own = (session, name)
         return self._known[own] if own in self._known else self._known.get(("", name))
 
-    def stands(self, tool: Tool, session: str) -> bool:
+    def stands(self, tool: KnownTool, session: str) -> bool:
         """Whether `tool` is what its name stands for in `session`, so that results under that name are its own."""
         if tool.function is None:
             return True
         named = self.named(tool.name, session)
         return named is tool or (named is not None and named.function == tool.function and named.spec == tool.spec)
 
-    def is_everybodys(self, tool: Tool) -> bool:
+    def is_everybodys(self, tool: KnownTool) -> bool:
         """Whether `tool` is what its name stands for where a session has none of its own."""
         return self.stands(tool, "")
 
@@ -235,11 +235,11 @@ class Tools:
         known = [tool for tool in self.all() if tool.name == name]
         return sum(tool.running for tool in known), math.ceil(max((tool.needed for tool in known), default=1))
 
-    def all(self) -> list[Tool]:
+    def all(self) -> list[KnownTool]:
         """All of them that it is known how to run."""
         return [tool for tool in tuple(self._known.values()) if tool is not None]
 
-    def had_by(self, session: str) -> list[Tool]:
+    def had_by(self, session: str) -> list[KnownTool]:
         """Those that `session` can call: its own, and of all sessions what its own do not stand before."""
         names = {name for owner, name in tuple(self._known) if owner in ("", session)}
         return [tool for name in sorted(names) if (tool := self.named(name, session)) is not None]
@@ -249,7 +249,7 @@ class Tools:
         one = self._unnamed.get(name)
         return (session, name) in self._known or ("", name) in self._known or (one is not None and one.calls > 0)
 
-    def of(self, name: str, session: str) -> Tool:
+    def of(self, name: str, session: str) -> KnownTool:
         """What is known of a tool that may be run by the loop alone."""
         tool = self.named(name, session) or self._unnamed.get(name)
         if tool is None:
@@ -259,12 +259,12 @@ class Tools:
                     self._unnamed[name] = tool
         return tool
 
-    def key(self, tool: Tool, arguments: Mapping[str, Any], principal: Principal) -> Key | None:
+    def key(self, tool: KnownTool, arguments: Mapping[str, Any], principal: Principal) -> Key | None:
         """The identity of a call; None for one that no early result can be served to."""
         data = None if tool.nameless else tool.identity(arguments)
         return None if data is None else Key(tool.name, data, principal, self.epoch)
 
-    def at_once(self, tool: Tool) -> bool | None:
+    def at_once(self, tool: KnownTool) -> bool | None:
         """Whether its calls are proven to change nothing; None where that takes a look at the arguments (`Judging`)."""
         if tool.name in self._wrote:
             return False

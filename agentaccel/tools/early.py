@@ -20,16 +20,16 @@ from typing import Any, Literal
 
 from agentaccel.locks import Lock, forks, when_free
 from agentaccel.predict.identity import Key
-from agentaccel.predict.stats import Ledger, Tally
+from agentaccel.predict.stats import SpeculationStats, Tally
 from agentaccel.predict.validators import Witness, is_unchanged
-from agentaccel.tools.epochs import Version, World
+from agentaccel.tools.epochs import Version, WriteEpochs
 from agentaccel.types import ToolCall
 
 Tier = Literal["predicted", "asked"]
 """Why a run was begun early: on a prediction, or because the model had asked and its message had not ended."""
 
 
-class State(StrEnum):
+class EarlyRunState(StrEnum):
     """What has become of an early run."""
 
     RUNNING = "running"
@@ -40,7 +40,7 @@ class State(StrEnum):
     UNUSED = "unused"
 
 
-WAITING = (State.RUNNING, State.FINISHED)
+WAITING = (EarlyRunState.RUNNING, EarlyRunState.FINISHED)
 
 
 def _never() -> bool:
@@ -48,7 +48,7 @@ def _never() -> bool:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Entry:
+class EarlyRun:
     """One early run. Mutable; the buffer's lock guards its state."""
 
     key: Key
@@ -62,7 +62,7 @@ class Entry:
     """Monotonic time at which it was started."""
     fresh_for: float
     """Seconds after that for which its result may be served."""
-    ledger: Ledger
+    ledger: SpeculationStats
     witness: Witness | None = None
     seen: object = None
     """What the witness said before it ran."""
@@ -72,7 +72,7 @@ class Entry:
     """As in `Prediction`."""
     depth: int = 1
     """Steps ahead of what was known; more than 1 for one that was predicted from another early result."""
-    state: State = State.RUNNING
+    state: EarlyRunState = EarlyRunState.RUNNING
     over: bool = False
     """Whether the run has ended, whatever came of the entry."""
     seconds: float = 0.0
@@ -84,7 +84,7 @@ class Entry:
     """Whatever runs it, for those who do I/O."""
     repeated: Callable[[], bool] = _never
     """Whether its tool was really run since."""
-    on_end: Callable[[Entry], None] | None = None
+    on_end: Callable[[EarlyRun], None] | None = None
     """Told once, when the run is over and it is known what came of it."""
     process: int = field(default_factory=forks)
     """Of the forks on the way here, the one that began it."""
@@ -102,7 +102,7 @@ class Entry:
     def past(self) -> bool:
         """Whether what goes on from it is a call's that was really made: it has ended as the run of one, or its tool
         was called since and went on from what it had left behind, such as a pool or a task that waits for work."""
-        return self.over and (self.state is State.SERVED or self.repeated())
+        return self.over and (self.state is EarlyRunState.SERVED or self.repeated())
 
     def unchanged(self) -> bool:
         """Whether what it reads is as it was before it ran, by its witness."""
@@ -110,13 +110,13 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Buffer:
+class EarlyRuns:
     """The entries of one `Accel`. Thread-safe; looking in vain takes no lock."""
 
-    world: World
+    world: WriteEpochs
     most: int = 256
     """Entries that wait; the oldest makes room."""
-    _waiting: dict[Key, deque[Entry]] = field(default_factory=dict)
+    _waiting: dict[Key, deque[EarlyRun]] = field(default_factory=dict)
     _count: int = 0
     _lock: Lock = field(default_factory=Lock)
 
@@ -132,7 +132,7 @@ class Buffer:
         with self._lock:
             return sum(len(one) for key, one in self._waiting.items() if key.principal.session == session)
 
-    def put(self, entry: Entry) -> Entry | None:
+    def put(self, entry: EarlyRun) -> EarlyRun | None:
         """`entry` is started; returns the one that had to make room for it, which is of no use any more."""
         with self._lock:
             self._waiting.setdefault(entry.key, deque()).append(entry)
@@ -140,10 +140,10 @@ class Buffer:
             entry.tally.launched += 1
             oldest = next(iter(self._waiting.values()))[0] if self._count > self.most else None
             if oldest is not None:
-                self._end(oldest, State.UNUSED)
+                self._end(oldest, EarlyRunState.UNUSED)
         return oldest
 
-    def claim(self, key: Key, now: float) -> Entry | None:
+    def claim(self, key: Key, now: float) -> EarlyRun | None:
         """Take out an entry that could be served now, finished or still running; `serve` says whether it may be.
 
         Nothing is taken while something that writes in its domain, or may, is under way.
@@ -156,49 +156,49 @@ class Buffer:
                 self._take(entry)
             if self._fresh(entry, now) and entry.unchanged():
                 return entry
-            self.drop(entry, State.STALE)
+            self.drop(entry, EarlyRunState.STALE)
         return None
 
-    def finished(self, entry: Entry, result: Any, now: float) -> bool:
+    def finished(self, entry: EarlyRun, result: Any, now: float) -> bool:
         """Its run has returned; whether its result may still be served."""
         unchanged = entry.unchanged()
         with self._lock:
             if entry.over:
                 return False
             entry.over, entry.seconds = True, now - entry.born
-            if entry.state is not State.RUNNING:
+            if entry.state is not EarlyRunState.RUNNING:
                 self._settle(entry)
             elif unchanged and self._fresh(entry, now):
-                entry.state, entry.result = State.FINISHED, result
+                entry.state, entry.result = EarlyRunState.FINISHED, result
                 return True
             else:
-                self._end(entry, State.STALE)
+                self._end(entry, EarlyRunState.STALE)
         return False
 
-    def failed(self, entry: Entry, now: float) -> None:
+    def failed(self, entry: EarlyRun, now: float) -> None:
         """Its run raised, took too long, gave too much, or was cancelled; what has ended already stays as it is."""
         with self._lock:
             if entry.over:
                 return
             entry.over, entry.seconds = True, now - entry.born
             if entry.state in WAITING:
-                self._end(entry, State.FAILED)
+                self._end(entry, EarlyRunState.FAILED)
             else:
                 self._settle(entry)
 
-    def serve(self, entry: Entry, now: float, *, waited: float, joined: bool) -> bool:
+    def serve(self, entry: EarlyRun, now: float, *, waited: float, joined: bool) -> bool:
         """The result of a claimed entry is about to be handed out; False where it must not be, after all.
 
         `waited`: seconds for which its caller did; `joined`: it was running when it was claimed.
         """
         unchanged = entry.unchanged()
         with self._lock:
-            if entry.state is not State.FINISHED:
+            if entry.state is not EarlyRunState.FINISHED:
                 return False
             if not (unchanged and self._fresh(entry, now)) or self.world.closed(entry.domain):
-                self._end(entry, State.STALE)
+                self._end(entry, EarlyRunState.STALE)
                 return False
-            entry.state = State.SERVED
+            entry.state = EarlyRunState.SERVED
             entry.waited += waited
             entry.tally.served += 1
             entry.tally.joined += joined
@@ -206,7 +206,7 @@ class Buffer:
             self._settle(entry)
         return True
 
-    def hand_back(self, entry: Entry, *, waited: float = 0.0) -> bool:
+    def hand_back(self, entry: EarlyRun, *, waited: float = 0.0) -> bool:
         """The caller that had claimed it gave up after so many seconds; whether it waits for another one."""
         with self._lock:
             entry.waited += waited
@@ -216,33 +216,33 @@ class Buffer:
             self._count += 1
         return True
 
-    def drop(self, entry: Entry, state: State = State.UNUSED) -> None:
+    def drop(self, entry: EarlyRun, state: EarlyRunState = EarlyRunState.UNUSED) -> None:
         """It is of no use any more."""
         with self._lock:
             if entry.state in WAITING:
                 self._end(entry, state)
 
-    def sweep(self, now: float) -> list[Entry]:
+    def sweep(self, now: float) -> list[EarlyRun]:
         """Take out what cannot be served any more; returns it, for what still runs to be cancelled."""
         with self._lock:
             gone = [one for waiting in self._waiting.values() for one in waiting if not self._fresh(one, now)]
             for entry in gone:
-                self._end(entry, State.STALE)
+                self._end(entry, EarlyRunState.STALE)
         return gone
 
-    def leave(self, session: str | None, tier: Tier | None = None) -> list[Entry]:
+    def leave(self, session: str | None, tier: Tier | None = None) -> list[EarlyRun]:
         """Take out what waits for `session`, None for all, or only what was begun for one reason; returns it."""
         with self._lock:
             mine = [one for key, one in self._waiting.items() if session in (None, key.principal.session)]
             gone = [one for waiting in mine for one in waiting if tier in (None, one.tier)]
             for entry in gone:
-                self._end(entry, State.UNUSED)
+                self._end(entry, EarlyRunState.UNUSED)
         return gone
 
-    def _fresh(self, entry: Entry, now: float) -> bool:
+    def _fresh(self, entry: EarlyRun, now: float) -> bool:
         return entry.version == self.world.version(entry.domain) and now - entry.born <= entry.fresh_for
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: EarlyRun) -> None:
         waiting = self._waiting.get(entry.key)
         if waiting is None or entry not in waiting:
             return
@@ -251,20 +251,20 @@ class Buffer:
         if not waiting:
             del self._waiting[entry.key]
 
-    def _end(self, entry: Entry, state: State) -> None:
+    def _end(self, entry: EarlyRun, state: EarlyRunState) -> None:
         self._take(entry)
         entry.state, entry.result = state, None
         tally = entry.tally
         setattr(tally, state.value, getattr(tally, state.value) + 1)
         self._settle(entry)
 
-    def _settle(self, entry: Entry) -> None:
+    def _settle(self, entry: EarlyRun) -> None:
         """What it came to, once its run is over and it is known whether it was served."""
         if not entry.over or entry.state in WAITING:
             return
-        if entry.state is not State.SERVED:
+        if entry.state is not EarlyRunState.SERVED:
             entry.tally.wasted += entry.seconds
         is_here = entry.process == forks()  # what its parent had begun, the parent counts
-        if entry.on_end is not None and (is_here or entry.state is State.SERVED):
+        if entry.on_end is not None and (is_here or entry.state is EarlyRunState.SERVED):
             when_free(partial(entry.on_end, entry))
             entry.on_end = None

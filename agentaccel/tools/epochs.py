@@ -21,10 +21,10 @@ class Version(NamedTuple):
     here: int
 
 
-class World:
+class WriteEpochs:
     """Versions of domains. Thread-safe without a lock: every change is one assignment of a number that is new.
 
-    >>> world = World()
+    >>> world = WriteEpochs()
     >>> files, mails = world.version("files"), world.version("mails")
     >>> world.ends(world.begins("files"))
     >>> world.holds(files, "files"), world.holds(mails, "mails")

@@ -14,22 +14,22 @@ from agentaccel.engine.conversation import Conversation
 from agentaccel.policy import ToolPolicy
 from agentaccel.predict.breaker import CHAINED
 from agentaccel.predict.identity import Key, Principal
-from agentaccel.predict.launch import Candidate, Host, Load
-from agentaccel.predict.order import Order, Placed
+from agentaccel.predict.launch import Host, LaunchCandidate, Load
+from agentaccel.predict.order import Order, OrderedCall
 from agentaccel.predict.validators import witnessed
-from agentaccel.tools.catalog import Tool, copied
-from agentaccel.tools.early import Entry, State, Tier
+from agentaccel.tools.catalog import KnownTool, copied
+from agentaccel.tools.early import EarlyRun, EarlyRunState, Tier
 from agentaccel.tools.running import Runner
 from agentaccel.tools.serving import Serving
-from agentaccel.tools.transcript import Following
+from agentaccel.tools.transcript import SpeculationState
 from agentaccel.types import Prediction, ToolCall
 
 
-class Step(NamedTuple):
+class CurrentRequest(NamedTuple):
     """A request under way, as far as it matters here."""
 
     conversation: Conversation
-    following: Following
+    following: SpeculationState
     acts: bool
     """Whether runs may be begun; else it is only counted what would have been."""
     number: int
@@ -44,23 +44,23 @@ class Launcher:
     serving: Serving
     runner: Runner
 
-    def runnable(self, conversation: Conversation, call: ToolCall) -> Tool | None:
+    def runnable(self, conversation: Conversation, call: ToolCall) -> KnownTool | None:
         """The tool that could run `call` here; None where there is none, or it is another's to run it."""
         tool = self.serving.tools.named(call.name, conversation.id)
         if tool is None or not tool.takes(call.arguments) or (tool.is_async and not in_a_loop()):
             return None
         return tool
 
-    def key(self, conversation: Conversation, tool: Tool, call: ToolCall) -> Key | None:
+    def key(self, conversation: Conversation, tool: KnownTool, call: ToolCall) -> Key | None:
         """Under which the result of `call` would wait."""
         return self.serving.tools.key(tool, call.arguments, Principal(conversation.tenant, conversation.id))
 
-    def remembered(self, tool: Tool, key: Key) -> bool:
+    def remembered(self, tool: KnownTool, key: Key) -> bool:
         """Whether the call would be answered by an earlier result anyway."""
         return self.serving.remembers(tool) and self.serving.recalled(tool, key) is not None
 
     def may(
-        self, step: Step, tool: Tool, call: ToolCall, familiar: Callable[[ToolCall], bool] | None = None
+        self, step: CurrentRequest, tool: KnownTool, call: ToolCall, familiar: Callable[[ToolCall], bool] | None = None
     ) -> Permission:
         """When `call` may be launched, by its effect; what may not is counted."""
         permission = self.serving.judging.may(tool, call, familiar)
@@ -69,7 +69,7 @@ class Launcher:
         return permission
 
     def looked_at(
-        self, step: Step, expected: Iterable[Prediction], later: Callable[[list[Prediction]], None]
+        self, step: CurrentRequest, expected: Iterable[Prediction], later: Callable[[list[Prediction]], None]
     ) -> list[Prediction]:
         """Those of which it can be told at once what their calls do; `later` is given the others once it can of all."""
         found, waiting, left = list[Prediction](), list[Prediction](), 0
@@ -93,7 +93,7 @@ class Launcher:
         """True if no more than so many runs of a tool may be under way, or begun in a minute."""
         return name in self.policy.slots or self.serving.rates.limited(name, self.clock.monotonic())
 
-    def load(self, step: Step, candidates: Iterable[Candidate]) -> Load:
+    def load(self, step: CurrentRequest, candidates: Iterable[LaunchCandidate]) -> Load:
         """What is under way, and what the tools of `candidates` have left."""
         hosts = {one.host: self._host(one.host) for one in candidates if one.host}
         kept = self.serving.buffer.of(step.conversation.id)
@@ -113,14 +113,14 @@ class Launcher:
 
     def launch(
         self,
-        step: Step,
-        tool: Tool,
+        step: CurrentRequest,
+        tool: KnownTool,
         call: ToolCall,
         tier: Tier,
         *,
-        then: Callable[[Entry], None] | None = None,
-        told: Callable[[Entry], None],
-    ) -> Entry | None:
+        then: Callable[[EarlyRun], None] | None = None,
+        told: Callable[[EarlyRun], None],
+    ) -> EarlyRun | None:
         """Begin it, unless something keeps it from that now; what it depends on is noted before it runs.
 
         `then`: told when its result is there. `told`: told when it is known what came of it.
@@ -140,7 +140,7 @@ class Launcher:
         key = self.key(conversation, tool, own) if own is not None else None
         if own is None or key is None:
             return None
-        entry = Entry(
+        entry = EarlyRun(
             key=key,
             call=own,
             tier=tier,
@@ -157,7 +157,7 @@ class Launcher:
         return entry
 
 
-def chained(prediction: Prediction, after: Entry) -> Prediction:
+def chained(prediction: Prediction, after: EarlyRun) -> Prediction:
     """As likely as that both are right; its call is not the very next one."""
     joint = max(prediction.soon, prediction.probability) * after.probability
     return replace(prediction, probability=0.0, soon=joint, rule=f"{after.rule}{CHAINED}{prediction.rule}")
@@ -175,19 +175,19 @@ class Eager:
 
     launcher: Launcher
 
-    def asked(self, step: Step, call: ToolCall) -> None:
+    def asked(self, step: CurrentRequest, call: ToolCall) -> None:
         """The arguments of `call` are complete; its message may still go on."""
         order, tools = step.following.order, self.launcher.serving.tools
         if not self.launcher.policy.eager or order is None or step.following.step != step.number:
             return
         tool, judging = tools.of(call.name, step.conversation.id), self.launcher.serving.judging
-        placed = Placed(call, tool.identity(call.arguments), False)
+        placed = OrderedCall(call, tool.identity(call.arguments), False)
         if tool.function is not None and judging.look(tool, call, partial(self._looked, step, order, tool, placed)):
             placed = placed._replace(reads=judging.reads(tool, call))
         for one in order.closed(placed):
             self._launch(step, order, one)
 
-    def _looked(self, step: Step, order: Order, tool: Tool, placed: Placed) -> None:
+    def _looked(self, step: CurrentRequest, order: Order, tool: KnownTool, placed: OrderedCall) -> None:
         """It is known by now what a call does, which stood in its place as one that may write until then."""
         serving = self.launcher.serving
         if step.following.order is not order or not serving.judging.reads(tool, placed.call):
@@ -195,17 +195,17 @@ class Eager:
         for one in order.reads(placed):
             self._launch(step, order, one)
 
-    def wrote(self, call: ToolCall, tool: Tool, conversation: Conversation) -> None:
+    def wrote(self, call: ToolCall, tool: KnownTool, conversation: Conversation) -> None:
         """A call that may write has ended: what waited for it in its message may be begun."""
         following = conversation.following
         order = following.order
         if order is None:
             return
-        step = Step(conversation, following, True, following.step)
+        step = CurrentRequest(conversation, following, True, following.step)
         for one in order.done(call.name, tool.identity(call.arguments)):
             self._launch(step, order, one)
 
-    def _launch(self, step: Step, order: Order, placed: Placed) -> None:
+    def _launch(self, step: CurrentRequest, order: Order, placed: OrderedCall) -> None:
         launcher, call = self.launcher, placed.call
         tool = launcher.runnable(step.conversation, call)
         key = launcher.key(step.conversation, tool, call) if tool is not None else None
@@ -228,11 +228,11 @@ class Eager:
         if launcher.launch(step, tool, call, "asked", told=self._settles(rule)) is not None:
             track.learn(lambda experience: experience.breakers.launched(rule, now))
 
-    def _settles(self, rule: str) -> Callable[[Entry], None]:
+    def _settles(self, rule: str) -> Callable[[EarlyRun], None]:
         track, clock = self.launcher.serving.track, self.launcher.clock
 
-        def settled(entry: Entry) -> None:
-            used, now = entry.state is State.SERVED, clock.wall()
+        def settled(entry: EarlyRun) -> None:
+            used, now = entry.state is EarlyRunState.SERVED, clock.wall()
             track.learn(lambda experience: experience.breakers.settled(rule, 1.0, used=used, now=now))
 
         return settled

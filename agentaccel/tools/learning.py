@@ -16,7 +16,7 @@ from weakref import WeakSet
 from agentaccel.clock import Clock
 from agentaccel.concurrency import Background
 from agentaccel.policy import Policy
-from agentaccel.predict.events import Foresees
+from agentaccel.predict.events import SessionPredictor
 from agentaccel.predict.predictor import Predictor
 from agentaccel.store.experience import TrackRecord
 from agentaccel.store.patterns import Library
@@ -44,7 +44,7 @@ class Learning:
         workload: str = "",
         tools: Mapping[str, Mapping[str, Any]] | None = None,
         reads: Callable[[ToolCall], bool] | None = None,
-    ) -> Foresees:
+    ) -> SessionPredictor:
         """A session that begins, as `Predictor.session`."""
         return Predictor(self.library.knowledge).session(workload, tools, reads)
 

@@ -21,8 +21,8 @@ from agentaccel.effects.launch import Permission, judge_call, permission
 from agentaccel.effects.verdict import Verdict, analysed
 from agentaccel.locks import Lock
 from agentaccel.predict.identity import arguments_key
-from agentaccel.tools.catalog import READS, Tool, Tools, copied
-from agentaccel.tools.epochs import Version, World
+from agentaccel.tools.catalog import READS, KnownTool, Tools, copied
+from agentaccel.tools.epochs import Version, WriteEpochs
 from agentaccel.types import Effect, ToolCall
 
 log = logging.getLogger("agentaccel")
@@ -36,12 +36,12 @@ IN_TIME = 0.25
 
 _NOT_YET = analysed(Effect.UNKNOWN, "nobody has looked at what it does since something may have written")
 
-Asked = tuple[Tool, bytes]
+Asked = tuple[KnownTool, bytes]
 """A tool, and the arguments of one call of it."""
 Then = Callable[[], None]
 
 
-class _Kept(NamedTuple):
+class _Judged(NamedTuple):
     verdict: Verdict
     epoch: int
     """Of what the tools may do."""
@@ -55,13 +55,13 @@ class Judging:
     """The verdicts of one `Accel`. Thread-safe."""
 
     tools: Tools
-    world: World
+    world: WriteEpochs
     clock: Clock
-    _kept: dict[Asked, _Kept] = field(default_factory=dict)
+    _kept: dict[Asked, _Judged] = field(default_factory=dict)
     _waiting: dict[tuple[asyncio.AbstractEventLoop, Asked], list[Then]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
-    def look(self, tool: Tool, call: ToolCall, then: Then) -> bool:
+    def look(self, tool: KnownTool, call: ToolCall, then: Then) -> bool:
         """True if what `call` does can be told without making the event loop wait; else that is worked out beside it,
         and `then` is called on it once it is known."""
         asked = _asked(tool, call)
@@ -72,13 +72,13 @@ class Judging:
             self._work_out(asked, partial(judge_call, own, tool.spec, self.tools.allowance()), then)
         return own is None
 
-    def reads(self, tool: Tool, call: ToolCall) -> bool:
+    def reads(self, tool: KnownTool, call: ToolCall) -> bool:
         """Whether a call is proven to change nothing. On an event loop one that nobody has had a `look` at is not;
         elsewhere that may take long."""
         at_once = self.tools.at_once(tool)
         return self._verdict(tool, call).effect in READS if at_once is None else at_once
 
-    def did_read(self, tool: Tool, call: ToolCall) -> bool:
+    def did_read(self, tool: KnownTool, call: ToolCall) -> bool:
         """The same of a call of the past, told at once: one that nobody has looked at counts as one that may write."""
         asked = _asked(tool, call)
         if asked is None or not in_a_loop():
@@ -86,12 +86,12 @@ class Judging:
         kept = self._kept.get(asked)
         return self.tools.at_once(tool) is not False and kept is not None and kept.verdict.effect in READS
 
-    def may(self, tool: Tool, call: ToolCall, familiar: Callable[[ToolCall], bool] | None = None) -> Permission:
+    def may(self, tool: KnownTool, call: ToolCall, familiar: Callable[[ToolCall], bool] | None = None) -> Permission:
         """When a call may be launched; as in `reads` where nobody has had a `look` at it."""
         allowance = self.tools.allowance(familiar)
         return permission(call, tool.spec, allowance, sync=not tool.is_async, verdict=self._verdict(tool, call))
 
-    def _verdict(self, tool: Tool, call: ToolCall) -> Verdict:
+    def _verdict(self, tool: KnownTool, call: ToolCall) -> Verdict:
         asked = _asked(tool, call)
         known = None if asked is None else self._known(asked)
         if known is not None:
@@ -114,7 +114,7 @@ class Judging:
             self._kept.pop(asked, None)
             while len(self._kept) >= KEPT:
                 del self._kept[next(iter(self._kept))]
-            self._kept[asked] = _Kept(verdict, self.tools.epoch, self.world.version(None), self.clock.monotonic())
+            self._kept[asked] = _Judged(verdict, self.tools.epoch, self.world.version(None), self.clock.monotonic())
 
     def _work_out(self, asked: Asked, work: Callable[[], Verdict], then: Then) -> None:
         loop = asyncio.get_running_loop()
@@ -149,7 +149,7 @@ async def is_proven(judge: Callable[[], Verdict]) -> bool:
     return verdict is not None and verdict.launchable != "never"
 
 
-def _asked(tool: Tool, call: ToolCall) -> Asked | None:
+def _asked(tool: KnownTool, call: ToolCall) -> Asked | None:
     """None where what a call does is told without a long look at it."""
     if tool.effect is not None or (tool.spec.judge is None and tool.spec.kind is None):
         return None

@@ -17,7 +17,7 @@ import orjson
 from agentaccel.locks import Lock
 from agentaccel.predict.identity import Key, Principal, plain_bytes
 from agentaccel.predict.validators import Witness, is_unchanged
-from agentaccel.tools.epochs import Version, World
+from agentaccel.tools.epochs import Version, WriteEpochs
 
 _EVERYBODY = ""
 """The session of results that all sessions of a tenant share."""
@@ -41,7 +41,7 @@ class Read:
     everybodys: bool = True
     """Whether the call is of a tool that all sessions have; one that wrapped its own may mean another by the name."""
 
-    def holds(self, world: World, now: float) -> bool:
+    def holds(self, world: WriteEpochs, now: float) -> bool:
         """Whether running it again would read the same, as far as can be told."""
         return (
             now - self.at <= self.fresh_for
@@ -58,7 +58,7 @@ class Remembered(NamedTuple):
     seconds: float
 
 
-class _Kept(NamedTuple):
+class _CachedResult(NamedTuple):
     read: Read
     text: bytes
     """Its result as JSON."""
@@ -66,17 +66,17 @@ class _Kept(NamedTuple):
 
 
 @dataclass(slots=True)
-class Memo:
+class ResultCache:
     """Results of reads, by call. Thread-safe."""
 
-    world: World
+    world: WriteEpochs
     across: float | None = None
     """Seconds for which sessions of one tenant share results; None where they do not."""
     most: int = 512
     """Results that are kept; the one used longest ago makes room."""
     most_bytes: int = 256 * 1024
     """Of one result; a longer one is not kept, so that neither memory nor the time to copy it grows with it."""
-    _kept: OrderedDict[Key, _Kept] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[Key, _CachedResult] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
     def __len__(self) -> int:
@@ -88,7 +88,7 @@ class Memo:
         if text is None or not read.holds(self.world, now):
             return
         with self._lock:
-            found = _Kept(read, text, seconds)
+            found = _CachedResult(read, text, seconds)
             shared = self.across is not None and read.everybodys
             for key in (read.key, _shared(read.key)) if shared else (read.key,):
                 self._kept[key] = found

@@ -27,14 +27,14 @@ from agentaccel.engine.conversation import Conversation
 from agentaccel.engine.lineage import identity_of
 from agentaccel.engine.scope import current
 from agentaccel.hashing import wire_bytes
-from agentaccel.hooks import Began, Listeners, Told
+from agentaccel.hooks import Began, HookList, Told
 from agentaccel.locks import forks
 from agentaccel.policy import ToolPolicy
 from agentaccel.predict.identity import is_plain
 from agentaccel.records import Outcome, ToolRecord, outcome_of
 from agentaccel.store.recorder import Recorder
-from agentaccel.tools.catalog import Tool, Tools
-from agentaccel.tools.early import Buffer, Entry, State
+from agentaccel.tools.catalog import KnownTool, Tools
+from agentaccel.tools.early import EarlyRun, EarlyRuns, EarlyRunState
 from agentaccel.tools.rates import Rates
 from agentaccel.values import kept_name
 
@@ -96,7 +96,7 @@ log = logging.getLogger("agentaccel")
 
 
 @dataclass(slots=True, eq=False)
-class Run:
+class EarlyExecution:
     """An early run under way."""
 
     work: asyncio.Task[Any] | Future[Any] | None = None
@@ -154,12 +154,12 @@ class Runner:
     policy: ToolPolicy
     clock: Clock
     recorder: Recorder
-    listeners: Listeners
+    listeners: HookList
     background: Background
-    buffer: Buffer
+    buffer: EarlyRuns
     tools: Tools
     rates: Rates
-    _under_way: set[Entry] = field(default_factory=set)
+    _under_way: set[EarlyRun] = field(default_factory=set)
     _forks: int = field(default_factory=forks)
 
     @property
@@ -179,12 +179,12 @@ class Runner:
 
     def start(
         self,
-        tool: Tool,
-        entry: Entry,
+        tool: KnownTool,
+        entry: EarlyRun,
         conversation: Conversation,
         *,
-        then: Callable[[Entry], None] | None = None,
-        told: Callable[[Entry], None],
+        then: Callable[[EarlyRun], None] | None = None,
+        told: Callable[[EarlyRun], None],
     ) -> None:
         """Begin the run of `entry`, which is in the buffer from here on. An async tool needs a running event loop.
 
@@ -194,12 +194,12 @@ class Runner:
         context.run(current.set, replace(current.get(), early=entry))
         calls = tool.calls
         entry.repeated = lambda: tool.calls > calls
-        entry.handle = run = Run()
+        entry.handle = run = EarlyExecution()
         made = self.buffer.put(entry)
         if made is not None and made.handle is not None:
             made.handle.cancel()
         self._under_way.add(entry)
-        owner, telling = conversation.id, _Telling(self, entry, conversation, then, told)
+        owner, telling = conversation.id, _RunReport(self, entry, conversation, then, told)
         if tool.is_async:
             task = self.background.spawn(owner, partial(self._run_async, tool, telling), context)
             task.add_done_callback(lambda done: self._over(entry))
@@ -208,12 +208,12 @@ class Runner:
             run.work = self.background.submit(owner, partial(context.run, partial(self._run_sync, tool, telling)))
             run.work.add_done_callback(lambda done: self._over(entry))
 
-    def _over(self, entry: Entry) -> None:
+    def _over(self, entry: EarlyRun) -> None:
         self._under_way.discard(entry)
         if not entry.over:  # cancelled before it had begun
             self.buffer.failed(entry, self.clock.monotonic())
 
-    async def _run_async(self, tool: Tool, told: _Telling) -> None:
+    async def _run_async(self, tool: KnownTool, told: _RunReport) -> None:
         entry = told.begins()
         assert tool.function is not None
         try:
@@ -233,7 +233,7 @@ class Runner:
             else:
                 self._finished(told, tool, result)
 
-    def _run_sync(self, tool: Tool, told: _Telling) -> None:
+    def _run_sync(self, tool: KnownTool, told: _RunReport) -> None:
         entry = told.begins()
         assert tool.function is not None
         try:
@@ -247,13 +247,13 @@ class Runner:
         else:
             self._finished(told, tool, result)
 
-    def _finished(self, told: _Telling, tool: Tool, result: Any) -> None:
+    def _finished(self, told: _RunReport, tool: KnownTool, result: Any) -> None:
         entry = told.entry
         if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
             self._failed(told, "failed", "NotAResult")  # it is still to run
             return
         undisturbed = not tool.spec.own and self.buffer.world.holds(entry.version, entry.domain)
-        if entry.state is State.RUNNING and undisturbed and not entry.unchanged():
+        if entry.state is EarlyRunState.RUNNING and undisturbed and not entry.unchanged():
             self.tools.wrote(tool.name)  # of what is seen here, nothing that may write ran but this
         if size_of(result, self.policy.output_cap) > self.policy.output_cap:
             self._failed(told, "failed", "ResultTooLarge")
@@ -261,29 +261,29 @@ class Runner:
         self.buffer.finished(entry, result, self.clock.monotonic())
         told.ended()
         self._under_way.discard(entry)
-        if told.then is not None and entry.state is State.FINISHED:
+        if told.then is not None and entry.state is EarlyRunState.FINISHED:
             told.then(entry)
 
-    def _raised(self, told: _Telling, failure: BaseException) -> None:
+    def _raised(self, told: _RunReport, failure: BaseException) -> None:
         self.rates.failed(told.entry.call.name, failure, self.clock.monotonic())
         self._failed(told, outcome_of(failure), type(failure).__name__)
 
-    def _failed(self, told: _Telling, outcome: Outcome, error: str) -> None:
+    def _failed(self, told: _RunReport, outcome: Outcome, error: str) -> None:
         told.outcome, told.error = outcome, error
         self.buffer.failed(told.entry, self.clock.monotonic())
         told.ended()
 
 
-class _Telling:
+class _RunReport:
     """Tells listeners of an early run as it ends, and the trace store once it is known what came of it."""
 
     def __init__(
         self,
         runner: Runner,
-        entry: Entry,
+        entry: EarlyRun,
         conversation: Conversation,
-        then: Callable[[Entry], None] | None,
-        told: Callable[[Entry], None],
+        then: Callable[[EarlyRun], None] | None,
+        told: Callable[[EarlyRun], None],
     ) -> None:
         self._runner, self.entry, self._conversation = runner, entry, conversation
         self.then, self._told = then, told
@@ -294,7 +294,7 @@ class _Telling:
         self._began: Began | None = None
         entry.on_end = self._settled
 
-    def begins(self) -> Entry:
+    def begins(self) -> EarlyRun:
         """The run begins here, in the context that it ends in."""
         self._began = self._runner.listeners.begins(self._started, kept_name(self.entry.call.name))
         return self.entry
@@ -304,12 +304,12 @@ class _Telling:
         if self._began is not None:
             self._runner.listeners.ended(self._began, Told(self._record(), self.entry.call.id))
 
-    def _settled(self, entry: Entry) -> None:
+    def _settled(self, entry: EarlyRun) -> None:
         self._told(entry)
         record = replace(
             self._record(),
             fate=entry.state.value,
-            wasted=None if entry.state is State.SERVED else entry.seconds,
+            wasted=None if entry.state is EarlyRunState.SERVED else entry.seconds,
         )
         self._runner.recorder.write(record)
 

@@ -26,13 +26,13 @@ from agentaccel.predict.identity import Key, Principal
 from agentaccel.predict.validators import witnessed
 from agentaccel.records import ServedFrom
 from agentaccel.store.experience import TrackRecord
-from agentaccel.tools.catalog import READS, Tool, Tools, copied
-from agentaccel.tools.early import Buffer, Entry, State
-from agentaccel.tools.epochs import Version, World
+from agentaccel.tools.catalog import READS, KnownTool, Tools, copied
+from agentaccel.tools.early import EarlyRun, EarlyRuns, EarlyRunState
+from agentaccel.tools.epochs import Version, WriteEpochs
 from agentaccel.tools.permission import Judging
 from agentaccel.tools.rates import Rates
-from agentaccel.tools.results import Memo, Read, Remembered
-from agentaccel.tools.running import Run
+from agentaccel.tools.results import Read, Remembered, ResultCache
+from agentaccel.tools.running import EarlyExecution
 from agentaccel.types import Effect, ToolCall
 from agentaccel.values import kept_name
 
@@ -42,7 +42,7 @@ from agentaccel.values import kept_name
 
 
 @dataclass(slots=True, eq=False)
-class Mark:
+class OpenWrite:
     """What a call under way does to the world, as far as it is known."""
 
     domain: str | None
@@ -58,20 +58,20 @@ class Writes:
 
     clock: Clock
     judging: Judging
-    world: World
+    world: WriteEpochs
     rates: Rates
     spoil: Callable[[], None]
     """Called when something has begun to write."""
     _lock: Lock = field(default_factory=Lock)
-    _unsettled: list[tuple[Mark, Tool, ToolCall]] = field(default_factory=list)
+    _unsettled: list[tuple[OpenWrite, KnownTool, ToolCall]] = field(default_factory=list)
     """Calls that may write and have not been looked at."""
 
-    def begins(self, tool: Tool, call: ToolCall) -> Mark | None:
+    def begins(self, tool: KnownTool, call: ToolCall) -> OpenWrite | None:
         """`call` is about to run; None where it is known to read."""
         self.rates.ran(tool.name, self.clock.monotonic())
         if reads := self.judging.tools.at_once(tool):
             return None
-        mark = Mark(tool.spec.domain)
+        mark = OpenWrite(tool.spec.domain)
         if reads is None and (given := copied(call)) is not None:
             call = given
             mark.number, mark.unsettled = self.world.pends(mark.domain), True
@@ -83,7 +83,7 @@ class Writes:
             self.spoil()
         return mark
 
-    def ends(self, mark: Mark) -> None:
+    def ends(self, mark: OpenWrite) -> None:
         """That call has run, failed or been cancelled."""
         with self._lock:
             mark.ended = True
@@ -93,14 +93,14 @@ class Writes:
         elif mark.unsettled and not in_a_loop():
             self.settle()
 
-    def is_looked_at(self, tool: Tool, call: ToolCall) -> bool:
+    def is_looked_at(self, tool: KnownTool, call: ToolCall) -> bool:
         """True if this very call has begun to run, and is being looked at."""
         return any(one is tool and same.arguments == call.arguments for _, one, same in tuple(self._unsettled))
 
     def settle(self) -> None:
         """Look at the calls that were not looked at before they were dispatched, as far as that takes no time; of the
         others it is found out beside the event loop."""
-        later = list[tuple[Mark, Tool, ToolCall]]()
+        later = list[tuple[OpenWrite, KnownTool, ToolCall]]()
         while self._unsettled:
             try:
                 mark, tool, call = self._unsettled.pop()
@@ -124,7 +124,7 @@ MISS: Final = object()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Served:
+class ServedResult:
     """How a call was answered without being run for."""
 
     source: ServedFrom
@@ -140,14 +140,14 @@ class Serving:
     background: Background
     tools: Tools
     judging: Judging
-    world: World
-    buffer: Buffer
-    memo: Memo
+    world: WriteEpochs
+    buffer: EarlyRuns
+    memo: ResultCache
     rates: Rates
     track: TrackRecord
     writes: Writes = field(init=False)
     _lock: Lock = field(default_factory=Lock)
-    _joined: dict[Entry, concurrent.futures.Future[None]] = field(default_factory=dict)
+    _joined: dict[EarlyRun, concurrent.futures.Future[None]] = field(default_factory=dict)
     """Early runs that a caller waits for, and how it is told that something wrote where they read."""
     _forks: int = field(default_factory=forks)
 
@@ -156,7 +156,7 @@ class Serving:
             clock=self.clock, judging=self.judging, world=self.world, rates=self.rates, spoil=self._spoil
         )
 
-    def remembers(self, tool: Tool) -> bool:
+    def remembers(self, tool: KnownTool) -> bool:
         """Whether results of a tool may answer later calls: where it is known when they are not fresh any more."""
         if not self.policy.memo or tool.effect is None:
             return False
@@ -167,8 +167,8 @@ class Serving:
     # --- what is there already ----------------------------------------------------------------------------------------
 
     def look(
-        self, tool: Tool, call: ToolCall, conversation: Conversation
-    ) -> tuple[Entry | Remembered | None, Read | None]:
+        self, tool: KnownTool, call: ToolCall, conversation: Conversation
+    ) -> tuple[EarlyRun | Remembered | None, Read | None]:
         """What can answer `call`, or else what its result depends on, where that may answer a later one.
 
         Takes no lock where nothing waits.
@@ -195,21 +195,21 @@ class Serving:
         seen = witnessed(spec.witness, call.arguments)
         return None, self._read(tool, key, call, version=self.world.version(spec.domain), at=now, seen=seen)
 
-    def recalled(self, tool: Tool, key: Key) -> Remembered | None:
+    def recalled(self, tool: KnownTool, key: Key) -> Remembered | None:
         """The earlier result that answers the call of `tool` under `key`."""
         return self.memo.find(key, self.clock.monotonic(), everybodys=self.tools.is_everybodys(tool))
 
-    def recall(self, found: Remembered, conversation: Conversation) -> tuple[Any, Served]:
+    def recall(self, found: Remembered, conversation: Conversation) -> tuple[Any, ServedResult]:
         """A result of an earlier call, counted."""
         tally = conversation.ledger.memo
         with self._lock:
             tally.served += 1
             tally.hidden += found.seconds
-        return found.result, Served(source="memo", hidden=found.seconds)
+        return found.result, ServedResult(source="memo", hidden=found.seconds)
 
     # --- waiting for what was begun -----------------------------------------------------------------------------------
 
-    async def join(self, entry: Entry, execute: Callable[[], Awaitable[Any]]) -> tuple[Any, Served | None]:
+    async def join(self, entry: EarlyRun, execute: Callable[[], Awaitable[Any]]) -> tuple[Any, ServedResult | None]:
         """The result of `entry`, waited for if need be; `MISS` where the call has to be run.
 
         A run that was begun on a prediction is waited for as long as a fresh run is expected to take. Then a fresh one
@@ -217,7 +217,7 @@ class Serving:
         call's own run, so it is waited for to its end. Neither is waited for any longer once something writes where it
         reads: it will not be served.
         """
-        run: Run = entry.handle
+        run: EarlyExecution = entry.handle
         began, joined = self.clock.monotonic(), not entry.over
         if joined:
             waiting = run.waitable()
@@ -229,7 +229,7 @@ class Serving:
                     run.awaited()
                 limit = None if entry.tier == "asked" else self._expected(entry)
                 if await self._is_spoiled(entry, waiting, limit):
-                    self.buffer.drop(entry, State.STALE)
+                    self.buffer.drop(entry, EarlyRunState.STALE)
                     run.cancel()
                     return MISS, None
                 if not waiting.done():
@@ -239,12 +239,12 @@ class Serving:
                 raise
         return self._served(entry, began, joined=joined)
 
-    def _given_up(self, entry: Entry, began: float) -> None:
+    def _given_up(self, entry: EarlyRun, began: float) -> None:
         """The caller that waited for `entry` does not any more."""
         if self.buffer.hand_back(entry, waited=self.clock.monotonic() - began):
             entry.handle.unawaited(self.policy.timeout)
 
-    async def _is_spoiled(self, entry: Entry, waiting: asyncio.Future[Any], limit: float | None) -> bool:
+    async def _is_spoiled(self, entry: EarlyRun, waiting: asyncio.Future[Any], limit: float | None) -> bool:
         """Wait for the end of its run, `limit` seconds or until something writes where it reads; whether that came
         first."""
         with self._joining(entry) as told:
@@ -253,7 +253,7 @@ class Serving:
             return spoiled.done() and not waiting.done()
 
     @contextmanager
-    def _joining(self, entry: Entry) -> Iterator[concurrent.futures.Future[None]]:
+    def _joining(self, entry: EarlyRun) -> Iterator[concurrent.futures.Future[None]]:
         """A caller waits for `entry` inside; what is handed out is done once something writes where that reads."""
         spoiled = self._joined[entry] = concurrent.futures.Future[None]()
         try:
@@ -271,11 +271,11 @@ class Serving:
 
     async def _hedge(
         self,
-        entry: Entry,
+        entry: EarlyRun,
         waiting: asyncio.Future[Any],
         execute: Callable[[], Awaitable[Any]],
         began: float,
-    ) -> tuple[Any, Served | None]:
+    ) -> tuple[Any, ServedResult | None]:
         async def run() -> tuple[Any, BaseException | None]:
             self.rates.ran(entry.call.name, self.clock.monotonic())
             try:
@@ -305,7 +305,7 @@ class Serving:
             raise ended
         return result, None
 
-    def join_here(self, entry: Entry) -> tuple[Any, Served | None]:
+    def join_here(self, entry: EarlyRun) -> tuple[Any, ServedResult | None]:
         """The same in a thread, where no second run can be begun beside the first."""
         work = entry.handle.work
         began, joined = self.clock.monotonic(), not entry.over
@@ -321,35 +321,35 @@ class Serving:
                 self._given_up(entry, began)
                 raise
             if not work.done():
-                self.buffer.drop(entry, State.STALE if spoiled.done() else State.UNUSED)
+                self.buffer.drop(entry, EarlyRunState.STALE if spoiled.done() else EarlyRunState.UNUSED)
                 entry.handle.cancel()
                 return MISS, None
         return self._served(entry, began, joined=joined)
 
-    def _served(self, entry: Entry, began: float, *, joined: bool) -> tuple[Any, Served | None]:
+    def _served(self, entry: EarlyRun, began: float, *, joined: bool) -> tuple[Any, ServedResult | None]:
         now = self.clock.monotonic()
         if not self.buffer.serve(entry, now, waited=now - began, joined=joined):
             return MISS, None
         self._keep(entry, now)
-        return entry.result, Served(source=entry.tier, hidden=entry.hidden)
+        return entry.result, ServedResult(source=entry.tier, hidden=entry.hidden)
 
-    def _keep(self, entry: Entry, now: float) -> None:
+    def _keep(self, entry: EarlyRun, now: float) -> None:
         """What the model had asked for is the call's own run: its result may answer later calls, too."""
         tool = self.tools.named(entry.call.name, entry.key.principal.session)
         if entry.tier == "asked" and tool is not None and self.remembers(tool):
             read = self._read(tool, entry.key, entry.call, version=entry.version, at=entry.born, seen=entry.seen)
             self.memo.keep(read, entry.result, entry.seconds, now)
 
-    def _expected(self, entry: Entry) -> float:
+    def _expected(self, entry: EarlyRun) -> float:
         """Seconds that a fresh run is expected to take."""
         with self.track.lock:
             return self.track.experience.latencies.quantile(kept_name(entry.call.name), 0.5)
 
-    def took(self, tool: Tool, seconds: float) -> None:
+    def took(self, tool: KnownTool, seconds: float) -> None:
         """A real call ran so long."""
         self.track.learn(lambda experience: experience.ran(kept_name(tool.name), seconds))
 
-    def _read(self, tool: Tool, key: Key, call: ToolCall, *, version: Version, at: float, seen: object) -> Read:
+    def _read(self, tool: KnownTool, key: Key, call: ToolCall, *, version: Version, at: float, seen: object) -> Read:
         spec = tool.spec
         return Read(
             key=key, arguments=call.arguments, domain=spec.domain, version=version, at=at, witness=spec.witness,

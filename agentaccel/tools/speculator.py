@@ -21,26 +21,26 @@ from agentaccel.engine.conversation import Conversation
 from agentaccel.engine.draft import Going, mode_of
 from agentaccel.engine.scope import Within
 from agentaccel.facts import Wire
-from agentaccel.hooks import Listeners
+from agentaccel.hooks import HookList
 from agentaccel.once import Once
 from agentaccel.policy import Policy
-from agentaccel.predict.events import Foresees, Predicts
-from agentaccel.predict.launch import Candidate, decide
+from agentaccel.predict.events import Predicts, SessionPredictor
+from agentaccel.predict.launch import LaunchCandidate, decide
 from agentaccel.predict.order import Order
 from agentaccel.predict.predictor import SOON
 from agentaccel.store.recorder import Recorder
-from agentaccel.tools.catalog import Tool, Tools
-from agentaccel.tools.early import Buffer, Entry, State
-from agentaccel.tools.epochs import World
-from agentaccel.tools.launching import Eager, Launcher, Step, chained
+from agentaccel.tools.catalog import KnownTool, Tools
+from agentaccel.tools.early import EarlyRun, EarlyRuns, EarlyRunState
+from agentaccel.tools.epochs import WriteEpochs
+from agentaccel.tools.launching import CurrentRequest, Eager, Launcher, chained
 from agentaccel.tools.learning import Learning
 from agentaccel.tools.permission import Judging
 from agentaccel.tools.rates import Rates
-from agentaccel.tools.results import Memo
+from agentaccel.tools.results import ResultCache
 from agentaccel.tools.running import Runner, shown
 from agentaccel.tools.serving import Serving
-from agentaccel.tools.transcript import Following, Waiting
-from agentaccel.tools.warming import Warming
+from agentaccel.tools.transcript import PendingLaunch, SpeculationState
+from agentaccel.tools.warming import ToolPrewarmer
 from agentaccel.turn import Ended
 from agentaccel.types import Prediction, Request, ToolCall
 
@@ -53,7 +53,7 @@ class Hooks(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class Foresight:
+class Speculator:
     """Launches early runs for one `Accel`. Thread-safe."""
 
     policy: Policy
@@ -61,7 +61,7 @@ class Foresight:
     learning: Learning
     predictor: Predicts
     """`learning`, unless a test tells what is to come."""
-    warming: Warming
+    warming: ToolPrewarmer
     shared_key: bytes
     _once: Once = field(default_factory=Once)
 
@@ -103,7 +103,7 @@ class Foresight:
         if going.prompt.messages != following.messages:  # else it is retried, and its calls are still to be made
             following.messages = going.prompt.messages
             self._cancel(self.launcher.serving.buffer.leave(going.conversation.id, "asked"))
-        step = Step(going.conversation, following, going.mode == "on", following.step)
+        step = CurrentRequest(going.conversation, following, going.mode == "on", following.step)
         names = [one.name for one in going.as_written.segments if one.level == "tools"]
         sent = partial(self._sent, step, request, wire, bool(going.prompt.held), names)
         asked = partial(self._guarded, partial(self._asked, step))
@@ -122,7 +122,7 @@ class Foresight:
             if going.prompt.held:
                 following.hear_reply()
 
-    def _soon(self, step: Step, work: Callable[[], None]) -> None:
+    def _soon(self, step: CurrentRequest, work: Callable[[], None]) -> None:
         """Do it once the request is on its way."""
         tools = self.policy.tools
         if self.learning.begun and not (tools.speculate or tools.prewarm):
@@ -140,13 +140,13 @@ class Foresight:
                 raise
             self._once.failed("could not run a tool early; the agent goes on without")
 
-    def _asked(self, step: Step, call: ToolCall) -> None:
+    def _asked(self, step: CurrentRequest, call: ToolCall) -> None:
         tools, session = self.launcher.serving.tools, step.conversation.id
         if not tools.sees(call.name, session) and not self._reads(session, call):
             self._unseen(step.following)
         Eager(self.launcher).asked(step, call)
 
-    def _unseen(self, following: Following, *, is_over: bool = False) -> None:
+    def _unseen(self, following: SpeculationState, *, is_over: bool = False) -> None:
         """A run that does not go by here is about to begin, or, by the next request, is over; it may write."""
         following.unseen = not is_over
         world = self.launcher.serving.world
@@ -154,7 +154,7 @@ class Foresight:
 
     # --- before the model asks ----------------------------------------------------------------------------------------
 
-    def _sent(self, step: Step, request: Request, wire: Wire, held: bool, names: list[str]) -> None:
+    def _sent(self, step: CurrentRequest, request: Request, wire: Wire, held: bool, names: list[str]) -> None:
         following, tools = step.following, self.policy.tools
         self.learning.begin()
         if not (tools.speculate or tools.prewarm):
@@ -173,7 +173,7 @@ class Foresight:
         serving = self.launcher.serving
         return serving.judging.did_read(serving.tools.of(call.name, session), call)
 
-    def _expect(self, step: Step, history: Foresees, after: Entry | None) -> None:
+    def _expect(self, step: CurrentRequest, history: SessionPredictor, after: EarlyRun | None) -> None:
         """Launch what pays of what is expected, where `after` is the guess that it all depends on."""
         serving, clock = self.launcher.serving, self.launcher.clock
         if step.following.unseen:
@@ -190,13 +190,17 @@ class Foresight:
         later = partial(self._choose_later, step, history, after)
         self._choose(step, history, self.launcher.looked_at(step, expected, later), after)
 
-    def _choose_later(self, step: Step, history: Foresees, after: Entry | None, expected: list[Prediction]) -> None:
+    def _choose_later(
+        self, step: CurrentRequest, history: SessionPredictor, after: EarlyRun | None, expected: list[Prediction]
+    ) -> None:
         """It is known by now what these calls do."""
         with step.following.lock:
             if step.following.step == step.number and step.following.sent is not None:
                 self._choose(step, history, expected, after)
 
-    def _choose(self, step: Step, history: Foresees, expected: list[Prediction], after: Entry | None) -> None:
+    def _choose(
+        self, step: CurrentRequest, history: SessionPredictor, expected: list[Prediction], after: EarlyRun | None
+    ) -> None:
         serving, clock = self.launcher.serving, self.launcher.clock
         candidates = [one for one in map(partial(self._candidate, step), expected) if one is not None]
         if not candidates:
@@ -209,12 +213,12 @@ class Foresight:
         for prediction in chosen.launch:
             self._launch(step, history, prediction, after)
 
-    def _cancel(self, gone: list[Entry]) -> None:
+    def _cancel(self, gone: list[EarlyRun]) -> None:
         for entry in gone:
             if not entry.over:
                 entry.handle.cancel()
 
-    def _candidate(self, step: Step, prediction: Prediction) -> Candidate | None:
+    def _candidate(self, step: CurrentRequest, prediction: Prediction) -> LaunchCandidate | None:
         """What is to be decided; None for a call that cannot be run, or whose result is here or on its way."""
         call, launcher = prediction.call, self.launcher
         tool = launcher.runnable(step.conversation, call)
@@ -224,7 +228,7 @@ class Foresight:
         if launcher.serving.buffer.waits(key) or launcher.remembered(tool, key) or step.following.made(call):
             return None
         permission = launcher.may(step, tool, call, step.following.familiar)
-        return Candidate(
+        return LaunchCandidate(
             prediction=replace(prediction, rule=launcher.serving.track.named(prediction.rule)),
             launchable=permission.verdict.launchable if permission.launch != "never" else "never",
             egress=permission.launch == "predicted",
@@ -232,13 +236,15 @@ class Foresight:
             gives_back=0.0 if tool.is_async else None,
         )
 
-    def _launch(self, step: Step, history: Foresees, prediction: Prediction, after: Entry | None) -> None:
+    def _launch(
+        self, step: CurrentRequest, history: SessionPredictor, prediction: Prediction, after: EarlyRun | None
+    ) -> None:
         launcher = self.launcher
         tool = launcher.runnable(step.conversation, prediction.call)
         if tool is None:
             return
         then = partial(self._guarded, partial(self._finished, step, history))
-        waiting = Waiting(prediction, step.number)
+        waiting = PendingLaunch(prediction, step.number)
         told = partial(self._settled, waiting)
         entry = launcher.launch(step, tool, prediction.call, "predicted", then=then, told=told)
         if entry is not None:
@@ -248,26 +254,26 @@ class Foresight:
             launcher.serving.track.learn(lambda experience: experience.launched(prediction, now))
             step.following.waiting.append(waiting)
 
-    def _settled(self, waiting: Waiting, entry: Entry | None = None) -> None:
+    def _settled(self, waiting: PendingLaunch, entry: EarlyRun | None = None) -> None:
         """It is known what came of a launch: what became of `entry`, or that nobody is expected to ask any more."""
         if waiting.settled:
             return
         waiting.settled = True
         prediction, now = waiting.prediction, self.launcher.clock.wall()
-        used = entry is not None and entry.state is State.SERVED
+        used = entry is not None and entry.state is EarlyRunState.SERVED
         self.launcher.serving.track.learn(lambda experience: experience.settled(prediction, used=used, now=now))
 
-    def _given_up(self, waiting: Waiting, step: int) -> bool:
+    def _given_up(self, waiting: PendingLaunch, step: int) -> bool:
         """Whether nothing more is to be learned from a launch. Its result may be served all the same."""
         if step - waiting.step >= SOON:
             self._settled(waiting)
         return waiting.settled
 
-    def _finished(self, step: Step, history: Foresees, entry: Entry) -> None:
+    def _finished(self, step: CurrentRequest, history: SessionPredictor, entry: EarlyRun) -> None:
         """A guess has its result: what would the model ask for once it had seen that? And its slot is free again."""
         following, policy = step.following, self.policy.tools
         with following.lock:
-            if following.step != step.number or following.sent is None or entry.state is not State.FINISHED:
+            if following.step != step.number or following.sent is None or entry.state is not EarlyRunState.FINISHED:
                 return
             if entry.depth < policy.depth:
                 self._expect(step, history.supposing(entry.call, shown(entry.result)), entry)
@@ -276,7 +282,7 @@ class Foresight:
 
     # --- what real calls tell -----------------------------------------------------------------------------------------
 
-    def wrote(self, call: ToolCall, tool: Tool, conversation: Conversation | None, within: Within) -> None:
+    def wrote(self, call: ToolCall, tool: KnownTool, conversation: Conversation | None, within: Within) -> None:
         """A call that may write has ended."""
         if conversation is not None and self.policy.tools.eager and self.acts(conversation, within):
             self._guarded(partial(Eager(self.launcher).wrote, call, tool, conversation))
@@ -296,13 +302,13 @@ def speculation(
     policy: Policy,
     clock: Clock,
     recorder: Recorder,
-    listeners: Listeners,
+    listeners: HookList,
     background: Background,
-) -> Foresight:
+) -> Speculator:
     """All of it, around one world."""
-    tools, world = Tools(policy.tools), World()
+    tools, world = Tools(policy.tools), WriteEpochs()
     learning = Learning(policy, clock, recorder, background)
-    buffer, judging = Buffer(world), Judging(tools=tools, world=world, clock=clock)
+    buffer, judging = EarlyRuns(world), Judging(tools=tools, world=world, clock=clock)
     serving = Serving(
         policy=policy.tools,
         clock=clock,
@@ -311,7 +317,7 @@ def speculation(
         judging=judging,
         world=world,
         buffer=buffer,
-        memo=Memo(world, across=policy.tools.memo_across),
+        memo=ResultCache(world, across=policy.tools.memo_across),
         rates=Rates(policy.tools.per_minute),
         track=learning.track,
     )
@@ -325,11 +331,11 @@ def speculation(
         tools=tools,
         rates=serving.rates,
     )
-    return Foresight(
+    return Speculator(
         policy=policy,
         launcher=Launcher(policy=policy.tools, clock=clock, serving=serving, runner=runner),
         learning=learning,
         predictor=learning,
-        warming=Warming(judging, clock, background),
+        warming=ToolPrewarmer(judging, clock, background),
         shared_key=recorder.shared_key,
     )

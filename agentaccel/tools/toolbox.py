@@ -19,7 +19,7 @@ from agentaccel.engine.conversation import Conversation
 from agentaccel.engine.scope import current
 from agentaccel.errors import ConfigError
 from agentaccel.tools.call import Calling
-from agentaccel.tools.catalog import Tool
+from agentaccel.tools.catalog import KnownTool
 from agentaccel.tools.serving import MISS
 from agentaccel.types import ToolCall
 
@@ -55,7 +55,7 @@ class Toolbox(Calling):
         setattr(wrapped, _ORIGINAL, _Original(tool, weakref.ref(wrapped)))
         return cast(F, wrapped)
 
-    def _async(self, tool: Callable[..., Any], known: Tool) -> Any:
+    def _async(self, tool: Callable[..., Any], known: KnownTool) -> Any:
         @functools.wraps(tool)
         async def run_async(*args: Any, **kwargs: Any) -> Any:
             with self.watch(ToolCall(name=known.name, arguments=known.by_name(args, kwargs)), known) as watch:
@@ -67,7 +67,7 @@ class Toolbox(Calling):
 
         return run_async
 
-    def _sync(self, tool: Callable[..., Any], known: Tool) -> Any:
+    def _sync(self, tool: Callable[..., Any], known: KnownTool) -> Any:
         updated = functools.WRAPPER_UPDATES if inspect.isfunction(tool) else ()
 
         @functools.wraps(tool, updated=updated)
@@ -88,7 +88,7 @@ class Toolbox(Calling):
 
         return run
 
-    async def _awaited(self, call: ToolCall, known: Tool, result: Awaitable[Any]) -> Any:
+    async def _awaited(self, call: ToolCall, known: KnownTool, result: Awaitable[Any]) -> Any:
         with self.watch(call, known, looks=False):
             return await result
 

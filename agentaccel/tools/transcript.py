@@ -9,7 +9,7 @@ from typing import Any
 from agentaccel.facts import Wire
 from agentaccel.hashing import digest, identity_bytes, wire_bytes
 from agentaccel.locks import Lock
-from agentaccel.predict.events import Answered, Asked, Event, Foresees, Returned, Said
+from agentaccel.predict.events import Answered, Asked, Event, Returned, Said, SessionPredictor
 from agentaccel.predict.order import Order
 from agentaccel.types import Prediction, Request, ToolCall
 from agentaccel.wire.editing import calls_in, field_of
@@ -148,7 +148,7 @@ _MOST_MADE = 1_000
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class PendingLaunch:
     """A launch of which it is not known yet whether it is used."""
 
     prediction: Prediction
@@ -158,10 +158,10 @@ class Waiting:
 
 
 @dataclass(slots=True, eq=False)
-class Following:
+class SpeculationState:
     """Mutable; `lock` guards all but `order`, which the loop's own thread changes."""
 
-    history: Foresees | None = None
+    history: SessionPredictor | None = None
     hearing: Hearing = field(default_factory=Hearing)
     order: Order | None = None
     """The calls of the message that is coming in, or came last."""
@@ -169,7 +169,7 @@ class Following:
     """Requests that were sent; what was foreseen in an earlier one is out of date."""
     sent: float | None = None
     """Monotonic time of the last of them; None once its reply is here."""
-    waiting: list[Waiting] = field(default_factory=list)
+    waiting: list[PendingLaunch] = field(default_factory=list)
     replied: tuple[ToolCall, ...] | None = None
     """The calls of the last reply, where it was not heard of otherwise."""
     messages: int = 0

@@ -29,7 +29,7 @@ _MOST = 1024
 
 
 @dataclass(slots=True)
-class Warming:
+class ToolPrewarmer:
     """Calls the `prewarm` functions of tools. Thread-safe: two threads may open one tool twice, which does no harm."""
 
     judging: Judging

@@ -161,7 +161,7 @@ _DIALECTS: Mapping[Wire, Dialect] = {
         anthropic.only_tools,
         anthropic.warmed,
         anthropic.with_stub,
-        anthropic.ReplyTap,
+        anthropic.MessagesTap,
         anthropic.usage_of,
     ),
     "chat": Dialect(

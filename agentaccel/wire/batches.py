@@ -13,7 +13,7 @@ _REPLIES: Mapping[str, Wire] = {"message": "messages", "chat.completion": "chat"
 that a cache could serve."""
 
 
-class Result(NamedTuple):
+class BatchResult(NamedTuple):
     """What came of one request of a batch."""
 
     custom_id: str
@@ -24,11 +24,11 @@ class Result(NamedTuple):
     """None where there is no reply of a model: the request failed, was cancelled or expired, or is another kind."""
 
 
-def result_of(line: bytes) -> Result | None:
+def result_of(line: bytes) -> BatchResult | None:
     """The result that a line holds; None for a line that is none.
 
     >>> result_of(b'{"custom_id": "a", "result": {"type": "succeeded", "message": {"type": "message"}}}')
-    Result(custom_id='a', wire='messages', reply={'type': 'message'})
+    BatchResult(custom_id='a', wire='messages', reply={'type': 'message'})
     >>> result_of(b'{"custom_id": "a", "result": {"type": "expired"}}').reply
     >>> result_of(b'{"prompt": "of a file for fine-tuning"}')
     """
@@ -40,5 +40,5 @@ def result_of(line: bytes) -> Result | None:
         reply = entry[around].get(within) if is_object(entry.get(around)) else None
         if is_object(reply):
             wire = _REPLIES.get(name_or_none(reply.get("type")) or name_or_none(reply.get("object")) or "")
-            return Result(named, wire or "messages", reply if wire is not None else None)
-    return Result(named, "messages", None)
+            return BatchResult(named, wire or "messages", reply if wire is not None else None)
+    return BatchResult(named, "messages", None)

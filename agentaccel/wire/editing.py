@@ -21,7 +21,7 @@ _TEXTS = ("text", "input_text")  # no set: what is looked up may be of any type
 _PLAIN = frozenset({"type", "text"})
 
 
-class Result(NamedTuple):
+class ToolResult(NamedTuple):
     """A result of a tool, as a request has it."""
 
     call: str
@@ -47,20 +47,20 @@ class Result(NamedTuple):
         return next(one for one in self.path if isinstance(one, int))
 
 
-def results_of(request: Request, prompt: Prompt, wire: Wire) -> tuple[Result, ...]:
+def results_of(request: Request, prompt: Prompt, wire: Wire) -> tuple[ToolResult, ...]:
     """The results of the user's own tools in `request`, in order; none of calls that are not there, or there twice."""
     found = list(_FOUND[wire](request))
     names = dict(_calls(request, wire))
     often = Counter(call for call, _, _, _ in found)
     replies = replies_before(prompt)
-    results: list[Result] = []
+    results: list[ToolResult] = []
     for call, path, content, text in found:
         name, span = names.get(call), _span(prompt, path)
         if not name or often[call] > 1 or span is None:
             continue
         first, last = span
         identity = digest(b"".join(one.digest for one in prompt.segments[first : last + 1]))
-        results.append(Result(call, name, content, first, last, replies[first], identity, text))
+        results.append(ToolResult(call, name, content, first, last, replies[first], identity, text))
     return tuple(results)
 
 

@@ -221,14 +221,14 @@ def _instead(was: Any, text: _Text) -> str:
     return text.text
 
 
-class Placed(Protocol):
+class Located(Protocol):
     """Something that goes to a path."""
 
     @property
     def path(self) -> Path: ...
 
 
-P = TypeVar("P", bound=Placed)
+P = TypeVar("P", bound=Located)
 
 
 def changed_all(value: Any, change: Callable[[Any, P], Any], ours: Iterable[P]) -> Any:

@@ -7,11 +7,11 @@ from typing import Any
 
 from agentaccel.facts import CacheFacts
 from agentaccel.types import Marker, show_path
-from agentaccel.wire.memory import Part
+from agentaccel.wire.memory import ParsedPart
 
 
 def illegal(
-    facts: CacheFacts | None, read: Part, own: Marker | None, *, options: Any = None, top: Any = None
+    facts: CacheFacts | None, read: ParsedPart, own: Marker | None, *, options: Any = None, top: Any = None
 ) -> tuple[str, ...]:
     """The reasons, as sentences.
 
@@ -40,7 +40,7 @@ def illegal(
     return tuple(reasons)
 
 
-def _placed(facts: CacheFacts, lifetimes: Sequence[float], top: Marker | None, read: Part) -> list[str]:
+def _placed(facts: CacheFacts, lifetimes: Sequence[float], top: Marker | None, read: ParsedPart) -> list[str]:
     """The rules of Claude models: how many, in which order of `lifetimes`, and beside a top-level one."""
     reasons: list[str] = []
     count = len(read.markers) + (top is not None)

@@ -17,7 +17,7 @@ _MOST_SEGMENTS = 65_536
 NO_FLAGS = frozenset[str]()
 
 
-class Part(NamedTuple):
+class ParsedPart(NamedTuple):
     """What a stretch of a request reads as."""
 
     segments: tuple[Segment, ...]
@@ -31,13 +31,13 @@ class Part(NamedTuple):
     """For each stretch of messages, a hash over the digests of its segments; of what is none, nothing."""
 
 
-made_part = maker(Part)
+made_part = maker(ParsedPart)
 
 Name = int
 """What a part was read from: a hash of its bytes, the rules it was read by, its level and where it stands."""
 
 
-class History(NamedTuple):
+class RequestHead(NamedTuple):
     """The beginning of a request: its tools, what stands before the conversation, and messages."""
 
     opening: Name
@@ -48,20 +48,20 @@ class History(NamedTuple):
     """Bytes of it all, without the end of the list of messages."""
     digest: int
     """A hash of these."""
-    part: Part
+    part: ParsedPart
     """What all of it reads as."""
     loose: int
     """How many segments at its end fill no stretch of messages."""
     moving: int
     """How many messages stood behind it that are expected to be others in the next request."""
-    tail: Mapping[Name | None, Part]
+    tail: Mapping[Name | None, ParsedPart]
     """What these read as, one by one; empty where they were others the last time, too."""
     before: int
     """The hash of the one that it went on from."""
     held: int
     """How many segments are remembered with it, those of its tail included."""
 
-    def goes_on_from(self, other: History) -> bool:
+    def goes_on_from(self, other: RequestHead) -> bool:
         """Whether it is the same as `other`, or that with more behind it: segments that stay are the same objects."""
         segments, others = self.part.segments, other.part.segments
         count = len(others)
@@ -69,7 +69,7 @@ class History(NamedTuple):
         return grew or self.digest == other.digest
 
 
-made_history = maker(History)
+made_history = maker(RequestHead)
 
 
 class PartMemory:
@@ -77,17 +77,17 @@ class PartMemory:
     same moment may be forgotten."""
 
     def __init__(self) -> None:
-        self.parts = _Latest[Part](lambda part: len(part.segments))
-        self.last: tuple[History, ...] = ()
+        self.parts = _Latest[ParsedPart](lambda part: len(part.segments))
+        self.last: tuple[RequestHead, ...] = ()
         """The last histories, the latest first."""
-        self.histories = _Latest[tuple[History, ...]](lambda known: sum(map(_held, known)))
+        self.histories = _Latest[tuple[RequestHead, ...]](lambda known: sum(map(_held, known)))
         """Those before them, by what they begin with."""
 
-    def put(self, name: Name, part: Part) -> None:
+    def put(self, name: Name, part: ParsedPart) -> None:
         """Remember `part` as `name`."""
         self.parts.put(name, part, len(part.segments))
 
-    def keep(self, history: History, after: History) -> None:
+    def keep(self, history: RequestHead, after: RequestHead) -> None:
         """Remember `history`, which went on from the one `after` which it comes.
 
         That one stays until this one has been gone on from: others may go on from it, too.
@@ -101,7 +101,7 @@ class PartMemory:
             before = max([other.held for other in known if one.goes_on_from(other)], default=0)
             self.histories.put(one.opening, (one, *others[:_MOST_ALIKE]), max(one.held - before, 0))
 
-    def known(self, opening: Name) -> list[History]:
+    def known(self, opening: Name) -> list[RequestHead]:
         """The histories that are remembered by `opening`."""
         return [one for one in (*self.last, *(self.histories.get(opening) or ())) if one.opening == opening]
 

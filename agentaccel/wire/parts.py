@@ -27,7 +27,7 @@ from xxhash import xxh3_128, xxh3_128_intdigest
 from agentaccel.facts import CacheFacts
 from agentaccel.hashing import PLAIN_JSON, digest
 from agentaccel.types import STRETCH, Marker, Path, Segment, digest_of, show_path
-from agentaccel.wire.memory import NO_FLAGS, History, Name, Part, made_history, made_part
+from agentaccel.wire.memory import NO_FLAGS, Name, ParsedPart, RequestHead, made_history, made_part
 from agentaccel.wire.memory import PartMemory as PartMemory
 
 # --- What a dialect's reader gathers while it reads a stretch of a request --------------------------------------------
@@ -45,7 +45,7 @@ class Gathering:
     misplaced: list[str] = field(init=False, default_factory=list)
     flags: set[str] = field(init=False, default_factory=set)
 
-    def part(self, *, hashed: bool = True) -> Part:
+    def part(self, *, hashed: bool = True) -> ParsedPart:
         """What has been read, `hashed` as a whole where somebody asks for that; the reader is as new."""
         segments = tuple(self.segments)
         digests = (digest(b"".join(map(digest_of, segments))),) if hashed else ()
@@ -82,14 +82,14 @@ _PARTED = 3
 """Messages by which conversations have parted that begin with the same words: they hold a reply of each. Shorter ones
 are remembered by the first alone."""
 
-_NOTHING: Mapping[Name | None, Part] = MappingProxyType({})
-_EMPTY = History(0, 0, 0, 0, Part((), (), (), NO_FLAGS, ()), 0, 0, _NOTHING, 0, 0)
+_NOTHING: Mapping[Name | None, ParsedPart] = MappingProxyType({})
+_EMPTY = RequestHead(0, 0, 0, 0, ParsedPart((), (), (), NO_FLAGS, ()), 0, 0, _NOTHING, 0, 0)
 
 
 _Levels = tuple[Any, Any, Sequence[Any]]
 """The tools of a request, what stands before the conversation, and its messages."""
 
-_Piece = tuple[int, Part]
+_Piece = tuple[int, ParsedPart]
 """A part of a request: the index of the message behind it, which is 0 for what stands before them all; and the part."""
 
 _Behind = tuple[list[_Piece], int, bool]
@@ -141,7 +141,7 @@ class PartReader:
         self._rules = hash((key, type(reader), place, first))
         self._begin = first
 
-    def read(self, levels: _Levels) -> Part:
+    def read(self, levels: _Levels) -> ParsedPart:
         """What a request reads as. `levels` are its tools, what stands before the conversation, and its messages, which
         stand from index `first` on."""
         messages, last = levels[2], self._memory.last
@@ -162,7 +162,7 @@ class PartReader:
         behind = self._all(levels, known)
         return self._on_from(_EMPTY, behind, opening, (messages, memoryview(data), xxh3_128(b"", self._rules)))
 
-    def _longer(self, levels: _Levels, known: Sequence[History], data: bytes, least: int = 0) -> Part | None:
+    def _longer(self, levels: _Levels, known: Sequence[RequestHead], data: bytes, least: int = 0) -> ParsedPart | None:
         """What a request that is written as `data` reads as, where it goes on from some that are `known`, of so many
         messages at `least`: from the longest of these."""
         view, messages, whole = memoryview(data), levels[2], len(data)
@@ -186,17 +186,17 @@ class PartReader:
         first = all_[: messages if len(all_) >= messages else 1]
         return self._name("opening", _dumped((tools, system, first)), 0)
 
-    def _first(self, levels: _Levels, opening: Name | None) -> Part:
+    def _first(self, levels: _Levels, opening: Name | None) -> ParsedPart:
         """What a request reads as where none is remembered that begins like it, or its bytes tell nothing."""
         written = _Written(self._rules)
         part, loose = _joined(_EMPTY.part, 0, self._all(levels, (), written)[0])
         if opening is not None and not written.lost:
             digest_, held = written.hash.intdigest(), len(part.segments)
-            made = History(opening, len(levels[2]), written.size, digest_, part, loose, 0, _NOTHING, 0, held)
+            made = RequestHead(opening, len(levels[2]), written.size, digest_, part, loose, 0, _NOTHING, 0, held)
             self._memory.keep(made, _EMPTY)
         return part
 
-    def _on_from(self, history: History, behind: _Behind, opening: Name | None, request: _Request) -> Part:
+    def _on_from(self, history: RequestHead, behind: _Behind, opening: Name | None, request: _Request) -> ParsedPart:
         """What a request reads as that is `history` and what stands `behind`; as far as it stays, it is remembered by
         `opening`."""
         pieces, moving, named = behind
@@ -222,7 +222,7 @@ class PartReader:
         self._memory.keep(made, history)
         return whole
 
-    def _behind(self, history: History, messages: Sequence[Any]) -> _Behind:
+    def _behind(self, history: RequestHead, messages: Sequence[Any]) -> _Behind:
         """What follows on `history`."""
         begin, count = history.messages, len(messages)
         pieces, moving, named = self._singly(history, messages) if history.tail else ([], history.moving, False)
@@ -235,7 +235,7 @@ class PartReader:
             at = end
         return pieces, moving, named
 
-    def _singly(self, history: History, messages: Sequence[Any]) -> _Behind:
+    def _singly(self, history: RequestHead, messages: Sequence[Any]) -> _Behind:
         """Those of the messages behind `history` that were expected to be others, and how many are."""
         pieces: list[_Piece] = []
         before, named = history.messages + history.moving, False
@@ -249,11 +249,11 @@ class PartReader:
             pieces.append((at + 1, part))
         return pieces, before - changed, named
 
-    def _read(self, messages: Sequence[Any], at: int, end: int) -> Part:
+    def _read(self, messages: Sequence[Any], at: int, end: int) -> ParsedPart:
         self._reader.messages(messages[at:end], self._begin + at)
         return self._reader.part(hashed=False)
 
-    def _all(self, levels: _Levels, known: Sequence[History], written: _Written | None = None) -> _Behind:
+    def _all(self, levels: _Levels, known: Sequence[RequestHead], written: _Written | None = None) -> _Behind:
         """All of a request: what stands before its messages, stretches of these, and the last few one by one; noted in
         `written`, where somebody asks for that.
 
@@ -284,7 +284,7 @@ class PartReader:
             written.messages(_dumped(messages[whole:]))
         return pieces, moving, True
 
-    def _known(self, level: str, data: bytes | None, end: int, read: Callable[[], object]) -> Part:
+    def _known(self, level: str, data: bytes | None, end: int, read: Callable[[], object]) -> ParsedPart:
         """What was written as `data` reads as, which is looked up; what is not known is `read`, and remembered."""
         name = self._name(level, data, end)
         part = self._memory.parts.get(name) if name is not None else None
@@ -308,7 +308,7 @@ def _dumped(value: Any) -> bytes | None:
         return None
 
 
-def _joined(before: Part, loose: int, pieces: Sequence[_Piece]) -> tuple[Part, int]:
+def _joined(before: ParsedPart, loose: int, pieces: Sequence[_Piece]) -> tuple[ParsedPart, int]:
     """What a part and the `pieces` behind it read as together, and how many segments at its end fill no stretch; so far
     these are `loose`.
 

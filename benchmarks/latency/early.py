@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from agentaccel.predict.identity import Key
-from agentaccel.predict.launch import Candidate, Host, Load, decide
-from agentaccel.predict.stats import Ledger
-from agentaccel.tools.early import Buffer, Entry, State, Tier
-from agentaccel.tools.epochs import World
-from agentaccel.tools.results import Memo, Read, Remembered
+from agentaccel.predict.launch import Host, LaunchCandidate, Load, decide
+from agentaccel.predict.stats import SpeculationStats
+from agentaccel.tools.early import EarlyRun, EarlyRuns, EarlyRunState, Tier
+from agentaccel.tools.epochs import WriteEpochs
+from agentaccel.tools.results import Read, Remembered, ResultCache
 from agentaccel.types import ToolCall
 from benchmarks.latency.draws import Times
 from benchmarks.latency.scenes import Call, Guess
@@ -23,15 +23,15 @@ PATIENCE = 5
 _HOST = "host"
 
 
-class EarlyRuns:
+class ArmRuns:
     """What runs early, and what waits to be asked for."""
 
     def __init__(self, times: Times, arm: Arm, setting: Setting, counts: Sequence[int]) -> None:
         self.timeline, self.slots = Timeline(), Slots(setting.slots)
-        self.world, self.ledger = World(), Ledger()
-        self.buffer, self.memo = Buffer(self.world), Memo(self.world)
+        self.world, self.ledger = WriteEpochs(), SpeculationStats()
+        self.buffer, self.memo = EarlyRuns(self.world), ResultCache(self.world)
         self.times, self.arm, self.setting, self._counts = times, arm, setting, counts
-        self._joined: dict[Entry, _Joined] = {}
+        self._joined: dict[EarlyRun, _Joined] = {}
         """Claimed before they had ended."""
         self.launched: list[int] = []
         """By turn."""
@@ -40,8 +40,8 @@ class EarlyRuns:
         self._remembered: set[Key] = set()
         self._pool: list[Guess] = []
         """What was foreseen for this reply and is not launched."""
-        self._running: dict[Entry, Guess | None] = {}
-        self._open: dict[Entry, tuple[Guess, int]] = {}
+        self._running: dict[EarlyRun, Guess | None] = {}
+        self._open: dict[EarlyRun, tuple[Guess, int]] = {}
         """Of which it is not known yet whether they are used, and the turn of their launch."""
         self._began, self._thinking = 0.0, False
         self._leaving = 0
@@ -128,8 +128,8 @@ class EarlyRuns:
             entry = self._put(call.key, ToolCall(name=call.tool, arguments={}), "asked", None)
             self.timeline.at(now + seconds, self._ended, entry)
 
-    def _put(self, key: Key, call: ToolCall, tier: Tier, guess: Guess | None) -> Entry:
-        entry = Entry(
+    def _put(self, key: Key, call: ToolCall, tier: Tier, guess: Guess | None) -> EarlyRun:
+        entry = EarlyRun(
             key=key,
             call=call,
             tier=tier,
@@ -153,7 +153,7 @@ class EarlyRuns:
         entry = self.buffer.claim(call.key, now)
         if entry is None:
             return False
-        if entry.state is State.FINISHED:
+        if entry.state is EarlyRunState.FINISHED:
             self._serve(entry, waited=0.0, joined=False)
             answer()
             return True
@@ -162,7 +162,7 @@ class EarlyRuns:
             self.timeline.at(now + self.setting.experience.latencies.quantile(call.tool, 0.5), self._hedge, entry)
         return True
 
-    def _hedge(self, entry: Entry) -> None:
+    def _hedge(self, entry: EarlyRun) -> None:
         joined = self._joined.get(entry)
         if joined is not None:
             self._joined[entry] = joined._replace(hedged=True)
@@ -173,7 +173,7 @@ class EarlyRuns:
         for entry, joined in list(self._joined.items()):
             if joined.place == place:
                 del self._joined[entry]
-                self._drop(entry, State.UNUSED)
+                self._drop(entry, EarlyRunState.UNUSED)
 
     def wrote(self) -> None:
         """Something may have been written: early results that nobody waits for are stale; of the others that is seen
@@ -187,7 +187,7 @@ class EarlyRuns:
             return
         idle = [entry for entry in self._running if entry not in self._joined and entry.tier == "predicted"]
         if idle:
-            self._drop(min(idle, key=lambda entry: entry.probability), State.UNUSED)
+            self._drop(min(idle, key=lambda entry: entry.probability), EarlyRunState.UNUSED)
 
     def leave(self) -> None:
         """The session is over."""
@@ -200,7 +200,7 @@ class EarlyRuns:
 
     # --- what becomes of them -----------------------------------------------------------------------------------
 
-    def _ended(self, entry: Entry) -> None:
+    def _ended(self, entry: EarlyRun) -> None:
         if entry.over:  # cancelled meanwhile
             return
         guess = self._running.pop(entry)
@@ -217,7 +217,7 @@ class EarlyRuns:
         if joined is None and good and guess is not None:
             self._go_on(entry, guess)
 
-    def _go_on(self, entry: Entry, guess: Guess) -> None:
+    def _go_on(self, entry: EarlyRun, guess: Guess) -> None:
         """A slot is free again, and the result may foretell further calls."""
         thinking = self._thinking
         if thinking and guess.depth < self.arm.depth and guess.then:
@@ -228,17 +228,17 @@ class EarlyRuns:
         elif thinking and self.slots.total is not None and self._pool:
             self._launch()
 
-    def _serve(self, entry: Entry, *, waited: float, joined: bool) -> None:
+    def _serve(self, entry: EarlyRun, *, waited: float, joined: bool) -> None:
         served = self.buffer.serve(entry, self.timeline.now, waited=waited, joined=joined)
         assert served, "a result was claimed that is stale"
         self.deep[1] += entry.depth > 1
         self._settle(entry, used=True)
 
-    def _drop(self, entry: Entry, state: State) -> None:
+    def _drop(self, entry: EarlyRun, state: EarlyRunState) -> None:
         self.buffer.drop(entry, state)
         self._gone(entry)
 
-    def _gone(self, entry: Entry) -> None:
+    def _gone(self, entry: EarlyRun) -> None:
         """It will not be served: a run under way is cancelled."""
         self._settle(entry, used=False)
         if entry.over or self.setting.gives_back is None:
@@ -252,14 +252,14 @@ class EarlyRuns:
         self._leaving -= 1
         self.slots.release()
 
-    def _settle(self, entry: Entry, *, used: bool) -> None:
+    def _settle(self, entry: EarlyRun, *, used: bool) -> None:
         guess = self._open.pop(entry, None)
         if guess is not None:
             self.setting.experience.settled(guess[0].prediction, used=used, now=self.setting.wall + self.timeline.now)
 
 
-def _candidate(guess: Guess, gives_back: float | None) -> Candidate:
-    return Candidate(prediction=guess.prediction, launchable="predicted", host=_HOST, gives_back=gives_back)
+def _candidate(guess: Guess, gives_back: float | None) -> LaunchCandidate:
+    return LaunchCandidate(prediction=guess.prediction, launchable="predicted", host=_HOST, gives_back=gives_back)
 
 
 class _Joined(NamedTuple):

@@ -15,7 +15,7 @@ from agentaccel.predict.breaker import CHAINED, stated
 from agentaccel.predict.events import Returned
 from agentaccel.predict.identity import Key
 from agentaccel.predict.knowledge import Knowledge
-from agentaccel.predict.predictor import History
+from agentaccel.predict.predictor import SessionHistory
 from agentaccel.types import Prediction, ToolCall
 from benchmarks.latency.scenes import Call, Guess, Session, Turn, guess_of, identity, never_made, turns_of
 from benchmarks.latency.setting import needed_after
@@ -120,7 +120,7 @@ class _Scene:
     at: int
     results: Mapping[Key, str]
 
-    def guesses(self, history: History) -> Iterator[Guess]:
+    def guesses(self, history: SessionHistory) -> Iterator[Guess]:
         """What the predictor expects of this reply, and what of later ones once the results of that are there."""
         for prediction in history.predict(MOST):
             if max(prediction.soon, prediction.probability) >= LEAST:
@@ -129,7 +129,7 @@ class _Scene:
     def guess(self, prediction: Prediction) -> Guess:
         return guess_of(prediction, self.run, self.calls, self.at)
 
-    def _followed(self, guess: Guess, history: History) -> Guess:
+    def _followed(self, guess: Guess, history: SessionHistory) -> Guess:
         result = self.results.get(guess.key)
         depth, before = guess.depth, guess.prediction.soon
         if result is None or depth == DEPTH or before < _GOES_ON or not guess.reads:

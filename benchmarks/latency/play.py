@@ -14,7 +14,7 @@ from functools import partial
 
 from agentaccel.tools.results import Read
 from benchmarks.latency.draws import Times
-from benchmarks.latency.early import EarlyRuns
+from benchmarks.latency.early import ArmRuns
 from benchmarks.latency.scenes import Call, Session, Turn
 from benchmarks.latency.setting import Arm, Outcome, Setting, needed_after
 
@@ -53,7 +53,7 @@ def reads_before_writes(calls: tuple[Call, ...]) -> range:
 class _Play:
     def __init__(self, session: Session, times: Times, arm: Arm, setting: Setting, counts: Sequence[int]) -> None:
         self._session, self._times, self._arm, self._setting = session, times, arm, setting
-        self._early = EarlyRuns(times, arm, setting, counts)
+        self._early = ArmRuns(times, arm, setting, counts)
         self._timeline, self._slots = self._early.timeline, self._early.slots
         self._turn = 0
         self._unanswered: set[int] = set()

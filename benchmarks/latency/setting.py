@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from agentaccel.predict.experience import Experience
 from agentaccel.predict.latency import Runway
-from agentaccel.predict.stats import Ledger
+from agentaccel.predict.stats import SpeculationStats
 from agentaccel.tools.catalog import still_needed
 from benchmarks.latency.draws import Draw
 
@@ -67,7 +67,7 @@ class Outcome:
     """What a session came to."""
 
     seconds: float
-    ledger: Ledger
+    ledger: SpeculationStats
     launched: tuple[int, ...] = ()
     """Early runs by turn."""
     deep: tuple[int, int] = (0, 0)

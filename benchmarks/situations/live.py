@@ -16,7 +16,7 @@ from typing import Any
 
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, ToolCall
 from agentaccel.replay.compare import cost_of
-from agentaccel.replay.simulate import Provider
+from agentaccel.replay.simulate import SimulatedProvider
 from agentaccel.turn import CallClosed, Command, Finished, FirstByte, Reported, Started, Turn, Wait, Waited
 from agentaccel.wire import PartMemory
 from agentaccel.wire.anthropic import decode
@@ -36,7 +36,7 @@ class Live:
     folder: Path
     clock: ManualClock = field(default_factory=ManualClock)
     accel: Accel = field(init=False)
-    provider: Provider = field(default_factory=Provider)
+    provider: SimulatedProvider = field(default_factory=SimulatedProvider)
     costs: dict[int, float] = field(default_factory=dict)
     """By conversation, what its requests cost, in uncached input tokens."""
     _due: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentaccel.locks import Lock
 from agentaccel.predict.knowledge import Knowledge
-from agentaccel.predict.predictor import History, Predictor
+from agentaccel.predict.predictor import Predictor, SessionHistory
 from agentaccel.predict.tokens import REPLY, tool_of
 from agentaccel.types import Prediction
 from benchmarks.speculation.calls import key_of
@@ -44,7 +44,7 @@ class Ours:
         return tuple(found)
 
 
-def session_of(knowledge: Knowledge, run: Run) -> History:
+def session_of(knowledge: Knowledge, run: Run) -> SessionHistory:
     """The session of a run, before anything has happened in it."""
     tools: Mapping[str, Mapping[str, Any]] = {str(tool.get("name")): tool for tool in run.tools}
     return Predictor(knowledge).session(run.workload, tools, run.only_reads)
@@ -58,7 +58,7 @@ def teach(knowledge: Knowledge, run: Run) -> None:
     history.close()
 
 
-def _before(history: History, run: Run) -> Before:
+def _before(history: SessionHistory, run: Run) -> Before:
     guesses: dict[Any, Guess] = {}
     for one in history.predict(MOST_GUESSES):
         guess = _guess(run, one)

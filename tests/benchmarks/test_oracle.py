@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from agentaccel.cache.ledger import Mark
+from agentaccel.cache.ledger import Breakpoint
 from agentaccel.facts import CacheFacts, cache_facts
 from agentaccel.replay.compare import cost_of, cost_of_steps
 from agentaccel.replay.hindsight import Best, best
@@ -16,7 +16,7 @@ from agentaccel.replay.hindsight_paths import compiled
 from agentaccel.replay.hindsight_plan import planned
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.runs import Run, Step
-from agentaccel.replay.simulate import Provider, accelerate, simulate
+from agentaccel.replay.simulate import SimulatedProvider, accelerate, simulate
 from agentaccel.replay.synthetic import Piece, rendered
 from benchmarks.oracle.pauses import least
 from tests.replay.small import Ask, Block, Rules, brute_force, instance, instance_with_pauses, steps_of
@@ -56,9 +56,9 @@ def beaten(steps: Sequence[Step], got: Best, seed: int) -> list[str]:
     return found
 
 
-def billed(steps: Sequence[Step], marks: Sequence[Sequence[Mark]]) -> float:
+def billed(steps: Sequence[Step], marks: Sequence[Sequence[Breakpoint]]) -> float:
     """What the replay's own provider charges."""
-    provider = Provider()
+    provider = SimulatedProvider()
     order = sorted(range(len(steps)), key=lambda i: steps[i].started)
     return sum(cost_of(provider.serve(steps[i], marks[i]), steps[i].prefix.facts) for i in order)
 
@@ -119,9 +119,9 @@ def test_the_plan_before_the_search_is_not_always_the_best() -> None:
     assert worse > 1
 
 
-def _marks(step: Step, segments: Sequence[int], placed: Sequence[tuple[int, int]]) -> list[Mark]:
+def _marks(step: Step, segments: Sequence[int], placed: Sequence[tuple[int, int]]) -> list[Breakpoint]:
     labels = [ttl.label for ttl in step.prefix.facts.ttls]
-    return [Mark(segments[place], labels[life]) for place, life in placed]
+    return [Breakpoint(segments[place], labels[life]) for place, life in placed]
 
 
 def test_the_enumeration_notices_wrong_physics() -> None:

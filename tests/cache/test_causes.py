@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from agentaccel import Cause, ManualClock, Policy, TurnRecord, Usage
-from agentaccel.cache.ledger import Bill, Entry, Ledger, Mark
+from agentaccel.cache.ledger import Breakpoint, CacheBill, Entry, Ledger
 from agentaccel.cache.prefix import prefixes, scale
 from agentaccel.cache.settle import misses_of
-from agentaccel.cache.state import State
+from agentaccel.cache.state import SessionState
 from agentaccel.cache.teach import Sent
 from agentaccel.engine.gate import Flight
 from agentaccel.facts import cache_facts
@@ -275,11 +275,11 @@ def test_what_the_ledger_did_not_expect_is_no_eviction_however_little_it_is() ->
     last = len(prefix.hashes) - 1
     gone = Entry("5m", expires=300.0, visible=1.0, tokens=5436, at=last)
     usage = Usage(input=5564, read=5325, write={"5m": 239})
-    sent = Sent(prefix, (Mark(last, "5m"),), (), started=400.0, visible=401.0, usage=usage, ours=True)
-    state = State(turns=1, ledger=Ledger({prefix.hashes[last]: gone}))
+    sent = Sent(prefix, (Breakpoint(last, "5m"),), (), started=400.0, visible=401.0, usage=usage, ours=True)
+    state = SessionState(turns=1, ledger=Ledger({prefix.hashes[last]: gone}))
 
     def named(expected: float) -> list[tuple[Cause, int]]:
-        bill = Bill(hit=0, expected=Expected(read=expected, write={}, uncached=0.0), written=())
+        bill = CacheBill(hit=0, expected=Expected(read=expected, write={}, uncached=0.0), written=())
         tokens = scale(prefix, {last: 5436}, None, 5564)
         return [(one.cause, one.tokens) for one in misses_of(state, None, sent, bill, 5436, tokens)]
 

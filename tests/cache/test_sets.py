@@ -10,10 +10,10 @@ import pytest
 
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.expectation import View, expected_cost, reaches_minimum, scene_of
-from agentaccel.cache.ledger import Entry, Ledger, Mark
+from agentaccel.cache.ledger import Breakpoint, Entry, Ledger
 from agentaccel.cache.planner import _candidates, plan
 from agentaccel.cache.prefix import prefixes
-from agentaccel.cache.state import State
+from agentaccel.cache.state import SessionState
 from agentaccel.facts import cache_facts
 from agentaccel.wire.anthropic import decode
 from tests.driver import Driver, Json, assistant, body, prose, user
@@ -57,7 +57,7 @@ def test_no_set_of_candidates_is_cheaper_than_the_one_that_is_chosen(block: int)
         prefix = prefixes(decode(request_of(chance), FACTS), FACTS)
         held = chance.sample(range(len(prefix.hashes)), min(len(prefix.hashes), chance.randint(0, 3)))
         ledger = Ledger({prefix.hashes[i]: Entry("5m", 300.0, 0.0, at=i) for i in held})
-        view = View(state=State(ledger=ledger, turns=1), beliefs=beliefs_of(chance), now=100.0)
+        view = View(state=SessionState(ledger=ledger, turns=1), beliefs=beliefs_of(chance), now=100.0)
         chosen, scene = plan(prefix, view).plan, scene_of(prefix, view)
         candidates = [one for one in _candidates(scene, scene.ttl) if reaches_minimum(scene.scale, FACTS, one.at)]
         bare = expected_cost(scene, ())
@@ -78,13 +78,13 @@ def test_a_longer_life_that_reaches_no_farther_than_what_is_read_is_never_cheape
         held = chance.sample(range(len(prefix.hashes)), min(len(prefix.hashes), chance.randint(1, 3)))
         ledger = Ledger({prefix.hashes[i]: Entry("5m", 300.0, 0.0, at=i) for i in held})
         slow = Beliefs({f"pause/any/{edge}": (float(edge == 3600), 1.0) for edge in (60, 300, 600, 1200, 1800, 3600)})
-        view = View(state=State(ledger=ledger, turns=1), beliefs=beliefs_of(chance).joined(slow), now=100.0)
+        view = View(state=SessionState(ledger=ledger, turns=1), beliefs=beliefs_of(chance).joined(slow), now=100.0)
         scene = scene_of(prefix, view)
         short = sorted(_candidates(scene, scene.ttl), key=lambda one: one.at)[:4]
         read = scene.found(short[-1].at) if short else -1
         for count in range(1, len(short) + 1):
             if short[count - 1].at <= read:
-                some = (*(one._replace(mark=Mark(one.at, "1h")) for one in short[:count]), *short[count:])
+                some = (*(one._replace(mark=Breakpoint(one.at, "1h")) for one in short[:count]), *short[count:])
                 assert expected_cost(scene, some) >= expected_cost(scene, short) - 1e-6, f"seed {seed}"
                 tried += 1
     assert tried > 20

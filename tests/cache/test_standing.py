@@ -19,7 +19,7 @@ from agentaccel.cache.observe import ONLY_GREW, Observed
 from agentaccel.cache.pauses import short_after_topic
 from agentaccel.cache.prefix import prefixes
 from agentaccel.cache.standing import STANDS, asked_of, dump_standing, ends_of, is_quiet, load_standing
-from agentaccel.cache.state import State
+from agentaccel.cache.state import SessionState
 from agentaccel.engine.conversation import Conversation
 from agentaccel.facts import cache_facts
 from agentaccel.replay.compare import cost_of
@@ -78,7 +78,7 @@ class Loop:
         return conversation
 
     @property
-    def state(self) -> State:
+    def state(self) -> SessionState:
         return self.conversation.state
 
 
@@ -314,8 +314,8 @@ def test_beside_a_marker_of_the_users_at_the_top_level_nothing_stands(tmp_path: 
 
 def test_before_a_pause_was_seen_nothing_is_quiet() -> None:
     observed = Observed(ONLY_GREW, {}, 0, True, pause=(Observation("pause/any/60", 1.0),))
-    assert is_quiet(State(), observed, Beliefs())
-    assert not is_quiet(State(), observed._replace(in_time=None, pause=()), Beliefs())
+    assert is_quiet(SessionState(), observed, Beliefs())
+    assert not is_quiet(SessionState(), observed._replace(in_time=None, pause=()), Beliefs())
 
 
 UNLIKE: list[Json] = [
@@ -336,9 +336,9 @@ def test_a_request_of_another_kind_is_decided_on_each_time(unlike: Json) -> None
     prompt = decode(body(user(prose(40)), *turn(1), *turn(2), system=SYSTEM), facts)
     prefix = prefixes(prompt, facts)
     ends = ends_of(prefix)
-    assert asked_of(prefix, State(), ends, "auto", False) is not None
-    assert asked_of(replace(prefix, prompt=replace(prompt, **unlike)), State(), ends, "auto", False) is None
-    assert asked_of(replace(prefix, dropped=frozenset({2})), State(), ends, "auto", False) is None
+    assert asked_of(prefix, SessionState(), ends, "auto", False) is not None
+    assert asked_of(replace(prefix, prompt=replace(prompt, **unlike)), SessionState(), ends, "auto", False) is None
+    assert asked_of(replace(prefix, dropped=frozenset({2})), SessionState(), ends, "auto", False) is None
 
 
 def test_a_first_request_has_no_two_ends() -> None:
@@ -347,7 +347,7 @@ def test_a_first_request_has_no_two_ends() -> None:
     prompt = decode(body(user([{"type": "text", "text": prose(40), "cache_control": MARK}]), system=SYSTEM), facts)
     prefix = prefixes(prompt, facts)
     assert ends_of(prefix) is None
-    assert asked_of(prefix, State(), ends_of(prefix), "auto", False) is None
+    assert asked_of(prefix, SessionState(), ends_of(prefix), "auto", False) is None
 
 
 def test_what_is_consented_to_is_part_of_what_is_asked() -> None:
@@ -357,7 +357,7 @@ def test_what_is_consented_to_is_part_of_what_is_asked() -> None:
     assert (
         len(
             {
-                asked_of(prefix, State(), ends_of(prefix), ttl, keeps)
+                asked_of(prefix, SessionState(), ends_of(prefix), ttl, keeps)
                 for ttl in ("auto", "1h")
                 for keeps in (False, True)
             }

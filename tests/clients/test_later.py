@@ -18,7 +18,7 @@ import pytest
 
 from agentaccel import Accel, TurnRecord, Usage
 from agentaccel.clients import pending as guarded
-from agentaccel.engine.pending import Later
+from agentaccel.engine.pending import PendingReplies
 from tests.clients.wire import Body, an_accel, records
 
 ASKED: Any = {"model": "gpt-6.1-sol", "input": "Write a long report.", "background": True}
@@ -327,7 +327,7 @@ def test_without_the_guard_a_reply_counts_twice(tmp_path: Path, monkeypatch: pyt
     """The twin: two readers that poll at once both find the end, and only who takes the reply may tell it."""
     taken: list[bool] = []
 
-    class Careless(Later):
+    class Careless(PendingReplies):
         def take(self, server: Any, reply: Any) -> bool:
             taken.append(super().take(server, reply))
             return True

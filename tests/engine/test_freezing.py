@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentaccel import CachePolicy, ManualClock, Policy, Usage
-from agentaccel.engine.engine import Composer
+from agentaccel.engine.engine import Engine
 from agentaccel.engine.lineage import Registry
 from agentaccel.store.recorder import Recorder
 from agentaccel.turn import Finished, Reported, Send, Started
@@ -212,7 +212,7 @@ def test_a_removed_tool_is_masked_where_the_provider_can(wire: Any) -> None:
     """`tool_choice` names those that are allowed, which keeps the prefix: nothing needs to be said."""
     clock = ManualClock()
     recorder = Recorder(CONSENT.store, strict=True)
-    composer = Composer(CONSENT, clock, recorder, Registry(recorder))
+    composer = Engine(CONSENT, clock, recorder, Registry(recorder))
     emulator = Emulator(clock=clock)
     path, last = {"chat": ("/v1/chat/completions", "messages"), "responses": ("/v1/responses", "input")}[wire]
     functions = [

@@ -168,7 +168,7 @@ GUARDS = (
     ),
     Mutant(
         guard="that a request was followed, which counts once",
-        at="agentaccel.engine.engine:Composer._begin",
+        at="agentaccel.engine.engine:Engine._begin",
         old="                followed(conversation)\n",
         new="                pass\n",
     ),

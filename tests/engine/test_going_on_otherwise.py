@@ -296,7 +296,7 @@ GUARDS = (
     ),
     Mutant(
         guard="a first request that was announced",
-        at="agentaccel.engine.engine:Composer._plan",
+        at="agentaccel.engine.engine:Engine._plan",
         old="        if not conversation.state.turns:\n            edits, named",
         new="        if conversation.created is None:\n            edits, named",
     ),

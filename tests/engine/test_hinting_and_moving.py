@@ -51,7 +51,7 @@ def test_a_first_block_that_changes_as_a_whole_is_moved(first: Callable[[int, fl
 
 def test_measured_on_the_block_alone_it_would_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin."""
-    monkeypatch.setattr(arrange.Room, "of", lambda self, text: LEAST_LEFT * len(text.text))
+    monkeypatch.setattr(arrange.MoveBudget, "of", lambda self, text: LEAST_LEFT * len(text.text))
     usages = talk(driver(tmp_path), 6, lambda turn, now: [_block(_clock(turn, now)), _block("\n".join(RULES))])
     assert not any((one.read or 0) > 0.5 * (one.input or 0) for one in usages)
 

@@ -11,10 +11,10 @@ from agentaccel import HistoryPolicy
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.ledger import Entry, Ledger
 from agentaccel.cache.prefix import prefixes
-from agentaccel.cache.state import State
+from agentaccel.cache.state import SessionState
 from agentaccel.facts import CacheFacts, cache_facts
 from agentaccel.rewrite.edits import Edits
-from agentaccel.rewrite.results import Knowing, shape_of, write_price
+from agentaccel.rewrite.results import EditInputs, shape_of, write_price
 from agentaccel.wire.anthropic import decode
 from tests.driver import MODEL, assistant, body, prose, user
 from tests.mutants import Mutant, running, survives
@@ -23,12 +23,12 @@ FACTS = typing.cast(CacheFacts, cache_facts(MODEL))
 NOW = 10.0
 
 
-def knowing(ttl: str, state: State | None = None) -> Knowing:
-    return Knowing(
+def knowing(ttl: str, state: SessionState | None = None) -> EditInputs:
+    return EditInputs(
         policy=HistoryPolicy(),
         facts=FACTS,
         wire=FACTS.wire,
-        state=state or State(),
+        state=state or SessionState(),
         head=None,
         beliefs=Beliefs(),
         edits=Edits(),
@@ -60,7 +60,7 @@ def test_what_is_made_anew_costs_what_it_cost_to_write(ttl: str, held: list[tupl
 def test_an_edit_is_weighed_at_the_price_of_the_lifetime_that_its_session_holds(ttl: str, price: float) -> None:
     prompt = decode(body(user(prose(3_000)), assistant("yes"), user("and"), system=prose(3_000)), FACTS)
     last = prefixes(prompt, FACTS).hashes[-1]
-    state = State(turns=1, ledger=Ledger({last: Entry(ttl, expires=NOW + 60, visible=0.0, tokens=8_000)}))
+    state = SessionState(turns=1, ledger=Ledger({last: Entry(ttl, expires=NOW + 60, visible=0.0, tokens=8_000)}))
     assert shape_of(prompt, knowing("auto", state)).terms.write == price
 
 

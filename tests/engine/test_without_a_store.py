@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentaccel import Accel, Policy, StorePolicy, Usage
 from agentaccel.cache.beliefs import Observation
-from agentaccel.cache.waiting import Waiting
+from agentaccel.cache.waiting import OpenEnd
 from agentaccel.store import learned as workloads
 from agentaccel.store.learned import Workloads
 from tests.driver import Driver, assistant, body, prose, user
@@ -66,7 +66,7 @@ def test_what_was_not_heard_of_for_longest_is_forgotten(heard: list[tuple[int, i
         memory = Workloads()
         for at, (workload, session) in enumerate(heard):
             memory.learn(f"w{workload}", [Observation("goes_on/0", 0.0)])
-            memory.answered(f"w{workload}", session, Waiting(0, 0, "", float(at)))
+            memory.answered(f"w{workload}", session, OpenEnd(0, 0, "", float(at)))
             memory.used([bytes([session])], float(at))
         latest = list(dict.fromkeys(f"w{workload}" for workload, _ in reversed(heard)))[:3]
         assert set(memory.learned) == set(latest)

@@ -101,7 +101,7 @@ GUARDS = (
     ),
     Mutant(
         guard="output without a bound in memory",
-        at="agentaccel.executors.processes:Kept.feed",
+        at="agentaccel.executors.processes:Excerpt.feed",
         old="            del self._last[: -self._half]\n",
         new="            pass\n",
     ),
@@ -119,19 +119,19 @@ GUARDS = (
     ),
     Mutant(
         guard="links that lead out of a folder",
-        at="agentaccel.executors.folder:_Held._inside",
+        at="agentaccel.executors.folder:_OpenFolders._inside",
         old="        if not real.is_relative_to(self._root):\n",
         new="        if False:\n",
     ),
     Mutant(
         guard="pipes and devices that are read",
-        at="agentaccel.executors.folder:_Held._plain",
+        at="agentaccel.executors.folder:_OpenFolders._plain",
         old="        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):\n",
         new="        if False:\n",
     ),
     Mutant(
         guard="files that are replaced",
-        at="agentaccel.executors.folder:_Held._enter",
+        at="agentaccel.executors.folder:_OpenFolders._enter",
         old="        if (found.st_dev, found.st_ino) != (seen.st_dev, seen.st_ino):\n",
         new="        if False:\n",
     ),
@@ -173,7 +173,7 @@ GUARDS = (
     ),
     Mutant(
         guard="calls that fail by the guard alone",
-        at="agentaccel.executors.sql:_Running.run",
+        at="agentaccel.executors.sql:_Statement.run",
         old="            except Exception as error:\n                if getattr(",
         new="            except ZeroDivisionError as error:\n                if getattr(",
     ),

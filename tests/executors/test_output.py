@@ -7,12 +7,12 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentaccel.executors.processes import Kept
+from agentaccel.executors.processes import Excerpt
 
 
 @given(pieces=st.lists(st.binary(max_size=40), max_size=20), cap=st.integers(1, 60))
 def test_what_fits_is_kept_whole_and_of_more_the_beginning_and_the_end(pieces: list[bytes], cap: int) -> None:
-    kept, whole = Kept(cap), b"".join(pieces).replace(b"\0", b".")
+    kept, whole = Excerpt(cap), b"".join(pieces).replace(b"\0", b".")
     for piece in pieces:
         kept.feed(piece.replace(b"\0", b"."))
     half = max(cap // 2, 1)
@@ -26,7 +26,7 @@ def test_what_fits_is_kept_whole_and_of_more_the_beginning_and_the_end(pieces: l
 
 
 def test_memory_does_not_grow_with_the_stream() -> None:
-    kept, piece = Kept(10_000), b"x" * 65_536
+    kept, piece = Excerpt(10_000), b"x" * 65_536
     tracemalloc.start()
     try:
         for _ in range(200):

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agentaccel.clock import ManualClock
-from agentaccel.engine.engine import Composer
+from agentaccel.engine.engine import Engine
 from agentaccel.engine.lineage import Registry
 from agentaccel.policy import CachePolicy, Policy, StorePolicy
 from agentaccel.store.recorder import Recorder
@@ -179,7 +179,7 @@ def _one(place: Place, tally: Tally, consent: CachePolicy, rng: random.Random) -
     clock = ManualClock()
     policy = Policy(strict=True, cache=consent, store=StorePolicy(enabled=False))
     recorder = Recorder(policy.store, strict=True)
-    composer = Composer(policy, clock, recorder, Registry(recorder))
+    composer = Engine(policy, clock, recorder, Registry(recorder))
     platform = place.endpoint.platform
     bare, ours = (Emulator(clock=clock, platform=platform) for _ in range(2))
     before = None

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentaccel.clock import ManualClock
-from agentaccel.engine.engine import Composer
+from agentaccel.engine.engine import Engine
 from agentaccel.engine.lineage import Registry
 from agentaccel.engine.scope import Scope, Session, Stay, current
 from agentaccel.facts import cache_facts
@@ -104,7 +104,7 @@ class One:
         policy = Policy(strict=True, cache=cache, history=self.policy, store=StorePolicy(enabled=False))
         recorder = Recorder(policy.store, strict=True)
         self.thread = Thread(rng)
-        self.composer = Composer(policy, self.clock, recorder, Registry(recorder), runs=self.thread)
+        self.composer = Engine(policy, self.clock, recorder, Registry(recorder), runs=self.thread)
         platform = self.place.endpoint.platform
         self.bare, self.ours, self.aside = (Emulator(clock=self.clock, platform=platform) for _ in range(3))
         self.heard = 0

@@ -17,7 +17,7 @@ from typing import Any
 
 from agentaccel.clock import ManualClock
 from agentaccel.engine.conversation import Conversation
-from agentaccel.engine.engine import Composer
+from agentaccel.engine.engine import Engine
 from agentaccel.engine.lineage import Registry
 from agentaccel.engine.scope import Announced, Session
 from agentaccel.policy import CachePolicy, Policy, StorePolicy
@@ -79,7 +79,7 @@ def _one(rng: random.Random, tally: Tally) -> None:
     ttl = "1h" if rng.random() < 0.15 else "auto"
     policy = Policy(strict=True, cache=CachePolicy(ttl=ttl, **consents(rng)), store=StorePolicy(enabled=False))
     recorder = Recorder(policy.store, strict=True)
-    composer = Composer(policy, clock, recorder, Registry(recorder))
+    composer = Engine(policy, clock, recorder, Registry(recorder))
     bare, ours = Emulator(clock=clock), Emulator(clock=clock)
     before: Reach | None = None
     for gap, body in conversation(rng):
@@ -128,7 +128,7 @@ def _keep_alive(sent: Json, now: float, tally: Tally) -> None:
         tally.rejected_by_us.append(f"keep-alive: {answer['error']['message']}")
 
 
-def _written_ahead(composer: Composer, body: Json, now: float, tally: Tally) -> None:
+def _written_ahead(composer: Engine, body: Json, now: float, tally: Tally) -> None:
     """What would write it ahead has to be legal, too: all of it, and where its last message is not known yet."""
     for known in (body["messages"], body["messages"][:-1]):
         announced = Announced({**body, "messages": known}, Endpoint(), "", None)

@@ -23,7 +23,7 @@ LEGALITY = (
     ),
     Mutant(
         guard="a nested marker that is not counted",
-        at="agentaccel.wire.anthropic.request:Reader._bare",
+        at="agentaccel.wire.anthropic.request:MessagesReader._bare",
         old="self._inner(value, (*path, name)) if name in _HOLDS_BLOCKS else value",
         new="value",
     ),
@@ -35,19 +35,19 @@ LEGALITY = (
     ),
     Mutant(
         guard="a marker on thinking",
-        at="agentaccel.wire.anthropic.request:Reader._markable",
+        at="agentaccel.wire.anthropic.request:MessagesReader._markable",
         old="return kind in facts.markable_blocks",
         new="return True",
     ),
     Mutant(
         guard="a marker on empty text",
-        at="agentaccel.wire.anthropic.request:Reader._markable",
+        at="agentaccel.wire.anthropic.request:MessagesReader._markable",
         old="""return isinstance(text, str) and text != "" and not text.isspace()""",
         new="return True",
     ),
     Mutant(
         guard="a marker on a deferred tool",
-        at="agentaccel.wire.anthropic.request:Reader.tools",
+        at="agentaccel.wire.anthropic.request:MessagesReader.tools",
         old="""            if tool.get("defer_loading") is True:\n""",
         new="            if False:\n",
     ),

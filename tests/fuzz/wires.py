@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from agentaccel.clock import ManualClock
-from agentaccel.engine.engine import Composer
+from agentaccel.engine.engine import Engine
 from agentaccel.engine.lineage import Registry
 from agentaccel.engine.scope import Scope, Session, Stay, current
 from agentaccel.facts import Wire, cache_facts
@@ -159,7 +159,7 @@ class One:
         self.place, self.tally, self.clock = place, tally, ManualClock()
         policy = Policy(strict=True, cache=asked, store=StorePolicy(enabled=False))
         recorder = Recorder(policy.store, strict=True)
-        self.composer = Composer(policy, self.clock, recorder, Registry(recorder))
+        self.composer = Engine(policy, self.clock, recorder, Registry(recorder))
         platform = place.endpoint.platform
         self.bare, self.ours = (Emulator(clock=self.clock, platform=platform) for _ in range(2))
         self.before: Reach | None = None

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agentaccel.engine.gate import Fanout, Flight, Held, Write
+from agentaccel.engine.gate import Flight, HeldPrefix, Write, WriteGate
 
 PREFIXES = [(0,), (0, 1), (0, 2)]
 BOUNDS = st.sampled_from([0.0, 5.0, 20.0])
@@ -27,13 +27,13 @@ class Interleavings(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.fanout, self.now = Fanout(), 0.0
+        self.fanout, self.now = WriteGate(), 0.0
         self.waiting: list[Waiting] = []
         self.flying: list[Flight] = []
 
     @rule(prefixes=st.sampled_from(PREFIXES), at_most=BOUNDS, worth=st.booleans(), streamed=st.booleans())
     def arrives(self, prefixes: tuple[int, ...], at_most: float, worth: bool, streamed: bool) -> None:
-        writes = tuple(Write(("", b"%d" % n), 1000.0 * (n + 1), Held("5m", 30.0)) for n in prefixes)
+        writes = tuple(Write(("", b"%d" % n), 1000.0 * (n + 1), HeldPrefix("5m", 30.0)) for n in prefixes)
         flight = Flight(
             fanout=self.fanout,
             writes=writes,

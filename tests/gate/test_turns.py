@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy
-from agentaccel.engine.gate import Fanout, Flight, Held, Write
+from agentaccel.engine.gate import Flight, HeldPrefix, Write, WriteGate
 from agentaccel.turn import Failed, Finished, FirstByte, Responded, Send, Started, Turn, Wait, Waited
 from tests.driver import Json, body, prose, tool, user
 
@@ -141,12 +141,12 @@ def test_requests_of_a_conversation_that_goes_on_wait_for_nobody() -> None:
 @pytest.mark.parametrize(("asked", "at"), [(100.0, 700.0), (400.0, 3900.0)], ids=["read", "written"])
 def test_what_is_read_keeps_its_lifetime_whatever_the_marker_says(asked: float, at: float) -> None:
     """An hour's marker on a prefix that is held for five minutes writes nothing; once that is gone, it writes."""
-    fanout, key = Fanout(), ("account", b"prefix")
+    fanout, key = WriteGate(), ("account", b"prefix")
 
     def sends(ttl: str, seconds: float, now: float) -> None:
         flight = Flight(
             fanout=fanout,
-            writes=(Write(key, 5000.0, Held(ttl, seconds)),),
+            writes=(Write(key, 5000.0, HeldPrefix(ttl, seconds)),),
             kind="any",
             total=6000.0,
             read=0.0,

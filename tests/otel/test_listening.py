@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentaccel import Accel, Policy, StorePolicy, ToolCall
-from agentaccel.hooks import Listeners, Told
+from agentaccel.hooks import HookList, Told
 from agentaccel_emulator import serve
 from tests.clients.wire import records
 from tests.otel.scene import ASK, claude
@@ -88,7 +88,7 @@ def test_a_listener_is_told_what_the_store_keeps(tmp_path: Path) -> None:
 
 def test_without_listeners_nothing_is_noted() -> None:
     """One look at an empty tuple."""
-    assert Listeners().begins(0.0) is None
+    assert HookList().begins(0.0) is None
 
 
 def run(code: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agentaccel.predict.events import Answered, Asked, Event, Returned, Said
-from agentaccel.predict.predictor import History, Predictor
+from agentaccel.predict.predictor import Predictor, SessionHistory
 from agentaccel.types import Prediction, ToolCall
 
 
@@ -24,7 +24,7 @@ def step(*calls_and_results: tuple[ToolCall, Any]) -> list[Event]:
     return [Asked(calls), *returned]
 
 
-def play(predictor: Predictor, events: Iterable[Event], **session: Any) -> History:
+def play(predictor: Predictor, events: Iterable[Event], **session: Any) -> SessionHistory:
     """A session in which `events` have happened, and that goes on."""
     history = predictor.session(**{"workload": "loop", "reads": lambda one: True, **session})
     for event in events:

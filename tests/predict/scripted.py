@@ -12,7 +12,7 @@ from agentaccel.hooks import Told
 from agentaccel.policy import ToolPolicy
 from agentaccel.predict.events import Event
 from agentaccel.predict.resources import Resource
-from agentaccel.predict.stats import Ledger
+from agentaccel.predict.stats import SpeculationStats
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.testing.inside import speculator
 from agentaccel.testing.virtual import run
@@ -99,7 +99,7 @@ class Agent:
         speculator(self.accel).predictor = self.told
         self.heard = Listening()
         self.accel.listen(self.heard)
-        self.ledger = Ledger()
+        self.ledger = SpeculationStats()
         """Of the session that `run` opens."""
         self.log: list[str] = []
         """Every run of a tool, as it begins."""

@@ -11,7 +11,7 @@ import pytest
 from agentaccel.effects.spec import NotProven
 from agentaccel.executors import Folder
 from agentaccel.policy import ToolPolicy
-from agentaccel.tools.early import Buffer
+from agentaccel.tools.early import EarlyRuns
 from tests.predict.scripted import Agent, call
 
 EAGER = ToolPolicy(speculate=False)
@@ -78,14 +78,14 @@ class Log:
     """A file that another program writes to whenever a run of `read_file` has begun."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.path, put = folder / "app.log", Buffer.put
+        self.path, put = folder / "app.log", EarlyRuns.put
         self.path.write_text("one\n")
 
-        def written(buffer: Buffer, entry: Any) -> Any:
+        def written(buffer: EarlyRuns, entry: Any) -> Any:
             self.path.write_text(self.path.read_text() + "more\n")
             return put(buffer, entry)
 
-        monkeypatch.setattr(Buffer, "put", written)
+        monkeypatch.setattr(EarlyRuns, "put", written)
 
 
 def test_what_another_program_writes_is_not_put_down_to_an_executor_of_ours(

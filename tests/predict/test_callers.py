@@ -353,7 +353,7 @@ MUTANTS = (
         "test_a_call_that_two_conversations_have_asked_for_is_run_for_each",
         Mutant(
             guard="a call that may be another user's",
-            at="agentaccel.tools.call:Watch._look",
+            at="agentaccel.tools.call:Call._look",
             old="self._here = box.conversation(self._call, within, surely=True)",
             new="self._here = box.conversation(self._call, within)",
         ),

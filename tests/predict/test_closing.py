@@ -105,7 +105,7 @@ MUTANTS = (
         "test_what_still_runs_on_the_loop_that_closes_the_accel_is_counted_once_with_its_seconds_so_far",
         Mutant(
             guard="a run that ends after it was counted",
-            at="agentaccel.tools.early:Buffer.failed",
+            at="agentaccel.tools.early:EarlyRuns.failed",
             old="            if entry.over:\n                return\n",
             new="",
         ),
@@ -114,7 +114,7 @@ MUTANTS = (
         "test_what_a_parent_has_begun_is_not_counted_by_its_child",
         Mutant(
             guard="a run that parent and child count",
-            at="agentaccel.tools.early:Buffer._settle",
+            at="agentaccel.tools.early:EarlyRuns._settle",
             old="entry.process == forks()",
             new="True",
         ),

@@ -12,8 +12,8 @@ from agentaccel.effects.spec import ToolSpec
 from agentaccel.policy import ToolPolicy
 from agentaccel.predict.breaker import stated
 from agentaccel.predict.experience import Experience
-from agentaccel.predict.launch import Candidate, Decision, Host, Load, decide
-from agentaccel.tools.catalog import FADES, Tool, Tools
+from agentaccel.predict.launch import Decision, Host, LaunchCandidate, Load, decide
+from agentaccel.tools.catalog import FADES, KnownTool, Tools
 from agentaccel.types import Launchable, Prediction, ToolCall
 
 EFFECTS: tuple[Launchable, ...] = ("predicted", "asked", "never")
@@ -28,14 +28,14 @@ def experience(seconds: float = 2.0) -> Experience:
     return learned
 
 
-def guess(probability: float, name: str = "a", **more: object) -> Candidate:
+def guess(probability: float, name: str = "a", **more: object) -> LaunchCandidate:
     call = ToolCall(name="search", arguments={"query": name})
     prediction = Prediction(call=call, probability=probability, soon=probability, rule=str(more.pop("rule", "rule")))
-    return replace(Candidate(prediction=prediction, launchable="predicted"), **more)  # type: ignore[arg-type]
+    return replace(LaunchCandidate(prediction=prediction, launchable="predicted"), **more)  # type: ignore[arg-type]
 
 
 def decided(
-    *candidates: Candidate, learned: Experience | None = None, budget: int | None = None, **load: object
+    *candidates: LaunchCandidate, learned: Experience | None = None, budget: int | None = None, **load: object
 ) -> Decision:
     learned = learned or experience()
     given_load = Load(**load)  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ def test_an_unlikely_call_is_not_worth_its_waste() -> None:
 
 @given(st.lists(candidates, max_size=20), hosts)
 @settings(max_examples=100)
-def test_what_its_effect_forbids_is_never_launched(given_: list[Candidate], host: Host) -> None:
+def test_what_its_effect_forbids_is_never_launched(given_: list[LaunchCandidate], host: Host) -> None:
     """However likely it is, and whatever else is launched."""
     done = decided(*given_, hosts={"one": host})
     allowed = [c.prediction for c in given_ if c.launchable == "predicted" or (c.launchable == "asked" and c.egress)]
@@ -90,7 +90,7 @@ def test_what_its_effect_forbids_is_never_launched(given_: list[Candidate], host
 @pytest.mark.slow
 @given(st.lists(candidates, max_size=20), hosts)
 @settings(max_examples=100)
-def test_the_last_free_slot_stays_with_real_calls(given_: list[Candidate], host: Host) -> None:
+def test_the_last_free_slot_stays_with_real_calls(given_: list[LaunchCandidate], host: Host) -> None:
     """And as many as they need; only a run that gives its slot back at once may stand in one until they come."""
     done = decided(*given_, hosts={"one": host})
     launched = [c for c in given_ if c.host == "one" and any(c.prediction is one for one in done.launch)]
@@ -109,7 +109,7 @@ def test_a_thread_does_not_take_the_last_slot_and_a_task_may() -> None:
     assert decided(guess(0.9, host="one"), hosts={"one": two}).launch
 
 
-def fanned_out(tool: Tool, calls: int) -> None:
+def fanned_out(tool: KnownTool, calls: int) -> None:
     for _ in range(calls):
         tool.begins()
     tool.running -= calls
@@ -146,7 +146,7 @@ def test_the_delay_of_giving_a_slot_back_that_real_calls_need_is_charged() -> No
 @given(st.floats(0, 1), st.floats(0, 1), st.lists(candidates, max_size=6), hosts)
 @settings(max_examples=100)
 def test_more_probability_never_turns_a_launch_into_a_refusal(
-    low: float, high: float, others: list[Candidate], host: Host
+    low: float, high: float, others: list[LaunchCandidate], host: Host
 ) -> None:
     """Other things equal."""
     low, high = sorted((low, high))
@@ -158,7 +158,7 @@ def test_more_probability_never_turns_a_launch_into_a_refusal(
 
 @given(st.lists(candidates, max_size=20))
 @settings(max_examples=30)
-def test_without_budget_nothing_is_launched(given_: list[Candidate]) -> None:
+def test_without_budget_nothing_is_launched(given_: list[LaunchCandidate]) -> None:
     """Of the moment, of the session, or altogether."""
     assert not decided(*given_, budget=0).launch
     assert not decided(*given_, kept=stated().per_session).launch

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from agentaccel.errors import ConfigError
 from agentaccel.predict.identity import Key, Principal, arguments_key
-from agentaccel.predict.order import Order, Placed
-from agentaccel.predict.stats import Ledger
+from agentaccel.predict.order import Order, OrderedCall
+from agentaccel.predict.stats import SpeculationStats
 from agentaccel.predict.validators import file_state, files, git_head, witnessed
-from agentaccel.tools.early import Buffer, Entry, State
-from agentaccel.tools.epochs import World
+from agentaccel.tools.early import EarlyRun, EarlyRuns, EarlyRunState
+from agentaccel.tools.epochs import WriteEpochs
 from agentaccel.types import ToolCall
 from tests.anything import CHARACTERS
 
@@ -58,7 +58,7 @@ class TestWorld:
     """Write epochs."""
 
     def test_a_read_begun_while_a_write_runs_is_dead_once_that_ends(self) -> None:
-        world = World()
+        world = WriteEpochs()
         write = world.begins(None)
         during = world.version(None)
         assert not world.holds(during, None)
@@ -70,7 +70,7 @@ class TestWorld:
         ("wrote", "kills"), [(None, {None, "files", "mails"}), ("files", {None, "files"}), ("other", {None})]
     )
     def test_a_write_kills_what_could_see_it(self, wrote: str | None, kills: set[str | None]) -> None:
-        world = World()
+        world = WriteEpochs()
         before = {domain: world.version(domain) for domain in (None, "files", "mails")}
         write = world.begins(wrote)
         assert {domain for domain in before if world.closed(domain)} == kills
@@ -79,7 +79,7 @@ class TestWorld:
 
     @pytest.mark.parametrize("ended", [False, True])
     def test_what_turns_out_to_read_leaves_all_as_it_was(self, ended: bool) -> None:
-        world = World()
+        world = WriteEpochs()
         before = world.version(None)
         call = world.pends(None)
         assert not world.holds(before, None)
@@ -87,7 +87,7 @@ class TestWorld:
         assert world.holds(before, None)
 
     def test_what_turns_out_to_write_stays_closed_until_it_ends(self) -> None:
-        world = World()
+        world = WriteEpochs()
         call = world.pends("files")
         world.settles(call, ended=False, writes=True)
         during = world.version("files")
@@ -97,8 +97,8 @@ class TestWorld:
         assert not world.closed("files")
 
 
-def entry(world: World, name: str = "look", session: str = "s", at: float = 0.0) -> Entry:
-    return Entry(
+def entry(world: WriteEpochs, name: str = "look", session: str = "s", at: float = 0.0) -> EarlyRun:
+    return EarlyRun(
         key=Key(name, b"{}", Principal(None, session), 0),
         call=ToolCall(name=name, arguments={}),
         tier="predicted",
@@ -106,7 +106,7 @@ def entry(world: World, name: str = "look", session: str = "s", at: float = 0.0)
         version=world.version(None),
         born=at,
         fresh_for=100.0,
-        ledger=Ledger(),
+        ledger=SpeculationStats(),
     )
 
 
@@ -114,8 +114,8 @@ class TestBuffer:
     """Where results wait."""
 
     def test_every_entry_ends_in_one_state_and_is_told_of_once(self) -> None:
-        world = World()
-        buffer, told = Buffer(world), list[State]()
+        world = WriteEpochs()
+        buffer, told = EarlyRuns(world), list[EarlyRunState]()
         for number, end in enumerate(("served", "stale", "failed", "unused")):
             one = entry(world, name=f"t{number}")
             one.on_end = lambda it: told.append(it.state)
@@ -138,8 +138,8 @@ class TestBuffer:
         assert len(buffer) == 0
 
     def test_a_run_that_ends_after_its_entry_is_wasted_time_and_told_of_then(self) -> None:
-        world = World()
-        buffer, told = Buffer(world), list[float]()
+        world = WriteEpochs()
+        buffer, told = EarlyRuns(world), list[float]()
         one = entry(world)
         one.on_end = lambda it: told.append(it.seconds)
         buffer.put(one)
@@ -149,17 +149,17 @@ class TestBuffer:
         assert (told, one.tally.wasted, one.tally.unused) == ([7.0], 7.0, 1)
 
     def test_the_oldest_makes_room(self) -> None:
-        world = World()
-        buffer = Buffer(world, most=2)
+        world = WriteEpochs()
+        buffer = EarlyRuns(world, most=2)
         first, second, third = (entry(world, name=name) for name in "abc")
         assert buffer.put(first) is None
         assert buffer.put(second) is None
         assert buffer.put(third) is first
-        assert (first.state, len(buffer)) == (State.UNUSED, 2)
+        assert (first.state, len(buffer)) == (EarlyRunState.UNUSED, 2)
 
     def test_what_closes_the_world_for_a_moment_takes_nothing_away(self) -> None:
-        world = World()
-        buffer, one = Buffer(world), entry(world)
+        world = WriteEpochs()
+        buffer, one = EarlyRuns(world), entry(world)
         buffer.put(one)
         buffer.finished(one, "x", 1.0)
         call = world.pends(None)
@@ -168,8 +168,8 @@ class TestBuffer:
         assert buffer.claim(one.key, 2.0) is one
 
     def test_a_sweep_takes_out_what_is_stale_or_too_old(self) -> None:
-        world = World()
-        buffer, old, new = Buffer(world), entry(world, "old"), entry(world, "new", at=60.0)
+        world = WriteEpochs()
+        buffer, old, new = EarlyRuns(world), entry(world, "old"), entry(world, "new", at=60.0)
         buffer.put(old)
         buffer.put(new)
         assert buffer.sweep(120.0) == [old]
@@ -180,7 +180,9 @@ class TestBuffer:
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), max_size=8))
 def test_reads_begin_in_order_and_never_before_a_write_that_stands_before_them(calls: list[tuple[str, bool]]) -> None:
     order, begun = Order(), list[int]()
-    placed = [Placed(ToolCall(name=name, arguments={}, id=str(i)), b"", reads) for i, (name, reads) in enumerate(calls)]
+    placed = [
+        OrderedCall(ToolCall(name=name, arguments={}, id=str(i)), b"", reads) for i, (name, reads) in enumerate(calls)
+    ]
     for one in placed:
         begun += [int(it.call.id or 0) for it in order.closed(one)]
     first = next((i for i, one in enumerate(placed) if not one.reads), len(placed))

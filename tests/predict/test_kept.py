@@ -12,7 +12,7 @@ import pytest
 from agentaccel import ToolCall
 from agentaccel.predict.events import Asked
 from agentaccel.predict.identity import arguments_key, plain_bytes
-from agentaccel.tools.transcript import Following
+from agentaccel.tools.transcript import SpeculationState
 from tests.mutants import Mutant, running, survives
 
 MANY = 900
@@ -42,7 +42,7 @@ def test_a_result_that_is_kept_takes_no_more_than_its_text() -> None:
 
 @pytest.mark.slow
 def test_a_call_that_is_remembered_as_made_takes_less_than_half_a_kilobyte_however_long_its_arguments() -> None:
-    following, name = Following(reads=lambda call: True), "look"
+    following, name = SpeculationState(reads=lambda call: True), "look"
 
     def ask(number: int) -> None:
         following.take([Asked((ToolCall(name=name, arguments={"key": number, "rest": [None] * 1000}),))])

@@ -180,7 +180,7 @@ MUTANTS = (
         "test_what_the_model_has_before_it_is_not_fetched_again_on_a_guess",
         Mutant(
             guard="guesses of what the model has before it",
-            at="agentaccel.tools.speculator:Foresight._candidate",
+            at="agentaccel.tools.speculator:Speculator._candidate",
             old=" or step.following.made(call):",
             new=":",
         ),
@@ -189,7 +189,7 @@ MUTANTS = (
         "test_what_the_model_has_before_it_is_not_fetched_again_on_a_guess",
         Mutant(
             guard="what a write makes worth another look",
-            at="agentaccel.tools.transcript:Following._asked",
+            at="agentaccel.tools.transcript:SpeculationState._asked",
             old="        if not self.reads(call) or len(",
             new="        if len(",
         ),
@@ -198,7 +198,7 @@ MUTANTS = (
         "test_a_tool_that_was_refused_for_its_rate_is_left_alone_for_as_long_as_it_asks",
         Mutant(
             guard="refusals of real calls that are not heard of",
-            at="agentaccel.tools.call:Watch.__exit__",
+            at="agentaccel.tools.call:Call.__exit__",
             old="            box.serving.rates.failed(self._known.name, error, self._tick + seconds)\n",
             new="",
         ),
@@ -216,7 +216,7 @@ MUTANTS = (
         "test_a_predicted_remote_read_is_made_where_it_is_worth_what_it_tells",
         Mutant(
             guard="remote reads at no price",
-            at="agentaccel.tools.speculator:Foresight._candidate",
+            at="agentaccel.tools.speculator:Speculator._candidate",
             old='launchable=permission.verdict.launchable if permission.launch != "never" else "never",',
             new="launchable=permission.launch,",
         ),
@@ -225,7 +225,7 @@ MUTANTS = (
         "test_without_consent_or_with_arguments_that_are_new_there_no_guess_leaves",
         Mutant(
             guard="guesses that leave the machine",
-            at="agentaccel.tools.speculator:Foresight._candidate",
+            at="agentaccel.tools.speculator:Speculator._candidate",
             old='egress=permission.launch == "predicted",',
             new="egress=True,",
         ),

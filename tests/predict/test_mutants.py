@@ -13,7 +13,7 @@ GUARDS = (
         "test_repeats.py::test_what_one_session_did_many_times_tells_little_of_others",
         Mutant(
             guard="repeats in the trees of all sessions",
-            at="agentaccel.predict.predictor:History._opened",
+            at="agentaccel.predict.predictor:SessionHistory._opened",
             old="        if self._opening in self._knowledge.openings:\n",
             new="        if False:\n",
         ),
@@ -67,7 +67,7 @@ GUARDS = (
         "test_knowledge.py::test_a_sensitive_constant_is_neither_kept_nor_offered",
         Mutant(
             guard="sensitive constants",
-            at="agentaccel.predict.tables:Known._learn_argument",
+            at="agentaccel.predict.tables:SymbolTables._learn_argument",
             old="            if len(key) <= MOST_CONSTANT and not secret:\n",
             new="            if len(key) <= MOST_CONSTANT:\n",
         ),
@@ -76,7 +76,7 @@ GUARDS = (
         "test_predict.py::test_a_tool_that_is_not_there_is_not_predicted",
         Mutant(
             guard="tools that are not there",
-            at="agentaccel.predict.predictor:History._symbols",
+            at="agentaccel.predict.predictor:SessionHistory._symbols",
             old="if not tools or one == REPLY or tool_of(one, tools) in tools}",
             new="if True}",
         ),
@@ -85,7 +85,7 @@ GUARDS = (
         "test_predict.py::test_a_supposition_goes_on_and_leaves_no_trace",
         Mutant(
             guard="suppositions that learn",
-            at="agentaccel.predict.predictor:History._replied",
+            at="agentaccel.predict.predictor:SessionHistory._replied",
             old="        if self._learns:\n            if self._opening:\n",
             new="        if True:\n            if self._opening:\n",
         ),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentaccel.predict.context import MOST_PASSED, Place, Scene
+from agentaccel.predict.context import MOST_PASSED, Context, Place
 from agentaccel.predict.events import Answered, Asked, Event, Returned, Said
 from agentaccel.predict.predictor import Predictor
 from agentaccel.predict.tokens import REPLY
@@ -134,7 +134,7 @@ def test_an_argument_is_taken_from_what_an_error_says() -> None:
 
 
 def test_what_an_error_says_is_not_among_what_results_have_alike() -> None:
-    scene = Scene()
+    scene = Context()
     for failed, text in ((False, '{"id": "R1A"}'), (True, "no R2B here")):
         scene.returned("look!" if failed else "look", text, failed=failed)
     assert [one.values for one in scene.places[Place("result", "", "A191A1")]] == [("R1A",)]
@@ -171,7 +171,7 @@ def test_what_was_passed_over_before_comes_after_what_is_new() -> None:
 
 
 def test_of_so_many_calls_it_is_remembered_that_they_were_passed_over() -> None:
-    scene = Scene()
+    scene = Context()
     for number in range(2 * MOST_PASSED):
         scene.expected(["one", f"two {number}"])
     assert scene.passed["one"] == 2 * MOST_PASSED

@@ -15,13 +15,13 @@ SERVED, EAGER, MEMO = (f"tests/predict/test_{name}.py" for name in ("served", "e
 FUZZED = (
     Mutant(
         guard="a result from before a write",
-        at="agentaccel.tools.early:Buffer._fresh",
+        at="agentaccel.tools.early:EarlyRuns._fresh",
         old="return entry.version == self.world.version(entry.domain) and now",
         new="return now",
     ),
     Mutant(
         guard="a result from before a write that ran while its caller waited",
-        at="agentaccel.tools.early:Buffer.serve",
+        at="agentaccel.tools.early:EarlyRuns.serve",
         old="""            if not (unchanged and self._fresh(entry, now)) or self.world.closed(entry.domain):
                 self._end(entry, State.STALE)
                 return False
@@ -30,7 +30,7 @@ FUZZED = (
     ),
     Mutant(
         guard="a result that is served twice",
-        at="agentaccel.tools.early:Buffer.serve",
+        at="agentaccel.tools.early:EarlyRuns.serve",
         old="""            if entry.state is not State.FINISHED:
                 return False
             if not""",
@@ -51,7 +51,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{PARTS}::TestWorld::test_a_read_begun_while_a_write_runs_is_dead_once_that_ends",
         Mutant(
             guard="a read that overlaps the end of a write",
-            at="agentaccel.tools.epochs:World",
+            at="agentaccel.tools.epochs:WriteEpochs",
             old="        self._wrote(self._open[call])\n        self._open.pop(call, None)\n\n    def pends",
             new="        self._open.pop(call, None)\n\n    def pends",
         ),
@@ -60,7 +60,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{SERVED}::test_a_write_kills_what_was_read_before_it",
         Mutant(
             guard="a write that is not noted as it begins and ends",
-            at="agentaccel.tools.epochs:World._wrote",
+            at="agentaccel.tools.epochs:WriteEpochs._wrote",
             old="        self._any = number\n",
             new="",
         ),
@@ -87,7 +87,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{SERVED}::test_what_a_witness_tells_of_a_change_is_not_served",
         Mutant(
             guard="a result of what has changed since",
-            at="agentaccel.tools.early:Entry.unchanged",
+            at="agentaccel.tools.early:EarlyRun.unchanged",
             old="return is_unchanged(self.witness, self.call.arguments, self.seen)",
             new="return True",
         ),
@@ -158,7 +158,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{SERVED}::test_a_nested_call_that_may_write_ends_the_run_that_nobody_asked_for",
         Mutant(
             guard="a write inside a run that nobody asked for",
-            at="agentaccel.tools.call:Watch._look",
+            at="agentaccel.tools.call:Call._look",
             old="        if within.early is not None:\n            if not",
             new="        if within.early is not None:\n            if False and not",
         ),
@@ -167,7 +167,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{SERVED}::test_audit_hooks_see_each_early_run_once_and_flagged",
         Mutant(
             guard="an early run that is not told apart from a call",
-            at="agentaccel.tools.running:_Telling._record",
+            at="agentaccel.tools.running:_RunReport._record",
             old="            speculative=True,\n",
             new="",
         ),
@@ -230,7 +230,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{MEMO}::test_what_a_caller_does_to_its_result_is_not_seen_by_the_next",
         Mutant(
             guard="a result that two callers share",
-            at="agentaccel.tools.results:Memo.find",
+            at="agentaccel.tools.results:ResultCache.find",
             old="Remembered(orjson.loads(kept.text),",
             new='Remembered(globals().setdefault("one", orjson.loads(kept.text)),',
         ),

@@ -25,7 +25,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_two_functions_of_one_name_answer_for_themselves",
             Mutant(
                 guard="the result of another function of that name",
-                at="agentaccel.tools.call:Watch._look",
+                at="agentaccel.tools.call:Call._look",
                 old=" or not serving.tools.stands(self._known, self._here.id):",
                 new=":",
             ),
@@ -108,7 +108,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_a_guess_from_before_a_tool_that_nobody_wrapped_is_not_served_in_its_message",
             Mutant(
                 guard="runs that do not go by here, in their message",
-                at="agentaccel.tools.speculator:Foresight._asked",
+                at="agentaccel.tools.speculator:Speculator._asked",
                 old="            self._unseen(step.following)\n",
                 new="            pass\n",
             ),
@@ -117,7 +117,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_a_result_that_is_remembered_from_before_it_is_not_served_either",
             Mutant(
                 guard="runs that do not go by here, until the next request",
-                at="agentaccel.tools.call:Watch._look",
+                at="agentaccel.tools.call:Call._look",
                 old="self._here.following.unseen or ",
                 new="",
             ),
@@ -126,7 +126,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_what_a_call_that_goes_past_us_asks_for_may_write",
             Mutant(
                 guard="what a bypassed request asks for",
-                at="agentaccel.tools.speculator:Foresight.begins",
+                at="agentaccel.tools.speculator:Speculator.begins",
                 old="            self._unseen(following)  # nobody",
                 new="            pass  # nobody",
             ),
@@ -144,7 +144,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_nothing_is_fetched_by_the_tools_of_another_session",
             Mutant(
                 guard="the tools of another session",
-                at="agentaccel.tools.warming:Warming._fetch",
+                at="agentaccel.tools.warming:ToolPrewarmer._fetch",
                 old="self.judging.tools.had_by(owner)",
                 new="self.judging.tools.all()",
             ),
@@ -202,7 +202,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_a_worker_that_an_unused_run_left_behind_writes_once_its_tool_was_really_called",
             Mutant(
                 guard="what a tool goes on from that was called since",
-                at="agentaccel.tools.early:Entry.past",
+                at="agentaccel.tools.early:EarlyRun.past",
                 old="(self.state is State.SERVED or self.repeated())",
                 new="self.state is State.SERVED",
             ),
@@ -211,7 +211,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             "test_before_that_it_writes_nothing_that_nobody_has_asked_for",
             Mutant(
                 guard="what an unused run has left behind",
-                at="agentaccel.tools.early:Entry.past",
+                at="agentaccel.tools.early:EarlyRun.past",
                 old="(self.state is State.SERVED or self.repeated())",
                 new="True",
             ),

@@ -73,7 +73,7 @@ def test_a_function_that_fails_is_nobodys_trouble(failure: BaseException) -> Non
 
 EXITS = Mutant(
     guard="a function that ends the program",
-    at="agentaccel.tools.warming:Warming._begin",
+    at="agentaccel.tools.warming:ToolPrewarmer._begin",
     old="except (Exception, SystemExit):",
     new="except Exception:",
 )

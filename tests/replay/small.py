@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 
-from agentaccel.cache.ledger import Mark
+from agentaccel.cache.ledger import Breakpoint
 from agentaccel.cache.prefix import prefixes
 from agentaccel.facts import CacheFacts, cache_facts
 from agentaccel.hashing import digest
@@ -237,6 +237,6 @@ def _step(ask: Ask, facts: CacheFacts) -> Step:
         tokens=tuple(ask.tokens(i) for i in range(len(segments))),
         started=ask.started,
         visible=ask.visible,
-        marks=tuple(Mark(at, label) for at, label in ask.own),
+        marks=tuple(Breakpoint(at, label) for at, label in ask.own),
         optional=ask.optional,
     )

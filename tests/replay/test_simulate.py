@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentaccel.cache.ledger import Mark
+from agentaccel.cache.ledger import Breakpoint
 from agentaccel.cache.prefix import turn_of
 from agentaccel.replay.compare import cost_of
 from agentaccel.replay.placements import PLACEMENTS, as_recorded
@@ -51,7 +51,7 @@ def test_fixed_policies_are_billed_as_by_the_emulator(script: str, policy: str, 
 def test_a_marker_before_the_place_that_is_read_writes_nothing(tmp_path: Path) -> None:
     """So who needs the entry there finds none: the emulator again."""
 
-    def late(step: Step) -> tuple[Mark, ...]:
+    def late(step: Step) -> tuple[Breakpoint, ...]:
         return PLACEMENTS["tools+system+tail 5m" if turn_of(step.prefix.prompt) else "tail"](step)
 
     asks = SCRIPTS["sessions_of_one_workload"]()

@@ -6,15 +6,15 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from agentaccel.cache.ledger import Mark
+from agentaccel.cache.ledger import Breakpoint
 from agentaccel.facts import cache_facts
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.runs import Step
 from agentaccel.replay.simulate import simulate
 from agentaccel.replay.synthetic import Piece, rendered
-from agentaccel.report.advise.nouns import Request, Talk
-from agentaccel.report.advise.parts import Part, parts_of, with_parts
+from agentaccel.report.advise.nouns import RecordedRequest, RecordedSession
+from agentaccel.report.advise.parts import PromptPart, parts_of, with_parts
 from agentaccel.types import Usage
 from benchmarks.situations.amounts import Even
 from benchmarks.workloads import Fault, Workload
@@ -22,7 +22,7 @@ from benchmarks.workloads import Fault, Workload
 MODEL = "claude-sonnet-5"
 NOON = 1_770_000_000.0
 
-Placement = Callable[[Step], tuple[Mark, ...]]
+Placement = Callable[[Step], tuple[Breakpoint, ...]]
 AUTOMATIC, STATIC, NONE = PLACEMENTS["automatic"], PLACEMENTS["tools+system+tail 5m"], PLACEMENTS["none"]
 
 
@@ -44,9 +44,9 @@ def talk(
     tools: Sequence[tuple[float, float]] = (),
     mode: str = "observe",
     output: int = 50,
-) -> Talk:
+) -> RecordedSession:
     """A session of these prompts, every `gap` seconds, each reply taking two; billed as a replay of it bills."""
-    requests: list[Request] = []
+    requests: list[RecordedRequest] = []
     for number, pieces in enumerate(prompts):
         model = models[number] if models else MODEL
         facts = cache_facts(model)
@@ -57,8 +57,10 @@ def talk(
         turn = TurnRecord(
             session=id, provider="anthropic", model=model, started=at, first_byte=at + 1, finished=at + 2, mode=mode
         )
-        requests.append(Request(step=replace(step, marks=marks(step)), turn=turn, priced_as=model, output=output))
-    made = Talk(
+        requests.append(
+            RecordedRequest(step=replace(step, marks=marks(step)), turn=turn, priced_as=model, output=output)
+        )
+    made = RecordedSession(
         id=id,
         workload="agent made",
         requests=tuple(requests),
@@ -71,7 +73,7 @@ def talk(
     return billed(made, usages)
 
 
-def billed(made: Talk, usages: Sequence[Usage]) -> Talk:
+def billed(made: RecordedSession, usages: Sequence[Usage]) -> RecordedSession:
     """`made` with these bills."""
     return replace(
         made,
@@ -88,10 +90,10 @@ def growing(turns: int, *static: Piece, tokens: int = 500) -> list[list[Piece]]:
     return [[*static, piece("U first", tokens), *said[: 2 * n]] for n in range(turns)]
 
 
-def renamed(made: Talk) -> Talk:
+def renamed(made: RecordedSession) -> RecordedSession:
     """Tools by their content, since hand-made pieces are named by their place."""
 
-    def names(step: Step) -> list[Part]:
+    def names(step: Step) -> list[PromptPart]:
         return [
             part._replace(segment=part.segment._replace(name=part.segment.digest.hex()))
             if part.segment.level == "tools"

@@ -10,7 +10,7 @@ import pytest
 
 from agentaccel.report.advise import choose
 from agentaccel.report.advise.choose import LEAST_SHARE, REMEDIES, Remedy, advise
-from agentaccel.report.advise.nouns import Advice, Mended, Talk, Talks
+from agentaccel.report.advise.nouns import Advice, Mended, RecordedSession, Talks
 from agentaccel.types import Usage
 from benchmarks.advice import found
 from benchmarks.workloads import Workload, bundled
@@ -103,7 +103,7 @@ def shaved(kind: str, share: float) -> Remedy:
     return remedy
 
 
-def one_question() -> Talk:
+def one_question() -> RecordedSession:
     return talk([[piece("U", 100_000)]], NONE, output=0)
 
 
@@ -139,11 +139,11 @@ def test_a_ceiling_comes_after_what_is_computed() -> None:
     assert [one.sure for one in said] == ["computed", "at most"]
 
 
-def _unpriced(one: Talk) -> Talk:
+def _unpriced(one: RecordedSession) -> RecordedSession:
     return replace(one, requests=tuple(replace(request, priced_as="nobody-knows-me") for request in one.requests))
 
 
-def of_agent(agent: str, tokens: int) -> Talk:
+def of_agent(agent: str, tokens: int) -> RecordedSession:
     """A session of an agent of its own, of one question, which is not cached and has no price: it costs its tokens."""
     return _unpriced(replace(talk([[piece(f"U {agent}", tokens)]], NONE, id=agent, output=0), workload=agent))
 
@@ -198,7 +198,7 @@ def test_a_model_that_the_facts_do_not_know_gets_no_advice_on_its_cache() -> Non
 
 def test_nothing_recorded_is_nothing_to_say() -> None:
     assert advise([]) == ()
-    assert advise([Talk(id="s", workload="w", requests=())]) == ()
+    assert advise([RecordedSession(id="s", workload="w", requests=())]) == ()
 
 
 def test_a_healthy_session_gets_no_advice() -> None:

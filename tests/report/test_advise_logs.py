@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agentaccel.cache.ledger import Mark
+from agentaccel.cache.ledger import Breakpoint
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report.advise.choose import advise
-from agentaccel.report.advise.money import Prices, by_itself, replayed
-from agentaccel.report.advise.nouns import Advice, Talk
+from agentaccel.report.advise.money import CostCounting, by_itself, replayed
+from agentaccel.report.advise.nouns import Advice, RecordedSession
 from agentaccel.report.advise.parts import each, with_marks
 from agentaccel.report.advise.reading import talks_of_logs
 from agentaccel.store.store import open_reader
@@ -86,7 +86,7 @@ def test_sessions_of_a_log_cost_by_themselves_what_they_cost_together() -> None:
     tokens: everything is written at 1.25 but for what the session wrote itself, read at 0.1. One: 30,000 + 10,000 +
     10,000 written, 30,000 + 40,000 read: 69,500. The other: 25,000 + 1,000 written, 25,000 read: 35,000."""
     talks = talks_of_logs(ALIKE)
-    prices = Prices(unit="tokens")
+    prices = CostCounting(unit="tokens")
     assert talks[0].requests[0].step.prefix.hashes[0] == talks[1].requests[0].step.prefix.hashes[0]
     assert all(map(by_itself, talks))
     assert replayed(talks, prices) == [69_500, 35_000]
@@ -97,14 +97,14 @@ def test_a_session_that_reads_what_another_wrote_is_not_replayed_by_itself() -> 
     """The twin: with a marker at the end of the head, the later session reads it, and would not by itself.
     By hand: 20,000 read and 5,000 written, then 25,000 read and 1,000 written: 12,000."""
     talks = [_marked_at_head(one) for one in talks_of_logs(ALIKE)]
-    prices = Prices(unit="tokens")
+    prices = CostCounting(unit="tokens")
     assert not any(map(by_itself, talks))
     assert replayed(talks, prices)[1] == 12_000
     assert replayed(talks[1:], prices) == [35_000]
 
 
-def _marked_at_head(made: Talk) -> Talk:
-    return each(made, lambda request, before: with_marks(request, (Mark(0, "5m"), *request.step.marks)))
+def _marked_at_head(made: RecordedSession) -> RecordedSession:
+    return each(made, lambda request, before: with_marks(request, (Breakpoint(0, "5m"), *request.step.marks)))
 
 
 @pytest.mark.slow

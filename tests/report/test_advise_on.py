@@ -14,7 +14,7 @@ from agentaccel.policy import CachePolicy, Mode, Policy
 from agentaccel.report.advise import choose as case
 from agentaccel.report.advise.choose import advise, case_of
 from agentaccel.report.advise.money import prices_for
-from agentaccel.report.advise.nouns import Advice, Talk
+from agentaccel.report.advise.nouns import Advice, RecordedSession
 from agentaccel.report.advise.reading import talks_of_store
 from agentaccel.store.store import open_reader
 from benchmarks.advice import WITHIN, found
@@ -36,7 +36,7 @@ def named(workload: Workload) -> str:
     return workload.name
 
 
-def talks_in(store: Path) -> list[Talk]:
+def talks_in(store: Path) -> list[RecordedSession]:
     with open_reader(store) as reader:
         return talks_of_store(reader)
 

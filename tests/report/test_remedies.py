@@ -10,7 +10,7 @@ import pytest
 from agentaccel.records import key_of
 from agentaccel.replay.synthetic import Piece
 from agentaccel.report.advise.history import linked, without_summaries
-from agentaccel.report.advise.nouns import Mended, Talk
+from agentaccel.report.advise.nouns import Mended, RecordedSession
 from agentaccel.report.advise.remedies import (
     beyond_lookback,
     cache_off,
@@ -179,7 +179,7 @@ def summarised(*, asked: bool = True, first: bool = False) -> list[list[Piece]]:
     return [*before, last, *([asking] if asked else []), after, more]
 
 
-def with_reply(made: Talk, number: int, output: int) -> Talk:
+def with_reply(made: RecordedSession, number: int, output: int) -> RecordedSession:
     requests = list(made.requests)
     requests[number] = replace(requests[number], output=output)
     return replace(made, requests=tuple(requests))
@@ -332,7 +332,7 @@ def test_under_one_name_a_history_that_begins_anew_goes_on_from_the_one_before()
     first, again = growing(4, piece("S", 1_000)), [[piece("S", 1_000), piece("U summary", 600)]]
     other = [[piece("S other", 1_000), piece("U task")]]
 
-    def ids(*later: Talk) -> list[str]:
+    def ids(*later: RecordedSession) -> list[str]:
         return [one.id for one in linked([talk(first, id="s"), *later])]
 
     end = talk(first, id="s").requests[-1].step.started

@@ -15,7 +15,7 @@ from agentaccel.cache.bills import cards_of, paid_for
 from agentaccel.cli import main
 from agentaccel.hooks import Told
 from agentaccel.otel.exporter import of_ours, of_turn
-from agentaccel.otel.money import Prices
+from agentaccel.otel.money import SpanPrices
 from agentaccel.records import TurnRecord
 from agentaccel.report import report
 from agentaccel.sources import dialects
@@ -753,7 +753,7 @@ def test_what_else_a_reply_was_billed_for_goes_out_and_comes_back(tmp_path: Path
         session="s1", provider="anthropic", model="claude-sonnet-4-6", started=NOON, finished=NOON + 1, mode="observe",
         usage=usage, besides=besides, doubts=("cached_tokens", "num_cached_tokens") if usage.input else (),
     )  # fmt: skip
-    cost = Prices(Policy()).cost(turn)
+    cost = SpanPrices(Policy()).cost(turn)
     said = {**of_turn(turn, Told(record=turn)), **of_ours(turn, cost)}
     assert said.get("gen_ai.usage.input_tokens") == usage.input
     for lines in (spans(line(said)), python(span("one", said))):

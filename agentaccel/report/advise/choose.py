@@ -10,8 +10,8 @@ from functools import partial
 from agentaccel.cache.price import Override
 from agentaccel.facts import lifetimes
 from agentaccel.report.advise.history import without_summaries
-from agentaccel.report.advise.money import Prices, as_written, by_itself, off, prices_for, recorded, replayed
-from agentaccel.report.advise.nouns import Advice, Mended, Sure, Talk, Talks, called
+from agentaccel.report.advise.money import CostCounting, as_written, by_itself, off, prices_for, recorded, replayed
+from agentaccel.report.advise.nouns import Advice, Mended, RecordedSession, Sure, Talks, called
 from agentaccel.report.advise.remedies import (
     beyond_lookback,
     cache_off,
@@ -43,12 +43,12 @@ class Case:
     """Of a replay as recorded."""
     error: float | None
     """By how much that misses the bill."""
-    prices: Prices
+    prices: CostCounting
     planned: str = ""
     """With which choice of lifetime agentaccel plans anew in a replay, on top of the markers in `talks`: the user's
     own. Empty where markers are sent as they were."""
 
-    known: dict[int, tuple[Talk, float]] = field(default_factory=dict, compare=False)
+    known: dict[int, tuple[RecordedSession, float]] = field(default_factory=dict, compare=False)
     """What sessions cost, by the identity of those that are replayed by themselves."""
 
     def of(self, talks: Talks, *, keep: bool = False) -> float:
@@ -66,7 +66,7 @@ class Case:
         return sum(costs[id(talk)] for talk in talks)
 
 
-def case_of(talks: Talks, prices: Prices) -> Case:
+def case_of(talks: Talks, prices: CostCounting) -> Case:
     """The workload with agentaccel planning anew, where it planned and that gives the bill; else as it was sent.
 
     What was planned for a faulty prompt says little of the mended one: behind a clock, nothing is marked.
@@ -81,7 +81,7 @@ def case_of(talks: Talks, prices: Prices) -> Case:
     return _replayed(talks, prices, bill)
 
 
-def _replayed(talks: Talks, prices: Prices, bill: Sequence[float | None], planned: str = "") -> Case:
+def _replayed(talks: Talks, prices: CostCounting, bill: Sequence[float | None], planned: str = "") -> Case:
     costs = replayed(talks, prices, planned=planned)
     known = {} if planned else {id(one): (one, cost) for one, cost in zip(talks, costs, strict=True) if by_itself(one)}
     return Case(talks=talks, cost=sum(costs), error=off(costs, bill), prices=prices, planned=planned, known=known)
@@ -117,7 +117,7 @@ HIDING: tuple[Remedy, ...] = (cache_off, volatile_early, tool_order)
 
 
 def advise(
-    talks: Sequence[Talk],
+    talks: Sequence[RecordedSession],
     *,
     prices: Override | None = None,
     remedies: Sequence[Remedy] = REMEDIES,
@@ -148,8 +148,8 @@ def rank(one: Advice) -> tuple[bool, bool, float]:
     return one.unit == "seconds", one.sure == "at most", -one.saving
 
 
-def _workloads(talks: Iterable[Talk]) -> Iterable[Talks]:
-    found: dict[str, list[Talk]] = {}
+def _workloads(talks: Iterable[RecordedSession]) -> Iterable[Talks]:
+    found: dict[str, list[RecordedSession]] = {}
     for talk in talks:
         if talk.requests:
             found.setdefault(talk.workload, []).append(talk)

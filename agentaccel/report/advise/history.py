@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 
 from agentaccel.hashing import digest
 from agentaccel.records import parts_of as parts_of_id
-from agentaccel.report.advise.nouns import Mended, Request, Talk, Talks
-from agentaccel.report.advise.parts import Part, joined, parts_of
+from agentaccel.report.advise.nouns import Mended, RecordedRequest, RecordedSession, Talks
+from agentaccel.report.advise.parts import PromptPart, joined, parts_of
 from agentaccel.types import Cause, Segment
 
 # --- Sessions that go on from a summary of another one: a shortened history looks like a new session, or conversation -
@@ -25,13 +25,13 @@ LEAST_KEPT = 2
 """Segments behind the summary that the other session ended with. One alone may be a phrase that many sessions hold."""
 
 
-def linked(talks: Talks) -> list[Talk]:
+def linked(talks: Talks) -> list[RecordedSession]:
     """`talks` in the order in which they began, each joined with the one whose last messages it begins with, or which
     ended before it under the same session's name, with the same tools and instructions.
 
     A session that begins with the first message of another one is a copy of it and no continuation.
     """
-    done: list[Talk] = []
+    done: list[RecordedSession] = []
     ends: dict[bytes, int] = {}
     named: dict[str, list[int]] = {}
     for talk in sorted(talks, key=lambda one: one.requests[0].step.started):
@@ -50,7 +50,7 @@ def linked(talks: Talks) -> list[Talk]:
     return done
 
 
-def _before(talk: Talk, done: Sequence[Talk], ends: dict[bytes, int]) -> int | None:
+def _before(talk: RecordedSession, done: Sequence[RecordedSession], ends: dict[bytes, int]) -> int | None:
     """The place in `done` of the session that `talk` goes on from."""
     history = _history(talk, 0)
     owners = Counter(ends[segment.digest] for segment in history[1:] if segment.digest in ends)
@@ -61,24 +61,24 @@ def _before(talk: Talk, done: Sequence[Talk], ends: dict[bytes, int]) -> int | N
     return owner if count >= LEAST_KEPT and earlier else None
 
 
-def _named_alike(talk: Talk, done: Sequence[Talk], named: Sequence[int]) -> int | None:
+def _named_alike(talk: RecordedSession, done: Sequence[RecordedSession], named: Sequence[int]) -> int | None:
     """The place in `done` of the conversation under the same name that ended last before `talk` began."""
     begun, head = talk.requests[0].step.started, _head(talk)
     over = [place for place in named if done[place].requests[-1].step.started <= begun and _head(done[place]) == head]
     return max(over, key=lambda place: done[place].requests[-1].step.started, default=None)
 
 
-def _head(talk: Talk) -> list[bytes]:
+def _head(talk: RecordedSession) -> list[bytes]:
     prefix = talk.requests[0].step.prefix
     return [segment.digest for segment in prefix.prompt.segments[: prefix.starts[2]]]
 
 
-def _history(talk: Talk, number: int) -> list[Segment]:
+def _history(talk: RecordedSession, number: int) -> list[Segment]:
     prefix = talk.requests[number].step.prefix
     return list(prefix.prompt.segments[prefix.starts[2] :])
 
 
-def _joined(one: Talk, other: Talk) -> Talk:
+def _joined(one: RecordedSession, other: RecordedSession) -> RecordedSession:
     return replace(one, requests=(*one.requests, *other.requests), tools=(*one.tools, *other.tools))
 
 
@@ -106,11 +106,11 @@ def without_summaries(talks: Talks) -> Iterator[Mended]:
         )
 
 
-def _whole(talk: Talk) -> Talk:
+def _whole(talk: RecordedSession) -> RecordedSession:
     """`talk` as it would have been; itself where nothing was summarised, or where it could not have gone on."""
     if talk.inferred and not any(map(_says_so, talk.requests)):
         return talk
-    telling = _Telling(growth=_growth(talk))
+    telling = _Retelling(growth=_growth(talk))
     for request in talk.requests:
         telling.take(request, talk.inferred)
     if not telling.summaries or any(one.step.total > LONGEST for one in telling.done):
@@ -118,7 +118,7 @@ def _whole(talk: Talk) -> Talk:
     return replace(talk, requests=tuple(telling.done))
 
 
-def _growth(talk: Talk) -> int:
+def _growth(talk: RecordedSession) -> int:
     """Tokens by which a prompt of the session usually outgrows the one before it."""
     totals = [one.step.total for one in talk.requests]
     grown = sorted(now - before for before, now in itertools.pairwise(totals) if now > before)
@@ -126,21 +126,21 @@ def _growth(talk: Talk) -> int:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Telling:
+class _Retelling:
     """One session being told again. Mutable: it grows."""
 
     growth: int
-    done: list[Request] = field(default_factory=list)
+    done: list[RecordedRequest] = field(default_factory=list)
     summaries: int = 0
     _early: float = 0.0
     """Seconds by which requests go out earlier, because the ones for summaries before them are not sent."""
-    _seen: list[Part] = field(default_factory=list)
+    _seen: list[PromptPart] = field(default_factory=list)
     """The history of the last request as it was sent."""
-    _whole: list[Part] = field(default_factory=list)
+    _whole: list[PromptPart] = field(default_factory=list)
     """As it would have been."""
-    _last: Request | None = None
+    _last: RecordedRequest | None = None
 
-    def take(self, request: Request, inferred: bool) -> None:
+    def take(self, request: RecordedRequest, inferred: bool) -> None:
         parts = parts_of(request.step)
         static = [part for part in parts if not part.history]
         now = [part for part in parts if part.history]
@@ -156,7 +156,7 @@ class _Telling:
         self._whole = [*self._whole[: len(self._whole) - (len(self._seen) - same)], *now[same:]]
         self._add(request, static, now)
 
-    def _go_on(self, request: Request, now: Sequence[Part], summary: Part, asked: bool) -> None:
+    def _go_on(self, request: RecordedRequest, now: Sequence[PromptPart], summary: PromptPart, asked: bool) -> None:
         known = {part.segment.digest for part in self._seen}
         new = [part for part in now if part.segment.digest not in known and part is not summary]
         if asked and self._last is not None:
@@ -169,7 +169,7 @@ class _Telling:
             new = [_unseen(summary, self.growth, self.summaries)]
         self._whole = [*self._whole, *new]
 
-    def _add(self, request: Request, static: Sequence[Part], now: Sequence[Part]) -> None:
+    def _add(self, request: RecordedRequest, static: Sequence[PromptPart], now: Sequence[PromptPart]) -> None:
         """The request with the whole history, and the markers that it had."""
         lifetimes = {part.segment.digest: part.lifetimes for part in now if part.lifetimes}
         whole = [
@@ -186,12 +186,12 @@ class _Telling:
         self.done.append(joined(request, [*static, *whole], self.done[-1] if self.done else None))
 
 
-def _says_so(request: Request) -> bool:
+def _says_so(request: RecordedRequest) -> bool:
     """Whether the log has a mark of a compaction there: prompts rebuilt from usage shrink for other reasons, too."""
     return any(miss.cause is Cause.COMPACTED for miss in request.turn.misses)
 
 
-def _common(before: Sequence[Part], now: Sequence[Part]) -> int:
+def _common(before: Sequence[PromptPart], now: Sequence[PromptPart]) -> int:
     pairs = zip(before, now, strict=False)
     return next(
         (i for i, (one, other) in enumerate(pairs) if one.segment.digest != other.segment.digest),
@@ -199,7 +199,7 @@ def _common(before: Sequence[Part], now: Sequence[Part]) -> int:
     )
 
 
-def _summary(before: Sequence[Part], now: Sequence[Part], same: int) -> Part | None:
+def _summary(before: Sequence[PromptPart], now: Sequence[PromptPart], same: int) -> PromptPart | None:
     """What stands for the history that has gone; None where none has.
 
     Where later parts of the history are kept behind it, their having moved up tells enough. Where nothing is kept, the
@@ -217,13 +217,13 @@ def _summary(before: Sequence[Part], now: Sequence[Part], same: int) -> Part | N
     return next((part for part in now[same:] if part.segment.kind == "text"), None)
 
 
-def _rewound(before: Sequence[Part], now: Sequence[Part], same: int) -> bool:
+def _rewound(before: Sequence[PromptPart], now: Sequence[PromptPart], same: int) -> bool:
     """Whether what is left is only the beginning: somebody went back and wrote something else."""
     later = {part.segment.digest for part in before[same:]}
     return bool(same) and all(part.segment.digest not in later for part in now[same:])
 
 
-def _asked(request: Request, summary: Part, inferred: bool) -> bool:
+def _asked(request: RecordedRequest, summary: PromptPart, inferred: bool) -> bool:
     """Whether `request` asked for `summary`. A log does not tell the length of replies."""
     turn = request.turn
     if inferred or turn.calls or turn.stop == "tool_use" or request.output is None:
@@ -231,6 +231,6 @@ def _asked(request: Request, summary: Part, inferred: bool) -> bool:
     return ALIKE[0] * summary.tokens <= request.output <= ALIKE[1] * summary.tokens
 
 
-def _unseen(summary: Part, tokens: int, number: int) -> Part:
+def _unseen(summary: PromptPart, tokens: int, number: int) -> PromptPart:
     identity = digest(summary.segment.digest + b"unseen%d" % number)
-    return Part(summary.segment._replace(digest=identity), tokens)
+    return PromptPart(summary.segment._replace(digest=identity), tokens)

@@ -10,19 +10,19 @@ from agentaccel.cache.price import Override, input_cost
 from agentaccel.replay.compare import cost_or_none
 from agentaccel.replay.placements import as_recorded
 from agentaccel.replay.simulate import Allowed, accelerate, simulate
-from agentaccel.report.advise.nouns import Request, Talk, Talks, Unit
+from agentaccel.report.advise.nouns import RecordedRequest, RecordedSession, Talks, Unit
 from agentaccel.types import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prices:
+class CostCounting:
     """How costs are counted, the same way for everything that is compared."""
 
     unit: Unit
     """USD where every request has a price, else uncached input tokens."""
     override: Override | None = None
 
-    def of(self, request: Request, usage: Usage) -> float | None:
+    def of(self, request: RecordedRequest, usage: Usage) -> float | None:
         """The cost of `request` had it been billed for `usage`; None where that cannot be told."""
         facts = request.step.prefix.facts
         in_tokens = cost_or_none(usage, facts)
@@ -40,13 +40,13 @@ class Prices:
         return cost + sum((output or 0) * (card.output or 0.0) for card, output in made if card is not None)
 
 
-def prices_for(talks: Iterable[Talk], override: Override | None) -> Prices:
+def prices_for(talks: Iterable[RecordedSession], override: Override | None) -> CostCounting:
     """How to count the costs of `talks`."""
     whole = all(_priced(request, override) for talk in talks for request in talk.requests)
-    return Prices(unit="USD" if whole else "tokens", override=override)
+    return CostCounting(unit="USD" if whole else "tokens", override=override)
 
 
-def _priced(request: Request, override: Override | None) -> bool:
+def _priced(request: RecordedRequest, override: Override | None) -> bool:
     """True if whatever `request` might be billed for has a price, and what else its reply took."""
     turn = as_of(request.turn, request.priced_as)
     cards = cards_of(turn, None, override, request.step.total)
@@ -56,7 +56,7 @@ def _priced(request: Request, override: Override | None) -> bool:
     return all(input_cost(other, one.usage) is not None for other, one in zip(cards.besides, turn.besides, strict=True))
 
 
-def replayed(talks: Talks, prices: Prices, *, planned: str = "") -> list[float]:
+def replayed(talks: Talks, prices: CostCounting, *, planned: str = "") -> list[float]:
     """The cost of each of `talks`, sent with its markers against one cache that is empty at first.
 
     With `planned`, a policy's choice of lifetime, agentaccel plans anew where it did when they were recorded, on top of
@@ -72,7 +72,7 @@ def replayed(talks: Talks, prices: Prices, *, planned: str = "") -> list[float]:
     return [_sum(talk, own, prices) for talk, own in zip(talks, usages, strict=True)]
 
 
-def by_itself(talk: Talk) -> bool:
+def by_itself(talk: RecordedSession) -> bool:
     """True if no other session reads what this one writes, nor the other way round.
 
     Prompts that were rebuilt from usage share the head of their workload and nothing else, and markers stand behind it.
@@ -81,16 +81,16 @@ def by_itself(talk: Talk) -> bool:
     return inferred and all(mark.at >= one.step.prefix.starts[2] for one in talk.requests for mark in one.step.marks)
 
 
-def as_written(talks: Talks) -> list[Talk]:
+def as_written(talks: Talks) -> list[RecordedSession]:
     """`talks` with the user's own markers alone: what agentaccel plans on top of."""
     return [replace(talk, requests=tuple(map(_as_written, talk.requests))) for talk in talks]
 
 
-def _as_written(request: Request) -> Request:
+def _as_written(request: RecordedRequest) -> RecordedRequest:
     return request if request.own is None else replace(request, step=replace(request.step, marks=request.own))
 
 
-def recorded(talks: Talks, prices: Prices) -> list[float | None]:
+def recorded(talks: Talks, prices: CostCounting) -> list[float | None]:
     """What each of `talks` was billed for; None where some reply does not say what its cache did."""
     costs: list[float | None] = []
     for talk in talks:
@@ -107,6 +107,6 @@ def off(replay: Sequence[float], bill: Sequence[float | None]) -> float | None:
     return sum(differences) * len(replay) / len(differences)
 
 
-def _sum(talk: Talk, usages: Sequence[Usage], prices: Prices) -> float:
-    cost: Callable[[Request, Usage], float | None] = prices.of
+def _sum(talk: RecordedSession, usages: Sequence[Usage], prices: CostCounting) -> float:
+    cost: Callable[[RecordedRequest, Usage], float | None] = prices.of
     return sum(cost(request, usage) or 0.0 for request, usage in zip(talk.requests, usages, strict=True))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agentaccel.cache.ledger import Mark
+from agentaccel.cache.ledger import Breakpoint
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.replay.runs import Run, Step
 from agentaccel.values import maker
@@ -19,7 +19,7 @@ Sure = Literal["computed", "inferred", "at most"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class RecordedRequest:
     """One answered request of a recorded session."""
 
     step: Step
@@ -30,25 +30,25 @@ class Request:
     """The model whose prices hold."""
     output: int | None
     """Tokens of the reply; None where not known."""
-    own: tuple[Mark, ...] | None = None
+    own: tuple[Breakpoint, ...] | None = None
     """Where agentaccel planned, the user's own markers on the prompt as recorded; else None."""
 
-    def sent_as(self, step: Step) -> Request:
+    def sent_as(self, step: Step) -> RecordedRequest:
         """The same with another prompt, or other markers."""
         return _request(step=step, turn=self.turn, priced_as=self.priced_as, output=self.output, own=self.own)
 
 
-_request = maker(Request)
+_request = maker(RecordedRequest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Talk:
+class RecordedSession:
     """One recorded session, or what a remedy makes of it."""
 
     id: str
     workload: str
     """What its statistics are kept under."""
-    requests: tuple[Request, ...]
+    requests: tuple[RecordedRequest, ...]
     """In the order in which they were sent."""
     tools: tuple[ToolRecord, ...] = ()
     """In the order in which they began."""
@@ -65,7 +65,7 @@ class Talk:
         return Run(id=self.id, workload=self.workload, steps=steps, inferred=self.inferred)
 
 
-Talks = Sequence[Talk]
+Talks = Sequence[RecordedSession]
 """The sessions of one workload."""
 
 
@@ -79,7 +79,7 @@ class Mended:
     """The place in the prompt, the models, the lifetime: whatever tells which; may be empty."""
     todo: str
     """What to do, a sentence."""
-    talks: tuple[Talk, ...]
+    talks: tuple[RecordedSession, ...]
     """The sessions with the fault mended; of as many requests as were given, or fewer."""
 
 

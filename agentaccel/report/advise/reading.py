@@ -15,7 +15,7 @@ from agentaccel.replay.read import step_of
 from agentaccel.replay.runs import Run, Step
 from agentaccel.replay.source import PROVIDER, Rules
 from agentaccel.replay.usage_only import by_session, runs_from_usage
-from agentaccel.report.advise.nouns import Request, Talk
+from agentaccel.report.advise.nouns import RecordedRequest, RecordedSession
 from agentaccel.report.period import EVER, Period
 from agentaccel.store.prompts import kept_turns
 from agentaccel.store.store import Store
@@ -24,7 +24,7 @@ _DEFAULT = "api"
 """The platform whose rules hold where a record names one that the facts do not know."""
 
 
-def talks_of_store(store: Store, period: Period = EVER) -> list[Talk]:
+def talks_of_store(store: Store, period: Period = EVER) -> list[RecordedSession]:
     """The sessions of `store` in the order in which they began; those without an answered request only with tools.
 
     Requests and tools before `period` and after it are as good as never made.
@@ -32,7 +32,7 @@ def talks_of_store(store: Store, period: Period = EVER) -> list[Talk]:
     Raises TraceError where it cannot be read.
     """
     rules = {platform: Rules(platform=platform) for platform in platforms(PROVIDER)}
-    sessions: dict[str, list[Request]] = {}
+    sessions: dict[str, list[RecordedRequest]] = {}
     turns: dict[str, list[TurnRecord]] = {}
     for kept in kept_turns(store):
         turn = kept.record
@@ -44,7 +44,7 @@ def talks_of_store(store: Store, period: Period = EVER) -> list[Talk]:
         step = step_of(kept, before[-1].step if before else None, known)
         if step is not None:
             before.append(
-                Request(
+                RecordedRequest(
                     step=replace(step, marks=marks_of(step.prefix, kept.sent)),
                     turn=turn,
                     priced_as=turn.known_as or turn.model,
@@ -59,7 +59,7 @@ def talks_of_store(store: Store, period: Period = EVER) -> list[Talk]:
         if workload is None:
             workload = f"agent {requests[0].turn.agent or ''}" if requests else ""
         talks.append(
-            Talk(
+            RecordedSession(
                 id=name,
                 workload=workload,
                 requests=tuple(requests),
@@ -70,7 +70,7 @@ def talks_of_store(store: Store, period: Period = EVER) -> list[Talk]:
     return talks
 
 
-def talks_of_logs(records: Iterable[TurnRecord | ToolRecord]) -> list[Talk]:
+def talks_of_logs(records: Iterable[TurnRecord | ToolRecord]) -> list[RecordedSession]:
     """The sessions of logs, in the order in which they come; their times, where missing, are 0.0.
 
     A log does not say where markers stood. What was written says that there were some, and of which lifetime: one is
@@ -83,13 +83,13 @@ def talks_of_logs(records: Iterable[TurnRecord | ToolRecord]) -> list[Talk]:
     return [_logged(run, sessions[run.id], of.get(run.id, ())) for run in runs_from_usage(sessions, Rules())]
 
 
-def _logged(run: Run, turns: Sequence[TurnRecord], tools: Iterable[ToolRecord]) -> Talk:
+def _logged(run: Run, turns: Sequence[TurnRecord], tools: Iterable[ToolRecord]) -> RecordedSession:
     counted = [turn for turn in turns if turn.usage.input]
     requests = [
-        Request(step=_marked(step, turn), turn=turn, priced_as=turn.known_as or turn.model, output=None)
+        RecordedRequest(step=_marked(step, turn), turn=turn, priced_as=turn.known_as or turn.model, output=None)
         for step, turn in zip(run.steps, counted, strict=True)
     ]
-    return Talk(
+    return RecordedSession(
         id=run.id,
         workload=run.workload,
         requests=tuple(requests),
@@ -99,7 +99,7 @@ def _logged(run: Run, turns: Sequence[TurnRecord], tools: Iterable[ToolRecord]) 
     )
 
 
-def _listed(requests: Iterable[Request]) -> bool:
+def _listed(requests: Iterable[RecordedRequest]) -> bool:
     """Whether no other model's rules stand in for those of a model that the facts do not know."""
     return all(one.turn.provider == PROVIDER and one.step.prefix.prompt.model == one.priced_as for one in requests)
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from agentaccel.cache.breakpoints import both_ends
-from agentaccel.cache.ledger import Mark
+from agentaccel.cache.ledger import Breakpoint
 from agentaccel.facts import CacheFacts
 from agentaccel.hashing import digest
 from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.runs import Step, grown
-from agentaccel.report.advise.nouns import Mended, Request, Talk, Talks
-from agentaccel.report.advise.parts import Part, each, parts_of, with_marks, with_parts, with_requests
+from agentaccel.report.advise.nouns import Mended, RecordedRequest, RecordedSession, Talks
+from agentaccel.report.advise.parts import PromptPart, each, parts_of, with_marks, with_parts, with_requests
 from agentaccel.types import Segment, agreeing
 
 MARGIN = 1.02
@@ -31,7 +31,7 @@ def tool_order(talks: Talks) -> Iterator[Mended]:
         for one in talk.requests
     )
 
-    def change(step: Step) -> list[Part]:
+    def change(step: Step) -> list[PromptPart]:
         return _ordered(step, known, rewritten)
 
     if not any(_differs(one.step, change(one.step)) for talk in talks for one in talk.requests):
@@ -54,7 +54,7 @@ def _first_seen(talks: Talks) -> Mapping[str, tuple[int, Segment]]:
     return known
 
 
-def _ordered(step: Step, known: Mapping[str, tuple[int, Segment]], rewritten: bool) -> list[Part]:
+def _ordered(step: Step, known: Mapping[str, tuple[int, Segment]], rewritten: bool) -> list[PromptPart]:
     parts = parts_of(step)
     end = step.prefix.starts[1]
     tools = sorted(parts[:end], key=lambda part: known[part.segment.name][0])
@@ -65,13 +65,13 @@ def _ordered(step: Step, known: Mapping[str, tuple[int, Segment]], rewritten: bo
     return [*placed, *parts[end:]]
 
 
-def _as_first(part: Part, first: Segment) -> Part:
+def _as_first(part: PromptPart, first: Segment) -> PromptPart:
     return (
         part._replace(segment=part.segment._replace(digest=first.digest)) if part.segment.size == first.size else part
     )
 
 
-def _differs(step: Step, parts: list[Part]) -> bool:
+def _differs(step: Step, parts: list[PromptPart]) -> bool:
     return any(part.segment.digest != old.digest for part, old in zip(parts, step.prefix.prompt.segments, strict=True))
 
 
@@ -103,8 +103,8 @@ def too_short(talks: Talks) -> Iterator[Mended]:
             )
 
 
-def _padded(talk: Talk, tokens: int) -> Talk:
-    def change(step: Step) -> list[Part]:
+def _padded(talk: RecordedSession, tokens: int) -> RecordedSession:
+    def change(step: Step) -> list[PromptPart]:
         parts, end = parts_of(step), step.prefix.starts[2]
         facts = step.prefix.facts
         pad = Segment(
@@ -123,7 +123,7 @@ def _padded(talk: Talk, tokens: int) -> Talk:
             # The marker at the end of the system prompt stays there.
             lifetimes = before[-1].lifetimes
             before[-1] = before[-1]._replace(lifetimes=())
-        return [*before, Part(pad, tokens, lifetimes), *parts[end:]]
+        return [*before, PromptPart(pad, tokens, lifetimes), *parts[end:]]
 
     return with_parts(talk, change)
 
@@ -140,7 +140,7 @@ def cache_off(talks: Talks) -> Iterator[Mended]:
         return
     automatic = PLACEMENTS["automatic"]
 
-    def switched_on(talk: Talk) -> Talk:
+    def switched_on(talk: RecordedSession) -> RecordedSession:
         if _asks(talk):
             return talk
         return each(talk, lambda request, before: with_marks(request, automatic(request.step)))
@@ -156,7 +156,7 @@ def cache_off(talks: Talks) -> Iterator[Mended]:
     )
 
 
-def _asks(talk: Talk) -> bool:
+def _asks(talk: RecordedSession) -> bool:
     """Whether the session asks for caching, leaves it to agentaccel, or does not tell: a log without counters."""
     if talk.inferred and not all(one.turn.usage.reported for one in talk.requests):
         return True
@@ -191,11 +191,12 @@ def other_lifetime(talks: Talks) -> Iterator[Mended]:
         )
 
 
-def _living(talk: Talk, label: str) -> Talk:
+def _living(talk: RecordedSession, label: str) -> RecordedSession:
     return each(
         talk,
         lambda request, before: with_marks(
-            request, [mark if mark.ttl == label else Mark(mark.at, label, mark.own) for mark in request.step.marks]
+            request,
+            [mark if mark.ttl == label else Breakpoint(mark.at, label, mark.own) for mark in request.step.marks],
         ),
     )
 
@@ -216,7 +217,7 @@ def beyond_lookback(talks: Talks) -> Iterator[Mended]:
     )
 
 
-def _bridge(step: Step) -> tuple[Mark, ...]:
+def _bridge(step: Step) -> tuple[Breakpoint, ...]:
     """The marker that is missing; none where some marker finds the end of the request before, or there is no room."""
     prefix, facts = step.prefix, step.prefix.facts
     end = both_ends(prefix.prompt)[1]
@@ -227,7 +228,7 @@ def _bridge(step: Step) -> tuple[Mark, ...]:
         return ()
     segments = prefix.prompt.segments
     at = next((i for i in range(end, -1, -1) if segments[i].markable), -1)
-    return (Mark(at, later[0].ttl),) if at >= 0 else ()
+    return (Breakpoint(at, later[0].ttl),) if at >= 0 else ()
 
 
 def _positions(step: Step, at: int, end: int, facts: CacheFacts) -> int:
@@ -277,10 +278,10 @@ def _rate(talks: Talks, model: str) -> float:
     return sum(step.total for step in steps) / max(sum(step.prefix.size for step in steps), 1)
 
 
-def _kept(talk: Talk, sample: Request, rate: float) -> Talk:
+def _kept(talk: RecordedSession, sample: RecordedRequest, rate: float) -> RecordedSession:
     if all(one.priced_as == sample.priced_as for one in talk.requests):
         return talk
-    done: list[Request] = []
+    done: list[RecordedRequest] = []
     for place, request in enumerate(talk.requests):
         last = done[-1] if done else None
         if request.priced_as == sample.priced_as:
@@ -291,7 +292,7 @@ def _kept(talk: Talk, sample: Request, rate: float) -> Talk:
     return with_requests(talk, done)
 
 
-def _latest(talk: Talk, place: int) -> Iterator[Request]:
+def _latest(talk: RecordedSession, place: int) -> Iterator[RecordedRequest]:
     """The requests of other models right around the one at `place` in its session."""
     request = talk.requests[place]
     for others in (reversed(talk.requests[:place]), iter(talk.requests[place + 1 :])):
@@ -300,13 +301,15 @@ def _latest(talk: Talk, place: int) -> Iterator[Request]:
             yield found
 
 
-def _shared(one: Request, other: Request) -> int:
+def _shared(one: RecordedRequest, other: RecordedRequest) -> int:
     """Bytes that both prompts begin with, whichever model they were for."""
     count = agreeing(one.step.prefix.prompt.segments, other.step.prefix.prompt.segments)
     return one.step.prefix.sizes[count - 1] if count else 0
 
 
-def _sent_to(request: Request, sample: Request, rate: float, before: Request | None) -> Request:
+def _sent_to(
+    request: RecordedRequest, sample: RecordedRequest, rate: float, before: RecordedRequest | None
+) -> RecordedRequest:
     model, facts = sample.step.prefix.prompt.model, sample.step.prefix.facts
     prompt = replace(request.step.prefix.prompt, model=model)
     prefix = grown(prompt, facts, before.step if before is not None else None)

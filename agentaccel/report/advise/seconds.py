@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from agentaccel.report.advise.nouns import Advice, Talk, Talks, called
+from agentaccel.report.advise.nouns import Advice, RecordedSession, Talks, called
 from agentaccel.report.parts import Covered
 
 TOOLS_SHARE = 0.3
@@ -59,14 +59,14 @@ def seconds(talks: Talks, total: float, least_share: float) -> Iterator[Advice]:
         )
 
 
-def time_at_work(talk: Talk) -> float:
+def time_at_work(talk: RecordedSession) -> float:
     """Seconds in which a model or a tool was running."""
     spans = [(one.turn.started, one.turn.finished) for one in talk.requests]
     spans += [(tool.started, tool.finished) for tool in talk.tools]
     return _covered((begin, end) for begin, end in spans if begin and end is not None)
 
 
-def _turns(talk: Talk) -> Iterator[_Turn]:
+def _turns(talk: RecordedSession) -> Iterator[_Turn]:
     """The requests of `talk` with their tools; those whose times are not known are left out."""
     begun = [one.turn.started for one in talk.requests]
     tools_begun = [tool.started for tool in talk.tools]

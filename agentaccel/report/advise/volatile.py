@@ -19,8 +19,8 @@ from statistics import median
 
 from agentaccel.hashing import digest
 from agentaccel.replay.runs import Step
-from agentaccel.report.advise.nouns import Mended, Request, Talk, Talks
-from agentaccel.report.advise.parts import Part, parts_of, with_parts
+from agentaccel.report.advise.nouns import Mended, RecordedRequest, RecordedSession, Talks
+from agentaccel.report.advise.parts import PromptPart, parts_of, with_parts
 from agentaccel.types import Path, Segment, show_path
 
 STAMPS = ("clock", "date", "id", "counter")
@@ -83,7 +83,7 @@ def volatile_early(talks: Talks) -> Iterator[Mended]:
     )
 
 
-def _stamped(request: Request) -> Iterator[str]:
+def _stamped(request: RecordedRequest) -> Iterator[str]:
     drift = request.turn.drift
     if drift is not None and drift.likely in STAMPS:
         yield drift.level
@@ -213,9 +213,9 @@ _PLACE = re.compile(r"(system|messages)(?:\[(\d+)\])?(?:\.content(?:\[(\d+)\])?)
 # --- moving what changes ----------------------------------------------------------------------------------------------
 
 
-def _moved(talk: Talk, volatile: _Volatile, step: Step) -> list[Part]:
-    stay: list[Part] = []
-    last: list[Part] = []
+def _moved(talk: RecordedSession, volatile: _Volatile, step: Step) -> list[PromptPart]:
+    stay: list[PromptPart] = []
+    last: list[PromptPart] = []
     rate = step.total / max(step.prefix.size, 1)
     for place, part in zip(_places_of(step), parts_of(step), strict=True):
         known = volatile.stays.get(place)
@@ -242,13 +242,13 @@ def _places_of(step: Step) -> Sequence[Path]:
     return [("tools", one.name) if one.level == "tools" else one.path for one in segments]
 
 
-def _kept(part: Part, place: Path, talk: Talk, version: str = "") -> Part:
+def _kept(part: PromptPart, place: Path, talk: RecordedSession, version: str = "") -> PromptPart:
     """`part` with the identity of what stays of it, which sessions are taken to share outside the messages."""
     scope = talk.id if part.segment.level == "messages" else talk.workload
     return part._replace(segment=part.segment._replace(digest=digest(f"{scope}/{_named(place)}/{version}".encode())))
 
 
-def _behind(stay: Sequence[Part], last: Sequence[Part]) -> Iterator[Part]:
+def _behind(stay: Sequence[PromptPart], last: Sequence[PromptPart]) -> Iterator[PromptPart]:
     """`last` as further blocks of the last message."""
     end = stay[-1].segment.path if stay else ("messages", 0, "content", -1)
     for number, part in enumerate(last, 1):
@@ -256,5 +256,5 @@ def _behind(stay: Sequence[Part], last: Sequence[Part]) -> Iterator[Part]:
         yield part._replace(segment=part.segment._replace(path=path))
 
 
-def _at_the_end(segment: Segment, tokens: int) -> Part:
-    return Part(segment._replace(level="messages", kind="text", role="user", name=""), tokens)
+def _at_the_end(segment: Segment, tokens: int) -> PromptPart:
+    return PromptPart(segment._replace(level="messages", kind="text", role="user", name=""), tokens)

@@ -1,14 +1,14 @@
-"""The dialect of the Anthropic Messages API: `decode` and `encode` for requests, `ReplyTap` for replies."""
+"""The dialect of the Anthropic Messages API: `decode` and `encode` for requests, `MessagesTap` for replies."""
 
 from agentaccel.wire.anthropic.edit import encode, only_tools, strip, warmed, with_note, with_stub
-from agentaccel.wire.anthropic.reply import ReplyTap
+from agentaccel.wire.anthropic.reply import MessagesTap
 from agentaccel.wire.anthropic.request import decode
 from agentaccel.wire.anthropic.usage import usage_of
 from agentaccel.wire.parts import PartMemory
 
 __all__ = [
+    "MessagesTap",
     "PartMemory",
-    "ReplyTap",
     "decode",
     "encode",
     "only_tools",

@@ -47,7 +47,7 @@ def _block_of(block: Any) -> _Block | None:
 
 
 @dataclass(slots=True)
-class ReplyTap:
+class MessagesTap:
     """Watches one reply go by, in decoded bytes, and says what was in it. One tap per attempt; it never raises.
 
     What does not parse is skipped: the reader of the reply is the one to complain.

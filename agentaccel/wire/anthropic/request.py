@@ -46,7 +46,7 @@ _segment = maker(Segment)
 
 
 @dataclass(slots=True)
-class Reader(Gathering):
+class MessagesReader(Gathering):
     """Reads one stretch of a Messages request."""
 
     def tools(self, tools: Sequence[Any]) -> None:
@@ -242,7 +242,7 @@ def _held_back(tool: Mapping[str, Any]) -> bool:
     )
 
 
-_prompt, _reader = maker(Prompt), maker(Reader)
+_prompt, _reader = maker(Prompt), maker(MessagesReader)
 
 _LEVELS_AND_MARK = frozenset({"tools", "system", "messages", MARK})
 _SPLIT = frozenset({"output_config"})

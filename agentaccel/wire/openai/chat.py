@@ -29,7 +29,7 @@ from agentaccel.wire.openai.blocks import (
     tools_of,
     ttl_asked,
 )
-from agentaccel.wire.openai.tap import FORMER, Slot, Tap, call_of, repeats
+from agentaccel.wire.openai.tap import FORMER, OpenAITap, Slot, call_of, repeats
 from agentaccel.wire.parts import PartMemory, PartReader
 
 _KNOWN = frozenset({"role", "content", "tool_calls"})
@@ -129,7 +129,7 @@ _WHOLE = frozenset({"tool_calls", "function_call", "stop"})
 
 
 @dataclass(slots=True)
-class ChatTap(Tap):
+class ChatTap(OpenAITap):
     """Watches one chat completion go by."""
 
     _now: dict[Slot, Slot] = field(default_factory=dict)

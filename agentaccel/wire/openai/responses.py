@@ -27,7 +27,7 @@ from agentaccel.wire.openai.blocks import (
     parameters_of,
     ttl_asked,
 )
-from agentaccel.wire.openai.tap import Slot, Tap, call_of
+from agentaccel.wire.openai.tap import OpenAITap, Slot, call_of
 from agentaccel.wire.parts import PartMemory, PartReader
 
 _MESSAGE = frozenset({"type", "role", "content"})
@@ -179,7 +179,7 @@ _UNDER_WAY = ("queued", "in_progress")
 
 
 @dataclass(slots=True)
-class ResponsesTap(Tap):
+class ResponsesTap(OpenAITap):
     """Watches one response go by. `stop` is its status."""
 
     @property

@@ -66,7 +66,7 @@ class Closing:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenCall:
     id: str | None
     name: str
     plain: bool
@@ -81,7 +81,7 @@ class _Open:
 class OpenCalls:
     """The tool calls of one reply, by the slot that its protocol knows them under."""
 
-    _open: dict[Slot, _Open] = field(default_factory=dict)
+    _open: dict[Slot, _OpenCall] = field(default_factory=dict)
     _told: dict[Slot, str | None] = field(default_factory=dict)
     """The ids of those that have ended."""
     _made: list[tuple[Slot, ToolCall]] = field(default_factory=list)
@@ -92,7 +92,7 @@ class OpenCalls:
         call = self._open.get(slot)
         if call is None:
             if slot not in self._told:
-                self._open[slot] = _Open(id_, name, plain, begun)
+                self._open[slot] = _OpenCall(id_, name, plain, begun)
             return
         call.id, call.begun = call.id or id_, call.begun or begun
         if name and name != call.name:
@@ -163,7 +163,7 @@ def call_of(id_: str | None, name: str, text: str, *, plain: bool) -> Iterator[T
 
 
 @dataclass(slots=True)
-class Tap:
+class OpenAITap:
     """Watches one reply go by, in decoded bytes, and says what was in it. One tap per attempt; it never raises.
 
     What does not parse is skipped: the reader of the reply is the one to complain.
