@@ -4,15 +4,15 @@ Everything learned is a pair (yes, n) under a topic: *n* occasions, *yes* of the
 
 - `goes_on/2`: after the third request of a session another one followed; `goes_on/3` is every later request's
 - `went_on/3`: in this very session, a request with that index was followed; not kept for others
-- `followed/7`: the eighth request of a session, whatever its prompt held, was followed; see `rhythm`
+- `followed/7`: the eighth request of a session, whatever its prompt held, was followed; see `forecast`
 - `alive`: a prefix that was to be held was read
 - `after/tool`: a reply that asked for a tool was followed by another request
 - `pause/tool/300`: a pause for a tool that had lasted until the step before 300 seconds ended in it; see `pauses`
 - `stable/system[0]`: this part of the prompt came back, unchanged or as a variant that was still warm
-- `shared`, `repeated` and what begins like the first: how sessions begin like others; see `alike`
+- `shared`, `repeated` and what begins like the first: how sessions begin like others; see below
 - `moves/system[0]/…`: a piece of this text was another one than in the request before; named by hashes of what stands
   around it (`prompt.volatile`)
-- `lasts/12`: a session that came to 12 requests came to the next step; see `lengths`
+- `lasts/12`: a session that came to 12 requests came to the next step; see `forecast`
 - `announced`: what was written ahead of a request that the agent had announced was read by it
 - `grows`: tokens by which a prompt was longer than the one before; a mean, not a probability
 - `bytes/MODEL`: bytes sent and tokens counted; a ratio, not a probability
@@ -56,7 +56,7 @@ MANY_TURNS = 3
 MOST_PLACES = 48
 """Requests of a session that are told apart by their place in it."""
 BY_PLACE, PAUSES_BY_PLACE = "followed", "pauses by place"
-"""What is known of all places of a session, as occasions that it is worth at one of them; in snapshots (`rhythm`)."""
+"""What is known of all places of a session, as occasions that it is worth at one of them; in snapshots (`forecast`)."""
 FOLLOWED_LATE = "followed late"
 """What was counted at all places from `MANY_TURNS` on; in snapshots."""
 

@@ -12,7 +12,7 @@ The second term uses w - r because what is not held then would be written then. 
 of thumb of the field: write it if p·s > (w - 1)/(w - r), 0.22 for a 5-minute entry read at a tenth.
 
 Of several lifetimes each has its own p, and what only the longer one saves may count for more than one turn: see
-`longevity`.
+`lifetime`.
 """
 
 from __future__ import annotations

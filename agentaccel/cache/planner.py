@@ -4,7 +4,7 @@ A marker costs a write premium on the tokens between the longest live entry and 
 last one cost nothing. It pays if another request reads what it wrote: if the conversation goes on in time, and if
 nothing up to the marker has changed by then. Both are probabilities, stated first and learned later (`beliefs`).
 
-`weigh` has the figure that is minimised.
+`expectation` has the figure that is minimised.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
 """Predicting the next tool call, deciding whether to run it early, and keeping its result until it is asked for.
 
-Pure decisions over frozen values, and state machines without I/O: what runs a tool, and when, is `session` and
-`tooling`.
+Pure decisions over frozen values, and state machines without I/O: `tools` runs them.
 """

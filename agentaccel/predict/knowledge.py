@@ -3,10 +3,10 @@
 It holds counts and templates: names of tools and arguments, paths in results, shapes. Of values it holds constants
 alone, those that at least two sessions gave the same argument, and never of an argument that is said to be sensitive.
 
-**Memory.** The fleet's tree and two for each of `MOST_WORKLOADS` workloads, together at most 180,000 nodes (see `ctw`);
-the tables of sources (see `tables`); `MOST_RULES` patterns; `MOST_OPENINGS` hashes of how sessions began; three models
-of a few dozen numbers each. A few MB where the agents of one application are learned, about 100 MB where every bound is
-reached.
+**Memory.** The fleet's tree and two for each of `MOST_WORKLOADS` workloads, together at most 180,000 nodes (see
+`tree`); the tables of sources (see `tables`); `MOST_RULES` patterns; `MOST_OPENINGS` hashes of how sessions began;
+three models of a few dozen numbers each. A few MB where the agents of one application are learned, about 100 MB where
+every bound is reached.
 """
 
 from __future__ import annotations

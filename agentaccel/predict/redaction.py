@@ -2,12 +2,12 @@
 
 A template (where an argument comes from, a record, a pattern) is counted under a keyed hash, `#` before it. Its text
 takes the place of the hash once it was right in two sessions, of whichever processes, and only if it looks harmless
-(`literals`); until then its counts come together unread. Values but true, false and null stay hashes for good unless
+(below); until then its counts come together unread. Values but true, false and null stay hashes for good unless
 the user wants them kept, and those of sensitive arguments in any case. In clear from the beginning stand names: of
 tools, of their arguments, and of programs in command lines.
 
-The form is that of `dumps`, cut into one part a workload and one, with the name `FLEET`, of what is the same for all:
-each part can be loaded, and leaves out what is hidden.
+The form is that of `patterns`, cut into one part a workload and one, with the name `FLEET`, of what is the same for
+all: each part can be loaded, and leaves out what is hidden.
 """
 
 from __future__ import annotations

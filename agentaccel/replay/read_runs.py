@@ -6,7 +6,7 @@ beginnings of one whole request, so that is decoded once. What the format does n
 - What follows one another from the same side is one user message: results of parallel calls, and a text after them.
 - Replies before anybody has spoken (greetings) were no requests; a user's words must come first in a legal prompt, so
   a placeholder stands before such a greeting.
-- Tokens are scaled to the recorded totals where there are any (`counting`).
+- Tokens are scaled to the recorded totals where there are any (`runs`).
 
 A run is treated from its usage alone (`usage_only`) where its text cannot have been the prompt: where its tools were
 inferred from what happened, or where some recorded total is more than the bytes of the text (a token is at least one
