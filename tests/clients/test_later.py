@@ -346,7 +346,7 @@ def test_without_the_guard_a_reply_counts_twice(tmp_path: Path, monkeypatch: pyt
         return ends.count("Finished")
 
     assert twice(an_accel(tmp_path / "a")) == 1
-    monkeypatch.setattr("agentaccel.engine.engine.Later", Careless)
+    monkeypatch.setattr("agentaccel.engine.engine.PendingReplies", Careless)
     assert twice(an_accel(tmp_path / "b")) == 2
     assert taken == [True, False]
 
@@ -355,7 +355,7 @@ def test_without_the_look_at_later_exchanges_nothing_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The twin of all of the above."""
-    monkeypatch.setattr(guarded.Later, "named", lambda *of: None)
+    monkeypatch.setattr(guarded.PendingReplies, "named", lambda *of: None)
     far = Far(response("queued"), DONE)
     with an_accel(tmp_path) as accel:
         client = accel.wrap(far.client())

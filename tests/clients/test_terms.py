@@ -19,7 +19,7 @@ from agentaccel.records import TurnRecord
 from agentaccel.report.aggregate import report
 from agentaccel.sources import read_logs
 from agentaccel.store.store import open_reader
-from agentaccel.wire.anthropic import ReplyTap
+from agentaccel.wire.anthropic import MessagesTap
 from agentaccel.wire.json import terms_of
 from agentaccel.wire.openai.chat import ChatTap
 from agentaccel_emulator import serve
@@ -213,7 +213,7 @@ def test_the_same_holds_for_servers_that_speak_anthropics_protocol(streamed: boo
         start = {"type": "message_start", "message": message}
         last = {"type": "message_delta", "usage": {"is_byok": True}}
         body = b"".join(b"data: %b\n\n" % json.dumps(one).encode() for one in (start, last))
-    tap = ReplyTap(streamed=streamed)
+    tap = MessagesTap(streamed=streamed)
     assert [*tap.feed(body), *tap.finish()] == []
     assert tap.terms == {"service_tier": "priority", **({"is_byok": "true"} if streamed else {})}
 

@@ -23,7 +23,7 @@ FUZZED = (
         guard="a result from before a write that ran while its caller waited",
         at="agentaccel.tools.early:EarlyRuns.serve",
         old="""            if not (unchanged and self._fresh(entry, now)) or self.world.closed(entry.domain):
-                self._end(entry, State.STALE)
+                self._end(entry, EarlyRunState.STALE)
                 return False
 """,
         new="",
@@ -31,10 +31,10 @@ FUZZED = (
     Mutant(
         guard="a result that is served twice",
         at="agentaccel.tools.early:EarlyRuns.serve",
-        old="""            if entry.state is not State.FINISHED:
+        old="""            if entry.state is not EarlyRunState.FINISHED:
                 return False
             if not""",
-        new="""            if entry.state is State.FINISHED:
+        new="""            if entry.state is EarlyRunState.FINISHED:
                 self._waiting.setdefault(entry.key, deque()).append(entry)
             if not""",
     ),
@@ -150,7 +150,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         Mutant(
             guard="a run that outlives its session",
             at="agentaccel.concurrency:Background.spawn",
-            old="        self._own(owner, _Running(over, lambda: _call(loop, task.cancel, over), loop))\n",
+            old="        self._own(owner, _RunningWork(over, lambda: _call(loop, task.cancel, over), loop))\n",
             new="",
         ),
     ),

@@ -203,8 +203,8 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             Mutant(
                 guard="what a tool goes on from that was called since",
                 at="agentaccel.tools.early:EarlyRun.past",
-                old="(self.state is State.SERVED or self.repeated())",
-                new="self.state is State.SERVED",
+                old="(self.state is EarlyRunState.SERVED or self.repeated())",
+                new="self.state is EarlyRunState.SERVED",
             ),
         ),
         (
@@ -212,7 +212,7 @@ CASES: dict[str, tuple[tuple[str, Mutant], ...]] = {
             Mutant(
                 guard="what an unused run has left behind",
                 at="agentaccel.tools.early:EarlyRun.past",
-                old="(self.state is State.SERVED or self.repeated())",
+                old="(self.state is EarlyRunState.SERVED or self.repeated())",
                 new="True",
             ),
         ),

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from agentaccel.types import ToolCall, Usage
-from agentaccel.wire.anthropic import ReplyTap
+from agentaccel.wire.anthropic import MessagesTap
 
 Json = dict[str, Any]
 
@@ -80,7 +80,7 @@ class Read:
 
 
 def read(chunks: Iterable[bytes], *, streamed: bool = True) -> Read:
-    tap = ReplyTap(streamed=streamed)
+    tap = MessagesTap(streamed=streamed)
     calls = [one for chunk in chunks for one in tap.feed(chunk)]
     calls += tap.finish()
     return Read(tap.usage, calls, tap.stop, tap.message_id, tap.complete, tap.error)

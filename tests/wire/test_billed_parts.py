@@ -10,7 +10,7 @@ from hypothesis import given
 
 from agentaccel.types import BilledPart, Metered, Usage
 from agentaccel.wire import json as values
-from agentaccel.wire.anthropic import ReplyTap
+from agentaccel.wire.anthropic import MessagesTap
 from agentaccel.wire.anthropic.usage import metered
 from agentaccel.wire.openai.chat import ChatTap
 from agentaccel.wire.openai.usage import metered as metered_of_openai
@@ -178,7 +178,7 @@ SERVED = counters(40_000, 700, type="fallback_message", model="claude-opus-4-8")
 def test_a_reply_may_be_several_billed_samplings(top: Json, rounds: list[Any], expected: Metered) -> None:
     """Mandated by the provider (compaction guide, advisor tool, refusals and fallback): whole bodies and streams."""
     assert metered({**top, "iterations": rounds}) == expected
-    tap = ReplyTap(streamed=True)
+    tap = MessagesTap(streamed=True)
     first = {"input_tokens": top["input_tokens"], "output_tokens": 1, **NOTHING}
     for _ in tap.feed(sse([start(first), *end(**{**top, "iterations": rounds})])):
         pass
@@ -188,7 +188,7 @@ def test_a_reply_may_be_several_billed_samplings(top: Json, rounds: list[Any], e
 def test_a_stream_that_falls_back_names_the_model_that_serves() -> None:
     """Mandated by the provider; as the SDK's own accumulator has it."""
     block = {"type": "fallback", "from": {"model": "claude-fable-5"}, "to": {"model": "claude-opus-4-8"}}
-    tap = ReplyTap(streamed=True)
+    tap = MessagesTap(streamed=True)
     list(tap.feed(sse([start(), {"type": "content_block_start", "index": 0, "content_block": block}])))
     assert tap.model == "claude-opus-4-8"
 
@@ -358,7 +358,7 @@ def test_an_input_told_before_anything_of_the_cache_may_hold_it_or_not(
 
 def streamed(first: Json, *later: Json) -> Metered:
     """What a stream of the Messages API with these usages is billed for."""
-    tap = ReplyTap(streamed=True)
+    tap = MessagesTap(streamed=True)
     list(tap.feed(sse([start(first), *({"type": "message_delta", "usage": one} for one in later)])))
     return tap.metered
 

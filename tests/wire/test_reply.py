@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentaccel.types import Usage
-from agentaccel.wire.anthropic import ReplyTap, usage_of
+from agentaccel.wire.anthropic import MessagesTap, usage_of
 from agentaccel.wire.sse import SseParser
 from tests.wire.bodies import JSON
 from tests.wire.replies import USAGE, Json, call, cut, end, read, sse, start, text
@@ -160,7 +160,7 @@ def test_a_broken_event_in_the_middle_is_skipped() -> None:
 
 def test_calls_are_told_as_soon_as_their_arguments_close() -> None:
     """Chosen by us, for what will act on them: not at the end of the reply."""
-    tap = ReplyTap(streamed=True)
+    tap = MessagesTap(streamed=True)
     told = [len(list(tap.feed(sse([event])))) for event in STREAM]
     assert [place for place, count in enumerate(told) if count] == [9, 11, 14]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentaccel import Accel, ManualClock, Policy, StorePolicy
 from agentaccel.turn import CallClosed, Finished, FirstByte, Reported, Send, Started
-from agentaccel.wire.anthropic import ReplyTap
+from agentaccel.wire.anthropic import MessagesTap
 from tests.driver import body, user
 from tests.wire.bodies import Json, mangled, requests
 from tests.wire.replies import call, end, sse, start
@@ -33,7 +33,7 @@ def whole_turns(bodies: list[Json], words: str, keep: bool) -> None:
                 sent = turn.handle(Started(clock.monotonic()))[-1]
                 assert isinstance(sent, Send)
                 turn.handle(FirstByte(clock.monotonic()))
-                tap = ReplyTap(streamed=True)
+                tap = MessagesTap(streamed=True)
                 for told in tap.feed(sse([start(), *call(words, ['{"a": ["\\ud83d"]}'])]) if keep else b""):
                     turn.handle(CallClosed(told, clock.monotonic()))
                 list(tap.feed(b"\n\n".join([sse([start()]), sse(end())])))
