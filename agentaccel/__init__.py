@@ -10,76 +10,57 @@ __version__ = "0.1.0"
 logging.getLogger("agentaccel").addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
-    from agentaccel.accel import Accel, apply
-    from agentaccel.clock import Clock, ManualClock, SystemClock
+    from agentaccel.accel import Accel
     from agentaccel.effects.spec import ToolSpec
     from agentaccel.engine.scope import Session
-    from agentaccel.errors import (
-        AgentAccelError,
-        ConfigError,
-        MissingExtra,
-        SessionClosed,
-        TraceError,
-        UnknownModel,
-    )
+    from agentaccel.errors import AgentAccelError, ConfigError, MissingExtraError, SessionClosedError, TraceError
     from agentaccel.policy import CachePolicy, HistoryPolicy, Policy, StorePolicy, ToolPolicy
-    from agentaccel.predict.stats import SpeculationStats, Tally
-    from agentaccel.predict.validators import files, git_head
+    from agentaccel.predict.stats import SpeculationStats
     from agentaccel.records import ToolRecord, TurnRecord
-    from agentaccel.rewrite.extractive import filtered
     from agentaccel.turn import Turn
-    from agentaccel.types import CachePlan, Cause, Drift, Effect, Expected, Marker, Miss, ToolCall, Usage
+    from agentaccel.types import CachePlan, Effect, ToolCall, Usage
 
 _HOMES = {
-    "accel": ("Accel", "apply"),
-    "clock": ("Clock", "ManualClock", "SystemClock"),
-    "errors": ("AgentAccelError", "ConfigError", "MissingExtra", "SessionClosed", "TraceError", "UnknownModel"),
+    "accel": ("Accel",),
+    "errors": ("AgentAccelError", "ConfigError", "MissingExtraError", "SessionClosedError", "TraceError"),
     "policy": ("CachePolicy", "HistoryPolicy", "Policy", "StorePolicy", "ToolPolicy"),
     "effects.spec": ("ToolSpec",),
-    "predict.stats": ("SpeculationStats", "Tally"),
-    "predict.validators": ("files", "git_head"),
-    "rewrite.extractive": ("filtered",),
+    "predict.stats": ("SpeculationStats",),
     "records": ("ToolRecord", "TurnRecord"),
     "engine.scope": ("Session",),
     "turn": ("Turn",),
-    "types": (
-        "CachePlan",
-        "Cause",
-        "Drift",
-        "Effect",
-        "Expected",
-        "Marker",
-        "Miss",
-        "ToolCall",
-        "Usage",
-    ),
+    "types": ("CachePlan", "Effect", "ToolCall", "Usage"),
 }
 
-_FORMER = {"Ledger": "agentaccel.predict.stats.SpeculationStats"}
+_FORMER = {
+    "Ledger": "agentaccel.SpeculationStats",
+    "MissingExtra": "agentaccel.MissingExtraError",
+    "SessionClosed": "agentaccel.SessionClosedError",
+    "UnknownModel": "agentaccel.errors.UnknownModel",
+    "apply": "agentaccel.accel.apply",
+    "files": "agentaccel.validators.file_stat",
+    "filtered": "agentaccel.rewrite.extractive",
+    "git_head": "agentaccel.validators.git_head",
+    "Tally": "agentaccel.predict.stats.Tally",
+    **{name: f"agentaccel.testing.{name}" for name in ("Clock", "ManualClock", "SystemClock")},
+    **{name: f"agentaccel.types.{name}" for name in ("Cause", "Drift", "Expected", "Marker", "Miss")},
+}
+"""Names that were public here, each with where it is now."""
 
-__all__ = [  # noqa: RUF022 - sorted within themselves; the version last
+__all__ = [
     "Accel",
     "AgentAccelError",
     "CachePlan",
     "CachePolicy",
-    "Cause",
-    "Clock",
     "ConfigError",
-    "Drift",
     "Effect",
-    "Expected",
     "HistoryPolicy",
-    "ManualClock",
-    "Marker",
-    "Miss",
-    "MissingExtra",
+    "MissingExtraError",
     "Policy",
     "Session",
-    "SessionClosed",
+    "SessionClosedError",
     "SpeculationStats",
     "StorePolicy",
-    "SystemClock",
-    "Tally",
     "ToolCall",
     "ToolPolicy",
     "ToolRecord",
@@ -87,12 +68,7 @@ __all__ = [  # noqa: RUF022 - sorted within themselves; the version last
     "TraceError",
     "Turn",
     "TurnRecord",
-    "UnknownModel",
     "Usage",
-    "apply",
-    "files",
-    "filtered",
-    "git_head",
     "__version__",
 ]
 
@@ -108,7 +84,7 @@ def __getattr__(name: str) -> object:
             return value
     from agentaccel.former import former
 
-    return former("agentaccel", _FORMER)(name)
+    return former("agentaccel", _FORMER, {"apply": "plan.apply(request)"})(name)
 
 
 def __dir__() -> list[str]:

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar, Unpack, overload
 
 from agentaccel.checks import check_session_name, is_of_sdk
@@ -125,14 +126,14 @@ class Accel:
     def plan(self, request: Request, *, provider: str | None = None, platform: str | None = None) -> CachePlan:
         """What agentaccel would add to `request`, and why; nothing is sent and nothing is recorded.
 
-        `agentaccel.apply(request, plan)` gives the request to send. Without a `provider` ("anthropic", "openai",
+        `plan.apply(request)` gives the request to send. Without a `provider` ("anthropic", "openai",
         "compatible") it is the one that `platform` or the model's name belongs to. Raises `ConfigError` for what is no
         request body, and for a provider or platform that is not known.
         """
         endpoint = endpoint_of(request, provider, platform, self.policy.aliases)
         if self.policy.mode == "off":
             return CachePlan(reasons=("agentaccel is off",), wire=endpoint.wire)
-        return self._composer.preview(request, endpoint)
+        return replace(self._composer.preview(request, endpoint), encode=dialect(endpoint.wire).encode)
 
     def turn(self, request: Request, *, provider: str | None = None, platform: str | None = None) -> Turn:
         """A turn for people with their own HTTP: give it events, and send the request of its `Send` command.
@@ -281,13 +282,7 @@ class Accel:
 
 
 def apply(request: Request, plan: CachePlan) -> Request:
-    """`request` with what `plan` adds, and with what it moves; the very same object where it does nothing.
-
-    Raises `TypeError` where `plan` is none, and `ConfigError` where it was made for another request.
-    """
+    """The former form of `CachePlan.apply`. Raises `TypeError` if `plan` is not a plan."""
     if not isinstance(plan, CachePlan):
         raise TypeError(f"apply takes a request and then its plan, as Accel.plan made it; got {type(plan).__name__}")
-    try:
-        return dialect(plan.wire).encode(request if plan.arranged is None else plan.arranged, plan)
-    except (LookupError, TypeError, AttributeError) as wrong:
-        raise ConfigError("this plan was made for another request: plan the one that you send") from wrong
+    return plan.apply(request)

@@ -5,12 +5,12 @@
     AgentAccelError
     ├── ConfigError            you asked for something impossible; raised where you asked
     │   ├── UnknownModel       no cache facts are known for this model and none were given
-    │   └── MissingExtra       an optional package is not installed; the message is the pip line
-    ├── SessionClosed          a session was used after it was left
+    │   └── MissingExtraError  an optional package is not installed; the message is the pip line
+    ├── SessionClosedError     a session was used after it was left
     └── TraceError             a trace store or a log is unreadable, or was written by a newer version
 
 Exceptions of providers and tools are never wrapped: they reach the caller as they were raised. `NotProven`
-(`effects.declare`) stops a run that was begun early, of which the agent's own code sees nothing.
+(`effects.spec`) stops a run that was begun early, of which the agent's own code sees nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class UnknownModel(ConfigError):
         super().__init__(f"no cache facts are known for model {model!r}: {remedy}")
 
 
-class MissingExtra(ConfigError):
+class MissingExtraError(ConfigError):
     """The optional packages of `extra` are not installed."""
 
     def __init__(self, extra: str, package: str) -> None:
@@ -41,7 +41,7 @@ class MissingExtra(ConfigError):
         super().__init__(f'{package} is not installed: pip install "agentaccel[{extra}]"')
 
 
-class SessionClosed(AgentAccelError):
+class SessionClosedError(AgentAccelError):
     """A session was used after it was left; open a new one with the same id to go on."""
 
 

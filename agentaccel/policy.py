@@ -88,7 +88,7 @@ class HistoryPolicy:
     """Consents to send an older part of a conversation shorter, where that pays. All of it is off until you say so.
 
         HistoryPolicy(clear_results=True)                       # a note in place of old results of tools
-        HistoryPolicy(distil=agentaccel.filtered)               # a shorter form of long ones, made by your function
+        HistoryPolicy(distil=extractive)                        # a shorter form of long ones, from a function
         HistoryPolicy(summarise=my_summary)                     # your summary in place of the oldest messages
 
     A function that you pass is the consent to use it. It is called in a thread of our own, never while a request waits.

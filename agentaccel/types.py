@@ -12,6 +12,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
+from agentaccel.errors import ConfigError
 from agentaccel.facts import Level, Wire
 from agentaccel.segments import STRETCH as STRETCH
 from agentaccel.segments import Path as Path
@@ -256,10 +257,30 @@ class CachePlan:
     """USD of input for this request with the plan; None without a price."""
     saving: float | None = None
     """Expected saving over this and the next request against leaving the request as it is, in uncached tokens."""
+    encode: Callable[[Request, CachePlan], Request] | None = field(default=None, repr=False, compare=False)
+    """Writes the plan into a request; None in the plan of a turn, whose `Send` command has the request already."""
 
     @property
     def empty(self) -> bool:
         return not self.markers and not self.options and not self.without and self.arranged is None
+
+    def apply(self, request: Request) -> Request:
+        """`request` with what this plan adds, and with what it moves; the very same object if the plan is empty.
+
+            sent = accel.plan(request).apply(request)
+
+        Raises `ConfigError` if the plan was made for another request, or for a turn.
+        """
+        if type(request) is not dict and not isinstance(request, Mapping):
+            raise ConfigError(f"a plan is applied to the JSON body as a dict; got {type(request).__name__}")
+        if self.empty:
+            return request
+        if self.encode is None:
+            raise ConfigError("the plan of a turn is applied already: send the request of its Send command")
+        try:
+            return self.encode(request if self.arranged is None else self.arranged, self)
+        except (LookupError, TypeError, AttributeError) as wrong:
+            raise ConfigError("this plan was made for another request: plan the one that you send") from wrong
 
 
 # --- what broke -------------------------------------------------------------------------------------------------------

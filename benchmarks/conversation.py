@@ -7,7 +7,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentaccel import Accel, ManualClock, ToolCall, Usage
+from agentaccel import Accel, ToolCall, Usage
+from agentaccel.testing import ManualClock
 from agentaccel.turn import CallClosed, Finished, FirstByte, Reported, Started, Turn
 
 Json = dict[str, Any]

@@ -22,9 +22,10 @@ from typing import Any
 
 import click
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, Policy, StorePolicy
 from agentaccel.facts import cache_facts
 from agentaccel.policy import HistoryPolicy
+from agentaccel.testing import ManualClock
 from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
 from agentaccel.types import Usage
 from agentaccel.wire.anthropic import usage_of

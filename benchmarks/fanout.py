@@ -20,9 +20,10 @@ import anthropic
 import click
 import httpx2
 
-from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, TurnRecord, Usage
+from agentaccel import Accel, CachePolicy, Policy, StorePolicy, TurnRecord, Usage
 from agentaccel.cache.price import input_cost, price_card
 from agentaccel.hooks import Told
+from agentaccel.testing import ManualClock
 from agentaccel.testing.virtual import EmulatedTransport, run
 from agentaccel_emulator import Behaviour, Emulator, Timing, Tokenizer, serve
 from agentaccel_emulator.faults import FaultsLike

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import click
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, Policy, StorePolicy
+from agentaccel.testing import ManualClock
 from benchmarks.conversation import BLOCK_BYTES, Conversation, run
 from benchmarks.registry import Cell, Result, Table, benchmark
 

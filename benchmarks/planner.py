@@ -25,8 +25,9 @@ from typing import Any
 
 import click
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, Policy, StorePolicy
 from agentaccel.engine.scope import current
+from agentaccel.testing import ManualClock
 from agentaccel.turn import Turn
 from benchmarks.conversation import BLOCK_BYTES, BLOCKS_A_TURN, Conversation, answer, finish, run
 from benchmarks.measure import ROUNDS, WARM_UP, Action, Rounds, alternated

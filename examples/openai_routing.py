@@ -8,7 +8,8 @@ import random
 
 from openai import OpenAI
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, Policy, StorePolicy
+from agentaccel.testing import ManualClock
 from agentaccel_emulator import serve
 
 RULES = {"role": "developer", "content": "You sort questions about lamps into drawers. " * 280}

@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from agentaccel import Accel, ManualClock, Policy, ToolCall, TurnRecord, Usage
+from agentaccel import Accel, Policy, ToolCall, TurnRecord, Usage
 from agentaccel.facts import cache_facts
 from agentaccel.store.store import open_reader
-from agentaccel.testing import assert_prefix_stable
+from agentaccel.testing import ManualClock, assert_prefix_stable
 from agentaccel.turn import CallClosed, Finished, FirstByte, Reported, Send, Started
 from agentaccel.wire.anthropic import decode, usage_of
 from agentaccel_emulator import Behaviour, Emulator, HttpRequest, Tokenizer

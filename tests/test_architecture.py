@@ -15,7 +15,7 @@ PACKAGE = ROOT / "agentaccel"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "clock", "former", "hashing", "locks", "once", "semconv", "values"),
-    ("facts", "checks"),
+    ("facts", "checks", "validators"),
     ("segments",),
     ("types",),
     ("records",),
@@ -77,7 +77,7 @@ MAY_TOUCH_THE_WORLD = {
     "executors/line.py",  # their pipes, and where they are
     "executors/shell.py",  # the user's environment, time limits
     "executors/folder.py",  # reads the user's files
-    "predict/validators.py",  # the state of files, which is told by the system
+    "validators.py",  # the state of files, which is told by the system
     "executors/sql.py",  # in threads, and SQLite
     "executors/http.py",  # time limits, and requests
     "demo/desk.py",

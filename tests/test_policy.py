@@ -16,10 +16,9 @@ from agentaccel import (
     ConfigError,
     HistoryPolicy,
     Policy,
-    SessionClosed,
+    SessionClosedError,
     StorePolicy,
     ToolPolicy,
-    apply,
 )
 from agentaccel.engine.scope import current
 from agentaccel.policy import from_environment
@@ -153,7 +152,7 @@ def test_where_it_is_off_a_plan_adds_nothing() -> None:
     """For people with their own HTTP, too."""
     request = {"model": "claude-sonnet-5", "max_tokens": 9, "system": "word " * 9000, "messages": []}
     off = Accel(Policy(), environ={"AGENTACCEL_DISABLE": "1"})
-    assert apply(request, off.plan(request)) is request
+    assert off.plan(request).apply(request) is request
     assert off.plan({"model": "gpt-6.1-sol", "input": "hi"}, provider="openai").wire == "responses"
 
 
@@ -175,7 +174,7 @@ def test_a_plan_of_another_request_is_refused_in_words() -> None:
     hello = [{"role": "user", "content": "hi"}]
     plan = accel.plan({"model": "claude-sonnet-5", "max_tokens": 9, "system": "word " * 9000, "messages": hello})
     with pytest.raises(ConfigError, match="made for another request: plan the one that you send"):
-        apply({"model": "claude-sonnet-5", "messages": hello}, plan)
+        plan.apply({"model": "claude-sonnet-5", "messages": hello})
 
 
 def test_the_environment_overrides_the_code() -> None:
@@ -211,10 +210,21 @@ def test_a_level_of_the_log_that_there_is_none_of_is_refused() -> None:
         Accel(environ={"AGENTACCEL_LOG": "loud"})
 
 
-def test_a_request_and_its_plan_are_told_apart() -> None:
-    """The one a dict, the other what `plan` gave."""
-    with pytest.raises(TypeError, match="apply takes a request and then its plan"):
-        apply(CachePlan(), {"model": "m"})  # type: ignore[arg-type]
+def test_a_plan_is_applied_to_a_request_body() -> None:
+    """A JSON body as a dict, and nothing else."""
+    with pytest.raises(ConfigError, match="the JSON body as a dict; got CachePlan"):
+        CachePlan().apply(CachePlan())  # type: ignore[arg-type]
+
+
+def test_the_plan_of_a_turn_is_not_applied_a_second_time() -> None:
+    """The request of the turn's `Send` command has its markers already."""
+    hello = [{"role": "user", "content": "hi"}]
+    body = {"model": "claude-sonnet-5", "max_tokens": 9, "system": "word " * 9000, "messages": hello}
+    with Accel(Policy(store=StorePolicy(enabled=False)), environ={}) as accel:
+        turn = accel.turn(body)
+        assert turn.plan.markers
+        with pytest.raises(ConfigError, match="send the request of its Send command"):
+            turn.plan.apply(body)
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "x\ud800", None, 7])
@@ -258,7 +268,7 @@ def test_a_session_that_was_left_cannot_be_entered_again() -> None:
     session = accel.session("s")
     with session:
         pass
-    with pytest.raises(SessionClosed, match="open it again"), session:
+    with pytest.raises(SessionClosedError, match="open it again"), session:
         pass
     with accel.session("s") as again:
         assert again.id == "s"

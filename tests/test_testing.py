@@ -19,9 +19,9 @@ import anthropic
 import openai
 import pytest
 
-from agentaccel import ManualClock, TraceError
+from agentaccel import TraceError
 from agentaccel.report import report, to_json
-from agentaccel.testing import assert_hit_rate, assert_no_new_cause, assert_prefix_stable
+from agentaccel.testing import ManualClock, assert_hit_rate, assert_no_new_cause, assert_prefix_stable
 from agentaccel.testing.assertions import records_of
 from agentaccel.testing.plugin import agentaccel_emulator  # noqa: F401 - also where plug-ins are not looked for
 from agentaccel.testing.virtual import run

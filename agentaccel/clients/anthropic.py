@@ -18,7 +18,7 @@ from agentaccel.clients.client_copy import account_behind, derived
 from agentaccel.clients.pending import watch_results
 from agentaccel.clients.transport import is_response, server_of, with_transport
 from agentaccel.engine.engine import Engine
-from agentaccel.errors import ConfigError, MissingExtra
+from agentaccel.errors import ConfigError, MissingExtraError
 from agentaccel.facts import priced_region
 from agentaccel.turn import Answer
 from agentaccel.types import Endpoint
@@ -39,7 +39,7 @@ def wrap_client(client: C, composer: Engine, *, platform: str) -> C:
     try:
         import anthropic
     except ImportError:
-        raise MissingExtra("anthropic", "anthropic") from None
+        raise MissingExtraError("anthropic", "anthropic") from None
     if not hasattr(anthropic, "Middleware") or not hasattr(client, "with_middleware"):
         return _wrap_transport(client, composer, platform, version=anthropic.__version__)
     others = [one for one in cast(Any, client).middleware if getattr(one, "agentaccel_composer", None) is not None]

@@ -90,8 +90,9 @@ def run_demo(
 ) -> list[FormResult]:
     """Run every form in every column; turns in the column of agentaccel are recorded in a fresh store at `store`.
 
-    `cache` is the policy of that column. Raises MissingExtra where the SDK of `provider` is not installed, ConfigError
-    where something else than the store of a demo is at `store`, and TraceError or OSError where there can be none.
+    `cache` is the policy of that column. Raises MissingExtraError where the SDK of `provider` is not installed,
+    ConfigError where something else than the store of a demo is at `store`, and TraceError or OSError where there can
+    be none.
     """
     vendor = VENDORS[provider]
     if store.exists() and (not store.is_file() or store.stat().st_size):

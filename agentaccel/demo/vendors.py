@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agentaccel.errors import MissingExtra
+from agentaccel.errors import MissingExtraError
 from agentaccel.types import Usage
 from agentaccel.wire import dialect
 
@@ -74,7 +74,7 @@ class Claude:
         try:
             import anthropic
         except ImportError:
-            raise MissingExtra("anthropic", "anthropic") from None
+            raise MissingExtraError("anthropic", "anthropic") from None
         return anthropic.Anthropic(base_url=url, api_key="demo", max_retries=0)
 
     def begin(self, system: str) -> list[Any]:
@@ -115,7 +115,7 @@ class Gpt:
         try:
             import openai
         except ImportError:
-            raise MissingExtra("openai", "openai") from None
+            raise MissingExtraError("openai", "openai") from None
         return openai.OpenAI(base_url=f"{url}/v1", api_key="demo", max_retries=0)
 
     def begin(self, system: str) -> list[Any]:

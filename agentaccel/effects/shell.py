@@ -24,7 +24,7 @@ from agentaccel.effects.tables import table
 from agentaccel.effects.unnamed import goes_over, paired
 from agentaccel.effects.verdict import Refused, Verdict, analysed, judged, worked_out_once, worse
 from agentaccel.effects.words import Word
-from agentaccel.errors import MissingExtra
+from agentaccel.errors import MissingExtraError
 from agentaccel.types import Effect
 
 # --- Which calls of git only read -------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def _parser() -> Any:
         import tree_sitter
         import tree_sitter_bash
     except ImportError:
-        raise MissingExtra("effects", "tree-sitter-bash") from None
+        raise MissingExtraError("effects", "tree-sitter-bash") from None
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 

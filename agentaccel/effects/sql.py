@@ -12,7 +12,7 @@ from typing import Any
 from agentaccel.effects.sql_size import bounded
 from agentaccel.effects.tables import table
 from agentaccel.effects.verdict import Refused, Verdict, analysed, judged, weigh, worked_out_once
-from agentaccel.errors import MissingExtra
+from agentaccel.errors import MissingExtraError
 from agentaccel.types import Effect
 
 MAX_LENGTH = 5_000
@@ -87,7 +87,7 @@ def _sqlglot() -> Any:
     try:
         import sqlglot
     except ImportError:
-        raise MissingExtra("effects", "sqlglot") from None
+        raise MissingExtraError("effects", "sqlglot") from None
     return sqlglot
 
 

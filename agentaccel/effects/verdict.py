@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
-from agentaccel.errors import MissingExtra
+from agentaccel.errors import MissingExtraError
 from agentaccel.once import Once
 from agentaccel.types import Effect, Launchable
 
@@ -109,7 +109,7 @@ def analysed(effect: Effect, why: str) -> Verdict:
     return weigh([Evidence(source="analyser", effect=effect, why=why)])
 
 
-def unanalysed(what: str, missing: MissingExtra) -> Verdict:
+def unanalysed(what: str, missing: MissingExtraError) -> Verdict:
     """The verdict where the analyser is not installed; said once, for nothing of such tools ever runs early."""
     _once.say(f"no {what} line is run early: {missing}", about=what)
     return analysed(Effect.UNKNOWN, f"{what}: nothing was analysed: {missing}")
@@ -129,7 +129,7 @@ def judged(what: str) -> Callable[[Callable[P, Verdict]], Callable[P, Verdict]]:
                 return analyse(*args, **kwargs)
             except Refused as refusal:
                 return analysed(Effect.UNKNOWN, f"{what}: {refusal}")
-            except MissingExtra as missing:
+            except MissingExtraError as missing:
                 return unanalysed(what, missing)
             except Exception as failure:  # noqa: BLE001 - whatever it stumbles over, the call is not run early
                 return analysed(Effect.UNKNOWN, f"{what}: {failed(what, type(failure).__name__)}")
@@ -170,7 +170,7 @@ def worked_out_once(what: str, most: int) -> Callable[[Callable[..., T]], Callab
         def once(*args: Any) -> T:
             try:
                 found, why = outcome(*args)
-            except MissingExtra:
+            except MissingExtraError:
                 raise
             except Exception as failure:  # noqa: BLE001 - as in `judged`
                 raise Refused(said(type(failure).__name__, *args)) from None

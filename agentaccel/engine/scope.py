@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from agentaccel.concurrency import Background
 from agentaccel.engine.conversation import Conversation
-from agentaccel.errors import SessionClosed
+from agentaccel.errors import SessionClosedError
 from agentaccel.predict.stats import SpeculationStats
 from agentaccel.tools.early import EarlyRun
 from agentaccel.turn import Resend
@@ -231,7 +231,7 @@ class Session:
 
     def __enter__(self) -> Session:
         if self.closed:
-            raise SessionClosed(f"session {self.id!r} was left; to go on, open it again with accel.session")
+            raise SessionClosedError(f"session {self.id!r} was left; to go on, open it again with accel.session")
         with self.conversation.lock:
             self.conversation.open += 1
             self.conversation.left = False

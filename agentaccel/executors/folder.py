@@ -21,8 +21,8 @@ from typing import NamedTuple, TypeVar
 from agentaccel.effects.spec import Arguments, ToolSpec
 from agentaccel.errors import ConfigError
 from agentaccel.executors.processes import readable
-from agentaccel.predict.validators import state_of
 from agentaccel.types import Effect
+from agentaccel.validators import state_of
 
 # --- Looks up a path from a folder by descriptors: what is opened is what was looked at, whatever is renamed meanwhile
 

@@ -23,9 +23,9 @@ from agentaccel.effects.unnamed import beginning, left_beside
 from agentaccel.effects.verdict import Verdict, analysed, judged
 from agentaccel.errors import ConfigError
 from agentaccel.locks import Lock
-from agentaccel.predict.validators import file_state
 from agentaccel.tools.permission import is_proven
 from agentaccel.types import Effect
+from agentaccel.validators import file_state
 
 _AT_ONCE = 100
 """Rows that are fetched together."""

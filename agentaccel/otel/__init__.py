@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agentaccel.accel import Accel
-from agentaccel.errors import MissingExtra
+from agentaccel.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -30,13 +30,13 @@ def export(
     The providers are by default the application's global ones. Where another instrumentation's span of the same call
     is open around it, as the `anthropic` SDK's own is, that span gets what it lacks and no second one is made;
     `model_spans=False` makes none for any request, for instrumentations that cannot be seen. `model_metrics=False`
-    leaves the `gen_ai.client.*` metrics to another one. Raises `MissingExtra` without the extra `otel`.
+    leaves the `gen_ai.client.*` metrics to another one. Raises `MissingExtraError` without the extra `otel`.
     """
     try:
         import opentelemetry.metrics
         import opentelemetry.trace
     except ImportError:
-        raise MissingExtra("otel", "opentelemetry-api") from None
+        raise MissingExtraError("otel", "opentelemetry-api") from None
     import agentaccel
     from agentaccel.otel.exporter import Exporter, Meters
     from agentaccel.otel.money import SpanPrices

@@ -75,10 +75,10 @@ class SpeculationStats:
         """All of it, in words.
 
         >>> SpeculationStats(predicted=Tally(launched=1, served=1), refused=Counter(unknown=4))
-        <Ledger predicted <1 launched, 1 served>, asked <nothing>, memo <nothing>, 4 refused, 0 withheld>
+        <SpeculationStats predicted <1 launched, 1 served>, asked <nothing>, memo <nothing>, 4 refused, 0 withheld>
         """
         runs = ", ".join(f"{name} {getattr(self, name)!r}" for name in ("predicted", "asked", "memo"))
-        return f"<Ledger {runs}, {self.refused.total()} refused, {self.withheld} withheld>"
+        return f"<SpeculationStats {runs}, {self.refused.total()} refused, {self.withheld} withheld>"
 
     @property
     def total(self) -> Tally:

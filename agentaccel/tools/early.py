@@ -21,9 +21,9 @@ from typing import Any, Literal
 from agentaccel.locks import Lock, forks, when_free
 from agentaccel.predict.identity import Key
 from agentaccel.predict.stats import SpeculationStats, Tally
-from agentaccel.predict.validators import Witness, is_unchanged
 from agentaccel.tools.epochs import Version, WriteEpochs
 from agentaccel.types import ToolCall
+from agentaccel.validators import Validator, is_unchanged
 
 Tier = Literal["predicted", "asked"]
 """Why a run was begun early: on a prediction, or because the model had asked and its message had not ended."""
@@ -63,9 +63,9 @@ class EarlyRun:
     fresh_for: float
     """Seconds after that for which its result may be served."""
     ledger: SpeculationStats
-    witness: Witness | None = None
+    witness: Validator | None = None
     seen: object = None
-    """What the witness said before it ran."""
+    """The validator's version before it ran."""
     probability: float = 1.0
     """That the call is made, as it was predicted."""
     rule: str = ""
@@ -105,7 +105,7 @@ class EarlyRun:
         return self.over and (self.state is EarlyRunState.SERVED or self.repeated())
 
     def unchanged(self) -> bool:
-        """Whether what it reads is as it was before it ran, by its witness."""
+        """Whether what it reads is as it was before it ran, by its validator."""
         return is_unchanged(self.witness, self.call.arguments, self.seen)
 
 

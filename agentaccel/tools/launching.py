@@ -16,13 +16,13 @@ from agentaccel.predict.breaker import CHAINED
 from agentaccel.predict.identity import Key, Principal
 from agentaccel.predict.launch import Host, LaunchCandidate, Load
 from agentaccel.predict.order import Order, OrderedCall
-from agentaccel.predict.validators import witnessed
 from agentaccel.tools.catalog import KnownTool, copied
 from agentaccel.tools.early import EarlyRun, EarlyRunState, Tier
 from agentaccel.tools.running import Runner
 from agentaccel.tools.serving import Serving
 from agentaccel.tools.transcript import SpeculationState
 from agentaccel.types import Prediction, ToolCall
+from agentaccel.validators import version_of
 
 
 class CurrentRequest(NamedTuple):
@@ -150,7 +150,7 @@ class Launcher:
             fresh_for=self.policy.fresh_for if spec.fresh_for is None else spec.fresh_for,
             ledger=conversation.ledger,
             witness=spec.witness,
-            seen=witnessed(spec.witness, own.arguments),
+            seen=version_of(spec.witness, own.arguments),
         )
         self.serving.rates.ran(tool.name, entry.born)
         self.runner.start(tool, entry, conversation, then=then, told=told)

@@ -16,8 +16,8 @@ import orjson
 
 from agentaccel.locks import Lock
 from agentaccel.predict.identity import Key, Principal, plain_bytes
-from agentaccel.predict.validators import Witness, is_unchanged
 from agentaccel.tools.epochs import Version, WriteEpochs
+from agentaccel.validators import Validator, is_unchanged
 
 _EVERYBODY = ""
 """The session of results that all sessions of a tenant share."""
@@ -35,9 +35,9 @@ class Read:
     """Monotonic time."""
     fresh_for: float
     """Seconds."""
-    witness: Witness | None = None
+    witness: Validator | None = None
     seen: object = None
-    """What the witness said."""
+    """The validator's version."""
     everybodys: bool = True
     """Whether the call is of a tool that all sessions have; one that wrapped its own may mean another by the name."""
 

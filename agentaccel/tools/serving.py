@@ -23,7 +23,6 @@ from agentaccel.engine.conversation import Conversation
 from agentaccel.locks import Lock, forks
 from agentaccel.policy import ToolPolicy
 from agentaccel.predict.identity import Key, Principal
-from agentaccel.predict.validators import witnessed
 from agentaccel.records import ServedFrom
 from agentaccel.store.experience import TrackRecord
 from agentaccel.tools.catalog import READS, KnownTool, Tools, copied
@@ -34,6 +33,7 @@ from agentaccel.tools.rates import Rates
 from agentaccel.tools.results import Read, Remembered, ResultCache
 from agentaccel.tools.running import EarlyExecution
 from agentaccel.types import Effect, ToolCall
+from agentaccel.validators import version_of
 from agentaccel.values import kept_name
 
 # --- What real calls do to the world, as far as it can be told: a write closes what it touches, and ages it -----------
@@ -192,7 +192,7 @@ class Serving:
         spec = tool.spec
         if self.world.closed(spec.domain):
             return None, None
-        seen = witnessed(spec.witness, call.arguments)
+        seen = version_of(spec.witness, call.arguments)
         return None, self._read(tool, key, call, version=self.world.version(spec.domain), at=now, seen=seen)
 
     def recalled(self, tool: KnownTool, key: Key) -> Remembered | None:

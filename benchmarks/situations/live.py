@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, ToolCall
+from agentaccel import Accel, CachePolicy, Policy, StorePolicy, ToolCall
 from agentaccel.replay.compare import cost_of
 from agentaccel.replay.simulate import SimulatedProvider
+from agentaccel.testing import ManualClock
 from agentaccel.turn import CallClosed, Command, Finished, FirstByte, Reported, Started, Turn, Wait, Waited
 from agentaccel.wire import PartMemory
 from agentaccel.wire.anthropic import decode

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentaccel import Accel, ManualClock, Policy, ToolCall, Usage
+from agentaccel import Accel, Policy, ToolCall, Usage
 from agentaccel.cache.price import input_cost, price_card
 from agentaccel.policy import Mode, StorePolicy
+from agentaccel.testing import ManualClock
 from agentaccel.turn import CallClosed, Finished, FirstByte, Reported, Started
 from agentaccel.wire.anthropic import usage_of
 from agentaccel_emulator import Behaviour, Emulator, HttpRequest, ScriptedReply, Turn

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentaccel import Cause, ManualClock, Policy, TurnRecord, Usage
+from agentaccel import Policy, TurnRecord, Usage
 from agentaccel.cache.ledger import Breakpoint, CacheBill, Entry, Ledger
 from agentaccel.cache.prefix import prefixes, scale
 from agentaccel.cache.settle import misses_of
@@ -15,8 +15,9 @@ from agentaccel.cache.state import SessionState
 from agentaccel.cache.teach import Sent
 from agentaccel.engine.gate import Flight
 from agentaccel.facts import cache_facts
+from agentaccel.testing import ManualClock
 from agentaccel.turn import Finished, Reported, Send, Started
-from agentaccel.types import Expected
+from agentaccel.types import Cause, Expected
 from agentaccel.wire.anthropic import decode
 from agentaccel_emulator import Behaviour, Emulator, Tokenizer
 from tests.driver import Driver, Json, assistant, body, loop, prose, tool, user

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from agentaccel import Cause, Usage
+from agentaccel import Usage
 from agentaccel.cache import observe
+from agentaccel.types import Cause
 from tests.driver import Driver, Json, assistant, body, prose, tool, user
 
 PICTURE: Json = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 40}}

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from agentaccel import ManualClock, Usage
+from agentaccel import Usage
 from agentaccel.engine import settlement
+from agentaccel.testing import ManualClock
 from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
 from agentaccel_emulator import Behaviour, Emulator, Tokenizer
 from tests.driver import Driver, Json, assistant, body, prose, tool, user

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from agentaccel import ManualClock, Policy, TurnRecord
+from agentaccel import Policy, TurnRecord
 from agentaccel.cache import planner
 from agentaccel.report.advise.choose import advise
 from agentaccel.report.advise.reading import talks_of_store
 from agentaccel.report.advise.remedies import in_vain
 from agentaccel.store.store import open_reader
+from agentaccel.testing import ManualClock
 from tests.driver import Driver, Json, assistant, body, prose, user
 from tests.engine.test_arranging import START
 

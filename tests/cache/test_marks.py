@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, Policy, StorePolicy
 from agentaccel.cache.breakpoints import marks_of
 from agentaccel.cache.prefix import prefixes
 from agentaccel.facts import cache_facts
+from agentaccel.testing import ManualClock
 from agentaccel.types import Marker
 from agentaccel.wire.anthropic import decode
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentaccel import Accel, Policy, StorePolicy, Usage, apply
+from agentaccel import Accel, Policy, StorePolicy, Usage
 from agentaccel.cache import expectation as scene
 from agentaccel.cache import sharing as beginnings
 from agentaccel.cache.beliefs import SHARED, SHARED_OPENING
@@ -140,7 +140,7 @@ def test_the_marker_is_free_and_takes_the_place_of_no_other() -> None:
     paths = [marker.path for marker in accel.plan(request).markers]
     assert paths == [("tools", 1), ("system", 0), ("messages", 0, "content", 0), ("messages", 0, "content", 1)]
     marked = body(user([_said(DOCUMENT, cache_control={"type": "ephemeral"}), _said("Question?")]), **fixed)
-    sent = apply(marked, accel.plan(marked))
+    sent = accel.plan(marked).apply(marked)
     assert sent["messages"][0]["content"][0] == marked["messages"][0]["content"][0]
     assert len(accel.plan(marked).markers) == 3
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentaccel import CachePolicy, Policy, apply
+from agentaccel import CachePolicy, Policy
 from tests.driver import MODEL, Driver, assistant, body, loop, prose, tool, user
 
 SYSTEM = prose(1200)
@@ -59,7 +59,7 @@ def test_a_short_prompt_is_left_alone_and_the_reason_is_given(driver: Driver) ->
 def test_an_empty_plan_gives_back_the_very_request(driver: Driver) -> None:
     """Contract line 1: what is not changed is not copied either."""
     request = body(user("Hi."))
-    assert apply(request, driver.accel.plan(request)) is request
+    assert driver.accel.plan(request).apply(request) is request
 
 
 def test_the_users_own_markers_stay_and_ours_fill_the_room(driver: Driver) -> None:
@@ -162,7 +162,7 @@ def test_one_shot_calls_stop_being_written_once_the_workload_has_shown_it(tmp_pa
 def test_planning_an_already_planned_request_adds_nothing(driver: Driver) -> None:
     """Two layers of wrapping plan once."""
     request = body(user(prose(50)), system=SYSTEM, tools=TOOLS)
-    planned = apply(request, driver.accel.plan(request))
+    planned = driver.accel.plan(request).apply(request)
     assert driver.accel.plan(planned).markers == ()
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentaccel import CachePlan, CachePolicy, Policy, apply
+from agentaccel import CachePlan, CachePolicy, Policy
 from agentaccel.cache.ledger import Ledger
 from agentaccel.cache.planner import Latest
 from agentaccel.testing.inside import conversations, engine
@@ -130,7 +130,7 @@ def test_another_form_of_the_same_prompt_has_markers_in_places_of_its_own(tmp_pa
         body(user(prose(40)), system=system) for system in (SYSTEM, [{"type": "text", "text": SYSTEM}])
     )
     for request in (as_text, as_block, as_text):
-        sent = apply(request, accel.plan(request))
+        sent = accel.plan(request).apply(request)
         assert "cache_control" in sent["system"][0]
 
 

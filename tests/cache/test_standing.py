@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentaccel import CachePolicy, ManualClock, Policy, Usage
+from agentaccel import CachePolicy, Policy, Usage
 from agentaccel.cache import planner as deciding
 from agentaccel.cache.beliefs import Beliefs, Observation, followed_at_topic
 from agentaccel.cache.ledger import Ledger
@@ -24,6 +24,7 @@ from agentaccel.engine.conversation import Conversation
 from agentaccel.facts import cache_facts
 from agentaccel.replay.compare import cost_of
 from agentaccel.store.states import dump_state, load_state
+from agentaccel.testing import ManualClock
 from agentaccel.testing.inside import conversations
 from agentaccel.wire.anthropic import decode
 from agentaccel_emulator import Emulator

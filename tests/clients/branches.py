@@ -10,8 +10,9 @@ import anthropic
 import httpx2
 import openai
 
-from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, TurnRecord
+from agentaccel import Accel, CachePolicy, Policy, StorePolicy, TurnRecord
 from agentaccel.hooks import Told
+from agentaccel.testing import ManualClock
 from agentaccel.testing.virtual import EmulatedTransport, run
 from agentaccel_emulator import Behaviour, Emulator, Tokenizer
 from agentaccel_emulator.faults import FaultsLike

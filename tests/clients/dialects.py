@@ -16,7 +16,8 @@ import httpx2
 import openai
 from pydantic import BaseModel
 
-from agentaccel import Accel, ManualClock
+from agentaccel import Accel
+from agentaccel.testing import ManualClock
 from agentaccel_emulator import Emulator, RunningServer, serve
 from tests.clients.wire import ASK
 from tests.driver import Json, prose, user

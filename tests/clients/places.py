@@ -9,7 +9,7 @@ import anthropic
 import httpx2
 import openai
 
-from agentaccel import ManualClock
+from agentaccel.testing import ManualClock
 from agentaccel_emulator import Emulator, HttpRequest, call
 from tests.clients.dialects import AWS, CHAT, DIALECTS, RESPONSES, Dialect, at_once, of_anthropic, of_openai
 from tests.clients.wire import Body

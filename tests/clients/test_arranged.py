@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, TurnRecord
+from agentaccel import Accel, CachePolicy, Policy, StorePolicy, TurnRecord
 from agentaccel.store.store import open_reader
+from agentaccel.testing import ManualClock
 from agentaccel_emulator import RunningServer, serve
 from tests.clients.dialects import DIALECTS, Dialect
 from tests.driver import prose

@@ -20,7 +20,7 @@ import httpx2
 import openai
 import pytest
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy, TurnRecord
+from agentaccel import Accel, Policy, StorePolicy, TurnRecord
 from agentaccel.clients import pending as watching
 from agentaccel.engine import batches as guarded
 from agentaccel.replay.read import runs_of_store
@@ -28,6 +28,7 @@ from agentaccel.replay.source import Rules
 from agentaccel.report import Group, report
 from agentaccel.store.learned import _waiting as waiting_in
 from agentaccel.store.store import open_reader
+from agentaccel.testing import ManualClock
 from agentaccel.turn import Finished, Started
 from tests.children import in_a_child
 from tests.clients.wire import ASK, MESSAGE, Peer, an_accel, message, records

@@ -13,7 +13,7 @@ import httpx2
 import openai
 import pytest
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, Policy, StorePolicy
 from agentaccel.cache import bills
 from agentaccel.records import TurnRecord
 from agentaccel.report.aggregate import report
@@ -21,6 +21,7 @@ from agentaccel.report.figures import Report
 from agentaccel.report.render import render_markdown, render_text, to_json
 from agentaccel.store.codec import dump_turn, load_turn
 from agentaccel.store.store import open_reader
+from agentaccel.testing import ManualClock
 from agentaccel.types import BilledPart, Usage
 
 BEGIN = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -12,7 +12,8 @@ import httpx2
 import openai
 import pytest
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, Policy, StorePolicy
+from agentaccel.testing import ManualClock
 from agentaccel.testing.virtual import EmulatedTransport, run
 from agentaccel_emulator import Emulator
 from agentaccel_emulator.faults import FaultsLike

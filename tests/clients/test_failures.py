@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 import agentaccel
-from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, Policy, StorePolicy
 from agentaccel.clients.tap import decoder
 from agentaccel.locks import Lock
+from agentaccel.testing import ManualClock
 from tests.clients.test_endings import ENDINGS, plain, seen
 from tests.clients.wire import ASK, PIECES, Peer, Reply, an_accel, marks, message, records, stream
 

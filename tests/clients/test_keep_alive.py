@@ -19,13 +19,14 @@ import httpx2
 import openai
 import pytest
 
-from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, TurnRecord
+from agentaccel import Accel, CachePolicy, Policy, StorePolicy, TurnRecord
 from agentaccel.cache.price import price_card
 from agentaccel.records import KEEP_ALIVE
 from agentaccel.replay.read import runs_of_store
 from agentaccel.report import render_text, report
 from agentaccel.report.advise.reading import talks_of_store
 from agentaccel.store.store import open_reader
+from agentaccel.testing import ManualClock
 from agentaccel.testing.inside import engine
 from agentaccel_emulator import Behaviour, RunningServer, Tokenizer, serve
 from tests.driver import Json, assistant, prose, tool, user

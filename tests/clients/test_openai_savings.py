@@ -13,7 +13,8 @@ from typing import Any
 import openai
 import pytest
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, Policy, StorePolicy
+from agentaccel.testing import ManualClock
 from agentaccel_emulator import Behaviour, RunningServer, serve
 from tests.mutants import Mutant, running, survives
 

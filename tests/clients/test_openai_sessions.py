@@ -8,8 +8,9 @@ from typing import Any
 import openai
 import pytest
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, Policy, StorePolicy
 from agentaccel.store.store import open_reader
+from agentaccel.testing import ManualClock
 from agentaccel_emulator import RunningServer, serve
 from tests.clients.test_openai_savings import MODEL, Calls, cost, user
 

@@ -17,10 +17,11 @@ import httpx2
 import openai
 import pytest
 
-from agentaccel import Accel, CachePolicy, ManualClock, Policy, Session, StorePolicy, TurnRecord
+from agentaccel import Accel, CachePolicy, Policy, Session, StorePolicy, TurnRecord
 from agentaccel.records import PREWARM
 from agentaccel.report import render_text, report
 from agentaccel.store.store import open_reader
+from agentaccel.testing import ManualClock
 from agentaccel.testing.inside import engine
 from agentaccel.testing.virtual import EmulatedTransport, run
 from agentaccel_emulator import Emulator, serve

@@ -18,8 +18,9 @@ import httpx2
 import openai
 import pytest
 
-from agentaccel import Accel, CachePolicy, ConfigError, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, CachePolicy, ConfigError, Policy, StorePolicy
 from agentaccel.store.store import open_reader
+from agentaccel.testing import ManualClock
 from agentaccel.turn import Send, Started
 from agentaccel_emulator import Emulator, HttpRequest
 from agentaccel_emulator.script import say

@@ -14,11 +14,12 @@ import openai
 import pytest
 from genai_prices.data_snapshot import get_snapshot
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, Policy, StorePolicy
 from agentaccel.records import TurnRecord
 from agentaccel.report.aggregate import report
 from agentaccel.sources import read_logs
 from agentaccel.store.store import open_reader
+from agentaccel.testing import ManualClock
 from agentaccel.wire.anthropic import MessagesTap
 from agentaccel.wire.json import terms_of
 from agentaccel.wire.openai.chat import ChatTap

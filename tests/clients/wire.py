@@ -13,8 +13,9 @@ from typing import Any
 import anthropic
 import httpx2
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy, TurnRecord
+from agentaccel import Accel, Policy, StorePolicy, TurnRecord
 from agentaccel.store.store import open_reader
+from agentaccel.testing import ManualClock
 from tests.driver import body, prose, tool, user
 from tests.wire.replies import USAGE, Json, call, end, sse, start, text
 

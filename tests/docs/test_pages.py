@@ -210,7 +210,8 @@ def test_every_record_field_and_cause_is_in_the_reference() -> None:
     """Fields of the records, and every cause of a miss with what to do about it."""
     from dataclasses import fields
 
-    from agentaccel import Cause, ToolRecord, TurnRecord
+    from agentaccel import ToolRecord, TurnRecord
+    from agentaccel.types import Cause
 
     store = (ROOT / "docs" / "reference" / "trace-store.md").read_text(encoding="utf-8")
     names = [field.name for kind in (TurnRecord, ToolRecord) for field in fields(kind)]

@@ -12,7 +12,7 @@ import orjson
 import pytest
 from emulator_talk import emulator, request, text
 
-from agentaccel import ManualClock
+from agentaccel.testing import ManualClock
 from agentaccel.testing.virtual import EmulatedTransport, run
 from agentaccel_emulator import Emulator
 from agentaccel_emulator.exchange import HttpRequest

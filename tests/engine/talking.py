@@ -11,11 +11,12 @@ from typing import Any
 import anthropic
 import openai
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, Policy, StorePolicy
 from agentaccel.records import TurnRecord
 from agentaccel.report.aggregate import report
 from agentaccel.report.figures import Costs
 from agentaccel.store.store import open_reader
+from agentaccel.testing import ManualClock
 from agentaccel_emulator import serve
 
 RULES = "Be kind. " * 1500

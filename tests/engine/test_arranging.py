@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from agentaccel import CachePolicy, ManualClock, Policy, Usage, apply
+from agentaccel import CachePolicy, Policy, Usage
 from agentaccel.cache import teach
+from agentaccel.testing import ManualClock
 from tests.driver import Driver, Json, assistant, body, prose, tool, user
 
 CONSENT = Policy(strict=True, cache=CachePolicy(move_volatile=True))
@@ -404,7 +405,7 @@ def test_a_plan_that_is_applied_by_hand_is_what_a_turn_sends(tmp_path: Path) -> 
     plan = one.accel.plan(made)
     assert plan.consents == ("move_volatile",)
     assert not plan.empty
-    sent = apply(made, plan)
+    sent = plan.apply(made)
     assert one.post(dict(sent))[0] == 200
     assert REFERENCE in texts(dict(sent))
     one.ask(made, gap=0.0)

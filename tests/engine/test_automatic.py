@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from agentaccel import Accel, Cause, ManualClock, Policy, StorePolicy, TurnRecord
+from agentaccel import Accel, Policy, StorePolicy, TurnRecord
 from agentaccel.store.store import open_reader
+from agentaccel.testing import ManualClock
 from agentaccel.turn import Finished, Reported, Send, Started
+from agentaccel.types import Cause
 from agentaccel.wire.openai import usage_of
 from agentaccel_emulator import Behaviour, Emulator, HttpRequest, Tokenizer
 from tests.driver import Json, assistant, prose, user

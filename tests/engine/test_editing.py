@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from agentaccel import CachePolicy, Cause, ManualClock, Policy, Usage
+from agentaccel import CachePolicy, Policy, Usage
 from agentaccel.policy import HistoryPolicy
 from agentaccel.rewrite import results as weighing
+from agentaccel.testing import ManualClock
+from agentaccel.types import Cause
 from tests.driver import Driver, Json, assistant, body, prose, tool, user
 
 START = 1_795_000_000.0

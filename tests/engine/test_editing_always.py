@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentaccel import Accel, HistoryPolicy, ManualClock, Policy, StorePolicy, Usage
+from agentaccel import Accel, HistoryPolicy, Policy, StorePolicy, Usage
+from agentaccel.testing import ManualClock
 from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
 from tests.driver import Json, assistant, prose, user
 from tests.engine.test_editing import START, SYSTEM, TOOLS, plain, request

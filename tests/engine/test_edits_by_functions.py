@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 import pytest
 
 import agentaccel
-from agentaccel import Accel, HistoryPolicy, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, HistoryPolicy, Policy, StorePolicy
+from agentaccel.rewrite import extractive
 from agentaccel.rewrite.jobs import Asides, Want
+from agentaccel.testing import ManualClock
 from agentaccel.testing.inside import engine
 from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
 from agentaccel.types import Usage
@@ -205,24 +207,24 @@ def test_an_accel_runs_functions_in_threads_of_its_own(tmp_path: Path) -> None:
     assert threading.get_ident() not in threads
 
 
-def test_filtered_keeps_what_is_looked_for_again() -> None:
+def test_the_extract_keeps_what_is_looked_for_again() -> None:
     """The same text gives the same result; errors, paths, head and tail are there, and it is short."""
     lines = [f"compiling unit {'abcdefg'[i % 7] * 9}" for i in range(400)]
     lines[200:200] = ["", "ERROR src/app/main.py: no such name", "retry", "retry"]
     text = "\n".join(["begin", *lines, "end"])
-    made = agentaccel.filtered(text, 300)
-    assert made == agentaccel.filtered(text, 300)
+    made = extractive(text, 300)
+    assert made == extractive(text, 300)
     assert len(made) < 400
     assert all(line in made for line in ("begin", "end", "ERROR src/app/main.py: no such name"))
-    assert agentaccel.filtered("short") == "short"
+    assert extractive("short") == "short"
 
 
-def test_filtered_keeps_the_last_line_however_long_it_is() -> None:
+def test_the_extract_keeps_the_last_line_however_long_it_is() -> None:
     """A conclusion is often the longest line; where both ends are, each is cut to half."""
     conclusion = "In the end " + "it was the lamp " * 30
-    made = agentaccel.filtered("\n".join([*(f"step {'x' * i}" for i in range(400)), conclusion.strip()]), 2000)
+    made = extractive("\n".join([*(f"step {'x' * i}" for i in range(400)), conclusion.strip()]), 2000)
     assert made.endswith(conclusion.strip())
-    both = agentaccel.filtered("a" * 5000 + "\n" + "b" * 5000, 1000)
+    both = extractive("a" * 5000 + "\n" + "b" * 5000, 1000)
     assert both == "a" * 500 + " [cut]\n" + "b" * 500 + " [cut]"
 
 

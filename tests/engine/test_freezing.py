@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from agentaccel import CachePolicy, ManualClock, Policy, Usage
+from agentaccel import CachePolicy, Policy, Usage
 from agentaccel.engine.engine import Engine
 from agentaccel.engine.lineage import Registry
 from agentaccel.store.recorder import Recorder
+from agentaccel.testing import ManualClock
 from agentaccel.turn import Finished, Reported, Send, Started
 from agentaccel.types import Endpoint
 from agentaccel.wire import dialect

@@ -13,7 +13,8 @@ from typing import Any
 import anthropic
 import pytest
 
-from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, CachePolicy, Policy, StorePolicy
+from agentaccel.testing import ManualClock
 from agentaccel.types import Cause
 from agentaccel_emulator import serve
 from tests.driver import Driver, assistant, body, prose, user

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agentaccel import CachePolicy, ManualClock, Policy
+from agentaccel import CachePolicy, Policy
+from agentaccel.testing import ManualClock
 from tests.driver import Driver, body, prose, tool, user
 from tests.engine.test_arranging import RULES, START, clocked, talk
 

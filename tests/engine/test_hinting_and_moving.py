@@ -11,11 +11,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agentaccel import CachePolicy, ManualClock, Policy
+from agentaccel import CachePolicy, Policy
 from agentaccel.rewrite import arrangement as arrange
 from agentaccel.rewrite import templates
 from agentaccel.rewrite.templates import merged, units_of, with_holes
 from agentaccel.rewrite.volatile import LEAST_LEFT, TOO_MUCH
+from agentaccel.testing import ManualClock
 from tests.driver import Driver, Json, prose, tool
 from tests.engine.test_arranging import RULES, START, cost, driver, stamp, talk
 

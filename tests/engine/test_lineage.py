@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentaccel import ManualClock, Policy
+from agentaccel import Policy
 from agentaccel.engine.conversation import own_id
+from agentaccel.testing import ManualClock
 from tests.driver import Driver, Json, assistant, body, prose, tool, user
 
 NAMES = st.text(alphabet="@/%4a ", min_size=1, max_size=4)

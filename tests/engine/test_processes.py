@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from agentaccel import ManualClock, Policy
+from agentaccel import Policy
 from agentaccel.store.store import open_reader
+from agentaccel.testing import ManualClock
 from agentaccel.testing.inside import engine
 from agentaccel_emulator import Emulator
 from tests.children import in_a_child

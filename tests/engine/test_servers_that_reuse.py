@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, Usage
+from agentaccel import Accel, CachePolicy, Policy, StorePolicy, Usage
+from agentaccel.testing import ManualClock
 from agentaccel.turn import Finished, FirstByte, Reported, Started
 from tests.driver import Json, prose
 from tests.engine.test_arranging import START, stamp

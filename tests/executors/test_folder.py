@@ -22,8 +22,8 @@ from agentaccel.effects.spec import running_early, spec_of
 from agentaccel.errors import ConfigError
 from agentaccel.executors import Folder
 from agentaccel.executors import folder as descend
-from agentaccel.predict.validators import git_head
 from agentaccel.types import ToolCall
+from agentaccel.validators import git_head
 
 
 @pytest.fixture

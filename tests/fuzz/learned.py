@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, Policy, StorePolicy
 from agentaccel.facts import Wire
+from agentaccel.testing import ManualClock
 from agentaccel.turn import Finished, Reported, Send, Started
 from agentaccel.wire import dialect
 from agentaccel_emulator import Emulator, HttpRequest

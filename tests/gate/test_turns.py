@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, CachePolicy, Policy, StorePolicy
 from agentaccel.engine.gate import Flight, HeldPrefix, Write, WriteGate
+from agentaccel.testing import ManualClock
 from agentaccel.turn import Failed, Finished, FirstByte, Responded, Send, Started, Turn, Wait, Waited
 from tests.driver import Json, body, prose, tool, user
 

@@ -14,9 +14,10 @@ import httpx2
 import openai
 from click.testing import CliRunner
 
-from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, CachePolicy, Policy, StorePolicy
 from agentaccel.cli import main
 from agentaccel.demo.run import run_demo
+from agentaccel.testing import ManualClock
 from agentaccel.testing.virtual import EmulatedTransport, run
 from agentaccel_emulator import Emulator, Script, call
 from tests.golden.form import Case, Rows, stored_rows

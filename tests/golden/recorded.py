@@ -13,10 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, Policy, StorePolicy
 from agentaccel.engine.own_requests import reported
 from agentaccel.errors import ConfigError
 from agentaccel.facts import host_platform
+from agentaccel.testing import ManualClock
 from agentaccel.turn import CallClosed, Finished, Started
 from agentaccel.wire import dialect
 from tests.golden.form import Case, Heard, Rows, stored_rows

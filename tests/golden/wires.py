@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, CachePolicy, Policy, StorePolicy
 from agentaccel.policy import HistoryPolicy
+from agentaccel.testing import ManualClock
 from agentaccel.turn import CallClosed, Failed, Finished, FirstByte, Reported, Send, Started
 from agentaccel.wire import dialect
 from agentaccel_emulator import Emulator

@@ -109,7 +109,7 @@ def test_without_the_package_the_error_is_the_line_to_install_it() -> None:
         "import sys; sys.modules['opentelemetry'] = sys.modules['opentelemetry.metrics'] = None\n"
         "import agentaccel, agentaccel.otel\n"
         "try:\n    agentaccel.otel.export(agentaccel.Accel(agentaccel.Policy(mode='off')))\n"
-        "except agentaccel.MissingExtra as error:\n    print(error)\n"
+        "except agentaccel.MissingExtraError as error:\n    print(error)\n"
     )
     assert run(code).strip() == 'opentelemetry-api is not installed: pip install "agentaccel[otel]"'
 

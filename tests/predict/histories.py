@@ -15,10 +15,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy, ToolCall
+from agentaccel import Accel, Policy, StorePolicy, ToolCall
 from agentaccel.engine.scope import current
 from agentaccel.policy import ToolPolicy
 from agentaccel.predict.stats import Tally
+from agentaccel.testing import ManualClock
 from agentaccel.testing.inside import speculator
 from agentaccel.testing.virtual import run
 from agentaccel.turn import CallClosed, Finished, Started, Turn

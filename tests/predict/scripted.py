@@ -7,13 +7,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy, ToolCall
+from agentaccel import Accel, Policy, StorePolicy, ToolCall
 from agentaccel.hooks import Told
 from agentaccel.policy import ToolPolicy
 from agentaccel.predict.events import Event
 from agentaccel.predict.resources import Resource
 from agentaccel.predict.stats import SpeculationStats
 from agentaccel.records import ToolRecord, TurnRecord
+from agentaccel.testing import ManualClock
 from agentaccel.testing.inside import speculator
 from agentaccel.testing.virtual import run
 from agentaccel.turn import CallClosed, Finished, Started

@@ -15,10 +15,10 @@ from agentaccel.errors import ConfigError
 from agentaccel.predict.identity import Key, Principal, arguments_key
 from agentaccel.predict.order import Order, OrderedCall
 from agentaccel.predict.stats import SpeculationStats
-from agentaccel.predict.validators import file_state, files, git_head, witnessed
 from agentaccel.tools.early import EarlyRun, EarlyRuns, EarlyRunState
 from agentaccel.tools.epochs import WriteEpochs
 from agentaccel.types import ToolCall
+from agentaccel.validators import file_stat, file_state, git_head, version_of
 from tests.anything import CHARACTERS
 
 json_values = st.recursive(
@@ -194,27 +194,27 @@ def test_reads_begin_in_order_and_never_before_a_write_that_stands_before_them(c
             assert begun == [j for j in range(nxt) if placed[j].reads]
 
 
-def test_a_witness_of_files_names_the_arguments_that_hold_paths() -> None:
+def test_a_validator_of_files_names_the_arguments_that_hold_paths() -> None:
     """One that looks at nothing would let any change pass."""
-    with pytest.raises(ConfigError, match=r"such as files\('path'\)"):
-        files()
+    with pytest.raises(ConfigError, match=r"file_stat\('path'\)"):
+        file_stat()
 
 
-def test_a_witness_of_files_shows_every_change(tmp_path: Path) -> None:
+def test_a_validator_of_files_shows_every_change(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    witness, arguments = files("path"), {"path": str(path)}
-    seen = [witnessed(witness, arguments)]
+    validator, arguments = file_stat("path"), {"path": str(path)}
+    seen = [version_of(validator, arguments)]
     for text in ("one", "three"):
         path.write_text(text)
-        seen.append(witnessed(witness, arguments))
+        seen.append(version_of(validator, arguments))
     path.unlink()
     assert len(set(map(str, seen))) == 3
-    assert witnessed(witness, arguments) == seen[0]
-    assert witnessed(witness, {}) != witnessed(witness, {}), "one that fails is never equal"
+    assert version_of(validator, arguments) == seen[0]
+    assert version_of(validator, {}) != version_of(validator, {}), "one that fails is never equal"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no time of the entry there")
-def test_a_witness_of_files_shows_a_change_whose_time_was_set_back(tmp_path: Path) -> None:
+def test_a_validator_of_files_shows_a_change_whose_time_was_set_back(tmp_path: Path) -> None:
     """As `rsync -t --inplace` and `tar` do."""
     path = tmp_path / "a.txt"
     path.write_text("v1")
@@ -226,15 +226,15 @@ def test_a_witness_of_files_shows_a_change_whose_time_was_set_back(tmp_path: Pat
     assert file_state(path) != seen
 
 
-def test_a_witness_of_a_repository_shows_a_commit_and_another_branch(tmp_path: Path) -> None:
+def test_a_validator_of_a_repository_shows_a_commit_and_another_branch(tmp_path: Path) -> None:
     git = tmp_path / ".git"
     (git / "refs" / "heads").mkdir(parents=True)
     (git / "HEAD").write_text("ref: refs/heads/main\n")
     (git / "refs" / "heads" / "main").write_text("a" * 40)
-    witness = git_head(tmp_path)
-    first = witnessed(witness, {})
+    validator = git_head(tmp_path)
+    first = version_of(validator, {})
     (git / "refs" / "heads" / "main").write_text("b" * 41)
-    second = witnessed(witness, {})
+    second = version_of(validator, {})
     (git / "HEAD").write_text("ref: refs/heads/other\n")
     assert first == first
-    assert len({str(first), str(second), str(witnessed(witness, {}))}) == 3
+    assert len({str(first), str(second), str(version_of(validator, {}))}) == 3

@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from agentaccel import Accel, ManualClock, Policy
+from agentaccel import Accel, Policy
 from agentaccel.clock import SystemClock
 from agentaccel.policy import StorePolicy
 from agentaccel.predict.breaker import UNLIMITED
@@ -21,6 +21,7 @@ from agentaccel.store.experience import MOST_LESSONS, TrackRecord
 from agentaccel.store.patterns import TURNS, clear_shelf, read_shelf
 from agentaccel.store.recorder import Recorder
 from agentaccel.store.store import Store
+from agentaccel.testing import ManualClock
 from agentaccel.testing.inside import engine, speculator
 from agentaccel.types import Prediction
 from tests.mutants import ROOT

@@ -96,7 +96,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         f"{PARTS}::test_a_witness_of_files_shows_a_change_whose_time_was_set_back",
         Mutant(
             guard="a result of a file that was written and given its old time",
-            at="agentaccel.predict.validators:state_of",
+            at="agentaccel.validators:state_of",
             old="seen.st_mtime_ns, seen.st_ctime_ns, seen",
             new="seen.st_mtime_ns, seen",
         ),

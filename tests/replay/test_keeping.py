@@ -9,11 +9,12 @@ from pathlib import Path
 import anthropic
 import pytest
 
-from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy, Usage
+from agentaccel import Accel, CachePolicy, Policy, StorePolicy, Usage
 from agentaccel.records import KEEP_ALIVE
 from agentaccel.replay.runs import Run
 from agentaccel.replay.simulate import Allowed, accelerate
 from agentaccel.store.store import open_reader
+from agentaccel.testing import ManualClock
 from agentaccel.wire.anthropic import usage_of
 from agentaccel_emulator import Behaviour, serve
 from tests.replay.live import SYSTEM, TOKENIZER, TOOLS, Ask, Asks, counts, growing, runs_of

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from agentaccel import ManualClock, Policy, StorePolicy
+from agentaccel import Policy, StorePolicy
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.concurrency import Background
 from agentaccel.locks import Lock, when_free
@@ -29,6 +29,7 @@ from agentaccel.store.ownership import KEY_BYTES, load_key
 from agentaccel.store.recorder import Recorder
 from agentaccel.store.retention import used_bytes
 from agentaccel.store.store import SessionRow, Store, TurnWrite, open_reader
+from agentaccel.testing import ManualClock
 from agentaccel.testing.inside import engine, speculator
 from agentaccel.turn import Finished, Started
 from agentaccel.types import Segment

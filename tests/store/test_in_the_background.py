@@ -16,12 +16,13 @@ from subprocess import PIPE
 
 import pytest
 
-from agentaccel import ManualClock, StorePolicy
+from agentaccel import StorePolicy
 from agentaccel.concurrency import Background
 from agentaccel.records import ToolRecord
 from agentaccel.store.recorder import Recorder
 from agentaccel.store.retention import used_bytes
 from agentaccel.store.store import open_reader
+from agentaccel.testing import ManualClock
 
 TOOL = ToolRecord(session="s", name="t", key="k", started=1.0, finished=2.0, outcome="ok")
 CAP = 1024 * 1024

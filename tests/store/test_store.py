@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from agentaccel import Accel, ConfigError, ManualClock, Policy, StorePolicy, ToolCall, TraceError
+from agentaccel import Accel, ConfigError, Policy, StorePolicy, ToolCall, TraceError
 from agentaccel.store import database
 from agentaccel.store.migrations import MIGRATIONS
 from agentaccel.store.states import dump_state, load_state
 from agentaccel.store.store import Store, open_reader
+from agentaccel.testing import ManualClock
 from agentaccel.testing.inside import engine
 from tests.driver import Driver, assistant, body, loop, prose, tool, user
 

@@ -13,32 +13,27 @@ from agentaccel import (
     Accel,
     CachePlan,
     CachePolicy,
-    Cause,
     ConfigError,
-    Drift,
     Effect,
-    Expected,
     HistoryPolicy,
-    ManualClock,
-    Marker,
-    Miss,
     Policy,
     Session,
     StorePolicy,
-    SystemClock,
     ToolCall,
     ToolPolicy,
     ToolRecord,
     ToolSpec,
     Turn,
     TurnRecord,
-    UnknownModel,
     Usage,
-    filtered,
 )
+from agentaccel.errors import UnknownModel
 from agentaccel.hooks import Listener, Told
 from agentaccel.otel import export
+from agentaccel.rewrite import extractive
+from agentaccel.testing import ManualClock, SystemClock
 from agentaccel.turn import Command, Finished, Reported, Started
+from agentaccel.types import Cause, Drift, Expected, Marker, Miss
 
 
 class OwnClient(AsyncAnthropic):
@@ -150,7 +145,7 @@ def own_http(accel: Accel) -> None:
     assert_type(plan, CachePlan)
     assert_type(plan.markers, tuple[Marker, ...])
     assert_type(plan.expected, Expected | None)
-    assert_type(agentaccel.apply(request, plan)["model"], Any)
+    assert_type(plan.apply(request)["model"], Any)
     turn = accel.turn(request)
     assert_type(turn, Turn)
     assert_type(turn.handle(Started(0.0)), list[Command])
@@ -165,7 +160,7 @@ def settings() -> Accel:
         mode="observe",
         holdout=0.05,
         cache=CachePolicy(ttl="1h", diagnostics=True),
-        history=HistoryPolicy(clear_results=True, keep_results=5, pinned_tools=("read",), distil=filtered),
+        history=HistoryPolicy(clear_results=True, keep_results=5, pinned_tools=("read",), distil=extractive),
         store=StorePolicy(path=Path("trace.db"), enabled=True, content=False, max_bytes=2**20),
         aliases={"prod": "claude-opus-5"},
         prices={"prod": {"input": 3, "output": 15.0, "read": 0.3, "write": {"5m": 3.75}}},

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy, apply
+from agentaccel import Accel, Policy, StorePolicy
+from agentaccel.testing import ManualClock
 from agentaccel.turn import Finished, Reported, Started
 from agentaccel.types import Usage
 from tests.driver import Json
@@ -41,9 +42,9 @@ def test_options_that_are_none_or_that_warm_are_left_alone(tmp_path: Path, optio
     request = ask(99, wire, prompt_cache_options=options)
     with one_shots(tmp_path, wire) as accel:
         plan = accel.plan(request, provider="openai")
-    assert apply(request, plan).get("prompt_cache_options") == options
+    assert plan.apply(request).get("prompt_cache_options") == options
     if not isinstance(options, dict):
-        assert apply(request, plan) is request
+        assert plan.apply(request) is request
 
 
 @pytest.mark.parametrize("wire", ["chat", "responses"])
@@ -53,4 +54,4 @@ def test_options_that_leave_it_open_are_joined(tmp_path: Path, options: Any, wir
     request = ask(99, wire, prompt_cache_options=options)
     with one_shots(tmp_path, wire) as accel:
         plan = accel.plan(request, provider="openai")
-    assert apply(request, plan)["prompt_cache_options"] == {**(options or {}), "mode": "explicit"}
+    assert plan.apply(request)["prompt_cache_options"] == {**(options or {}), "mode": "explicit"}

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentaccel import Accel, CachePolicy, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, CachePolicy, Policy, StorePolicy
 from agentaccel.facts import cache_facts
+from agentaccel.testing import ManualClock
 from agentaccel.turn import Send, Started
 from agentaccel.wire.anthropic import decode
 from agentaccel_emulator import Emulator

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentaccel import CachePlan, Marker
+from agentaccel import CachePlan
 from agentaccel.cache.prefix import prefixes
 from agentaccel.facts import CacheFacts, cache_facts
-from agentaccel.types import Request
+from agentaccel.types import Marker, Request
 from agentaccel.wire.anthropic import decode, encode, strip
 from tests.wire.bodies import JSON, Json, blocks, mangled, requests, typed_dict, unmarked
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from agentaccel import Accel, ManualClock, Policy, StorePolicy
+from agentaccel import Accel, Policy, StorePolicy
+from agentaccel.testing import ManualClock
 from agentaccel.turn import CallClosed, Finished, FirstByte, Reported, Send, Started
 from agentaccel.wire.anthropic import MessagesTap
 from tests.driver import body, user

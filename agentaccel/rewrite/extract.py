@@ -15,15 +15,15 @@ _SHARE = 0.2
 """Of the budget, what the head takes, and again the tail."""
 
 
-def filtered(text: str, budget: int = 2000) -> str:
+def extractive(text: str, budget: int = 2000) -> str:
     """`text` in about `budget` characters: blank and repeated lines dropped, head, tail and telling lines kept.
 
     Telling are lines with an error, a path or a number, those with an error first. What was left out is said where it
     stood. The same text always gives the same result, and a short one is given back as it is. Made to be passed as
-    `HistoryPolicy(distil=agentaccel.filtered)`.
+    `HistoryPolicy(distil=agentaccel.rewrite.extractive)`.
 
     >>> text = "\\n".join(["Looking.", "", *["still"] * 300, "ERROR: no order 7", *["waiting"] * 300, "Done."])
-    >>> print(filtered(text, 60))
+    >>> print(extractive(text, 60))
     Looking.
     [lines left out: 1]
     ERROR: no order 7

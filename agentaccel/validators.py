@@ -1,8 +1,8 @@
-"""Witnesses: the version of what a call reads, so that a change by anybody shows.
+"""Validators: the version of what a tool call reads, so that a change by anybody shows.
 
-A witness is a function of a call's arguments whose value is compared by equality: taken before an early run, after it,
-and again before its result is served. It is called on the event loop, so it must be quick; where it raises, nothing is
-served.
+A validator is a function of a call's arguments, like the validators of HTTP caches (`ETag`, `Last-Modified`). Its value
+is compared by equality: before an early run, after the run, and again before the result is served. A validator is
+called on the event loop, so it must be quick. If a validator raises, the result is not served.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from agentaccel.errors import ConfigError
 
-Witness = Callable[[Mapping[str, Any]], Hashable]
+Validator = Callable[[Mapping[str, Any]], Hashable]
 
 
 class _Unknown:
-    """The value of a witness that failed: equal to nothing, not even itself."""
+    """The version where a validator failed: equal to nothing, not even itself."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -30,22 +30,22 @@ class _Unknown:
 UNKNOWN: Final = _Unknown()
 
 
-def witnessed(witness: Witness | None, arguments: Mapping[str, Any]) -> object:
-    """What `witness` says now; None where there is none to ask, and what equals nothing where it fails."""
-    if witness is None:
+def version_of(validator: Validator | None, arguments: Mapping[str, Any]) -> object:
+    """The version that `validator` gives now; None without a validator, and a value that equals nothing if it fails."""
+    if validator is None:
         return None
     try:
-        return witness(arguments)
+        return validator(arguments)
     except Exception:  # noqa: BLE001 - the user's function; what it cannot tell is not served
         return UNKNOWN
 
 
-def is_unchanged(witness: Witness | None, arguments: Mapping[str, Any], seen: object) -> bool:
-    """Whether `witness` says what it said when it was `seen`; also where there is none. Raises nothing."""
-    if witness is None:
+def is_unchanged(validator: Validator | None, arguments: Mapping[str, Any], seen: object) -> bool:
+    """True if `validator` gives the version that was `seen`, or if there is no validator. Raises nothing."""
+    if validator is None:
         return True
     try:
-        return bool(witnessed(witness, arguments) == seen)
+        return bool(version_of(validator, arguments) == seen)
     except Exception:  # noqa: BLE001 - values that cannot be compared tell nothing
         return False
 
@@ -68,24 +68,24 @@ def state_of(seen: os.stat_result) -> Hashable:
     return seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size, seen.st_ino, seen.st_dev
 
 
-def files(*names: str) -> Witness:
-    """A witness for a tool that reads the files which these of its arguments name.
+def file_stat(*names: str) -> Validator:
+    """A validator for a tool that reads files: `names` are its arguments that hold their paths.
 
-        @accel.tool(effect="read_local", concurrent=True, in_thread=True, witness=agentaccel.files("path"))
+        @accel.tool(effect="read_local", concurrent=True, in_thread=True, validator=file_stat("path"))
         def read_file(path: str) -> str: ...
 
-    Raises `ConfigError` where none is named: a change would never show.
+    Raises `ConfigError` for no names: a change would never show.
 
-    >>> files("path")({"path": "/nowhere/at/all"})
+    >>> file_stat("path")({"path": "/nowhere/at/all"})
     (None,)
     """
     if not names or not all(isinstance(name, str) for name in names):
-        raise ConfigError(f"files takes the names of the arguments that hold paths, such as files('path'); got {names}")
+        raise ConfigError(f"file_stat takes the names of arguments that hold paths: file_stat('path'); got {names}")
     return lambda arguments: tuple(file_state(arguments[name]) for name in names)
 
 
-def git_head(folder: str | Path = ".") -> Witness:
-    """A witness for a tool that reads the history of the repository at `folder`: what HEAD names, and its commit.
+def git_head(folder: str | Path = ".") -> Validator:
+    """A validator for a tool that reads the history of the repository at `folder`: what HEAD names, and its commit.
 
     Uncommitted changes do not show in it.
     """
