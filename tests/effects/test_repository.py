@@ -337,6 +337,8 @@ def test_xargs_is_handed_what_the_index_names_where_these_are_plain_files(place:
     assert verdict(plain, work, home) == "predicted"
     git(work, "add", "link")
     assert verdict(plain, work, home) == verdict(apart, work, home) == "never"
+    (work / "link").unlink()
+    assert verdict(plain, work, home) == "never"  # a checkout puts it back
     git(work, "rm", "-q", "--cached", "link")
     git(work, "mv", "names.txt", 'a"b.txt')
     assert verdict(plain, work, home) == "never"
