@@ -90,7 +90,7 @@ class Accel:
         self._prewarmer = None
         if self.policy.cache.prewarm and not off:
             self._prewarmer = Prewarmer(
-                self.policy, self._clock, self._background, composer, composer.fanning, composer.settlement, refusals
+                self.policy, self._clock, self._background, composer, composer.fanning, composer.recording, refusals
             )
         self._toolbox = Toolbox(self._clock, self._recorder, self._registry, self._listeners, self._foresight)
 

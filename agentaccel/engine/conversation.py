@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import orjson
@@ -27,6 +27,19 @@ from agentaccel.store.states import dump_state, load_state
 from agentaccel.store.store import Store
 from agentaccel.tools.transcript import SpeculationState
 from agentaccel.types import Prompt, Segment
+
+
+class Knowledge(NamedTuple):
+    """What settling a call may change of a conversation; the fields have the meanings that they have there."""
+
+    state: SessionState
+    head: PreviousPrompt | None
+    print: Print | None
+    arranging: Memory | None
+    edits: Edits | None
+    ahead: int | None
+    latest: Latest | None
+    begun: tuple[bytes, Static] | None
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -99,6 +112,17 @@ class Conversation:
 
     def __post_init__(self) -> None:
         self.key = key_of(self.id, self.thread)
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What the next call is settled with."""
+        return Knowledge(
+            self.state, self.head, self.print, self.arranging, self.edits, self.ahead, self.latest, self.begun
+        )
+
+    def advance(self, known: Knowledge) -> None:
+        """Take over what a call has shown: the only place where settling one changes its conversation."""
+        self.state, self.head, self.print, self.arranging, self.edits, self.ahead, self.latest, self.begun = known
 
     @property
     def session(self) -> Conversation:

@@ -1,9 +1,9 @@
-"""A turn under way, from its plan to its settlement."""
+"""A model call on its way: planned, ended, settled."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -13,17 +13,22 @@ from agentaccel.cache.ledger import Entry
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.price import PriceCard, price_card
+from agentaccel.cache.settle import Settled as Billed
 from agentaccel.cache.standing import Standing
 from agentaccel.cache.state import PreviousPrompt
-from agentaccel.engine.conversation import Conversation
+from agentaccel.engine.conversation import Conversation, Knowledge
+from agentaccel.engine.gate import Flight
 from agentaccel.engine.routing import apart
 from agentaccel.engine.scope import Within
 from agentaccel.facts import CacheFacts
+from agentaccel.hooks import Began
 from agentaccel.policy import Policy
+from agentaccel.records import TurnRecord
 from agentaccel.rewrite.arranging import Arranged
 from agentaccel.rewrite.drift import Print
 from agentaccel.rewrite.results import Edited
-from agentaccel.types import CachePlan, Drift, Marker, Prompt, Request
+from agentaccel.turn import Ended
+from agentaccel.types import CachePlan, Drift, Endpoint, Marker, Prompt, Request
 from agentaccel.wire.json import terms_of, unusual
 
 TurnMode = Literal["on", "observe", "holdout", "bypass"]
@@ -62,8 +67,6 @@ class Going(NamedTuple):
     """Where it leaves the prompt before, where that was found out already."""
     standing: Standing | None = None
     """The decision that it is sent by, where that may stand for the next ones."""
-    came: tuple[Observation, ...] = ()
-    """That it had been announced, and read what was written ahead."""
     region: str = ""
     """As in `Endpoint`."""
     earlier: Mapping[str, float] = {}
@@ -101,6 +104,35 @@ class Going(NamedTuple):
         if self.plan.without:
             return (*(one for one in self.prompt.markers if one not in self.plan.without), *self.plan.markers)
         return (*self.prompt.markers, *self.plan.markers)
+
+
+class Done(NamedTuple):
+    """One model call that has ended: what was planned, and what came of it. Nothing is added to it afterwards."""
+
+    going: Going
+    """The call as it went out, which may have been later than planned."""
+    endpoint: Endpoint
+    reply: Ended
+    flight: Flight | None = None
+    """The call as others saw it that begin alike."""
+    began: Began | None = None
+    """What hooks noted as it began; None where there are none."""
+
+
+class Settled(NamedTuple):
+    """What a call amounts to."""
+
+    record: TurnRecord
+    next: Knowledge
+    """What its conversation knows from then on."""
+    bill: Billed | None = None
+    """The call against what the provider was believed to hold; None where the reply told nothing that can be used."""
+    learned: tuple[Observation, ...] = ()
+    """What the workload learns beside what `bill` has."""
+
+
+Observer = Callable[[Done, Settled], None]
+"""Is told of each call that has ended; called from any thread, and must not wait."""
 
 
 # --- What we may do in a session: act, or only look -------------------------------------------------------------------

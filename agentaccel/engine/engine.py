@@ -19,17 +19,16 @@ from agentaccel.cache.price import expected_cost
 from agentaccel.clock import Clock
 from agentaccel.concurrency import Background
 from agentaccel.engine.conversation import Conversation, refresh
-from agentaccel.engine.draft import Going, card_of, mode_of
+from agentaccel.engine.draft import Done, Going, Observer, Settled, card_of, mode_of
 from agentaccel.engine.fields import asking_usage, unplanned, with_diagnosis
 from agentaccel.engine.fork import followed, open_with
 from agentaccel.engine.gate import Flight, WriteGate
 from agentaccel.engine.lineage import Registry
 from agentaccel.engine.own_requests import Keeper
 from agentaccel.engine.pending import PendingReplies
-from agentaccel.engine.prewarming import came
 from agentaccel.engine.routing import Asked, Routing, Traffic
 from agentaccel.engine.scope import Announced, Session, Within, current
-from agentaccel.engine.settlement import Settlement
+from agentaccel.engine.settlement import Recording, settle
 from agentaccel.engine.shaping import AS_WRITTEN, CONSENTED, Reading, Shaped, Shaping, said
 from agentaccel.engine.sharing import Fanning
 from agentaccel.engine.threads import Threads
@@ -131,15 +130,20 @@ class Engine:
     _once: Once = field(default_factory=Once)
     _nobody: Conversation = field(default_factory=partial(Conversation, id=""))
     """Whose plans are looked at where no conversation is known."""
-    settlement: Settlement = field(init=False)
+    recording: Recording = field(init=False)
     fanning: Fanning = field(init=False)
+    observers: tuple[Observer, ...] = field(init=False)
+    """Who is told of each call once it is settled and recorded, in this order."""
     _routing: Routing = field(init=False)
     _shaping: Shaping = field(init=False)
     _threads: Threads = field(init=False)
 
     def __post_init__(self) -> None:
-        self.settlement = Settlement(self.recorder, self.registry, keep_content=self.policy.store.content)
+        self.recording = Recording(self.recorder, self.registry, keep_content=self.policy.store.content)
         self.fanning = Fanning(self.policy, self.clock, self.fanout)
+        tools = () if self.foresight is None else (self.foresight.settled,)
+        pauses = () if self.keeper is None else (self.keeper.settled,)
+        self.observers = (self.registry.settled, *tools, self.fanning.settled, *pauses, self._tell)
         self._routing = Routing(self.policy.cache, self.recorder, self.traffic)
         self._shaping = Shaping(self.policy, self.recorder)
         self._threads = Threads(self.registry)
@@ -173,7 +177,7 @@ class Engine:
             if conversation.origin is not None:
                 followed(conversation)
             if not conversation.state.turns:
-                going = self.settlement.begins(going)
+                going = self.recording.begins(going)
             if going.edited is not None and self.runs is not None:
                 conversation.asides.ask(conversation.id, going.edited.wants, self.runs)
             if going.mode == "on" and conversation.state.route:
@@ -195,20 +199,30 @@ class Engine:
 
     def _end(self, going: Going, endpoint: Endpoint, flight: Flight | None, began: Began | None, ended: Ended) -> None:
         try:
-            going = came(self.fanning.ended(going, endpoint.account, flight, ended), ended.usage)
-            if self.foresight is not None:
-                self.foresight.ended(going, ended)
-            record = self.settlement.settle(going, ended)
-            self.fanning.settled(going, endpoint.account, flight, ended)
-            if self.keeper is not None:
-                self.keeper.paused(going, endpoint, ended)
-            if began is not None:
-                named = kept_name_or_none(ended.said.message_id), kept_name_or_none(ended.said.model)
-                self.listeners.ended(began, Told(record, *named, endpoint.server))
+            done = Done(self.fanning.ended(going, endpoint.account, flight, ended), endpoint, ended, flight, began)
+            conversation = going.conversation
+            with conversation.lock:  # rows of a conversation are left in the order in which it knows of them
+                settled = settle(done)
+                conversation.advance(settled.next)
+                self.recording(done, settled)
         except Exception:
             if self.policy.strict:
                 raise
             log.exception("agentaccel: could not settle a turn; it is not recorded")
+            return
+        for observer in self.observers:
+            try:
+                observer(done, settled)
+            except Exception:
+                if self.policy.strict:
+                    raise
+                log.exception("agentaccel: a turn is recorded, and something that is told of it failed")
+
+    def _tell(self, done: Done, settled: Settled) -> None:
+        if done.began is not None:
+            said = done.reply.said
+            named = kept_name_or_none(said.message_id), kept_name_or_none(said.model)
+            self.listeners.ended(done.began, Told(settled.record, *named, done.endpoint.server))
 
     def preview(
         self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "", follows: Conversation | None = None

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from agentaccel.engine.conversation import Conversation, workload_of
+from agentaccel.engine.draft import Done, Settled
 from agentaccel.hashing import digest, identity_bytes, link
 from agentaccel.locks import Lock
 from agentaccel.records import parts_of
@@ -212,6 +213,14 @@ class Registry:
         with self._lock:
             name = self._replies.get(after)
         return None if name is None else self.named(name)
+
+    def settled(self, done: Done, settled: Settled) -> None:
+        """A call has ended: its reply, and the tool calls that it asks for, belong to its conversation."""
+        conversation = done.going.conversation
+        self.asked(done.reply.calls, conversation.id)
+        for id_ in (done.reply.said.message_id, done.going.prompt.after):
+            if id_:
+                self.replied(id_, conversation.key)
 
     def replied(self, id_: str, session_id: str) -> None:
         """What the provider calls `id_` belongs to that session."""

@@ -21,7 +21,7 @@ from agentaccel.cache.price import input_cost
 from agentaccel.clock import Clock
 from agentaccel.concurrency import Background, DueWork
 from agentaccel.engine.conversation import Conversation
-from agentaccel.engine.draft import Going, card_of
+from agentaccel.engine.draft import Done, Going, Settled, card_of
 from agentaccel.facts import CacheFacts, Wire
 from agentaccel.locks import Lock
 from agentaccel.once import Once
@@ -29,7 +29,7 @@ from agentaccel.policy import Policy
 from agentaccel.records import KEEP_ALIVE, TurnRecord
 from agentaccel.store.recorder import Recorder
 from agentaccel.store.store import TurnWrite
-from agentaccel.turn import Answer, Ended, Reported, Resend
+from agentaccel.turn import Answer, Reported, Resend
 from agentaccel.types import Endpoint, Prompt, Request, Usage
 from agentaccel.values import kept_name
 from agentaccel.wire import ReplyTap, dialect
@@ -126,8 +126,9 @@ class Keeper:
         if pause is not None and pause.later is not None:
             pause.later.cancel()
 
-    def paused(self, going: Going, endpoint: Endpoint, ended: Ended) -> None:
+    def settled(self, done: Done, settled: Settled) -> None:
         """A reply has ended: from here on its session pauses."""
+        going, endpoint, ended = done.going, done.endpoint, done.reply
         conversation, prefix, facts = going.conversation, going.prefix, going.facts
         conversation.can_resend = ended.resend is not None
         if ended.resend is None or ended.outcome != "ok" or going.mode != "on" or prefix is None or facts is None:

@@ -16,31 +16,30 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol, cast
 
+from agentaccel.cache.beliefs import Observation
 from agentaccel.cache.breakpoints import marks_of
-from agentaccel.cache.own_requests import CAME, SENT, Prewarming, comes_as_announced, prewarming, with_held
+from agentaccel.cache.own_requests import SENT, Prewarming, comes_as_announced, prewarming, with_held
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.price import input_cost
 from agentaccel.cache.settle import settle
 from agentaccel.cache.teach import Sent
 from agentaccel.clock import Clock
 from agentaccel.concurrency import Background
-from agentaccel.engine.draft import Going, card_of
+from agentaccel.engine.conversation import Knowledge
+from agentaccel.engine.draft import Done, Going, Settled, card_of
 from agentaccel.engine.gate import Flight
 from agentaccel.engine.own_requests import Refusals, reported, said_in
 from agentaccel.engine.scope import Announced, Scope, Session, Stay, current
-from agentaccel.engine.settlement import Settlement
+from agentaccel.engine.settlement import Recording, record_of
 from agentaccel.engine.sharing import Fanning, kind_of, with_lent, without_unread
 from agentaccel.once import Once
 from agentaccel.policy import Policy
 from agentaccel.records import PREWARM, TurnRecord
 from agentaccel.turn import Answer, Ended, Failed, Finished, Responded, Started, Turn, Wait
-from agentaccel.types import Endpoint, Usage
+from agentaccel.types import Endpoint
 from agentaccel.wire import dialect
 
 log = logging.getLogger("agentaccel")
-
-_READ = 0.9
-"""The share of what was written ahead that a request has to read to be the one that was announced."""
 
 
 class Plans(Protocol):
@@ -66,7 +65,7 @@ class Prewarmer:
     background: Background
     plans: Plans
     fanning: Fanning
-    settlement: Settlement
+    recording: Recording
     refusals: Refusals = field(default_factory=Refusals)
     once: Once = field(default_factory=Once)
 
@@ -213,17 +212,20 @@ class Prewarmer:
                 input_cost(card_of(going.prompt, self.policy, usage.input), usage) if usage.input is not None else 0.0
             )
             self._spend(going, (cost or 0.0) - worth.bill)
+        record, learned = self._record(going, worth, ended), tuple[Observation, ...]()
+        if usage.read is not None or usage.written is not None:
+            learned = (SENT,)
         with conversation.lock:
-            learned = (SENT,) if usage.read is not None or usage.written is not None else ()
+            known = conversation.knowledge
             if learned and going.prefix is not None and going.observed is not None:
-                _take_in(going, going.prefix, ended)
-            self.settlement.write(going, None, self._record(ahead, ended), learned)
-        self.fanning.settled(going, endpoint.account, flight, ended)
+                known = _taken_in(known, going, going.prefix, ended)
+            conversation.advance(known)
+            self.recording.write(going, None, record, learned)
+        self.fanning.settled(Done(going, endpoint, ended, flight), Settled(record, known, None, learned))
 
-    def _record(self, ahead: _Ahead, ended: Ended) -> TurnRecord:
-        going, _, worth = ahead
+    def _record(self, going: Going, worth: Prewarming, ended: Ended) -> TurnRecord:
         return replace(
-            self.settlement.record(going, ended, None),
+            record_of(going, ended, None),
             mode=PREWARM,
             as_written=None,
             consents=(PREWARM,),
@@ -235,9 +237,9 @@ class Prewarmer:
         )
 
 
-def _take_in(going: Going, prefix: Prefixes, ended: Ended) -> None:
-    """What was written is held now; nothing else of the session has changed. The conversation is locked."""
-    conversation, usage = going.conversation, ended.usage
+def _taken_in(known: Knowledge, going: Going, prefix: Prefixes, ended: Ended) -> Knowledge:
+    """What was written is held now; nothing else of the session has changed."""
+    usage = ended.usage
     assert going.observed is not None
     sent = Sent(
         prefix=prefix,
@@ -248,28 +250,15 @@ def _take_in(going: Going, prefix: Prefixes, ended: Ended) -> None:
         usage=usage,
         ours=True,
     )
-    settled = settle(with_lent(conversation.state, going.lent), conversation.head, sent, going.observed)
+    settled = settle(with_lent(known.state, going.lent), known.head, sent, going.observed)
     state = replace(
-        conversation.state,
+        known.state,
         ledger=settled.state.ledger,
-        seen=conversation.state.seen.after((SENT,)),
+        seen=known.state.seen.after((SENT,)),
         ours=True,  # from here on, what the user's own markers would have done is another thing
     )
-    conversation.state = without_unread(state, going.lent)
-    conversation.ahead = ((usage.read or 0) + (usage.written or 0)) or None
-
-
-def came(going: Going, usage: Usage) -> Going:
-    """The turn that has ended, with what it shows where it is the first one since something was written ahead."""
-    conversation = going.conversation
-    if conversation.ahead is None or usage.read is None:
-        return going
-    with conversation.lock:
-        tokens, conversation.ahead = conversation.ahead, None
-        if tokens is None or usage.read < tokens * _READ:
-            return going
-        conversation.state = replace(conversation.state, seen=conversation.state.seen.after((CAME,)))
-    return going._replace(came=(CAME,))
+    written = ((usage.read or 0) + (usage.written or 0)) or None
+    return known._replace(state=without_unread(state, going.lent), ahead=written)
 
 
 def _told(future: Future[Any]) -> None:

@@ -1,6 +1,6 @@
-"""How a turn that has ended becomes the conversation's next state and a record in the trace store.
+"""What a model call that has ended amounts to: the next knowledge of its conversation, and a record.
 
-Ended ─settle▶ State, misses ─▶ TurnRecord ─▶ store
+Done ─settle▶ Settled ─advance▶ Conversation ─▶ observers: the trace store first, then whoever else is told
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ from dataclasses import dataclass, replace
 
 from agentaccel.cache.beliefs import Beliefs, Observation, goes_on_topic
 from agentaccel.cache.breakpoints import marks_of, written_marks
+from agentaccel.cache.observe import Observed
+from agentaccel.cache.own_requests import CAME
 from agentaccel.cache.pauses import TOOL, USER
 from agentaccel.cache.prefix import Prefixes, prefixes
-from agentaccel.cache.settle import Settled, settle
+from agentaccel.cache.settle import Settled as Billed
+from agentaccel.cache.settle import settle as settled_with
 from agentaccel.cache.sharing import beginnings_of, begun, read_by_first, used_earlier
-from agentaccel.cache.state import head_of
+from agentaccel.cache.state import SessionState, head_of
 from agentaccel.cache.teach import Sent
 from agentaccel.cache.waiting import waiting
-from agentaccel.engine.conversation import dump_head, row_of
-from agentaccel.engine.draft import Going
+from agentaccel.engine.conversation import Knowledge, dump_head, row_of
+from agentaccel.engine.draft import Done, Going, Settled
 from agentaccel.engine.lineage import Lineage, Registry
 from agentaccel.engine.routing import is_elsewhere
 from agentaccel.engine.sharing import with_lent, without_unread
@@ -36,130 +39,146 @@ from agentaccel.types import Expected, Usage, value_at
 from agentaccel.values import kept_name, kept_name_or_none
 
 
+def settle(done: Done) -> Settled:
+    """Settle a call; its conversation is locked, and is changed by `Conversation.advance` alone."""
+    going, reply = done.going, done.reply
+    conversation = going.conversation
+    known, came = _announced(conversation.knowledge, reply.usage)
+    answered = reply.outcome == "ok" or reply.usage.input is not None
+    if answered:
+        known = known._replace(latest=None)
+    elif conversation.is_new:
+        known = known._replace(begun=None)
+    if going.prefix is None or going.observed is None or not answered or going.prompt.held:
+        # What the provider holds cannot be told from what was added to it.
+        known, learned = _follow(known, going.observed) if going.prompt.held else (known, ())
+        return Settled(record_of(going, reply, None), known, None, learned)
+    bill = _billed(going, reply, known.state)
+    state = without_unread(bill.state, going.lent)
+    state = replace(state, static=static_of(going.as_written), replied=reply.usage.output)
+    head = head_of(
+        going.prefix, going.head, started=going.started, tokens=reply.usage.input, message_id=reply.said.message_id
+    )
+    known = known._replace(state=state, head=head, print=imprint(going.lasting, going.request, going.print))
+    if going.arranged is not None:
+        known = known._replace(arranging=going.arranged.memory)
+    if going.edited is not None:
+        known = _with_edits(known, going, going.edited)
+    return Settled(record_of(going, reply, bill), known, bill, came)
+
+
+def _announced(known: Knowledge, usage: Usage) -> tuple[Knowledge, tuple[Observation, ...]]:
+    """What shows where this is the first call since something was written ahead: that it read that."""
+    if known.ahead is None or usage.read is None:
+        return known, ()
+    tokens, known = known.ahead, known._replace(ahead=None)
+    if usage.read < tokens * _READ_AHEAD:
+        return known, ()
+    return known._replace(state=replace(known.state, seen=known.state.seen.after((CAME,)))), (CAME,)
+
+
+_READ_AHEAD = 0.9
+"""Of what was written ahead, a request that came as announced reads at least this share."""
+
+
+def _billed(going: Going, reply: Ended, state: SessionState) -> Billed:
+    assert going.prefix is not None
+    assert going.observed is not None
+    prefix, on, written = going.prefix, going.mode == "on", None
+    if going.written is not None:
+        written = prefixes(going.written, prefix.facts)
+    heard = reply.first_byte if reply.first_byte is not None else reply.finished
+    return settled_with(
+        with_lent(state, going.lent),
+        going.head,
+        Sent(
+            prefix=prefix,
+            marks=marks_of(prefix, going.markers_sent),
+            written_marks=written_marks(written or prefix, going.as_written, arranged=written is not None),
+            written=written,
+            intact=going.arranged.intact if going.arranged is not None else 0,
+            started=going.started,
+            visible=going.started + (heard - reply.started),
+            usage=reply.usage,
+            ours=on and bool(going.plan.markers or going.plan.without or written),
+            standing=going.standing,
+            lent=going.lent,
+            awaits=f"{TOOL}:{kept_name(reply.calls[0].name)}" if reply.calls else USER,
+            first=going.conversation.is_new,
+        ),
+        going.observed,
+    )
+
+
+def record_of(going: Going, ended: Ended, settled: Billed | None) -> TurnRecord:
+    """The record of a call; `settled` is None where its reply told nothing that can be used."""
+    conversation, prompt = going.conversation, going.prompt
+    moved = None
+    if going.print is not None and going.facts is not None and settled is not None:
+        moved = going.drift or drift(going.print, going.lasting, going.request, going.facts)
+
+    def wall(at: float | None) -> float | None:
+        return None if at is None else going.started + (at - ended.started)
+
+    return TurnRecord(
+        session=conversation.id,
+        provider=prompt.provider,
+        platform=prompt.platform,
+        model=prompt.model,
+        known_as=going.known_as,
+        agent=conversation.agent,
+        tenant=conversation.tenant,
+        parent=conversation.parent,
+        thread=conversation.thread,
+        attempt=going.attempt,
+        started=going.started,
+        first_byte=wall(ended.first_byte),
+        finished=wall(ended.finished),
+        outcome=ended.outcome,
+        status=ended.status,
+        error=kept_name_or_none(ended.error),
+        mode=going.mode,
+        streamed=prompt.stream,
+        usage=ended.usage,
+        answered_by=kept_name_or_none(ended.said.model),
+        besides=ended.said.besides,
+        doubts=ended.said.doubts,
+        terms={kept_name(name): kept_name(value) for name, value in going.terms(ended.said.terms).items()},
+        stop=kept_name_or_none(ended.said.stop),
+        calls=tuple(kept_name(call.name) for call in ended.calls),
+        markers=going.markers_sent,
+        reasons=going.plan.reasons,
+        consents=going.plan.consents,
+        expected=_whole(settled.expected) if settled is not None else None,
+        as_written=_as_written(going, ended, settled),
+        reusable=settled.reusable if settled is not None else None,
+        misses=settled.misses if settled is not None else (),
+        drift=moved,
+        held=prompt.held,
+        diagnosis=kept_name_or_none(ended.said.diagnostics),
+        waited=going.waited,
+    )
+
+
 @dataclass(frozen=True, slots=True)
-class Settlement:
-    """Settles turns. The conversation is locked for as long as its state is changed and written."""
+class Recording:
+    """The observer that leaves each call in the trace store, and tells a session that begins what others left there."""
 
     recorder: Recorder
     registry: Registry
     keep_content: bool
-    """Whether message content goes into the store."""
+    """True if message content goes into the store."""
 
     def begins(self, going: Going) -> Going:
-        """The turn, which begins a session, with what is known of others that begin alike."""
+        """The call, which begins a session, with what is known of others that begin alike."""
         if going.prefix is None or going.prompt.held:
             return going
         return going._replace(earlier=used_earlier(_beginnings(going, going.prefix, 0), self.recorder.last_used))
 
-    def settle(self, going: Going, ended: Ended) -> TurnRecord:
-        """Fold the turn into its conversation and leave its record, which is returned."""
-        conversation = going.conversation
-        self.registry.asked(ended.calls, conversation.id)
-        for id_ in (ended.said.message_id, going.prompt.after):
-            if id_:
-                self.registry.replied(id_, conversation.key)
-        with conversation.lock:
-            settled = self._fold(going, ended)
-            record = self.record(going, ended, settled)
-            self.write(going, settled, record, _follow(going) if going.prompt.held else ())
-        return record
+    def __call__(self, done: Done, settled: Settled) -> None:
+        self.write(done.going, settled.bill, settled.record, settled.learned)
 
-    def _fold(self, going: Going, ended: Ended) -> Settled | None:
-        """Take the turn into the conversation; None where the provider answered nothing that could be taken."""
-        answered, conversation = ended.outcome == "ok" or ended.usage.input is not None, going.conversation
-        if answered:
-            conversation.latest = None
-        elif conversation.is_new:
-            conversation.begun = None
-        if going.prefix is None or going.observed is None or not answered or going.prompt.held:
-            return None  # what the provider holds cannot be told from what was added to it
-        prefix, on, written = going.prefix, going.mode == "on", None
-        if going.written is not None:
-            written = prefixes(going.written, prefix.facts)
-        heard = ended.first_byte if ended.first_byte is not None else ended.finished
-        settled = settle(
-            with_lent(conversation.state, going.lent),
-            going.head,
-            Sent(
-                prefix=prefix,
-                marks=marks_of(prefix, going.markers_sent),
-                written_marks=written_marks(written or prefix, going.as_written, arranged=written is not None),
-                written=written,
-                intact=going.arranged.intact if going.arranged is not None else 0,
-                started=going.started,
-                visible=going.started + (heard - ended.started),
-                usage=ended.usage,
-                ours=on and bool(going.plan.markers or going.plan.without or written),
-                standing=going.standing,
-                lent=going.lent,
-                awaits=f"{TOOL}:{kept_name(ended.calls[0].name)}" if ended.calls else USER,
-                first=conversation.is_new,
-            ),
-            going.observed,
-        )
-        state = without_unread(settled.state, going.lent)
-        conversation.state = replace(state, static=static_of(going.as_written), replied=ended.usage.output)
-        conversation.head = head_of(
-            prefix, going.head, started=going.started, tokens=ended.usage.input, message_id=ended.said.message_id
-        )
-        conversation.print = imprint(going.lasting, going.request, going.print)
-        if going.arranged is not None:
-            conversation.arranging = going.arranged.memory
-        if going.edited is not None:
-            _keep_edits(going, going.edited)
-        return settled
-
-    def record(self, going: Going, ended: Ended, settled: Settled | None) -> TurnRecord:
-        conversation, prompt = going.conversation, going.prompt
-        moved = None
-        if going.print is not None and going.facts is not None and settled is not None:
-            moved = going.drift or drift(going.print, going.lasting, going.request, going.facts)
-
-        def wall(at: float | None) -> float | None:
-            return None if at is None else going.started + (at - ended.started)
-
-        return TurnRecord(
-            session=conversation.id,
-            provider=prompt.provider,
-            platform=prompt.platform,
-            model=prompt.model,
-            known_as=going.known_as,
-            agent=conversation.agent,
-            tenant=conversation.tenant,
-            parent=conversation.parent,
-            thread=conversation.thread,
-            attempt=going.attempt,
-            started=going.started,
-            first_byte=wall(ended.first_byte),
-            finished=wall(ended.finished),
-            outcome=ended.outcome,
-            status=ended.status,
-            error=kept_name_or_none(ended.error),
-            mode=going.mode,
-            streamed=prompt.stream,
-            usage=ended.usage,
-            answered_by=kept_name_or_none(ended.said.model),
-            besides=ended.said.besides,
-            doubts=ended.said.doubts,
-            terms={kept_name(name): kept_name(value) for name, value in going.terms(ended.said.terms).items()},
-            stop=kept_name_or_none(ended.said.stop),
-            calls=tuple(kept_name(call.name) for call in ended.calls),
-            markers=going.markers_sent,
-            reasons=going.plan.reasons,
-            consents=going.plan.consents,
-            expected=_whole(settled.expected) if settled is not None else None,
-            as_written=_as_written(going, ended, settled),
-            reusable=settled.reusable if settled is not None else None,
-            misses=settled.misses if settled is not None else (),
-            drift=moved,
-            held=prompt.held,
-            diagnosis=kept_name_or_none(ended.said.diagnostics),
-            waited=going.waited,
-        )
-
-    def write(
-        self, going: Going, settled: Settled | None, record: TurnRecord, learned: tuple[Observation, ...]
-    ) -> None:
+    def write(self, going: Going, settled: Billed | None, record: TurnRecord, learned: tuple[Observation, ...]) -> None:
         """Leave the turn in the store, and what a request teaches that was not settled. The conversation is locked."""
         row = self._row(going, settled, record, learned)
         if settled is not None:
@@ -169,14 +188,14 @@ class Settlement:
         self.recorder.write(row)
 
     def _row(
-        self, going: Going, settled: Settled | None, record: TurnRecord, learned: tuple[Observation, ...]
+        self, going: Going, settled: Billed | None, record: TurnRecord, learned: tuple[Observation, ...]
     ) -> TurnWrite:
         conversation, prefix, lineage = going.conversation, going.prefix, tuple[bytes, ...]()
         beginnings: Mapping[str, bytes] = {}
         if settled is not None and prefix is not None:
             lineage = Lineage(going.as_written, conversation.tenant).written(settled.state.born)
             beginnings = _beginnings(going, prefix, settled.state.born)
-            learned = (*settled.learned, *self._shared(going, settled, beginnings, record), *going.came)
+            learned = (*settled.learned, *self._shared(going, settled, beginnings, record), *learned)
         head = conversation.head
         return TurnWrite(
             record=record,
@@ -192,7 +211,7 @@ class Settlement:
         )
 
     def _shared(
-        self, going: Going, settled: Settled, beginnings: Mapping[str, bytes], record: TurnRecord
+        self, going: Going, settled: Billed, beginnings: Mapping[str, bytes], record: TurnRecord
     ) -> list[Observation]:
         """Whether a session that begins, begins as one did that was answered within a lifetime."""
         if settled.state.turns != 1 or going.facts is None or going.prefix is None:
@@ -211,22 +230,21 @@ def _beginnings(going: Going, prefix: Prefixes, born: int) -> dict[str, bytes]:
     return {topic: link(hash_, there) for topic, hash_ in beginnings.items()}
 
 
-def _keep_edits(going: Going, edited: Edited) -> None:
-    """Keep in the conversation what stands in the place of parts of its history, and which history that was."""
-    conversation, lineage = going.conversation, Lineage(going.as_written, going.conversation.tenant)
+def _with_edits(known: Knowledge, going: Going, edited: Edited) -> Knowledge:
+    """With what stands in the place of parts of the history, and which history that was."""
+    lineage = Lineage(going.as_written, going.conversation.tenant)
     is_edited = bool(edited.cleared) or edited.edits != Edits()
     edited_of = (len(lineage), lineage[-1]) if is_edited and len(lineage) else None
-    conversation.state = replace(conversation.state, cleared=edited.cleared, edited_of=edited_of)
-    conversation.edits = edited.edits
+    state = replace(known.state, cleared=edited.cleared, edited_of=edited_of)
+    return known._replace(state=state, edits=edited.edits)
 
 
-def _follow(going: Going) -> tuple[Observation, ...]:
-    """Take into the conversation what a held request shows: that the one before it was followed. Counted once."""
-    state, observed = going.conversation.state, going.observed
-    if not state.turns or observed is None or observed.in_time is None:
-        return ()
-    going.conversation.state = replace(state, last_started=None)
-    return Observation(goes_on_topic(state.last_turn), 1.0, 0.0), *observed.pause
+def _follow(known: Knowledge, observed: Observed | None) -> tuple[Knowledge, tuple[Observation, ...]]:
+    """What a held request shows: that the one before it was followed. Counted once."""
+    if not known.state.turns or observed is None or observed.in_time is None:
+        return known, ()
+    state = replace(known.state, last_started=None)
+    return known._replace(state=state), (Observation(goes_on_topic(known.state.last_turn), 1.0, 0.0), *observed.pause)
 
 
 def _bounded(learned: Sequence[Observation], snapshot: Beliefs) -> tuple[Observation, ...]:
@@ -250,7 +268,7 @@ _MOST = {TOPIC: 64, f"pause/{TOOL}:": 640}
 """The most topics of a kind that are known of a workload: pieces of text, and ten steps of a pause for each tool."""
 
 
-def _as_written(going: Going, ended: Ended, settled: Settled | None) -> Usage | None:
+def _as_written(going: Going, ended: Ended, settled: Billed | None) -> Usage | None:
     """The bill of the request as the user wrote it; None where that cannot be told."""
     if going.mode == "on" and going.facts is not None and is_elsewhere(going.plan, going.facts):
         return None

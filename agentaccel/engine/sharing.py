@@ -14,7 +14,7 @@ from agentaccel.cache.ledger import Breakpoint, Entry, Ledger
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import SessionState
 from agentaccel.clock import Clock
-from agentaccel.engine.draft import Going, card_of
+from agentaccel.engine.draft import Done, Going, Settled, card_of
 from agentaccel.engine.gate import Flight, HeldPrefix, Write, WriteGate
 from agentaccel.facts import CacheFacts
 from agentaccel.policy import Policy
@@ -125,8 +125,9 @@ class Fanning:
         later = ended.started - ended.asked
         return going._replace(started=going.started + later, waited=ended.waited, lent=lent)
 
-    def settled(self, going: Going, account: str, flight: Flight | None, ended: Ended) -> None:
+    def settled(self, done: Done, settled: Settled) -> None:
         """Tell other sessions what this one is now known to hold."""
+        going, account, flight, ended = done.going, done.endpoint.account, done.flight, done.reply
         facts = going.facts
         if facts is None or not _shares(facts) or not ended.usage.reported:
             return

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from agentaccel.clock import Clock
 from agentaccel.concurrency import Background, in_a_loop
 from agentaccel.engine.conversation import Conversation
-from agentaccel.engine.draft import Going, mode_of
+from agentaccel.engine.draft import Done, Going, Settled, mode_of
 from agentaccel.engine.scope import Within
 from agentaccel.facts import Wire
 from agentaccel.hooks import HookList
@@ -41,7 +41,6 @@ from agentaccel.tools.running import Runner, shown
 from agentaccel.tools.serving import Serving
 from agentaccel.tools.transcript import PendingLaunch, SpeculationState
 from agentaccel.tools.warming import ToolPrewarmer
-from agentaccel.turn import Ended
 from agentaccel.types import Prediction, Request, ToolCall
 
 
@@ -109,8 +108,9 @@ class Speculator:
         asked = partial(self._guarded, partial(self._asked, step))
         return Hooks(partial(self._soon, step, partial(self._guarded, sent)), asked)
 
-    def ended(self, going: Going, ended: Ended) -> None:
+    def settled(self, done: Done, settled: Settled) -> None:
         """The reply has ended."""
+        going, ended = done.going, done.reply
         serving, following = self.launcher.serving, going.conversation.following
         if ended.outcome != "ok" or serving.tools.empty:
             return
