@@ -184,7 +184,7 @@ class Accel:
     ) -> F | Callable[[F], F]:
         """Decorator for one tool, bare or with what its owner declares of it, by the names of `ToolSpec`'s fields.
 
-            @accel.tool(effect="read_remote", concurrent=True, fresh_for=60)
+            @accel.tool(effect="read_remote", concurrent=True, max_age=60)
             async def search(query: str) -> str: ...
 
         `effect` is a member of `Effect`, its value, or a function that takes the arguments of a call by name and

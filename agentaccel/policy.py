@@ -19,6 +19,7 @@ from typing import Any, Literal, get_args
 from agentaccel.checks import check_count, check_flags, check_mapping, check_part, check_prices, is_amount, is_names
 from agentaccel.errors import ConfigError, UnknownModel
 from agentaccel.facts import known_model, lifetimes
+from agentaccel.former import former_fields
 from agentaccel.types import Effect, EffectSaid
 
 Mode = Literal["on", "observe", "off"]
@@ -29,6 +30,7 @@ CONSENTS = ("move_volatile", "freeze_tools", "clear_results")
 """Consents to change content that are given by a word; those to condense it need a function of yours, too."""
 
 
+@former_fields(hold_at_most="max_wait", second_costs="cost_per_second", keep_alive_budget="own_requests_budget")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachePolicy:
     """Choices about the prompt cache. What changes content, or sends a request of our own, is off until you say so."""
@@ -53,17 +55,17 @@ class CachePolicy:
     """Places whose text is never moved or put in another order: "tools", "system", or one of them ("system[1]")."""
     keep_alive: bool = False
     """Consent to requests of our own that keep entries from expiring during a pause of an open session."""
-    keep_alive_budget: float = 1.0
+    own_requests_budget: float = 1.0
     """The most that these requests, and those that pre-warm, may cost in one session, in USD; where prices are not
     known there are none. One that finds its entry evicted early costs more than was expected, and is the last of its
     pause."""
     prewarm: bool = False
     """Consent to requests of our own that write what the next request begins with, where the agent announces that one
     by `Session.prewarm` and the seconds won are worth what it costs."""
-    hold_at_most: float = 10.0
+    max_wait: float = 10.0
     """The most seconds for which a request waits for another one to write the prefix that both begin with; 0 for never.
     Taken only where what it saves is worth the wait."""
-    second_costs: float = 0.01
+    cost_per_second: float = 0.01
     """What a second of waiting costs you, in USD: such waiting, and that for a prefix which is not cached."""
 
     def __post_init__(self) -> None:
@@ -74,7 +76,7 @@ class CachePolicy:
         if self.retention not in (None, *get_args(Retention)):
             known = ", ".join(map(repr, (None, *get_args(Retention))))
             raise ConfigError(f"CachePolicy.retention is {self.retention!r}; give one of {known}")
-        for name in ("keep_alive_budget", "hold_at_most", "second_costs"):
+        for name in ("own_requests_budget", "max_wait", "cost_per_second"):
             if not is_amount(getattr(self, name)):
                 raise ConfigError(f"CachePolicy.{name} is {getattr(self, name)!r}; give a number of 0 or more")
         if not is_names(self.pinned) or not all(map(_is_place, self.pinned)):
@@ -128,6 +130,15 @@ class HistoryPolicy:
         return self.clear_results or self.distil is not None or self.summarise is not None
 
 
+@former_fields(
+    memo="cache_results",
+    memo_across="cache_results_across",
+    egress="remote_guesses",
+    fresh_for="max_age",
+    slots="max_concurrent",
+    per_minute="rate_limits",
+    output_cap="max_result_bytes",
+)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPolicy:
     """Choices about running tools early: only what is proven to read, and declared safe to run beside anything, is.
@@ -135,55 +146,57 @@ class ToolPolicy:
 
         ToolPolicy(speculate=False)                             # nothing before the model asks for it
         ToolPolicy(effects={"search": "read_remote"})           # what a tool of yours does, by its name
-        ToolPolicy(egress=("search", "docs.example.com"))       # remote reads that a guess may make
+        ToolPolicy(remote_guesses=("search", "a.example"))      # remote reads that a guess may make
     """
 
-    memo: bool = True
+    cache_results: bool = True
     """Answer a call that reads, made again in a session, by its earlier result while nothing that may write has run:
     for tools that are pure, or declare how long a result is fresh or how a change shows."""
     eager: bool = True
     """Begin a call that reads the moment the model has written it, before its message ends."""
     speculate: bool = True
-    """Begin calls that read before the model asks, where they are likely enough; local reads only, but for `egress`."""
+    """Begin calls that read before the model asks, where they are likely enough; local reads only, but for
+    `remote_guesses`."""
     prewarm: bool = True
     """Call the `prewarm` and `prefetch` functions that tools declare, where their tool is likely to be called."""
     effects: Mapping[str, EffectSaid] = field(default_factory=dict)
     """What tools do, by name: an effect, its value, or a function of the arguments. It outweighs what they declare."""
-    egress: tuple[str, ...] = ()
+    remote_guesses: tuple[str, ...] = ()
     """Consent to predicted remote reads: names of tools, or hosts of the addresses that they are given."""
-    memo_across: float | None = None
+    cache_results_across: float | None = None
     """Consent to answer a call by a result of another session of the same tenant, and the most seconds of its age."""
-    fresh_for: float = 300.0
+    max_age: float = 300.0
     """Seconds for which a result that was begun early may wait for its call, where the tool declares none."""
     timeout: float = 30.0
     """Seconds after which an early run that nobody waits for is given up."""
     concurrency: int = 8
     """Early runs under way at once, in all sessions."""
-    slots: Mapping[str, int] = field(default_factory=dict)
+    max_concurrent: Mapping[str, int] = field(default_factory=dict)
     """By name of a tool, how many of its runs there can be at once, such as connections of a pool: the last one that is
     free is never taken early."""
-    per_minute: Mapping[str, int] = field(default_factory=dict)
+    rate_limits: Mapping[str, int] = field(default_factory=dict)
     """By name of a tool, how many runs of it a minute its provider allows; a guess never takes the last fifth."""
-    output_cap: int = 4 * 1024 * 1024
+    max_result_bytes: int = 4 * 1024 * 1024
     """Bytes of a result that is kept for its call; a larger one is dropped."""
     depth: int = 3
     """Steps ahead that a finished guess may lead to."""
 
     def __post_init__(self) -> None:
-        check_flags(self, "memo", "eager", "speculate", "prewarm")
-        for name, least in (("concurrency", 0), ("output_cap", 0), ("depth", 1)):
+        check_flags(self, "cache_results", "eager", "speculate", "prewarm")
+        for name, least in (("concurrency", 0), ("max_result_bytes", 0), ("depth", 1)):
             check_count(f"ToolPolicy.{name}", getattr(self, name), least)
-        for what in ("slots", "per_minute"):
+        for what in ("max_concurrent", "rate_limits"):
             check_mapping(self, what, "{'search': 4}")
             for name, most in getattr(self, what).items():
                 check_count(f"ToolPolicy.{what}[{name!r}]", most, 1)
-        for name in ("fresh_for", "timeout", "memo_across"):
+        for name in ("max_age", "timeout", "cache_results_across"):
             value = getattr(self, name)
-            if not (is_amount(value) and value > 0) and not (name == "memo_across" and value is None):
+            if not (is_amount(value) and value > 0) and not (name == "cache_results_across" and value is None):
                 raise ConfigError(f"ToolPolicy.{name} is {value!r}; give a number of seconds above 0")
         check_mapping(self, "effects", "{'search': 'read_remote'}")
-        if not is_names(self.egress) or "/" in "".join(self.egress):
-            raise ConfigError(f"ToolPolicy.egress is {self.egress!r}; give a tuple of names: ('search', 'a.org')")
+        if not is_names(self.remote_guesses) or "/" in "".join(self.remote_guesses):
+            given = self.remote_guesses
+            raise ConfigError(f"ToolPolicy.remote_guesses is {given!r}; give a tuple of names: ('search', 'a.org')")
         for name, said in self.effects.items():
             if not callable(said) and said not in list(Effect):
                 known = ", ".join(repr(one.value) for one in Effect)

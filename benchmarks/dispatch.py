@@ -63,7 +63,7 @@ def measure(*, rounds: int = ROUNDS) -> Result:
     kinds: dict[str, tuple[float, ToolSpec, Callable[[], Arguments]]] = {
         "typed": (
             TYPED_BOUND,
-            ToolSpec(effect="read_local", concurrent=True, fresh_for=60.0),
+            ToolSpec(effect="read_local", concurrent=True, max_age=60.0),
             lambda: {"order": f"R{next(numbers)}", "with_items": True, "limit": 20},
         ),
         "shell": (

@@ -85,7 +85,7 @@ class Outcome:
 @benchmark()
 @click.option("--agents", default=20, show_default=True, help="Branches at once.")
 @click.option("--tokens", default=(2_000, 10_000, 50_000, 150_000), multiple=True, show_default=True)
-@click.option("--hold", default=CachePolicy().hold_at_most, show_default=True, help="CachePolicy.hold_at_most.")
+@click.option("--hold", default=CachePolicy().max_wait, show_default=True, help="CachePolicy.max_wait.")
 def fanout(agents: int, tokens: tuple[int, ...], hold: float) -> Result:
     return measure(agents=agents, tokens=tokens, hold=hold)
 
@@ -120,8 +120,8 @@ def measure(*, agents: int = 20, tokens: Sequence[int] = (10_000, 50_000), hold:
         inputs={
             "model": MODEL,
             "agents": agents,
-            "hold_at_most (s)": hold,
-            "second_costs (USD)": CachePolicy().second_costs,
+            "max_wait (s)": hold,
+            "cost_per_second (USD)": CachePolicy().cost_per_second,
             "emulator: first byte of an empty prompt (s)": timing.base,
             "emulator: uncached tokens read in a second": timing.prefill,
         },
@@ -134,7 +134,7 @@ def measure(*, agents: int = 20, tokens: Sequence[int] = (10_000, 50_000), hold:
                 notes=(
                     "first byte: seconds from the call of the SDK, waiting included",
                     "what is small is not held: it saves less than the wait costs; what is large neither, where its "
-                    f"first byte is expected later than hold_at_most ({hold:g} s)",
+                    f"first byte is expected later than max_wait ({hold:g} s)",
                 ),
             ),
             Table(
@@ -143,7 +143,7 @@ def measure(*, agents: int = 20, tokens: Sequence[int] = (10_000, 50_000), hold:
                 rows=tuple(wrong),
                 notes=(
                     "no retries; what the provider billed for a cancelled request is in writes and USD",
-                    "never answers: nobody is held beyond hold_at_most; latencies are of those that were answered",
+                    "never answers: nobody is held beyond max_wait; latencies are of those that were answered",
                 ),
             ),
             Table(
@@ -229,7 +229,7 @@ def _behaviour() -> Behaviour:
 
 
 def _accel(hold: float, clock: Any) -> Accel:
-    policy = Policy(strict=True, store=StorePolicy(enabled=False), cache=CachePolicy(hold_at_most=hold))
+    policy = Policy(strict=True, store=StorePolicy(enabled=False), cache=CachePolicy(max_wait=hold))
     return Accel(policy, clock=clock)
 
 

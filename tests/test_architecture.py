@@ -14,8 +14,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "agentaccel"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "clock", "former", "hashing", "locks", "once", "semconv", "values"),
-    ("facts", "checks", "validators"),
+    ("errors", "clock", "hashing", "locks", "once", "semconv", "values"),
+    ("facts", "checks", "former", "validators"),
     ("segments",),
     ("types",),
     ("records",),

@@ -34,9 +34,9 @@ from agentaccel.policy import from_environment
         (lambda: StorePolicy(max_bytes=10), "1 MiB"),
         (lambda: ToolPolicy(timeout=0), "above 0"),
         (lambda: ToolPolicy(concurrency=-1), "at least 0"),
-        (lambda: ToolPolicy(slots={"search": 0}), "at least 1"),
-        (lambda: ToolPolicy(egress="search"), "a tuple of names"),  # type: ignore[arg-type]
-        (lambda: ToolPolicy(egress=("https://a.example.com/x",)), "a tuple of names"),
+        (lambda: ToolPolicy(max_concurrent={"search": 0}), "at least 1"),
+        (lambda: ToolPolicy(remote_guesses="search"), "a tuple of names"),  # type: ignore[arg-type]
+        (lambda: ToolPolicy(remote_guesses=("https://a.example.com/x",)), "a tuple of names"),
         (lambda: ToolPolicy(effects={"search": "harmless"}), "'read_local'"),
         (lambda: Policy(prices={"m": {}}), "USD per million"),
         (lambda: Policy(prices={"m": {"input": -1}}), "USD per million"),
@@ -84,9 +84,10 @@ def test_settings_of_a_part_are_a_policy_of_that_part(part: str, value: object) 
     ("make", "names"),
     [
         (Policy, ("holdout", "aliases", "prices")),
-        (CachePolicy, ("keep_alive_budget", "hold_at_most", "second_costs", "pinned")),
+        (CachePolicy, ("own_requests_budget", "max_wait", "cost_per_second", "pinned")),
         (HistoryPolicy, ("keep_results", "pinned_tools", "distil_from", "summarise_from")),
-        (ToolPolicy, ("effects", "egress", "fresh_for", "timeout", "concurrency", "slots", "per_minute", "depth")),
+        (ToolPolicy, ("effects", "remote_guesses", "max_age", "timeout", "concurrency", "depth")),
+        (ToolPolicy, ("max_concurrent", "rate_limits", "max_result_bytes")),
         (StorePolicy, ("max_bytes", "sensitive")),
     ],
 )

@@ -120,7 +120,7 @@ def _held(entries: Mapping[int, Entry], prefix: Prefixes, *, renewable: bool) ->
 # By cost alone it never is: what it writes now need not be written then, but is read then, and is lost where that
 # request does not come. What it buys is time, because a prefix that is read need not be computed. So it is sent where
 #
-#     p · seconds · second_costs  >  bill - p · (write - read)
+#     p · seconds · cost_per_second  >  bill - p · (write - read)
 #
 # with p the probability that the request comes in time and begins as announced, `bill` what ours costs, and `write -
 # read` what that one saves by reading what ours wrote.
@@ -140,8 +140,8 @@ class Prewarming(NamedTuple):
     seconds: float
     """Expected to be won."""
 
-    def pays(self, *, second_costs: float) -> bool:
-        return self.seconds * second_costs > self.cost
+    def pays(self, *, cost_per_second: float) -> bool:
+        return self.seconds * cost_per_second > self.cost
 
 
 def prewarming(expected: Expected, card: PriceCard, *, comes: float, seconds: float) -> Prewarming | None:
@@ -153,7 +153,7 @@ def prewarming(expected: Expected, card: PriceCard, *, comes: float, seconds: fl
     >>> card = price_card("anthropic", "claude-sonnet-5", input_tokens=50_000)
     >>> sent = Expected(read=0, write={"5m": 50_000}, uncached=10)
     >>> likely, unlikely = (prewarming(sent, card, comes=p, seconds=4.5) for p in (0.95, 0.7))
-    >>> likely.pays(second_costs=0.01), unlikely.pays(second_costs=0.01), likely.pays(second_costs=0.001)
+    >>> likely.pays(cost_per_second=0.01), unlikely.pays(cost_per_second=0.01), likely.pays(cost_per_second=0.001)
     (True, False, False)
     """
     bill = expected_cost(card, expected)

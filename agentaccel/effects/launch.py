@@ -16,6 +16,7 @@ from agentaccel.effects.mcp import judge_mcp, metadata_says
 from agentaccel.effects.places import Surroundings
 from agentaccel.effects.spec import ToolSpec
 from agentaccel.effects.verdict import Evidence, Source, Verdict, failed, weigh
+from agentaccel.former import former_fields
 from agentaccel.types import Effect, EffectSaid, Launchable, ToolCall
 
 # --- What users say of their own tools, in policy and in code, beside what the analysers and annotations say of a call
@@ -70,13 +71,14 @@ def _nobody(call: ToolCall) -> bool:
     return False
 
 
+@former_fields(egress="remote_guesses")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
     """What the user allows and what is known of the past, as far as it decides about a launch."""
 
     effects: Mapping[str, EffectSaid] = field(default_factory=dict)
     """The user's word by exact name of a tool; it decides in either direction."""
-    egress: frozenset[str] = frozenset()
+    remote_guesses: frozenset[str] = frozenset()
     """Tools, and hosts of addresses, of which a remote read may be run on a prediction."""
     wrote: frozenset[str] = frozenset()
     """Tools that were seen to write although they were said to read."""
@@ -183,7 +185,7 @@ def _listed(call: ToolCall, spec: ToolSpec) -> Mapping[str, Any]:
 
 def _may_leave(call: ToolCall, allowance: Allowance) -> bool:
     """Whether the user allows predicted remote reads of this tool, or of the host that the call names."""
-    return call.name in allowance.egress or _host(call.arguments.get("url")) in allowance.egress
+    return call.name in allowance.remote_guesses or _host(call.arguments.get("url")) in allowance.remote_guesses
 
 
 def _host(url: object) -> str | None:

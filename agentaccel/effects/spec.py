@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkab
 
 from agentaccel.effects.verdict import Verdict
 from agentaccel.errors import ConfigError
+from agentaccel.former import former_fields
 from agentaccel.types import EffectSaid
 
 Arguments = Mapping[str, Any]
@@ -20,6 +21,7 @@ Kind = Literal["shell", "sql", "http", "mcp"]
 """What the arguments of a tool are written in, where that is a language that can be analysed."""
 
 
+@former_fields(domain="scope", fresh_for="max_age", witness="validator")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
     """What is declared of one tool. Silence never permits: a tool of which nothing is said is never run early."""
@@ -38,11 +40,11 @@ class ToolSpec:
     """It keeps state between its runs, or moves something on: a cursor, a browser."""
     injected: bool = False
     """A framework gives it more than the arguments of the model: a session, a store, the state of the run."""
-    domain: str | None = None
+    scope: str | None = None
     """The part of the world that it touches: what is written elsewhere leaves its results fresh. None is all of it."""
-    fresh_for: float | None = None
+    max_age: float | None = None
     """Seconds that a result may wait for its call; None is as long as nothing that may write has run."""
-    witness: Callable[[Arguments], Hashable] | None = None
+    validator: Callable[[Arguments], Hashable] | None = None
     """Tells the version of what a call would read, quickly and without waiting (a file's stat, a git HEAD, an ETag). A
     result is served only where it is equal before and after. Where it raises, the result is not served."""
     prefetch_key: str | None = None
@@ -72,17 +74,17 @@ class ToolSpec:
         for name in ("concurrent", "in_thread", "sequential", "needs_approval", "stateful", "injected"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name} of a tool is {getattr(self, name)!r}; give True or False")
-        for name in ("witness", "prefetch", "prewarm", "judge"):
+        for name in ("validator", "prefetch", "prewarm", "judge"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise ConfigError(f"{name} of a tool is {getattr(self, name)!r}; give a function")
-        for name in ("domain", "prefetch_key"):
+        for name in ("scope", "prefetch_key"):
             if getattr(self, name) is not None and not (isinstance(getattr(self, name), str) and getattr(self, name)):
                 raise ConfigError(f"{name} of a tool is {getattr(self, name)!r}; give a name")
         if self.kind is not None and self.kind not in get_args(Kind):
             raise ConfigError(f"kind of a tool is {self.kind!r}; give one of {', '.join(map(repr, get_args(Kind)))}")
-        limit = self.fresh_for
+        limit = self.max_age
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0):
-            raise ConfigError(f"fresh_for of a tool is {limit!r}; give a number of seconds above 0")
+            raise ConfigError(f"max_age of a tool is {limit!r}; give a number of seconds above 0")
 
 
 SPEC_ATTRIBUTE = "__agentaccel_spec__"

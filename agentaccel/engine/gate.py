@@ -143,7 +143,7 @@ class Flight:
     streamed: bool
     at_most: float
     """Seconds that it may wait in all; 0 where it only leads."""
-    second_costs: float
+    cost_per_second: float
     price: Callable[[], float | None]
     """USD that reading a token saves over writing it; None where not known."""
     since: float | None = None
@@ -176,7 +176,7 @@ class Flight:
     def worth(self, tokens: float, wait: float) -> bool:
         """Whether reading so many tokens in place of writing them is worth so many seconds."""
         price = self.price()
-        return price is not None and tokens * price > wait * self.second_costs
+        return price is not None and tokens * price > wait * self.cost_per_second
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)

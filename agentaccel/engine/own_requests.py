@@ -226,7 +226,7 @@ class Keeper:
         if card is None:
             self._once.say(f"no price is known for {prompt.model!r}: its entries are not kept alive")
         cost = input_cost(card, expected)
-        return cost is not None and conversation.session.keeping_cost + cost <= self.policy.cache.keep_alive_budget
+        return cost is not None and conversation.session.keeping_cost + cost <= self.policy.cache.own_requests_budget
 
     def _answered(self, pause: _Pause, started: float, answer: Answer) -> None:
         if answer.status != 200:

@@ -135,7 +135,7 @@ class Prewarmer:
         flight = self.fanning.flight(going, endpoint)
         if flight is not None:  # it waits for nobody: where another one writes this already, there is nothing to do
             flight.kind, flight.streamed = f"{flight.kind} {PREWARM}", True
-            flight.at_most, flight.second_costs = float("inf"), 0.0
+            flight.at_most, flight.cost_per_second = float("inf"), 0.0
         turn = Turn(
             request=body,
             plan=going.plan,
@@ -175,9 +175,9 @@ class Prewarmer:
         )
         worth = prewarming(expected, card, comes=comes_as_announced(beliefs), seconds=before - after)
         policy = self.policy.cache
-        if worth is None or not worth.pays(second_costs=policy.second_costs):
+        if worth is None or not worth.pays(cost_per_second=policy.cost_per_second):
             return None
-        return worth if self._spend(going, worth.bill, within=policy.keep_alive_budget) else None
+        return worth if self._spend(going, worth.bill, within=policy.own_requests_budget) else None
 
     def _spend(self, going: Going, usd: float, *, within: float = float("inf")) -> bool:
         """Count so much as spent, where that stays within a budget; whether it was."""

@@ -103,8 +103,8 @@ class Fanning:
             total=expected.total,
             read=expected.read,
             streamed=streamed,
-            at_most=policy.hold_at_most - spent if going.mode == "on" else 0.0,
-            second_costs=policy.second_costs,
+            at_most=policy.max_wait - spent if going.mode == "on" else 0.0,
+            cost_per_second=policy.cost_per_second,
             price=partial(self._price, going, tuple({write.entry.ttl for write in writes})),
         )
 

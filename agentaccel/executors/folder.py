@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeVar
 from agentaccel.effects.spec import Arguments, ToolSpec
 from agentaccel.errors import ConfigError
 from agentaccel.executors.processes import readable
+from agentaccel.former import former_fields
 from agentaccel.types import Effect
 from agentaccel.validators import state_of
 
@@ -174,6 +175,7 @@ _LOOKED_AT = 8_192
 """Bytes at the beginning of a file in which a NUL says that it is no text, as in git."""
 
 
+@former_fields(output_cap="max_result_chars", fresh_for="max_age")
 @dataclass(frozen=True, slots=True)
 class Folder:
     """Three tools that read a folder: `accel.tools({"read_file": folder.read_file, …})`, or all with `tools()`.
@@ -186,9 +188,9 @@ class Folder:
     _: KW_ONLY
     most_bytes: int = 10_000_000
     """Of a file; a larger one is not read."""
-    output_cap: int = 60_000
+    max_result_chars: int = 60_000
     """Characters of a result."""
-    fresh_for: float | None = 10.0
+    max_age: float | None = 10.0
     """Seconds that the early result of a search may wait for its call (`ToolSpec`); the others are told by the disk."""
     _root: Path = field(init=False, repr=False)
 
@@ -198,8 +200,8 @@ class Folder:
         root = Path(self.root).resolve()
         if not root.is_dir():
             raise ConfigError(f"root must be a folder that is there; got {str(self.root)!r}")
-        if self.most_bytes <= 0 or self.output_cap <= 0:
-            raise ConfigError("most_bytes and output_cap must be above 0")
+        if self.most_bytes <= 0 or self.max_result_chars <= 0:
+            raise ConfigError("most_bytes and max_result_chars must be above 0")
         object.__setattr__(self, "_root", root)
 
     def tools(self) -> dict[str, Callable[..., object]]:
@@ -208,15 +210,15 @@ class Folder:
 
     @property
     def specs(self) -> Mapping[str, ToolSpec]:
-        """They read what is local. The disk tells when a file or a folder has changed; a search has no such witness."""
+        """They read what is local. Validators show when a file or a folder has changed; a search has no validator."""
 
-        def spec(witness: Callable[[Arguments], Hashable] | None, fresh_for: float | None) -> ToolSpec:
+        def spec(validator: Callable[[Arguments], Hashable] | None, max_age: float | None) -> ToolSpec:
             return ToolSpec(
                 effect=Effect.READ_LOCAL,
                 concurrent=True,
-                domain="files",
-                witness=witness,
-                fresh_for=fresh_for,
+                scope="files",
+                validator=validator,
+                max_age=max_age,
                 prefetch_key="path",
                 prefetch=self._warm,
                 own=True,
@@ -225,7 +227,7 @@ class Folder:
         return {
             "read_file": spec(self._state, None),
             "list_folder": spec(self._state, None),
-            "search_text": spec(None, self.fresh_for),
+            "search_text": spec(None, self.max_age),
         }
 
     async def read_file(self, path: str, first_line: int = 1, lines: int = 2_000) -> str:
@@ -285,7 +287,7 @@ class Folder:
         for line in found[first_line - 1 : first_line - 1 + lines]:
             shown.append(_cut(line))
             length += len(shown[-1]) + 1
-            if length > self.output_cap and len(shown) > 1:
+            if length > self.max_result_chars and len(shown) > 1:
                 shown.pop()
                 break
         text = "\n".join(shown)
@@ -315,7 +317,7 @@ class Folder:
                 break
             for line in self._matches(place, wanted, ignore_case):
                 length += len(line) + 1
-                if len(shown) == MOST_MATCHES or length > self.output_cap:
+                if len(shown) == MOST_MATCHES or length > self.max_result_chars:
                     return "\n".join([*shown, "[there are more]"])
                 shown.append(line)
         return "\n".join(shown) or "[no match]"

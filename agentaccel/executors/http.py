@@ -23,6 +23,7 @@ from agentaccel.effects.http import judge_http
 from agentaccel.effects.spec import Arguments, NotProven, ToolSpec, is_early
 from agentaccel.effects.verdict import Verdict, analysed, judged
 from agentaccel.errors import ConfigError
+from agentaccel.former import former_fields
 from agentaccel.tools.permission import is_proven
 from agentaccel.types import Effect
 
@@ -50,6 +51,7 @@ class _OnlyNow(ConnectionError):
         self.response = answer
 
 
+@former_fields(output_cap="max_result_bytes", fresh_for="max_age")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Http:
     """A tool that makes HTTP requests: `accel.tools({"request": Http().request})`.
@@ -62,18 +64,18 @@ class Http:
     """What carries requests, such as `httpx.AsyncHTTPTransport(proxy=…)`; None for one of its own."""
     timeout: float = 30.0
     """Seconds that a request may take, with all that it is led to; then `TimeoutError`."""
-    output_cap: int = 60_000
+    max_result_bytes: int = 60_000
     """Bytes of an answer that are read, counted as they are once inflated; that there is more is said."""
     most_leads: int = 5
     """Redirects that are followed."""
-    fresh_for: float | None = None
-    """Seconds for which an answer may be served (`ToolSpec.fresh_for`)."""
+    max_age: float | None = None
+    """Seconds for which an answer may be served (`ToolSpec.max_age`)."""
     user_agent: str = "agentaccel"
     """What it calls itself where the model does not say."""
 
     def __post_init__(self) -> None:
-        if self.timeout <= 0 or self.output_cap <= 0 or self.most_leads < 0:
-            raise ConfigError("timeout and output_cap must be above 0, and most_leads at least 0")
+        if self.timeout <= 0 or self.max_result_bytes <= 0 or self.most_leads < 0:
+            raise ConfigError("timeout and max_result_bytes must be above 0, and most_leads at least 0")
         if self.transport is None:
             object.__setattr__(self, "transport", _installed().AsyncHTTPTransport())
         elif _library(self.transport) is None:
@@ -82,7 +84,7 @@ class Http:
     @property
     def specs(self) -> Mapping[str, ToolSpec]:
         """Of `request`: each call by its method, address and headers; safe beside anything, for it keeps no state."""
-        spec = ToolSpec(kind="http", concurrent=True, fresh_for=self.fresh_for, judge=self._judge_call, own=True)
+        spec = ToolSpec(kind="http", concurrent=True, max_age=self.max_age, judge=self._judge_call, own=True)
         return {"request": spec}
 
     @judged("http")
@@ -148,11 +150,11 @@ class Http:
         if coding not in _INFLATED:
             return "\n".join([*lines, "", f"[not read: it is encoded as {coding[:_MOST_NAMED]!r}]"])
         try:
-            data, more = await _read(answer, _INFLATED[coding](), self.output_cap)
+            data, more = await _read(answer, _INFLATED[coding](), self.max_result_bytes)
         except zlib.error:
             return "\n".join([*lines, "", f"[not read: it is not encoded as {coding}, which it says]"])
         lines += ["", _text(data, answer.charset_encoding, more=more)]
-        return "\n".join([*lines, f"[more than these {self.output_cap} bytes]"] if more else lines)
+        return "\n".join([*lines, f"[more than these {self.max_result_bytes} bytes]"] if more else lines)
 
     async def aclose(self) -> None:
         """Close its connections."""

@@ -29,6 +29,7 @@ from agentaccel.effects.words import Word
 from agentaccel.errors import ConfigError
 from agentaccel.executors.line import NOT_FOUND, RunningLine, find_program, run_line, shell_status
 from agentaccel.executors.processes import Processes
+from agentaccel.former import former_fields
 from agentaccel.tools.permission import is_proven
 from agentaccel.types import Effect
 
@@ -65,6 +66,7 @@ class Ran:
         return "\n".join(parts) or "[no output]"
 
 
+@former_fields(output_cap="max_result_bytes", fresh_for="max_age")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
     """A shell tool: `accel.tools({"bash": Shell(cwd=".").run})`. Linux and macOS; raises `ConfigError` on Windows.
@@ -83,9 +85,9 @@ class Shell:
     """Folders of the programs of proven lines. A program that `environment` would find elsewhere is not proven."""
     timeout: float = 120.0
     """Seconds that a line may take."""
-    output_cap: int = 60_000
+    max_result_bytes: int = 60_000
     """Bytes of output, and of errors, that are kept; of more, the beginning and the end."""
-    fresh_for: float | None = 30.0
+    max_age: float | None = 30.0
     """Seconds that an early result may wait for its call: what other processes write is not seen (`ToolSpec`)."""
     _there: Surroundings = field(init=False, repr=False)
 
@@ -97,8 +99,8 @@ class Shell:
             raise ConfigError(f"cwd must be a folder that is there; got {str(self.cwd)!r}")
         if not all(map(os.path.isabs, self.path.split(os.pathsep))):
             raise ConfigError(f"path must name folders from the root on; got {self.path!r}")
-        if self.timeout <= 0 or self.output_cap <= 0:
-            raise ConfigError("timeout and output_cap must be above 0")
+        if self.timeout <= 0 or self.max_result_bytes <= 0:
+            raise ConfigError("timeout and max_result_bytes must be above 0")
         home = self.home if self.home is not None else self._surrounding().get("HOME")
         there = Surroundings(cwd=cwd, home=Path(home) if home and os.path.isabs(home) else None)
         object.__setattr__(self, "_there", there)
@@ -106,7 +108,7 @@ class Shell:
     @property
     def specs(self) -> Mapping[str, ToolSpec]:
         """Of `run`: each call by its command line; safe beside anything, for every run has processes of its own."""
-        spec = ToolSpec(kind="shell", concurrent=True, fresh_for=self.fresh_for, judge=self._judge_call, own=True)
+        spec = ToolSpec(kind="shell", concurrent=True, max_age=self.max_age, judge=self._judge_call, own=True)
         return {"run": spec}
 
     def _judge_call(self, arguments: Arguments) -> Verdict:
@@ -171,7 +173,7 @@ class Shell:
         proven = await is_proven(partial(self.judge, command))
         if is_early() and not proven:
             raise NotProven("the line is not proven to be a read")
-        processes = Processes(self.output_cap, gentle=not proven)
+        processes = Processes(self.max_result_bytes, gentle=not proven)
         try:
             async with asyncio.timeout(self.timeout), processes:
                 status = await (self._without_shell if proven else self._in_shell)(command, processes)

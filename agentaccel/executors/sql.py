@@ -22,6 +22,7 @@ from agentaccel.effects.sql import judge_sql
 from agentaccel.effects.unnamed import beginning, left_beside
 from agentaccel.effects.verdict import Verdict, analysed, judged
 from agentaccel.errors import ConfigError
+from agentaccel.former import former_fields
 from agentaccel.locks import Lock
 from agentaccel.tools.permission import is_proven
 from agentaccel.types import Effect
@@ -43,6 +44,7 @@ class Connection(Protocol):
     def close(self) -> object: ...
 
 
+@former_fields(output_cap="max_result_chars", witness="validator")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sql:
     """A database tool over any DB-API driver: `accel.tools({"query": Sql(…).query})`; for SQLite `Sql.sqlite(path)`."""
@@ -58,16 +60,16 @@ class Sql:
     """Seconds that a statement may take; then `TimeoutError`."""
     most_rows: int = 1_000
     """Rows of a result; that there are more is said."""
-    output_cap: int = 60_000
+    max_result_chars: int = 60_000
     """Characters of a result."""
-    witness: Callable[[Arguments], Hashable] | None = None
-    """Tells the version of the database, where that is quick (`ToolSpec.witness`)."""
+    validator: Callable[[Arguments], Hashable] | None = None
+    """Tells the version of the database, where that is quick (`ToolSpec.validator`)."""
     obstacle: Callable[[], str | None] | None = None
     """Why opening a read-only connection now would leave a trace; None where it would not."""
 
     def __post_init__(self) -> None:
-        if self.timeout <= 0 or self.most_rows <= 0 or self.output_cap <= 0:
-            raise ConfigError("timeout, most_rows and output_cap must be above 0")
+        if self.timeout <= 0 or self.most_rows <= 0 or self.max_result_chars <= 0:
+            raise ConfigError("timeout, most_rows and max_result_chars must be above 0")
 
     @classmethod
     def sqlite(cls, path: str | os.PathLike[str]) -> Sql:
@@ -86,14 +88,14 @@ class Sql:
             connect=partial(sqlite3.connect, file),
             dialect="sqlite",
             read_only=partial(_sqlite_read_only, file),
-            witness=partial(_version, file),
+            validator=partial(_version, file),
             obstacle=partial(_leaves_a_trace, file),
         )
 
     @property
     def specs(self) -> Mapping[str, ToolSpec]:
         """Of `query`: each call by its statement; safe beside anything, for every run has its own connection."""
-        spec = ToolSpec(kind="sql", concurrent=True, witness=self.witness, judge=self._judge_call, own=True)
+        spec = ToolSpec(kind="sql", concurrent=True, validator=self.validator, judge=self._judge_call, own=True)
         return {"query": spec}
 
     def _judge_call(self, arguments: Arguments) -> Verdict:
@@ -125,7 +127,7 @@ class Sql:
         running = _Statement(ways)
         try:
             async with asyncio.timeout(self.timeout):
-                return await asyncio.to_thread(running.run, sql, self.most_rows, self.output_cap)
+                return await asyncio.to_thread(running.run, sql, self.most_rows, self.max_result_chars)
         except (asyncio.CancelledError, TimeoutError):
             running.stop()
             raise

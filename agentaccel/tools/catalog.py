@@ -51,9 +51,9 @@ class Declared(TypedDict, total=False):
     needs_approval: bool
     stateful: bool
     injected: bool
-    domain: str
-    fresh_for: float
-    witness: Callable[[Mapping[str, Any]], Hashable]
+    scope: str
+    max_age: float
+    validator: Callable[[Mapping[str, Any]], Hashable]
     prefetch_key: str
     prefetch: Callable[[str], Awaitable[None]]
     prewarm: Callable[[], Awaitable[None]]
@@ -272,7 +272,8 @@ class Tools:
 
     def allowance(self, familiar: Callable[[ToolCall], bool] | None = None) -> Allowance:
         """What the user allows, and what is known of the past."""
-        given = Allowance(effects=self.policy.effects, egress=frozenset(self.policy.egress), wrote=self._wrote)
+        remote = frozenset(self.policy.remote_guesses)
+        given = Allowance(effects=self.policy.effects, remote_guesses=remote, wrote=self._wrote)
         return given if familiar is None else replace(given, familiar=familiar)
 
     def wrote(self, name: str) -> None:

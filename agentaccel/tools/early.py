@@ -54,16 +54,16 @@ class EarlyRun:
     key: Key
     call: ToolCall
     tier: Tier
-    domain: str | None
+    scope: str | None
     """As in `ToolSpec`."""
     version: Version
-    """Of the domain, when it was started."""
+    """Of the scope, when it was started."""
     born: float
     """Monotonic time at which it was started."""
-    fresh_for: float
+    max_age: float
     """Seconds after that for which its result may be served."""
     ledger: SpeculationStats
-    witness: Validator | None = None
+    validator: Validator | None = None
     seen: object = None
     """The validator's version before it ran."""
     probability: float = 1.0
@@ -106,7 +106,7 @@ class EarlyRun:
 
     def unchanged(self) -> bool:
         """Whether what it reads is as it was before it ran, by its validator."""
-        return is_unchanged(self.witness, self.call.arguments, self.seen)
+        return is_unchanged(self.validator, self.call.arguments, self.seen)
 
 
 @dataclass(slots=True)
@@ -146,12 +146,12 @@ class EarlyRuns:
     def claim(self, key: Key, now: float) -> EarlyRun | None:
         """Take out an entry that could be served now, finished or still running; `serve` says whether it may be.
 
-        Nothing is taken while something that writes in its domain, or may, is under way.
+        Nothing is taken while something that writes in its scope, or may, is under way.
         """
         while key in self._waiting:
             with self._lock:
                 entry = next(iter(self._waiting.get(key, ())), None)
-                if entry is None or self.world.closed(entry.domain):
+                if entry is None or self.world.closed(entry.scope):
                     break
                 self._take(entry)
             if self._fresh(entry, now) and entry.unchanged():
@@ -195,7 +195,7 @@ class EarlyRuns:
         with self._lock:
             if entry.state is not EarlyRunState.FINISHED:
                 return False
-            if not (unchanged and self._fresh(entry, now)) or self.world.closed(entry.domain):
+            if not (unchanged and self._fresh(entry, now)) or self.world.closed(entry.scope):
                 self._end(entry, EarlyRunState.STALE)
                 return False
             entry.state = EarlyRunState.SERVED
@@ -240,7 +240,7 @@ class EarlyRuns:
         return gone
 
     def _fresh(self, entry: EarlyRun, now: float) -> bool:
-        return entry.version == self.world.version(entry.domain) and now - entry.born <= entry.fresh_for
+        return entry.version == self.world.version(entry.scope) and now - entry.born <= entry.max_age
 
     def _take(self, entry: EarlyRun) -> None:
         waiting = self._waiting.get(entry.key)

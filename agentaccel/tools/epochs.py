@@ -1,9 +1,9 @@
 """Write epochs: whether anything that may write has run since a read was started.
 
-The world is divided into domains that tools declare. What declares none touches all of it. A read is fresh while the
-version of its domain is the one that it was started at and the domain is open: a write closes its domain while it runs
+The world is divided into scopes that tools declare. What declares none touches all of it. A read is fresh while the
+version of its scope is the one that it was started at and the scope is open: a write closes its scope while it runs
 and changes the version as it begins and as it ends, however it ends, so a read that overlaps a write is dead. A call
-of which it is not known yet whether it writes closes its domain, too, until that is known.
+of which it is not known yet whether it writes closes its scope, too, until that is known.
 
 Writes by other processes are out of sight here; witnesses and maximum ages are for those.
 """
@@ -22,7 +22,7 @@ class Version(NamedTuple):
 
 
 class WriteEpochs:
-    """Versions of domains. Thread-safe without a lock: every change is one assignment of a number that is new.
+    """Versions of scopes. Thread-safe without a lock: every change is one assignment of a number that is new.
 
     >>> world = WriteEpochs()
     >>> files, mails = world.version("files"), world.version("mails")
@@ -38,34 +38,34 @@ class WriteEpochs:
         self._any = 0
         """The last write of all, which is what a read of everything depends on."""
         self._everywhere = 0
-        """The last write that declared no domain."""
+        """The last write that declared no scope."""
         self._here: dict[str, int] = {}
-        """The last write of each domain."""
+        """The last write of each scope."""
         self._open: dict[int, str | None] = {}
         """Domains that are closed, by the call that closes them."""
 
-    def version(self, domain: str | None) -> Version:
-        """What a read of `domain` that starts now depends on; None is a read of everything."""
-        if domain is None:
+    def version(self, scope: str | None) -> Version:
+        """What a read of `scope` that starts now depends on; None is a read of everything."""
+        if scope is None:
             return Version(self._any, self._any)
-        return Version(self._everywhere, self._here.get(domain, 0))
+        return Version(self._everywhere, self._here.get(scope, 0))
 
-    def closed(self, domain: str | None) -> bool:
+    def closed(self, scope: str | None) -> bool:
         """Whether something that writes there, or may, is under way."""
         if not self._open:
             return False
-        if domain is None:
+        if scope is None:
             return True
-        return any(one is None or one == domain for one in tuple(self._open.values()))
+        return any(one is None or one == scope for one in tuple(self._open.values()))
 
-    def holds(self, version: Version, domain: str | None) -> bool:
+    def holds(self, version: Version, scope: str | None) -> bool:
         """Whether a read started at `version` still tells how things are."""
-        return version == self.version(domain) and not self.closed(domain)
+        return version == self.version(scope) and not self.closed(scope)
 
-    def begins(self, domain: str | None) -> int:
-        """A call that writes in `domain` is about to run; returns what `ends` has to be given."""
-        call = self._wrote(domain)
-        self._open[call] = domain
+    def begins(self, scope: str | None) -> int:
+        """A call that writes in `scope` is about to run; returns what `ends` has to be given."""
+        call = self._wrote(scope)
+        self._open[call] = scope
         return call
 
     def ends(self, call: int) -> None:
@@ -73,10 +73,10 @@ class WriteEpochs:
         self._wrote(self._open[call])
         self._open.pop(call, None)
 
-    def pends(self, domain: str | None) -> int:
+    def pends(self, scope: str | None) -> int:
         """A call is about to run of which it is not known whether it writes; returns what `settles` has to be given."""
         call = next(self._numbers)
-        self._open[call] = domain
+        self._open[call] = scope
         return call
 
     def settles(self, call: int, *, ended: bool, writes: bool) -> None:
@@ -86,11 +86,11 @@ class WriteEpochs:
         if ended or not writes:
             self._open.pop(call, None)
 
-    def _wrote(self, domain: str | None) -> int:
+    def _wrote(self, scope: str | None) -> int:
         number = next(self._numbers)
-        if domain is None:
+        if scope is None:
             self._everywhere = number
         else:
-            self._here[domain] = number
+            self._here[scope] = number
         self._any = number
         return number

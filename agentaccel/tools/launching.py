@@ -91,7 +91,7 @@ class Launcher:
 
     def is_limited(self, name: str) -> bool:
         """True if no more than so many runs of a tool may be under way, or begun in a minute."""
-        return name in self.policy.slots or self.serving.rates.limited(name, self.clock.monotonic())
+        return name in self.policy.max_concurrent or self.serving.rates.limited(name, self.clock.monotonic())
 
     def load(self, step: CurrentRequest, candidates: Iterable[LaunchCandidate]) -> Load:
         """What is under way, and what the tools of `candidates` have left."""
@@ -100,7 +100,7 @@ class Launcher:
         return Load(hosts=hosts, kept=kept, running=self.runner.under_way())
 
     def _host(self, name: str) -> Host:
-        serving, slots = self.serving, self.policy.slots.get(name)
+        serving, slots = self.serving, self.policy.max_concurrent.get(name)
         running, needed = serving.tools.running(name)
         taken = running + self.runner.under_way(name)
         return Host(
@@ -132,7 +132,7 @@ class Launcher:
         if (
             self.runner.background.closed
             or self.runner.free < 1
-            or world.closed(spec.domain)
+            or world.closed(spec.scope)
             or conversation.session.left
         ):
             return None
@@ -144,13 +144,13 @@ class Launcher:
             key=key,
             call=own,
             tier=tier,
-            domain=spec.domain,
-            version=world.version(spec.domain),
+            scope=spec.scope,
+            version=world.version(spec.scope),
             born=self.clock.monotonic(),
-            fresh_for=self.policy.fresh_for if spec.fresh_for is None else spec.fresh_for,
+            max_age=self.policy.max_age if spec.max_age is None else spec.max_age,
             ledger=conversation.ledger,
-            witness=spec.witness,
-            seen=version_of(spec.witness, own.arguments),
+            validator=spec.validator,
+            seen=version_of(spec.validator, own.arguments),
         )
         self.serving.rates.ran(tool.name, entry.born)
         self.runner.start(tool, entry, conversation, then=then, told=told)

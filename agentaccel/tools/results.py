@@ -29,13 +29,13 @@ class Read:
 
     key: Key
     arguments: Mapping[str, Any]
-    domain: str | None
+    scope: str | None
     version: Version
     at: float
     """Monotonic time."""
-    fresh_for: float
+    max_age: float
     """Seconds."""
-    witness: Validator | None = None
+    validator: Validator | None = None
     seen: object = None
     """The validator's version."""
     everybodys: bool = True
@@ -44,9 +44,9 @@ class Read:
     def holds(self, world: WriteEpochs, now: float) -> bool:
         """Whether running it again would read the same, as far as can be told."""
         return (
-            now - self.at <= self.fresh_for
-            and world.holds(self.version, self.domain)
-            and is_unchanged(self.witness, self.arguments, self.seen)
+            now - self.at <= self.max_age
+            and world.holds(self.version, self.scope)
+            and is_unchanged(self.validator, self.arguments, self.seen)
         )
 
 

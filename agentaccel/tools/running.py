@@ -252,10 +252,10 @@ class Runner:
         if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
             self._failed(told, "failed", "NotAResult")  # it is still to run
             return
-        undisturbed = not tool.spec.own and self.buffer.world.holds(entry.version, entry.domain)
+        undisturbed = not tool.spec.own and self.buffer.world.holds(entry.version, entry.scope)
         if entry.state is EarlyRunState.RUNNING and undisturbed and not entry.unchanged():
             self.tools.wrote(tool.name)  # of what is seen here, nothing that may write ran but this
-        if size_of(result, self.policy.output_cap) > self.policy.output_cap:
+        if size_of(result, self.policy.max_result_bytes) > self.policy.max_result_bytes:
             self._failed(told, "failed", "ResultTooLarge")
             return
         self.buffer.finished(entry, result, self.clock.monotonic())

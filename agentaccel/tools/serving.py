@@ -38,16 +38,16 @@ from agentaccel.values import kept_name
 
 # --- What real calls do to the world, as far as it can be told: a write closes what it touches, and ages it -----------
 # A call of which only a long look could tell whether it writes is looked at while it runs, beside the event loop;
-# until then its domain is closed to early results.
+# until then its scope is closed to early results.
 
 
 @dataclass(slots=True, eq=False)
 class OpenWrite:
     """What a call under way does to the world, as far as it is known."""
 
-    domain: str | None
+    scope: str | None
     number: int | None = None
-    """What closes the domain; None where nothing does."""
+    """What closes the scope; None where nothing does."""
     unsettled: bool = False
     ended: bool = False
 
@@ -71,15 +71,15 @@ class Writes:
         self.rates.ran(tool.name, self.clock.monotonic())
         if reads := self.judging.tools.at_once(tool):
             return None
-        mark = OpenWrite(tool.spec.domain)
+        mark = OpenWrite(tool.spec.scope)
         if reads is None and (given := copied(call)) is not None:
             call = given
-            mark.number, mark.unsettled = self.world.pends(mark.domain), True
+            mark.number, mark.unsettled = self.world.pends(mark.scope), True
             self._unsettled.append((mark, tool, call))
             if in_a_loop():  # else it is looked at once it has run
                 asyncio.get_running_loop().call_soon(self.settle)
         else:
-            mark.number = self.world.begins(mark.domain)
+            mark.number = self.world.begins(mark.scope)
             self.spoil()
         return mark
 
@@ -158,11 +158,11 @@ class Serving:
 
     def remembers(self, tool: KnownTool) -> bool:
         """Whether results of a tool may answer later calls: where it is known when they are not fresh any more."""
-        if not self.policy.memo or tool.effect is None:
+        if not self.policy.cache_results or tool.effect is None:
             return False
         if tool.effect is Effect.PURE:
             return True
-        return tool.effect in READS and (tool.spec.fresh_for is not None or tool.spec.witness is not None)
+        return tool.effect in READS and (tool.spec.max_age is not None or tool.spec.validator is not None)
 
     # --- what is there already ----------------------------------------------------------------------------------------
 
@@ -190,10 +190,10 @@ class Serving:
         if self.memo and (known := self.recalled(tool, key)) is not None:
             return known, None
         spec = tool.spec
-        if self.world.closed(spec.domain):
+        if self.world.closed(spec.scope):
             return None, None
-        seen = version_of(spec.witness, call.arguments)
-        return None, self._read(tool, key, call, version=self.world.version(spec.domain), at=now, seen=seen)
+        seen = version_of(spec.validator, call.arguments)
+        return None, self._read(tool, key, call, version=self.world.version(spec.scope), at=now, seen=seen)
 
     def recalled(self, tool: KnownTool, key: Key) -> Remembered | None:
         """The earlier result that answers the call of `tool` under `key`."""
@@ -265,7 +265,7 @@ class Serving:
     def _spoil(self) -> None:
         """Tell callers that wait for what will not be served."""
         for entry, spoiled in tuple(self._joined.items()):
-            if entry.version != self.world.version(entry.domain):
+            if entry.version != self.world.version(entry.scope):
                 with suppress(concurrent.futures.InvalidStateError):  # it was told already, or nobody waits any more
                     spoiled.set_result(None)
 
@@ -352,7 +352,7 @@ class Serving:
     def _read(self, tool: KnownTool, key: Key, call: ToolCall, *, version: Version, at: float, seen: object) -> Read:
         spec = tool.spec
         return Read(
-            key=key, arguments=call.arguments, domain=spec.domain, version=version, at=at, witness=spec.witness,
-            seen=seen, fresh_for=float("inf") if spec.fresh_for is None else spec.fresh_for,
+            key=key, arguments=call.arguments, scope=spec.scope, version=version, at=at, validator=spec.validator,
+            seen=seen, max_age=float("inf") if spec.max_age is None else spec.max_age,
             everybodys=self.tools.is_everybodys(tool),
         )  # fmt: skip

@@ -87,7 +87,7 @@ class Speculator:
         if (self.launcher.serving.tools.empty and not tools.effects) or within.early is not None:
             return None
         if (
-            not (tools.memo or tools.eager or tools.speculate or tools.prewarm)
+            not (tools.cache_results or tools.eager or tools.speculate or tools.prewarm)
             or self.launcher.runner.background.closed
         ):
             return None
@@ -223,7 +223,7 @@ class Speculator:
         call, launcher = prediction.call, self.launcher
         tool = launcher.runnable(step.conversation, call)
         key = launcher.key(step.conversation, tool, call) if tool is not None else None
-        if tool is None or key is None or launcher.serving.world.closed(tool.spec.domain):
+        if tool is None or key is None or launcher.serving.world.closed(tool.spec.scope):
             return None
         if launcher.serving.buffer.waits(key) or launcher.remembered(tool, key) or step.following.made(call):
             return None
@@ -277,7 +277,7 @@ class Speculator:
                 return
             if entry.depth < policy.depth:
                 self._expect(step, history.supposing(entry.call, shown(entry.result)), entry)
-            if entry.call.name in policy.slots and following.history is not None:
+            if entry.call.name in policy.max_concurrent and following.history is not None:
                 self._expect(step, following.history, None)
 
     # --- what real calls tell -----------------------------------------------------------------------------------------
@@ -317,8 +317,8 @@ def speculation(
         judging=judging,
         world=world,
         buffer=buffer,
-        memo=ResultCache(world, across=policy.tools.memo_across),
-        rates=Rates(policy.tools.per_minute),
+        memo=ResultCache(world, across=policy.tools.cache_results_across),
+        rates=Rates(policy.tools.rate_limits),
         track=learning.track,
     )
     runner = Runner(

@@ -133,10 +133,10 @@ class ArmRuns:
             key=key,
             call=call,
             tier=tier,
-            domain=None,
+            scope=None,
             version=self.world.version(None),
             born=self.timeline.now,
-            fresh_for=math.inf,
+            max_age=math.inf,
             ledger=self.ledger,
         )
         self.slots.free -= 1

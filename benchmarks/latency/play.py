@@ -122,7 +122,7 @@ class _Play:
                 return
             now, call = self._timeline.now, self._session.turns[turn].calls[place]
             version = self._early.world.version(None)
-            read = Read(key=call.key, arguments={}, domain=None, version=version, at=now, fresh_for=math.inf)
+            read = Read(key=call.key, arguments={}, scope=None, version=version, at=now, max_age=math.inf)
             seconds = self._times.calls[turn][place] * self._setting.scale
             self._timeline.at(now + seconds, self._returned, turn, place, read, written)
 

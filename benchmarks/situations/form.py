@@ -148,7 +148,7 @@ class Situation:
     streamed: bool = False
     """Whether replies are streamed."""
     second_costs: Amount = 0.01
-    """What a second of waiting costs the user, in USD: `CachePolicy.second_costs`."""
+    """What a second of waiting costs the user, in USD: `CachePolicy.cost_per_second`."""
     seed: int = 0
     bytes_per_token: Amount = 3.6
     """What the provider's tokenizer makes of this agent's text; drawn once for all sessions."""

@@ -47,7 +47,7 @@ class Live:
         consents = self.situation.consents
         seconds = draw(self.situation.second_costs, random.Random(self.situation.seed))
         cache = CachePolicy(
-            move_volatile="move_volatile" in consents, freeze_tools="freeze_tools" in consents, second_costs=seconds
+            move_volatile="move_volatile" in consents, freeze_tools="freeze_tools" in consents, cost_per_second=seconds
         )
         policy = Policy(strict=True, cache=cache, store=StorePolicy(path=self.folder / "trace.db"))
         self.accel = Accel(policy, clock=self.clock, environ={})

@@ -21,7 +21,7 @@ from agentaccel_emulator import Behaviour, Tokenizer, serve
 from tests.clients.branches import COUNT, EXACT, SYSTEM, TWENTY, Branches, all_asked, asked, request
 from tests.driver import prose
 
-OFF = {"hold_at_most": 0.0}
+OFF = {"max_wait": 0.0}
 
 
 # --- it is written once -----------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_what_is_recorded_expects_what_was_read() -> None:
 def test_branches_from_threads_write_their_prefix_once() -> None:
     """The issue's case, from threads: the sync SDK over sockets. Only the leader has arrived when all others wait."""
     with serve(script=["Done."], behaviour=EXACT) as server:
-        policy = Policy(strict=True, store=StorePolicy(enabled=False), cache=CachePolicy(hold_at_most=60.0))
+        policy = Policy(strict=True, store=StorePolicy(enabled=False), cache=CachePolicy(max_wait=60.0))
         accel = Accel(policy, clock=server.clock)
         bare = anthropic.Anthropic(base_url=server.url, api_key="k", max_retries=0)
         failed = _in_threads(accel.wrap(bare), server)
@@ -267,7 +267,7 @@ def test_attempts_of_one_request_share_its_bound() -> None:
             await asyncio.gather(*(asked(client, number) for number in range(3)), return_exceptions=True)
 
     slow = {"kind": "slow_first_token", "seconds": 3.0}
-    branches = Branches(faults=[{"kind": "529", "at": n} for n in range(1, 8)] + [slow], hold_at_most=4.0)
+    branches = Branches(faults=[{"kind": "529", "at": n} for n in range(1, 8)] + [slow], max_wait=4.0)
     branches.run(ask)
     waited: dict[str, float] = {}
     for record in branches.records:
@@ -288,7 +288,7 @@ def test_when_the_first_is_cancelled_one_other_writes(after: float, stream: bool
             tasks[0].cancel()
             return list(await asyncio.gather(*tasks, return_exceptions=True))
 
-    branches = Branches(hold_at_most=20.0)
+    branches = Branches(max_wait=20.0)
     first, *others = branches.run(ask)
     assert isinstance(first, asyncio.CancelledError)
     assert others == [None] * (COUNT - 1)
@@ -329,7 +329,7 @@ def test_nobody_waits_beyond_the_bound_for_one_that_never_answers(bound: float) 
             await asyncio.gather(lost, return_exceptions=True)
             return list(results)
 
-    branches = Branches(faults=[{"kind": "timeout", "at": 1}], hold_at_most=bound)
+    branches = Branches(faults=[{"kind": "timeout", "at": 1}], max_wait=bound)
     assert branches.run(ask) == [None] * (COUNT - 1)
     assert max(branches.held, default=0.0) <= bound + 1e-6
     if bound == 60.0:  # there is time for another one to lead
@@ -387,12 +387,12 @@ def test_for_a_small_prefix_nobody_waits() -> None:
     """It saves less than the seconds cost. The twin: where seconds cost nothing, they do."""
     system = prose(1500)
     assert _free(Branches(), system=system, tools=[])
-    assert not _free(Branches(second_costs=0.0), system=system, tools=[])
+    assert not _free(Branches(cost_per_second=0.0), system=system, tools=[])
 
 
 def test_where_seconds_are_dear_nobody_waits() -> None:
     """50,000 tokens save 17 cents at most."""
-    assert _free(Branches(second_costs=0.1))
+    assert _free(Branches(cost_per_second=0.1))
 
 
 @pytest.mark.parametrize("mode", ["observe"])

@@ -99,7 +99,7 @@ THINKING: Json = {"max_tokens": 2048, "thinking": {"type": "enabled", "budget_to
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("more", "cache"), [(THINKING, {}), ({}, {"keep_alive_budget": 0.0})], ids=["refused", "no budget"]
+    ("more", "cache"), [(THINKING, {}), ({}, {"own_requests_budget": 0.0})], ids=["refused", "no budget"]
 )
 def test_no_plan_counts_on_requests_that_are_never_sent(tmp_path: Path, more: Json, cache: dict[str, Any]) -> None:
     """Where a pause cannot be bridged, the longer lifetime is bought as it is without the consent."""
@@ -223,7 +223,7 @@ def test_outside_an_open_session_nothing_is_kept(clerk: Desk) -> None:
 
 def test_the_budget_is_kept(tmp_path: Path) -> None:
     """In USD a session: with no money nothing is sent, with money for one request one."""
-    with desk(tmp_path, keep_alive_budget=0.005) as clerk:
+    with desk(tmp_path, own_requests_budget=0.005) as clerk:
         clerk.learn()
         before = len(clerk.kept)
         clerk.talk("friday", [5.0, TEA, 5.0])

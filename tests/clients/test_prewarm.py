@@ -225,9 +225,9 @@ def test_a_history_that_has_expired_is_written_ahead(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cache", "more"),
     [
-        ({**CONSENT, "second_costs": 0.0}, {}),
-        ({**CONSENT, "second_costs": 0.001}, {}),
-        ({**CONSENT, "keep_alive_budget": 0.1}, {}),
+        ({**CONSENT, "cost_per_second": 0.0}, {}),
+        ({**CONSENT, "cost_per_second": 0.001}, {}),
+        ({**CONSENT, "own_requests_budget": 0.1}, {}),
         (CONSENT, {"system": prose(50), "tools": []}),
         (CONSENT, {"model": "claude-haiku-4-5", "max_tokens": 2000, **BUDGETED}),
         (CONSENT, {"tool_choice": {"type": "any"}}),
@@ -278,8 +278,8 @@ def test_what_is_held_is_not_written_again(tmp_path: Path, other: str) -> None:
     assert len(room.sent) == 1
 
 
-@pytest.mark.parametrize("second_costs", [0.01, 0.1])
-def test_announced_twice_it_is_written_once(tmp_path: Path, second_costs: float) -> None:
+@pytest.mark.parametrize("cost_per_second", [0.01, 0.1])
+def test_announced_twice_it_is_written_once(tmp_path: Path, cost_per_second: float) -> None:
     """Whether the first one is still on its way or has been answered, and however dear waiting is."""
 
     async def main(room: Room) -> None:
@@ -289,7 +289,7 @@ def test_announced_twice_it_is_written_once(tmp_path: Path, second_costs: float)
                 await asyncio.sleep(seconds)
             room.announce(session)
 
-    room = Room(tmp_path, cache={**CONSENT, "second_costs": second_costs})
+    room = Room(tmp_path, cache={**CONSENT, "cost_per_second": cost_per_second})
     room.run(main)
     assert room.ahead == len(room.sent) == 1
 
@@ -454,7 +454,7 @@ def test_with_holding_switched_off_it_goes_out_at_once(tmp_path: Path) -> None:
     async def main(room: Room) -> None:
         firsts.append(await overtaken(room))
 
-    records = Room(tmp_path, cache={**CONSENT, "hold_at_most": 0.0}).run(main)
+    records = Room(tmp_path, cache={**CONSENT, "max_wait": 0.0}).run(main)
     assert firsts == [pytest.approx(5.3, abs=0.05)]
     assert [record.waited for record in records] == [None, None]
     assert all((record.usage.written or 0) > 49_000 for record in records)
@@ -599,7 +599,7 @@ def test_where_openai_takes_none_nothing_is_sent(tmp_path: Path, model: str) -> 
                 session.prewarm(room.gpt.chat.completions.create, model=model, messages=[user(prose(30_000))])
             await asyncio.sleep(1)
 
-    room = Room(tmp_path, cache={**CONSENT, "second_costs": 1.0})
+    room = Room(tmp_path, cache={**CONSENT, "cost_per_second": 1.0})
     room.run(main)
     assert room.sent == []
 

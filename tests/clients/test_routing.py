@@ -313,7 +313,7 @@ def test_a_conversation_that_the_provider_holds_keeps_its_key(provider: Provider
 def test_nobody_waits_for_what_another_tenant_writes() -> None:
     """Chosen by us: it could not be read. The twin is the same tenant, who waits."""
     for other, waits in (("umbrella", False), ("acme", True)):
-        policy = Policy(strict=True, store=StorePolicy(enabled=False), cache=CachePolicy(hold_at_most=30))
+        policy = Policy(strict=True, store=StorePolicy(enabled=False), cache=CachePolicy(max_wait=30))
         with Accel(policy, clock=ManualClock(now=1e9), environ={}) as accel:
             goes = []
             turns = []

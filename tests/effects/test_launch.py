@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ def test_silence_and_names_permit_nothing() -> None:
 @pytest.mark.parametrize("effect", ["pure", "read_local"])
 def test_people_order_state_and_context_keep_a_call_whatever_the_user_allows(flag: str, effect: str) -> None:
     spec = ToolSpec(**{"effect": effect, "concurrent": True, "in_thread": True, flag: True})
-    allowance = Allowance(effects={"tool": "pure"}, egress=frozenset({"tool"}), familiar=known)
+    allowance = Allowance(effects={"tool": "pure"}, remote_guesses=frozenset({"tool"}), familiar=known)
     assert ask(spec, allowance).launch == "never"
     assert ask(spec, allowance).verdict.effect in (Effect.PURE, Effect.READ_LOCAL), "it is still known to read"
 
@@ -74,12 +75,12 @@ def test_our_own_executor_brings_its_analyser_and_needs_no_declaration() -> None
 
 
 def test_a_predicted_remote_read_needs_the_users_consent_and_arguments_that_are_known_there() -> None:
-    tool, host = Allowance(egress=frozenset({"tool"})), Allowance(egress=frozenset({"docs.example.com"}))
+    tool, host = (Allowance(remote_guesses=frozenset({name})) for name in ("tool", "docs.example.com"))
     assert ask(FETCH, url=PAGE).launch == "asked"
     for allowed in (tool, host):
         assert ask(FETCH, allowed, url=PAGE).launch == "asked"
-        assert ask(FETCH, Allowance(egress=allowed.egress, familiar=known), url=PAGE).launch == "predicted"
-    elsewhere = Allowance(egress=frozenset({"docs.example.com"}), familiar=known)
+        assert ask(FETCH, replace(allowed, familiar=known), url=PAGE).launch == "predicted"
+    elsewhere = Allowance(remote_guesses=frozenset({"docs.example.com"}), familiar=known)
     assert ask(FETCH, elsewhere, url="https://docs.example.com.evil.org/").launch == "asked"
     assert ask(FETCH, elsewhere, url=PAGE + "?action=delete").launch == "never"
 

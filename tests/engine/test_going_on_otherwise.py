@@ -217,7 +217,7 @@ def test_what_was_announced_without_its_history_goes_on_all_the_same(tmp_path: P
                 talk.ask(history)
             history = more(history, f"next {turn}", 300)
 
-    ours, turns, _ = played(loop, "anthropic", tmp_path / "on.db", cache=CachePolicy(prewarm=True, second_costs=0.0))
+    ours, turns, _ = played(loop, "anthropic", tmp_path / "on.db", cache=CachePolicy(prewarm=True, cost_per_second=0.0))
     plain = costs(loop, "anthropic", tmp_path / "observe.db", mode="observe")
     assert PREWARM not in {turn.mode for turn in turns}
     assert ours.paid is not None

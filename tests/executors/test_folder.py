@@ -145,12 +145,12 @@ async def test_text_is_found_in_files_but_not_in_hidden_folders_links_and_binari
 async def test_what_is_read_and_what_is_shown_is_bounded_and_said_to_be(root: Path) -> None:
     (root / "long.txt").write_text("".join(f"{number} needle\n" for number in range(1_000)))
     (root / "wide.txt").write_text("x" * 5_000)
-    small = Folder(root, most_bytes=6_000, output_cap=600)
+    small = Folder(root, most_bytes=6_000, max_result_chars=600)
     with pytest.raises(OSError, match="more than the 6,000"):
         await small.read_file("long.txt")
-    assert (await Folder(root, output_cap=600).read_file("long.txt")).endswith("of 1000]")
+    assert (await Folder(root, max_result_chars=600).read_file("long.txt")).endswith("of 1000]")
     assert (await Folder(root).read_file("wide.txt")).endswith("x [cut]")
-    found = await Folder(root, output_cap=600).search_text("needle", "long.txt")
+    found = await Folder(root, max_result_chars=600).search_text("needle", "long.txt")
     assert found.endswith("[there are more]")
     assert len(found) < 700
     assert (await Folder(root).search_text("needle", "long.txt")).count("\n") == 200
@@ -173,7 +173,7 @@ async def test_the_tools_declare_what_may_be_run_early(root: Path) -> None:
 
 def test_the_witness_tells_a_change_of_what_a_call_reads(root: Path) -> None:
     folder = Folder(root)
-    read, listed = folder.specs["read_file"].witness, folder.specs["list_folder"].witness
+    read, listed = folder.specs["read_file"].validator, folder.specs["list_folder"].validator
     assert read is not None
     assert listed is not None
     before = read({"path": "same"}), listed({})
@@ -188,7 +188,7 @@ def test_the_witness_tells_a_change_of_what_a_call_reads(root: Path) -> None:
 
 
 def test_what_cannot_work_is_refused_when_the_tools_are_made(root: Path) -> None:
-    for wrong in ({"root": root / "missing"}, {"root": root, "most_bytes": 0}, {"root": root, "output_cap": 0}):
+    for wrong in ({"root": root / "missing"}, {"root": root, "most_bytes": 0}, {"root": root, "max_result_chars": 0}):
         with pytest.raises(ConfigError):
             Folder(**wrong)  # type: ignore[arg-type]
 
@@ -365,7 +365,7 @@ async def test_without_passing_such_a_folder_cannot_be_read_in(closed: Path, mon
 
 
 def test_a_witness_of_git_opens_no_pipe(tmp_path: Path) -> None:
-    """To open one waits for somebody who writes to it; a witness is asked on the event loop."""
+    """To open one waits for somebody who writes to it; a validator is asked on the event loop."""
     (tmp_path / ".git").mkdir()
     os.mkfifo(tmp_path / ".git/HEAD")
     with pytest.raises(OSError, match="no plain file"):

@@ -76,7 +76,7 @@ async def early(tool: Http, *given: Any, **named: Any) -> str:
     ],
 )
 async def test_the_model_sees_the_same_early_and_on_time(path: str, text: str) -> None:
-    tool = Web(WEB).tool(output_cap=50)
+    tool = Web(WEB).tool(max_result_bytes=50)
     assert await tool.request(HOME + path) == await early(tool, HOME + path) == text
 
 
@@ -116,7 +116,7 @@ async def test_a_read_waits_until_the_model_asks_unless_its_host_is_allowed_and_
     assert spec is not None
     call = ToolCall(name="request", arguments={"url": f"{HOME}/items"})
     assert permission(call, spec).launch == "asked"
-    allowed = Allowance(egress=frozenset({"shop.example.org"}), familiar=lambda call: True)
+    allowed = Allowance(remote_guesses=frozenset({"shop.example.org"}), familiar=lambda call: True)
     assert permission(call, spec, allowed).launch == "predicted"
 
 
@@ -169,7 +169,7 @@ async def test_a_request_that_takes_too_long_ends() -> None:
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: Http(timeout=0), lambda: Http(output_cap=0), lambda: Http(transport=object())],  # type: ignore[arg-type]
+    [lambda: Http(timeout=0), lambda: Http(max_result_bytes=0), lambda: Http(transport=object())],  # type: ignore[arg-type]
 )
 def test_what_cannot_be_meant_is_refused(make: Callable[[], Http]) -> None:
     with pytest.raises(ConfigError):
@@ -185,7 +185,7 @@ def test_a_read_of_an_allowed_host_is_served_before_the_model_has_written_it() -
     """The whole way: guessed, made once, served."""
     url, web = f"{HOME}/items", Web(WEB)
     guess = ToolCall(name="request", arguments={"url": url})
-    policy = ToolPolicy(eager=False, egress=("shop.example.org",))
+    policy = ToolPolicy(eager=False, remote_guesses=("shop.example.org",))
     agent = Agent(policy, Script({1: [likely(guess)]}), store=StorePolicy(enabled=False))
     agent.messages = [{"role": "user", "content": f"What is at {url} ?"}]
     took(agent.accel, "request", 2.0)
@@ -250,7 +250,7 @@ async def test_empty_pieces_say_nothing_of_the_format(coding: str) -> None:
 
 async def test_no_more_than_the_cap_is_inflated() -> None:
     """20 million zeros are 20 KB of gzip: of a cap of 1,000 bytes, 1,001 are inflated, and what takes part in that."""
-    tool = sending(Pieces(gzip.compress(bytes(20_000_000))), {"content-encoding": "gzip"}, output_cap=1_000)
+    tool = sending(Pieces(gzip.compress(bytes(20_000_000))), {"content-encoding": "gzip"}, max_result_bytes=1_000)
     tracemalloc.start()
     try:
         said = await tool.request(f"{HOME}/items")
@@ -264,7 +264,7 @@ async def test_no_more_than_the_cap_is_inflated() -> None:
 async def test_without_the_cap_the_whole_answer_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin."""
     monkeypatch.setitem(http._INFLATED, "gzip", lambda: lambda piece, room: gzip.decompress(piece))
-    tool = sending(Pieces(gzip.compress(bytes(20_000_000))), {"content-encoding": "gzip"}, output_cap=1_000)
+    tool = sending(Pieces(gzip.compress(bytes(20_000_000))), {"content-encoding": "gzip"}, max_result_bytes=1_000)
     tracemalloc.start()
     try:
         await tool.request(f"{HOME}/items")

@@ -146,7 +146,7 @@ async def test_output_that_is_binary_invalid_or_huge_is_text_of_a_bounded_size(w
     (work / "binary").write_bytes(b"\xff\xfe\0caf\xc3\xa9")
     assert await made(work).run("cat binary") == "\ufffd\ufffd\ufffdcafé"
     for line in ("seq 1 20000", "for i in $(seq 1 20000); do echo $i; done"):
-        ran = await made(work, output_cap=1_000).execute(line)
+        ran = await made(work, max_result_bytes=1_000).execute(line)
         assert ran.out.startswith("1\n2\n")
         assert ran.out.endswith("20000\n")
         assert "bytes left out" in ran.out
@@ -354,7 +354,7 @@ async def test_a_call_that_is_cancelled_at_any_step_leaves_no_file_open(work: Pa
 
 
 def test_what_cannot_work_is_refused_when_the_tool_is_made(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for wrong in ({"cwd": work / "missing"}, {"timeout": 0}, {"output_cap": 0}, {"path": "/bin:."}, {"path": ""}):
+    for wrong in ({"cwd": work / "missing"}, {"timeout": 0}, {"max_result_bytes": 0}, {"path": "/bin:."}, {"path": ""}):
         with pytest.raises(ConfigError):
             made(work, **wrong)
     monkeypatch.setattr(sys, "platform", "win32")

@@ -143,7 +143,7 @@ def test_the_tool_declares_itself_and_each_call_is_judged_by_its_statement(file:
     assert launch(local) == "never"
     remote = Sql(connect=local.connect, dialect="postgres", read_only=local.read_only)
     assert launch(remote, sql="select id from t") == "asked"
-    allowed = Allowance(egress=frozenset({"query"}), familiar=lambda call: True)
+    allowed = Allowance(remote_guesses=frozenset({"query"}), familiar=lambda call: True)
     assert launch(remote, allowed, sql="select id from t") == "predicted"
 
 
@@ -229,15 +229,15 @@ def test_a_pipe_in_the_place_of_a_log_that_is_kept_refuses(file: Path) -> None:
 
 
 async def test_the_witness_tells_what_others_write(file: Path) -> None:
-    witness = Sql.sqlite(file).specs["query"].witness
-    assert witness is not None
-    before = witness({})
-    assert witness({}) == before
+    validator = Sql.sqlite(file).specs["query"].validator
+    assert validator is not None
+    before = validator({})
+    assert validator({}) == before
     writer = sqlite3.connect(file)
     writer.execute("insert into t values (9, 'z')")
     writer.commit()
     writer.close()
-    assert witness({}) != before
+    assert validator({}) != before
 
 
 async def test_a_failed_statement_changes_nothing_and_reaches_the_caller(file: Path) -> None:
@@ -348,7 +348,7 @@ async def test_a_result_is_bounded_and_says_so(file: Path) -> None:
     many = "with recursive n(i) as (select 1 union all select i + 1 from n limit 5000) select i from n"
     by_rows = Sql(connect=Sql.sqlite(file).connect, dialect="sqlite", most_rows=10)
     assert (await rows(by_rows, many))["more"] == "there are more than these 10 rows"
-    by_length = Sql(connect=Sql.sqlite(file).connect, dialect="sqlite", output_cap=100)
+    by_length = Sql(connect=Sql.sqlite(file).connect, dialect="sqlite", max_result_chars=100)
     assert len(await by_length.query(many)) < 200
     assert "more" not in await rows(by_rows, many.replace("5000", "10"))
 
@@ -387,6 +387,6 @@ def test_what_cannot_work_is_refused_when_the_tool_is_made(file: Path) -> None:
         Sql.sqlite(":memory:")
     with pytest.raises(ConfigError, match="there is no database"):
         Sql.sqlite("no-such-folder/shop.db")
-    for wrong in ({"timeout": 0}, {"most_rows": 0}, {"output_cap": 0}):
+    for wrong in ({"timeout": 0}, {"most_rows": 0}, {"max_result_chars": 0}):
         with pytest.raises(ConfigError):
             Sql(connect=Sql.sqlite(file).connect, dialect="sqlite", **wrong)  # type: ignore[arg-type]

@@ -42,7 +42,7 @@ class Interleavings(RuleBasedStateMachine):
             read=0.0,
             streamed=streamed,
             at_most=at_most,
-            second_costs=0.001,
+            cost_per_second=0.001,
             price=lambda: 1.0 if worth else None,
         )
         self.asks(flight, self.now + at_most)

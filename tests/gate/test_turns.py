@@ -34,7 +34,7 @@ def _waits(turn: Turn, at: float) -> Wait:
 
 def test_the_bound_is_one_for_all_that_are_waited_for() -> None:
     """It does not begin anew with the next one that leads."""
-    accel = _accel(hold_at_most=10.0)
+    accel = _accel(max_wait=10.0)
     turns = [accel.turn(request(number)) for number in range(4)]
     turns[0].handle(Started(0.0))
     assert _waits(turns[3], 0.0).at_most <= 10.0
@@ -153,7 +153,7 @@ def test_what_is_read_keeps_its_lifetime_whatever_the_marker_says(asked: float, 
             read=0.0,
             streamed=True,
             at_most=0.0,
-            second_costs=0.0,
+            cost_per_second=0.0,
             price=lambda: None,
         )
         assert flight.before(now) is None

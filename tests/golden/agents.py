@@ -107,14 +107,14 @@ def _trip(number: int, at: int) -> str:
 
 
 def _tools(accel: Accel, runs: list[str]) -> dict[str, Callable[..., Any]]:
-    @accel.tool(effect="read_local", concurrent=True, fresh_for=60)
+    @accel.tool(effect="read_local", concurrent=True, max_age=60)
     async def find_person(person: str) -> str:
         runs.append(person)
         await asyncio.sleep(0.5)
         number = int(person.rpartition("_")[2])
         return json.dumps({"person": person, "trips": [_trip(number, at) for at in range(_TRIPS)]})
 
-    @accel.tool(effect="read_local", concurrent=True, fresh_for=60)
+    @accel.tool(effect="read_local", concurrent=True, max_age=60)
     async def get_trip(trip: str, language: str) -> str:
         runs.append(trip)
         await asyncio.sleep(0.75)

@@ -30,7 +30,7 @@ TAKES = 1.0
 STALLS, FAILS = "s", "f"
 """Keys of which a guess stalls, or fails."""
 FILES, OUTSIDE = "files", "outside"
-"""Domains; the second one is written by another process, of which only a witness can tell."""
+"""Domains; the second one is written by another process, of which only a validator can tell."""
 
 Action = tuple[Any, ...]
 
@@ -112,7 +112,7 @@ class Seen:
         """Whether anything that this call could see was written in that time."""
         tool, key = call
         seen = {"", FILES, f"{OUTSIDE} {key}"} if tool == "peek" else {"", FILES}
-        return any(begin < until and end > since and domain in seen for domain, begin, end in self.wrote)
+        return any(begin < until and end > since and scope in seen for scope, begin, end in self.wrote)
 
 
 class World:
@@ -126,15 +126,15 @@ class World:
             "peek": accel.tool(
                 name="peek",
                 **safe,
-                domain=FILES,
-                fresh_for=60.0,
-                witness=lambda arguments: seen.outside.get(arguments["key"], 0),
+                scope=FILES,
+                max_age=60.0,
+                validator=lambda arguments: seen.outside.get(arguments["key"], 0),
             )(self._reading("peek")),
             "query": accel.tool(name="query", concurrent=True, effect=lambda arguments: "read_local")(
                 self._reading("query")
             ),
             "book": accel.tool(name="book")(self._writing("")),
-            "note": accel.tool(name="note", domain=FILES)(self._writing(FILES)),
+            "note": accel.tool(name="note", scope=FILES)(self._writing(FILES)),
             "change": accel.tool(name="change", effect=lambda arguments: "unknown")(self._writing("")),
         }
 
@@ -158,14 +158,14 @@ class World:
 
         return read
 
-    def _writing(self, domain: str) -> Callable[[str], Coroutine[Any, Any, Any]]:
+    def _writing(self, scope: str) -> Callable[[str], Coroutine[Any, Any, Any]]:
         async def write(key: str) -> str:
             seen, began = self.seen, self.seen.now()
             at = len(seen.wrote)
-            seen.wrote.append((domain, began, 1 << 60))
+            seen.wrote.append((scope, began, 1 << 60))
             try:
                 await asyncio.sleep(TAKES / 2)
-                if not domain:
+                if not scope:
                     seen.state[key] = seen.state.get(key, 0) + 1
                 seen.files[key] = seen.files.get(key, 0) + 1
                 await asyncio.sleep(TAKES / 2)
@@ -173,7 +173,7 @@ class World:
                     raise KeyError("after the deed")
                 return "done#-1"
             finally:
-                seen.wrote[at] = (domain, began, seen.now())
+                seen.wrote[at] = (scope, began, seen.now())
 
         return write
 

@@ -92,7 +92,7 @@ def test_what_another_program_writes_is_not_put_down_to_an_executor_of_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its result is stale; it is run early again, and its calls make nothing else stale."""
-    agent, log = Agent(ToolPolicy(speculate=False, memo=False)), Log(tmp_path, monkeypatch)
+    agent, log = Agent(ToolPolicy(speculate=False, cache_results=False)), Log(tmp_path, monkeypatch)
     read = agent.accel.tools(Folder(tmp_path).tools())["read_file"]
 
     async def main() -> list[str]:
@@ -111,7 +111,7 @@ def test_what_another_program_writes_is_not_put_down_to_an_executor_of_ours(
 def test_a_tool_of_the_user_s_that_changes_what_it_reads_is_not_run_early_again() -> None:
     """The twin: what it is said to do is all that is known of it."""
     agent = Agent(EAGER)
-    look = agent.reads(witness=lambda arguments: len(agent.log))
+    look = agent.reads(validator=lambda arguments: len(agent.log))
 
     async def main() -> None:
         for _ in range(2):

@@ -47,7 +47,7 @@ async def orders_of(agent: Agent, whom: str, tool: Callable[[], Any], met: async
 user: contextvars.ContextVar[str] = contextvars.ContextVar("user")
 
 
-@pytest.mark.parametrize("declared", [{}, {"fresh_for": 1000.0}], ids=["early", "remembered"])
+@pytest.mark.parametrize("declared", [{}, {"max_age": 1000.0}], ids=["early", "remembered"])
 def test_a_call_that_two_conversations_have_asked_for_is_run_for_each(declared: dict[str, Any]) -> None:
     agent = Agent()
 
@@ -77,7 +77,7 @@ def test_a_call_that_one_conversation_has_asked_for_is_served() -> None:
 
 def test_a_write_through_a_session_that_was_left_is_seen() -> None:
     agent = Agent(ToolPolicy(eager=False, speculate=False))
-    look = agent.reads(fresh_for=1000.0)
+    look = agent.reads(max_age=1000.0)
 
     async def book() -> str:
         agent.state["a"] = 9

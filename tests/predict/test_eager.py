@@ -252,13 +252,13 @@ def test_sessions_in_several_threads_are_served_their_own(tmp_path: Any) -> None
     accel = Accel(Policy(strict=True, store=StorePolicy(enabled=False), tools=ToolPolicy(concurrency=64)))
     runs, lock = Counter[str](), threading.Lock()
 
-    @accel.tool(effect="read_local", concurrent=True, in_thread=True, domain="a")
+    @accel.tool(effect="read_local", concurrent=True, in_thread=True, scope="a")
     def look(key: str) -> str:
         with lock:
             runs[key] += 1
         return key
 
-    @accel.tool(domain="b")
+    @accel.tool(scope="b")
     def book(key: str) -> str:
         return key
 
@@ -338,7 +338,7 @@ def test_a_write_begins_the_fresh_run_of_a_read_that_waits_for_its_early_one() -
 
 def test_a_write_elsewhere_leaves_a_caller_waiting_for_the_early_run() -> None:
     agent = Agent()
-    look, book = agent.reads(seconds=4.0, domain="files"), agent.writes(seconds=1.0, domain="mails")
+    look, book = agent.reads(seconds=4.0, scope="files"), agent.writes(seconds=1.0, scope="mails")
 
     async def main() -> Any:
         await agent.model(LOOK, BOOK, gap=1.0)
@@ -351,7 +351,7 @@ def test_a_write_elsewhere_leaves_a_caller_waiting_for_the_early_run() -> None:
 def test_what_the_model_had_asked_for_is_remembered_as_any_run_is() -> None:
     """Until something writes."""
     agent = Agent()
-    look, book = agent.reads(fresh_for=60.0), agent.writes()
+    look, book = agent.reads(max_age=60.0), agent.writes()
 
     async def main() -> Any:
         await agent.model(LOOK, gap=0.5)

@@ -71,11 +71,11 @@ class TestWorld:
     )
     def test_a_write_kills_what_could_see_it(self, wrote: str | None, kills: set[str | None]) -> None:
         world = WriteEpochs()
-        before = {domain: world.version(domain) for domain in (None, "files", "mails")}
+        before = {scope: world.version(scope) for scope in (None, "files", "mails")}
         write = world.begins(wrote)
-        assert {domain for domain in before if world.closed(domain)} == kills
+        assert {scope for scope in before if world.closed(scope)} == kills
         world.ends(write)
-        assert {domain for domain, version in before.items() if not world.holds(version, domain)} == kills
+        assert {scope for scope, version in before.items() if not world.holds(version, scope)} == kills
 
     @pytest.mark.parametrize("ended", [False, True])
     def test_what_turns_out_to_read_leaves_all_as_it_was(self, ended: bool) -> None:
@@ -102,10 +102,10 @@ def entry(world: WriteEpochs, name: str = "look", session: str = "s", at: float 
         key=Key(name, b"{}", Principal(None, session), 0),
         call=ToolCall(name=name, arguments={}),
         tier="predicted",
-        domain=None,
+        scope=None,
         version=world.version(None),
         born=at,
-        fresh_for=100.0,
+        max_age=100.0,
         ledger=SpeculationStats(),
     )
 

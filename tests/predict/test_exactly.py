@@ -14,7 +14,7 @@ from agentaccel.turn import CallClosed, Started
 from tests.predict.scripted import Agent, call
 
 EAGER = ToolPolicy(speculate=False)
-READS: dict[str, Any] = {"effect": "read_local", "concurrent": True, "fresh_for": 60.0}
+READS: dict[str, Any] = {"effect": "read_local", "concurrent": True, "max_age": 60.0}
 
 
 def by_hundreds(tool: Callable[..., Coroutine[Any, Any, str]]) -> Callable[..., Coroutine[Any, Any, str]]:

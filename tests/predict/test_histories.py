@@ -90,4 +90,4 @@ def test_switched_off_tier_by_tier_nothing_is_begun() -> None:
     assert play(history).total.launched == 2
     assert play(history, tools=ToolPolicy(eager=False)).total.launched == 1
     assert play(history, tools=ToolPolicy(speculate=False)).total.launched == 1
-    assert play(history, tools=ToolPolicy(speculate=False, eager=False, memo=False)).total.launched == 0
+    assert play(history, tools=ToolPolicy(speculate=False, eager=False, cache_results=False)).total.launched == 0

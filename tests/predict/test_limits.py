@@ -37,7 +37,7 @@ def test_a_predicted_remote_read_is_made_where_it_is_worth_what_it_tells() -> No
     for effect in ("read_remote", "read_local"):
         for seconds in (0.04, 1.0):
             told = Script({1: [likely(call("look", key="a"))]})
-            agent = Agent(ToolPolicy(eager=False, egress=("look",)), told)
+            agent = Agent(ToolPolicy(eager=False, remote_guesses=("look",)), told)
             found[effect, seconds] = launched(agent, seconds, effect=effect)
     assert found == {
         ("read_remote", 0.04): 0,
@@ -49,7 +49,7 @@ def test_a_predicted_remote_read_is_made_where_it_is_worth_what_it_tells() -> No
 
 def test_without_consent_or_with_arguments_that_are_new_there_no_guess_leaves() -> None:
     for egress, key in (((), "a"), (("look",), "zz")):
-        agent = Agent(ToolPolicy(eager=False, egress=egress), Script({1: [likely(call("look", key=key))]}))
+        agent = Agent(ToolPolicy(eager=False, remote_guesses=egress), Script({1: [likely(call("look", key=key))]}))
         assert launched(agent, 1.0, effect="read_remote") == 0
 
 
@@ -60,11 +60,11 @@ def limited(**policy: Any) -> Agent:
 
 def test_guesses_leave_a_fifth_of_a_rate_limit_to_real_calls() -> None:
     assert launched(limited(), 1.0) == 8
-    assert launched(limited(per_minute={"look": 5}), 1.0) == 4
+    assert launched(limited(rate_limits={"look": 5}), 1.0) == 4
 
 
 def test_real_calls_use_a_rate_limit_up_and_a_minute_later_it_is_there_again() -> None:
-    agent = limited(per_minute={"look": 10})
+    agent = limited(rate_limits={"look": 10})
     look = agent.reads()
 
     async def main() -> list[int]:

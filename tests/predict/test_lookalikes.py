@@ -240,7 +240,7 @@ def test_versions_that_cannot_be_compared_serve_nothing() -> None:
 
     one, ran = accel(), list[str]()
 
-    @one.tool(effect="read_local", witness=lambda arguments: Stubborn())  # type: ignore[arg-type, return-value]
+    @one.tool(effect="read_local", validator=lambda arguments: Stubborn())  # type: ignore[arg-type, return-value]
     async def find(key: str) -> str:
         ran.append(key)
         return key
@@ -257,12 +257,12 @@ def test_versions_that_cannot_be_compared_serve_nothing() -> None:
 @pytest.mark.parametrize(
     ("declared", "said"),
     [
-        ({"fresh_for": 0}, "a number of seconds above 0"),
-        ({"fresh_for": float("nan")}, "a number of seconds above 0"),
-        ({"fresh_for": "60"}, "a number of seconds above 0"),
+        ({"max_age": 0}, "a number of seconds above 0"),
+        ({"max_age": float("nan")}, "a number of seconds above 0"),
+        ({"max_age": "60"}, "a number of seconds above 0"),
         ({"concurrent": "yes"}, "True or False"),
-        ({"witness": 5}, "a function"),
-        ({"domain": ["mails"]}, "a name"),
+        ({"validator": 5}, "a function"),
+        ({"scope": ["mails"]}, "a name"),
         ({"kind": "bash"}, "'shell', 'sql', 'http', 'mcp'"),
     ],
 )

@@ -25,7 +25,7 @@ def twice(agent: Agent, *steps: Any) -> list[Any]:
 
 def test_a_read_made_again_is_answered_at_once() -> None:
     agent = Agent(MEMO)
-    look = agent.reads(fresh_for=60.0)
+    look = agent.reads(max_age=60.0)
     assert twice(agent, lambda: look("a"), lambda: look(key="a", limit=3)) == [("a=0", 1.0), ("a=0", 0.0)]
     assert (agent.ledger.memo.served, agent.ledger.memo.hidden) == (1, 1.0)
     assert [one.served_from for one in agent.heard.heard] == [None, "memo"]
@@ -33,7 +33,7 @@ def test_a_read_made_again_is_answered_at_once() -> None:
 
 def test_after_a_write_it_runs_again() -> None:
     agent = Agent(MEMO)
-    look, book = agent.reads(fresh_for=60.0), agent.writes()
+    look, book = agent.reads(max_age=60.0), agent.writes()
     assert twice(agent, lambda: look("a"), lambda: book("a"), lambda: look("a"))[-1] == ("a=1", 1.0)
 
 
@@ -41,7 +41,7 @@ def test_a_read_during_which_something_wrote_is_not_kept() -> None:
     import asyncio
 
     agent = Agent(MEMO)
-    look, book = agent.reads(seconds=4.0, fresh_for=60.0), agent.writes(seconds=1.0)
+    look, book = agent.reads(seconds=4.0, max_age=60.0), agent.writes(seconds=1.0)
 
     async def both() -> Any:
         return await asyncio.gather(look("a"), asyncio.wait_for(book("a"), 9.0))
@@ -49,9 +49,7 @@ def test_a_read_during_which_something_wrote_is_not_kept() -> None:
     assert twice(agent, both, lambda: look("a"))[-1] == ("a=1", 4.0)
 
 
-@pytest.mark.parametrize(
-    "declared", [{}, {"effect": "unknown", "fresh_for": 60.0}, {"effect": lambda arguments: "pure"}]
-)
+@pytest.mark.parametrize("declared", [{}, {"effect": "unknown", "max_age": 60.0}, {"effect": lambda arguments: "pure"}])
 def test_what_may_have_changed_or_is_told_by_each_call_is_not_kept(declared: dict[str, Any]) -> None:
     """A read without a word on freshness may be polled for a change."""
     agent = Agent(MEMO)
@@ -103,8 +101,8 @@ def test_what_a_caller_does_to_its_result_is_not_seen_by_the_next() -> None:
 def test_sessions_share_results_by_consent_only_and_for_so_long(across: float | None, seconds: float) -> None:
     import asyncio
 
-    agent = Agent(ToolPolicy(eager=False, speculate=False, memo_across=across))
-    look = agent.reads(fresh_for=1000.0)
+    agent = Agent(ToolPolicy(eager=False, speculate=False, cache_results_across=across))
+    look = agent.reads(max_age=1000.0)
 
     async def main() -> Any:
         async with agent.accel.session("one", tenant="t"):
@@ -120,7 +118,7 @@ def test_sessions_share_results_by_consent_only_and_for_so_long(across: float | 
 
 def test_what_a_session_wraps_itself_is_its_own() -> None:
     """Two may mean two things by one name, and even one of theirs and one of everybody's."""
-    agent = Agent(ToolPolicy(eager=False, speculate=False, memo_across=100.0))
+    agent = Agent(ToolPolicy(eager=False, speculate=False, cache_results_across=100.0))
 
     def of(project: str) -> Callable[..., str]:
         return agent.accel.tool(lambda: project, name="notes", effect="pure")
@@ -136,8 +134,8 @@ def test_what_a_session_wraps_itself_is_its_own() -> None:
 
 
 def test_switched_off_every_call_runs() -> None:
-    agent = Agent(ToolPolicy(memo=False))
-    look = agent.reads(fresh_for=60.0)
+    agent = Agent(ToolPolicy(cache_results=False))
+    look = agent.reads(max_age=60.0)
     assert [seconds for _, seconds in twice(agent, lambda: look("a"), lambda: look("a"))] == [1.0, 1.0]
 
 
@@ -157,7 +155,7 @@ def test_a_call_of_which_only_a_long_look_tells_what_it_does_closes_the_world_un
         await asyncio.sleep(1.0)
         return sql
 
-    look = agent.reads(fresh_for=1000.0)
+    look = agent.reads(max_age=1000.0)
 
     async def main() -> Any:
         await look("a")

@@ -16,13 +16,13 @@ FUZZED = (
     Mutant(
         guard="a result from before a write",
         at="agentaccel.tools.early:EarlyRuns._fresh",
-        old="return entry.version == self.world.version(entry.domain) and now",
+        old="return entry.version == self.world.version(entry.scope) and now",
         new="return now",
     ),
     Mutant(
         guard="a result from before a write that ran while its caller waited",
         at="agentaccel.tools.early:EarlyRuns.serve",
-        old="""            if not (unchanged and self._fresh(entry, now)) or self.world.closed(entry.domain):
+        old="""            if not (unchanged and self._fresh(entry, now)) or self.world.closed(entry.scope):
                 self._end(entry, EarlyRunState.STALE)
                 return False
 """,
@@ -88,7 +88,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         Mutant(
             guard="a result of what has changed since",
             at="agentaccel.tools.early:EarlyRun.unchanged",
-            old="return is_unchanged(self.witness, self.call.arguments, self.seen)",
+            old="return is_unchanged(self.validator, self.call.arguments, self.seen)",
             new="return True",
         ),
     ),
@@ -106,7 +106,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         Mutant(
             guard="a result that is too large to keep",
             at="agentaccel.tools.running:Runner._finished",
-            old="if size_of(result, self.policy.output_cap) > self.policy.output_cap:",
+            old="if size_of(result, self.policy.max_result_bytes) > self.policy.max_result_bytes:",
             new="if False:",
         ),
     ),
@@ -204,8 +204,8 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         Mutant(
             guard="waiting for a result that will not be served",
             at="agentaccel.tools.serving:Writes.begins",
-            old="            mark.number = self.world.begins(mark.domain)\n            self.spoil()\n",
-            new="            mark.number = self.world.begins(mark.domain)\n",
+            old="            mark.number = self.world.begins(mark.scope)\n            self.spoil()\n",
+            new="            mark.number = self.world.begins(mark.scope)\n",
         ),
     ),
     (
@@ -213,7 +213,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         Mutant(
             guard="an earlier result from before a write",
             at="agentaccel.tools.results:Read.holds",
-            old="            and world.holds(self.version, self.domain)\n",
+            old="            and world.holds(self.version, self.scope)\n",
             new="",
         ),
     ),

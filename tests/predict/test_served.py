@@ -140,7 +140,7 @@ def test_a_write_that_does_not_end_well_kills_as_well(how: str) -> None:
 
 def test_a_write_elsewhere_leaves_a_declared_domain_fresh() -> None:
     agent = guessing(LOOK)
-    look, book = agent.reads(domain="files"), agent.writes(domain="mails")
+    look, book = agent.reads(scope="files"), agent.writes(scope="mails")
 
     async def main() -> Any:
         await agent.model()
@@ -169,7 +169,7 @@ def test_a_write_while_a_caller_waits_kills_what_it_waits_for() -> None:
 
 def test_a_result_is_served_only_while_it_is_fresh() -> None:
     agent = guessing(LOOK)
-    look = agent.reads(fresh_for=10.0)
+    look = agent.reads(max_age=10.0)
 
     async def main() -> Any:
         await agent.model()
@@ -183,7 +183,7 @@ def test_a_result_is_served_only_while_it_is_fresh() -> None:
 @pytest.mark.parametrize("when", ["while it ran", "after it ran"])
 def test_what_a_witness_tells_of_a_change_is_not_served(when: str) -> None:
     agent = guessing(LOOK)
-    look = agent.reads(witness=lambda arguments: agent.state.get(arguments["key"], 0))
+    look = agent.reads(validator=lambda arguments: agent.state.get(arguments["key"], 0))
 
     async def main() -> Any:
         model = asyncio.ensure_future(agent.model())
@@ -201,7 +201,7 @@ def test_a_witness_that_fails_serves_nothing() -> None:
         raise OSError("no such file")
 
     agent = guessing(LOOK)
-    look = agent.reads(witness=broken)
+    look = agent.reads(validator=broken)
 
     async def main() -> Any:
         await agent.model()
@@ -214,7 +214,10 @@ def test_a_tool_whose_witness_changes_while_it_runs_is_demoted() -> None:
     """Nothing else wrote, so it did, whatever it is declared."""
     agent = Agent(ToolPolicy(eager=False), Script({1: [likely(LOOK)], 2: [likely(LOOK)]}))
 
-    @agent.accel.tool(name="look", effect="read_local", concurrent=True, witness=lambda arguments: agent.state.get("n"))
+    def number(arguments: object) -> int | None:
+        return agent.state.get("n")
+
+    @agent.accel.tool(name="look", effect="read_local", concurrent=True, validator=number)
     async def look(key: str) -> None:
         agent.log.append("run")
         agent.state["n"] = agent.state.get("n", 0) + 1
@@ -230,7 +233,7 @@ def test_a_tool_whose_witness_changes_while_it_runs_is_demoted() -> None:
 
 @pytest.mark.parametrize("how", ["raises", "takes too long", "gives too much"])
 def test_what_fails_early_is_run_for_its_call(how: str) -> None:
-    agent = guessing(LOOK, tools=ToolPolicy(eager=False, timeout=2.0, output_cap=100))
+    agent = guessing(LOOK, tools=ToolPolicy(eager=False, timeout=2.0, max_result_bytes=100))
     runs = 0
 
     @agent.accel.tool(name="look", effect="read_local", concurrent=True)
@@ -483,7 +486,7 @@ def expecting(*steps: list[Prediction], **policy: Any) -> Agent:
 def test_a_slot_that_is_free_again_takes_the_next_guess() -> None:
     """While the model still thinks; the last guess waits for a slot that comes too late."""
     guesses = [likely(call("look", key=key)) for key in "abc"]
-    agent = expecting(guesses, guesses, guesses, slots={"look": 1})
+    agent = expecting(guesses, guesses, guesses, max_concurrent={"look": 1})
     look = agent.reads(seconds=2.0)
 
     async def main() -> Any:
@@ -498,7 +501,7 @@ def test_a_guess_for_a_reply_that_is_nearly_there_is_not_begun() -> None:
     """How long ago the model was asked tells how much of a run would still be hidden."""
     guesses = [Prediction(call=call("look", key=key), probability=0.08, soon=0.08, rule="r") for key in "ab"]
     for seconds, launched in ((1.2, 2), (2.5, 1)):
-        agent = expecting(guesses, guesses, slots={"look": 1})
+        agent = expecting(guesses, guesses, max_concurrent={"look": 1})
         look = agent.reads(seconds=seconds)
         for _ in range(50):
             speculator(agent.accel).learning.track.experience.replied(3.0)

@@ -131,7 +131,7 @@ def test_a_write_shows_by_the_arguments_it_was_given_whatever_it_does_to_them() 
         await asyncio.sleep(1)
         state[0] += added
 
-    @agent.accel.tool(effect="read_local", fresh_for=100.0)
+    @agent.accel.tool(effect="read_local", max_age=100.0)
     async def look() -> int:
         return state[0]
 
@@ -170,7 +170,7 @@ def test_loops_that_were_closed_under_early_runs_do_not_take_up_room_for_good() 
 
 def test_a_tool_that_hands_out_a_generator_writes_until_that_is_done_with() -> None:
     agent = Agent(EAGER)
-    look = agent.reads(seconds=0.5, fresh_for=1000.0)
+    look = agent.reads(seconds=0.5, max_age=1000.0)
 
     @agent.accel.tool
     async def stream() -> AsyncIterator[int]:
@@ -224,7 +224,7 @@ def test_a_guess_from_before_a_tool_that_nobody_wrapped_is_not_served_later() ->
 
 def test_a_result_that_is_remembered_from_before_it_is_not_served_either() -> None:
     agent = Agent(ToolPolicy(eager=False, speculate=False, prewarm=False))
-    look = agent.reads(seconds=0.5, fresh_for=1000.0)
+    look = agent.reads(seconds=0.5, max_age=1000.0)
 
     async def main() -> list[Any]:
         seen = [await look("a")]
