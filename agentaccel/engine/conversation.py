@@ -29,7 +29,7 @@ from agentaccel.tools.transcript import SpeculationState
 from agentaccel.types import Prompt, Segment
 
 
-class Knowledge(NamedTuple):
+class ConversationState(NamedTuple):
     """What settling a call may change of a conversation; the fields have the meanings that they have there."""
 
     state: SessionState
@@ -114,13 +114,13 @@ class Conversation:
         self.key = key_of(self.id, self.thread)
 
     @property
-    def knowledge(self) -> Knowledge:
+    def knowledge(self) -> ConversationState:
         """What the next call is settled with."""
-        return Knowledge(
+        return ConversationState(
             self.state, self.head, self.print, self.arranging, self.edits, self.ahead, self.latest, self.begun
         )
 
-    def advance(self, known: Knowledge) -> None:
+    def advance(self, known: ConversationState) -> None:
         """Take over what a call has shown: the only place where settling one changes its conversation."""
         self.state, self.head, self.print, self.arranging, self.edits, self.ahead, self.latest, self.begun = known
 

@@ -16,7 +16,7 @@ from agentaccel.cache.price import PriceCard, price_card
 from agentaccel.cache.settle import Settled as Billed
 from agentaccel.cache.standing import Standing
 from agentaccel.cache.state import PreviousPrompt
-from agentaccel.engine.conversation import Conversation, Knowledge
+from agentaccel.engine.conversation import Conversation, ConversationState
 from agentaccel.engine.gate import Flight
 from agentaccel.engine.routing import apart
 from agentaccel.engine.scope import Within
@@ -123,7 +123,7 @@ class Settled(NamedTuple):
     """What a call amounts to."""
 
     record: TurnRecord
-    next: Knowledge
+    next: ConversationState
     """What its conversation knows from then on."""
     bill: Billed | None = None
     """The call against what the provider was believed to hold; None where the reply told nothing that can be used."""

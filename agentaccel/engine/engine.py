@@ -18,6 +18,7 @@ from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import expected_cost
 from agentaccel.clock import Clock
 from agentaccel.concurrency import Background
+from agentaccel.engine.chain import CONSENTED, Chain, Draft, said
 from agentaccel.engine.conversation import Conversation, refresh
 from agentaccel.engine.draft import Done, Going, Observer, Settled, card_of, mode_of
 from agentaccel.engine.fields import asking_usage, unplanned, with_diagnosis
@@ -29,7 +30,6 @@ from agentaccel.engine.pending import PendingReplies
 from agentaccel.engine.routing import Asked, Routing, Traffic
 from agentaccel.engine.scope import Announced, Session, Within, current
 from agentaccel.engine.settlement import Recording, settle
-from agentaccel.engine.shaping import AS_WRITTEN, CONSENTED, Reading, Shaped, Shaping, said
 from agentaccel.engine.sharing import Fanning
 from agentaccel.engine.threads import Threads
 from agentaccel.facts import Wire, cache_facts
@@ -105,7 +105,7 @@ def close(replies: Replies, foresight: Speculator, background: Background) -> No
 log = logging.getLogger("agentaccel")
 
 _CLAUDE = Endpoint()
-_going, _latest, _reading, _turn = maker(Going), maker(Latest), maker(Reading), maker(Turn)
+_draft, _going, _latest, _turn = maker(Draft), maker(Going), maker(Latest), maker(Turn)
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ class Engine:
     observers: tuple[Observer, ...] = field(init=False)
     """Who is told of each call once it is settled and recorded, in this order."""
     _routing: Routing = field(init=False)
-    _shaping: Shaping = field(init=False)
+    _chain: Chain = field(init=False)
     _threads: Threads = field(init=False)
 
     def __post_init__(self) -> None:
@@ -145,7 +145,7 @@ class Engine:
         pauses = () if self.keeper is None else (self.keeper.settled,)
         self.observers = (self.registry.settled, *tools, self.fanning.settled, *pauses, self._tell)
         self._routing = Routing(self.policy.cache, self.recorder, self.traffic)
-        self._shaping = Shaping(self.policy, self.recorder)
+        self._chain = Chain(self.policy, self.recorder, self._prompt_of)
         self._threads = Threads(self.registry)
 
     def begin(self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "", attempt: int = 0) -> Turn:
@@ -261,34 +261,36 @@ class Engine:
 
     # --- before -------------------------------------------------------------------------------------------------------
 
-    def _read(self, request: Request, endpoint: Endpoint, model: str) -> Reading:
+    def _read(self, request: Request, endpoint: Endpoint, model: str) -> Draft:
         provider, platform, wire = endpoint[:3]
         name = model or name_of(request.get("model", ""))
         facts = cache_facts(name, provider=provider, platform=platform, wire=wire, aliases=self.policy.aliases)
         prompt = dialect(wire).decode(
             request, facts, key=self.recorder.key, place=(provider, platform), model=model, memory=self._parts
         )
-        return _reading(request, prompt, facts, endpoint, model)
+        return _draft(request, prompt, facts, endpoint, model)
 
-    def _plan(self, conversation: Conversation, within: Within, asked: Reading, attempt: int) -> Going:
+    def _prompt_of(self, request: Request, draft: Draft) -> Prompt:
+        return self._read(request, draft.endpoint, draft.model).prompt
+
+    def _plan(self, conversation: Conversation, within: Within, asked: Draft, attempt: int) -> Going:
         now, mode = self.clock.wall(), mode_of(self.policy, self.recorder.shared_key, conversation.id, within)
-        request, prompt, facts, endpoint, _ = asked
+        facts, endpoint = asked.facts, asked.endpoint
         if self.recorder.store is not None:
-            self.recorder.read(lambda it: refresh(conversation, it, facts, prompt.provider), None)
+            self.recorder.read(lambda it: refresh(conversation, it, facts, asked.prompt.provider), None)
         conversation.account = endpoint.account
         if not conversation.state.turns:
             edits, named = mode == "on" and self.policy.history.consents, within.session is not None
-            open_with(self.registry, conversation, prompt, facts, now, named=named, edits=edits)
-        shaped = AS_WRITTEN
-        if mode == "on" and (self._shaping.consents or "context_management" in request):
-            request, prompt, shaped = self._shaped(conversation, asked, now)
+            open_with(self.registry, conversation, asked.prompt, facts, now, named=named, edits=edits)
+        draft = self._rewritten(asked, conversation, now) if mode == "on" else asked
+        request, prompt = draft.request, draft.prompt
         prefix = observed = None
         if facts is not None:
             prefix = conversation.latest.prefix_of(prompt, facts) if conversation.latest is not None else None
             prefix = prefix or prefixes(prompt, facts, conversation.head)
             observed = observe(conversation.state, conversation.head, prefix, now, conversation.snapshot)
-            if shaped.arranged is not None:
-                observed = observed._replace(moves=shaped.arranged.moves)
+            if draft.arranged is not None:
+                observed = observed._replace(moves=draft.arranged.moves)
         chosen, standing = self._choose(conversation, request, prompt, prefix, observed, now, endpoint.wire)
         if chosen.wire == "chat" or self.policy.cache.diagnostics:
             chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
@@ -296,9 +298,9 @@ class Engine:
             chosen = self._routing.routed(chosen, (request, prompt, facts), conversation, now, on=mode == "on")
         hinted = NO_HINTS
         if prefix is not None and observed is not None:
-            hinted = self._shaping.hinted(conversation, request, prefix, observed, now, shaped)
-        if shaped is not AS_WRITTEN or hinted is not NO_HINTS:
-            chosen = said(chosen, request, shaped, hinted)
+            hinted = self._chain.hinted(draft, conversation, prefix, observed, now)
+        if draft is not asked or hinted is not NO_HINTS:
+            chosen = said(chosen, draft, hinted)
         return _going(
             conversation=conversation,
             request=request,
@@ -313,22 +315,19 @@ class Engine:
             started=now,
             head=conversation.head,
             print=conversation.print,
-            arranged=shaped.arranged,
-            edited=shaped.edited,
+            arranged=draft.arranged,
+            edited=draft.edited,
             written=asked.prompt if prompt is not asked.prompt else None,
             drift=hinted.drift,
             standing=standing,
             region=endpoint.region,
         )
 
-    def _shaped(self, conversation: Conversation, asked: Reading, now: float) -> tuple[Request, Prompt, Shaped]:
-        """The request with what the policy consents to be edited or moved."""
-        _, _, shaped = made = self._shaping.shape(
-            conversation, asked, now, lambda it: self._read(it, asked.endpoint, asked.model).prompt
-        )
-        for consent in shaped.consents:
+    def _rewritten(self, asked: Draft, conversation: Conversation, now: float) -> Draft:
+        draft = self._chain.rewritten(asked, conversation, now)
+        for consent in draft.consents:
             self._once.say(CONSENTED[consent], level=logging.INFO)
-        return made
+        return draft
 
     def _choose(
         self,

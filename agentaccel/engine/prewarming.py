@@ -25,7 +25,7 @@ from agentaccel.cache.settle import settle
 from agentaccel.cache.teach import Sent
 from agentaccel.clock import Clock
 from agentaccel.concurrency import Background
-from agentaccel.engine.conversation import Knowledge
+from agentaccel.engine.conversation import ConversationState
 from agentaccel.engine.draft import Done, Going, Settled, card_of
 from agentaccel.engine.gate import Flight
 from agentaccel.engine.own_requests import Refusals, reported, said_in
@@ -237,7 +237,7 @@ class Prewarmer:
         )
 
 
-def _taken_in(known: Knowledge, going: Going, prefix: Prefixes, ended: Ended) -> Knowledge:
+def _taken_in(known: ConversationState, going: Going, prefix: Prefixes, ended: Ended) -> ConversationState:
     """What was written is held now; nothing else of the session has changed."""
     usage = ended.usage
     assert going.observed is not None

@@ -20,7 +20,7 @@ from agentaccel.cache.sharing import beginnings_of, begun, read_by_first, used_e
 from agentaccel.cache.state import SessionState, head_of
 from agentaccel.cache.teach import Sent
 from agentaccel.cache.waiting import waiting
-from agentaccel.engine.conversation import Knowledge, dump_head, row_of
+from agentaccel.engine.conversation import ConversationState, dump_head, row_of
 from agentaccel.engine.draft import Done, Going, Settled
 from agentaccel.engine.lineage import Lineage, Registry
 from agentaccel.engine.routing import is_elsewhere
@@ -67,7 +67,7 @@ def settle(done: Done) -> Settled:
     return Settled(record_of(going, reply, bill), known, bill, came)
 
 
-def _announced(known: Knowledge, usage: Usage) -> tuple[Knowledge, tuple[Observation, ...]]:
+def _announced(known: ConversationState, usage: Usage) -> tuple[ConversationState, tuple[Observation, ...]]:
     """What shows where this is the first call since something was written ahead: that it read that."""
     if known.ahead is None or usage.read is None:
         return known, ()
@@ -230,7 +230,7 @@ def _beginnings(going: Going, prefix: Prefixes, born: int) -> dict[str, bytes]:
     return {topic: link(hash_, there) for topic, hash_ in beginnings.items()}
 
 
-def _with_edits(known: Knowledge, going: Going, edited: Edited) -> Knowledge:
+def _with_edits(known: ConversationState, going: Going, edited: Edited) -> ConversationState:
     """With what stands in the place of parts of the history, and which history that was."""
     lineage = Lineage(going.as_written, going.conversation.tenant)
     is_edited = bool(edited.cleared) or edited.edits != Edits()
@@ -239,7 +239,7 @@ def _with_edits(known: Knowledge, going: Going, edited: Edited) -> Knowledge:
     return known._replace(state=state, edits=edited.edits)
 
 
-def _follow(known: Knowledge, observed: Observed | None) -> tuple[Knowledge, tuple[Observation, ...]]:
+def _follow(known: ConversationState, observed: Observed | None) -> tuple[ConversationState, tuple[Observation, ...]]:
     """What a held request shows: that the one before it was followed. Counted once."""
     if not known.state.turns or observed is None or observed.in_time is None:
         return known, ()
