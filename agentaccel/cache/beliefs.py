@@ -224,10 +224,6 @@ class Beliefs:
         yes, n = self.counts.get(BY_PLACE, (0.0, 0.0))
         return yes / n if n > 0.0 else followed
 
-    def has_people(self) -> bool:
-        """Whether a reply has been left to a person to answer."""
-        return self.counts.get(after_topic("user"), (0.0, 0.0))[1] > 0
-
     def answered_by_people(self) -> float:
         """The share of replies that a person answers, and no tool.
 

@@ -157,7 +157,7 @@ def scene_of(prefix: Prefixes, view: View) -> PlanInputs:
     here = after_request(view.state.turns)
     coming = pauses(beliefs, ANY, here, people) if is_known(beliefs, here) else usual
     odds = followed, then, beliefs.generally(followed), survives(steps, last), unkept, 1.0 - late
-    prospect = Prospect(*odds, coming, usual, view.keeps, view.alone, lasting)
+    prospect = Prospect(*odds, coming, usual, view.keeps, lasting)
     return PlanInputs(
         prefix=prefix,
         view=view,

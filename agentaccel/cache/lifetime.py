@@ -21,16 +21,8 @@ u·r + (1 - u)·w(t) a use: let g be the least of these, or 1 where it is best s
 use, and others add what it saves beyond what the conversation alone would use it for (the average cost of a renewal
 process: Howard, 1960). So with one use alone the rule is again to write where u·r + (1 - u)·w < 1.
 
-In the first session of a workload the odds are not known, and a few long pauses in a row may cost a write each. Then
-what was seen so far decides, as for whoever rents skis and may buy them (Karlin, Manasse, Rudolph and Sleator, 1988):
-once two pauses among shorter ones have outlasted the shorter lifetime, and most of these not the longer, that is
-bought, be the odds what they may.
-
-A longer lifetime is an insurance, and needs a reason: before a pause that outlasts the shorter one has been seen to
-end, in this session or another of the workload, it adds nothing. People do make such pauses, so in the first session
-of a workload a reply that was left to a person is a reason, too, for a premium of a few hundredths of the prompt. That
-bound is on what is surely paid. That the entry before it is gone, and all of the prompt is written for longer, is
-weighed as in any other request.
+A longer lifetime needs a reason: before a pause that outlasts the shorter one has been seen to end, in this session or
+another of the workload, it adds nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +32,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from agentaccel.cache.beliefs import LATER, PARTS, SHARED, Beliefs
-from agentaccel.cache.pauses import EDGES, Pauses, has_ended_after, outlasted
+from agentaccel.cache.pauses import EDGES, Pauses, has_ended_after
 from agentaccel.facts import CacheFacts, Ttl, priors
 
 # --- When a request of our own that only keeps entries alive pays: optimal stopping over the odds of the pause --------
@@ -190,8 +182,6 @@ class Prospect(NamedTuple):
     """Of those after it; the very same where nothing tells them apart."""
     keeps: bool
     """As in `View`."""
-    alone: bool
-    """Whether no other session of the workload has taught anything of pauses."""
     lasting: float
     """Share of the prompt's tokens that is held for the longest lifetime already: it needs no keeping, and what keeps
     the rest reads it, too."""
@@ -208,8 +198,7 @@ def longevities(
     here = usual = 0.0
     within = list[_Within]()
     for ttl in ttls:
-        known = not lives or has_ended_after(beliefs, lives[-1].ttl.seconds)
-        if known or (prospect.alone and beliefs.has_people()):
+        if not lives or has_ended_after(beliefs, lives[-1].ttl.seconds):
             now = savings.by(ttl, prospect.pauses)
             same = prospect.pauses is prospect.usual
             later = now if same else savings.by(ttl, prospect.usual)
@@ -223,10 +212,8 @@ def longevities(
         in_loop = own
         if lives:
             premium = ttl.write - lives[-1].ttl.write
-            most = math.inf if known else _insurance(beliefs.alive(), premium)
-            least = _ENOUGH * premium if prospect.alone and _dear(beliefs, lives[-1].ttl.seconds, ttl.seconds) else 0.0
             turns = _turns(facts, prospect, added, premium)
-            own, in_loop = [max(min(own + (count - 1.0) * added, most), least) for count in turns]
+            own, in_loop = [own + (count - 1.0) * added for count in turns]
         lives.append(Longevity(ttl, own, in_loop))
         here, usual = max(now, here), max(later, usual)
     lent = _Lent(facts, ttls, beliefs, lending.repeated, within)
@@ -347,36 +334,3 @@ def _turns(facts: CacheFacts, prospect: Prospect, added: float, premium: float) 
 
 _MOST_CERTAIN = 0.98
 """Nothing is expected to come back for more than fifty turns."""
-
-
-def _dear(beliefs: Beliefs, shorter: float, longer: float) -> bool:
-    """Whether so many pauses of late were too long for the shorter of two lifetimes, and others were not, that the
-    odds, which a few pauses tell, may be far off.
-
-    Of a session that only knows long pauses they are not. And where half of them were too long for both, the longer
-    lifetime is a dearer write that is lost as well.
-    """
-    too_long, for_both = outlasted(beliefs, shorter), outlasted(beliefs, longer)
-    some = too_long > _TWO and outlasted(beliefs, 0.0) - too_long > _ONE
-    return some and too_long - for_both > for_both
-
-
-_TWO, _ONE = 1.7, 0.7
-"""Pauses, of which the latest is worth one and each before it a little less."""
-
-
-def _insurance(alive: float, premium: float) -> float:
-    """The most that a longer lifetime is worth per token before one has been seen to be needed.
-
-    With odds of `alive` the entry before it is held, and the premium is paid on what is new alone: for no more than
-    `_UNSEEN`. Else it is paid on all of the prompt, whatever that is.
-    """
-    return alive * _UNSEEN + (1.0 - alive) * premium
-
-
-_UNSEEN = 0.05
-"""A share of what the prompt costs uncached, paid at a time. With it, conversations of even turns in which nobody is
-ever away stay within a twentieth of the oracle."""
-
-_ENOUGH = 1.01
-"""A little more than its premium."""

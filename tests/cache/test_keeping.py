@@ -10,10 +10,8 @@ from itertools import accumulate
 
 import pytest
 
-from agentaccel.cache import lifetime as longevity
 from agentaccel.cache import own_requests as warm
 from agentaccel.cache.beliefs import Beliefs, after_topic
-from agentaccel.cache.pauses import outlasted
 from agentaccel.replay.compare import cost_of
 from agentaccel.replay.runs import Run
 from agentaccel.replay.simulate import Allowed, Simulated, accelerate
@@ -118,37 +116,14 @@ def test_nobody_is_waited_for_before_any_pause_has_outlasted_an_entry(
     assert bool(kept) == (seen == "all that must be")
 
 
-def test_a_prompt_that_grows_slowly_is_insured_from_its_second_request_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a twentieth of it, in a first session with people; the twin counts what is unlikely to be paid as well."""
-    (run,) = runs(replace(PEOPLE, turns=3.0, sessions=1))
-    (usages,) = accelerate([timed(run, [20.0, 20.0])]).usages
-    assert [list(one.write or {}) for one in usages] == [["5m"], ["1h"], ["5m"]]
-    monkeypatch.setattr(longevity, "_UNSEEN", 0.05 - (1.0 / Beliefs().alive() - 1.0) * 0.75)
-    (usages,) = accelerate([timed(run, [20.0, 20.0])]).usages
-    assert [list(one.write or {}) for one in usages] == [["5m"], ["5m"], ["5m"]]
-
-
-@pytest.mark.slow
-def test_two_long_pauses_are_enough_to_buy_a_long_life_beside_requests_of_our_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """In a first session, be the odds what they may; the twin waits for the odds."""
-    cost = cell(PEOPLE, 30, "api", 9).first
-    monkeypatch.setattr(longevity, "_TWO", 99.0)
-    assert cell(PEOPLE, 30, "api", 9).first > 1.1 * cost
-
-
-def test_a_lifetime_that_would_not_have_helped_is_not_bought(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nights outlast an hour as they do five minutes; the twin counts them as if an hour bridged them."""
+def test_a_lifetime_that_would_not_have_helped_is_not_bought() -> None:
+    """Nights outlast an hour as they do five minutes."""
     run = timed(
         runs(replace(TALK, turns=12.0, sessions=1))[0],
         [20.0, NIGHT, 30.0, NIGHT, 25.0, 40.0, NIGHT, 20.0, NIGHT, 30.0, 20.0],
     )
     (usages,) = accelerate([run]).usages
     assert sum((one.write or {}).get("1h", 0) for one in usages) < 0.2 * run.steps[-1].total
-    monkeypatch.setattr(longevity, "outlasted", lambda beliefs, seconds: outlasted(beliefs, seconds) * (seconds < 3600))
-    (usages,) = accelerate([run]).usages
-    assert sum((one.write or {}).get("1h", 0) for one in usages) > 2 * run.steps[-1].total
 
 
 def test_of_a_lifetime_that_the_user_chose_only_longer_pauses_count() -> None:

@@ -52,13 +52,8 @@ def lifetimes(situation: Situation) -> list[set[str]]:
     ]
 
 
-def test_what_was_read_is_insured_against_the_long_pause_of_a_person() -> None:
-    """In the first session, once a reply was left to one; sessions in which nobody was away teach that nobody is."""
-    first, *_, last = lifetimes(talk(6))
-    assert first == {"5m", "1h"}
-    assert last == {"5m"}
-
-
 @pytest.mark.parametrize("turns", [8, 30])
-def test_tools_answer_too_soon_to_be_insured_against(turns: int) -> None:
-    assert lifetimes(talk(1, calls=1, turns=turns)) == [{"5m"}]
+@pytest.mark.parametrize("calls", [0, 1])
+def test_before_a_pause_has_outlasted_the_shorter_lifetime_no_longer_one_is_bought(calls: int, turns: int) -> None:
+    """Neither where a person answers nor where a tool does."""
+    assert lifetimes(talk(2, calls=calls, turns=turns)) == [{"5m"}] * 2
