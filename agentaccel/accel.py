@@ -25,8 +25,9 @@ from agentaccel.engine.prewarming import Prewarmer
 from agentaccel.engine.scope import OnlyRuns, Session, bypassed, current
 from agentaccel.errors import ConfigError
 from agentaccel.facts import client_platform
-from agentaccel.hooks import HookList, Listener
-from agentaccel.policy import ENV_PLATFORM, Policy, from_environment, log_as_asked
+from agentaccel.former import warn_former
+from agentaccel.hooks import Hook, HookList, Listener, listener_of
+from agentaccel.policy import ENV_PLATFORM, Policy, from_environment, log_as_asked, policy_of
 from agentaccel.store.recorder import Recorder
 from agentaccel.tools.catalog import Declared, declared_spec
 from agentaccel.tools.speculator import speculation
@@ -45,12 +46,13 @@ F = TypeVar("F", bound=AnyTool)
 class Accel:
     """Makes agent loops cheaper without changing their answers.
 
-        accel = Accel()                                     # or Accel(Policy(mode="observe"))
+        accel = Accel()                                     # or Accel(Policy(mode="observe")), `async with Accel()`
         client = accel.wrap(AsyncAnthropic())               # touch point 1: the model call; the same class back
         tools = accel.tools({"search": search})             # touch point 2: the tool call
 
     Thread-safe. One per process is enough; several share nothing but the trace store. Raises `ConfigError` where a
-    setting or an environment variable cannot be meant. `environ` stands in for the process's environment.
+    setting or an environment variable cannot be meant. `hooks` are called with each request and each tool run once it
+    has ended (`agentaccel.hooks`). `environ` stands in for the process's environment.
     """
 
     def __init__(
@@ -58,12 +60,12 @@ class Accel:
         policy: Policy | None = None,
         *,
         clock: Clock | None = None,
+        hooks: Iterable[Hook | Listener] = (),
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        if policy is not None and not isinstance(policy, Policy):
-            raise ConfigError(f"Accel takes a Policy, such as Accel(Policy(mode='observe')); got {policy!r}")
+        policy = policy_of(policy)
         environ = os.environ if environ is None else environ
-        self.policy = from_environment(policy or Policy(), environ)
+        self.policy = from_environment(policy, environ)
         off = self.policy.mode == "off"
         log_as_asked(environ, strict=not off)
         self._elsewhere = None if off else platform_named(environ.get(ENV_PLATFORM) or None, ENV_PLATFORM)
@@ -73,6 +75,10 @@ class Accel:
         self._recorder = Recorder(store, strict=self.policy.strict, background=self._background)
         self._registry = Registry(self._recorder)
         self._listeners = HookList(strict=self.policy.strict)
+        if not isinstance(hooks, Iterable):
+            raise ConfigError(f"hooks is a list of functions; got {hooks!r}")
+        for hook in hooks:
+            self.add_hook(hook)
         keeper, refusals = None, Refusals()
         if self.policy.cache.keep_alive:
             keeper = Keeper(self.policy, self._clock, self._recorder, self._background, refusals)
@@ -101,10 +107,11 @@ class Accel:
 
         Takes the clients of the `anthropic` SDK (Claude API, Bedrock, Vertex, Foundry, AWS) and of the `openai` SDK
         (OpenAI, Azure, and servers and gateways that are compatible), sync and async; wrapping a wrapped client gives
-        the same client back. The client given is not changed. `platform` names who answers at an `openai` client's
-        base URL, where the host does not tell: "vllm", "openrouter"; a copy of the client that is pointed elsewhere is
-        judged by where it points. Raises `ConfigError` for a client that is not
-        known, or that another `Accel` has wrapped.
+        the same client back. The client given is not changed. `platform` names who answers at the client's base URL,
+        where neither the host nor the client's class tells: "vllm", "openrouter"; "bedrock" for a client of Anthropic's
+        API in front of a gateway to Bedrock. A copy of an `openai` client that is pointed elsewhere is judged by where
+        it points. Raises `ConfigError` for a client that is not known, or that another `Accel` has wrapped, and for a
+        platform that no such client speaks to.
         """
         if self.policy.mode == "off":
             return client
@@ -117,9 +124,8 @@ class Accel:
                 "a client of the anthropic or openai SDK, or use accel.turn(request) around your own HTTP call"
             )
         if found[0] == "anthropic":
-            if platform is not None:
-                raise ConfigError("platform is for clients of the openai SDK; those of anthropic say theirs themselves")
-            return anthropic.wrap_client(client, self._composer, platform=found[1])
+            named = platform_named(platform, providers=("anthropic",))
+            return anthropic.wrap_client(client, self._composer, of_class=found[1], named=named)
         of_class = found if found[1] != "api" else self._elsewhere
         return openai.wrap_client(client, self._composer, named=platform_named(platform), of_class=of_class)
 
@@ -258,14 +264,16 @@ class Accel:
         with bypassed():
             yield
 
+    def add_hook(self, hook: Hook | Listener) -> None:
+        """Call `hook` with each request and each tool run that begins from now on, once it has ended;
+        `Accel(hooks=[…])` does so from the start. Raises `ConfigError` if `hook` is neither a plain function nor a
+        `Listener`."""
+        self._listeners.add(listener_of(hook))
+
     def listen(self, listener: Listener) -> None:
-        """Tell `listener` of every request and tool run that begins from now on, and of its end. Raises `ConfigError`
-        for an object without the methods of `Listener`."""
-        if not all(callable(getattr(listener, name, None)) for name in ("begins", "ended")):
-            raise ConfigError(
-                f"a listener has the methods begins and ended (agentaccel.hooks.Listener); got {listener!r}"
-            )
-        self._listeners.add(listener)
+        """The former name of `add_hook`."""
+        warn_former("Accel.listen", "Accel.add_hook, or Accel(hooks=[…])")
+        self.add_hook(listener)
 
     def close(self) -> None:
         """Close the trace store; what was waiting is written first, with it streams and early runs that have not ended.
@@ -274,8 +282,18 @@ class Accel:
         self._listeners.flush()
         self._recorder.close()
 
+    async def aclose(self) -> None:
+        """`close`, in a thread: the event loop goes on, so that streams and early runs of its tasks can end."""
+        await asyncio.to_thread(self.close)
+
     def __enter__(self) -> Accel:
         return self
+
+    async def __aenter__(self) -> Accel:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
 
     def __exit__(self, *error: object) -> None:
         self.close()

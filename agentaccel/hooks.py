@@ -1,14 +1,19 @@
-"""Who is told of requests and tool runs as they end: the hook that exports hang on.
+"""Hooks: functions of the user, called with each request and each tool run once it has ended. Exports are hooks.
 
-A listener sees what the trace store keeps, and what it noted where the call was made, such as the caller's context.
-Whatever fails in a listener stays there. Nobody listening costs one look at an empty tuple.
+A hook sees what the trace store keeps. A `Listener` is a hook that is told of the beginning, too, where the call was
+made, and gets back what it noted there, such as the caller's context. An exception of a hook is logged and never
+reaches the caller. Without hooks, a call costs one look at an empty tuple.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections import deque
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, cast
 
+from agentaccel.errors import ConfigError
 from agentaccel.once import Once
 from agentaccel.records import ToolRecord, TurnRecord
 
@@ -25,8 +30,12 @@ class Told(NamedTuple):
     """Host and port that the request went to; None where not known."""
 
 
+Hook = Callable[[Told], object]
+"""Is called with each request and each tool run of an `Accel` once it has ended. Called from any thread."""
+
+
 class Listener(Protocol):
-    """Is told of every request and tool run of an `Accel`. Called from any thread, never from two for one call."""
+    """A hook that is told of the beginning, too. Called from any thread, never from two for one call."""
 
     def begins(self, at: float, tool: str | None) -> object:
         """A request, or a run of `tool`, begins here, in the caller's context; what is returned comes back.
@@ -41,6 +50,32 @@ class Listener(Protocol):
         A tool run ends in the context that it began in; a request may end anywhere.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class _AtTheEnd:
+    """A hook as a listener that needs no beginning."""
+
+    hook: Hook
+
+    def begins(self, at: float, tool: str | None) -> object:
+        return None
+
+    def ended(self, began: object, told: Told | None) -> None:
+        if told is not None:
+            self.hook(told)
+
+
+def listener_of(hook: object) -> Listener:
+    """`hook` as a listener. Raises `ConfigError` if `hook` is neither a plain function nor a listener."""
+    if all(callable(getattr(hook, name, None)) for name in ("begins", "ended")):
+        return cast(Listener, hook)
+    if not callable(hook) or inspect.iscoroutinefunction(hook):
+        raise ConfigError(
+            "a hook is a plain function that takes what has ended (agentaccel.hooks.Told), or has the methods begins "
+            f"and ended (agentaccel.hooks.Listener); got {hook!r}"
+        )
+    return _AtTheEnd(hook)
 
 
 Began = tuple[tuple[Listener, object], ...]

@@ -285,6 +285,19 @@ _PARTS = {"cache": CachePolicy, "history": HistoryPolicy, "tools": ToolPolicy, "
 """Fields of `Policy` that hold settings of their own."""
 
 
+def policy_of(policy: object) -> Policy:
+    """`policy`, or the default one for None. Raises `ConfigError` for anything else; the message for a part of a policy
+    says where the part goes."""
+    if policy is None:
+        return Policy()
+    if isinstance(policy, Policy):
+        return policy
+    for part, kind in _PARTS.items():
+        if isinstance(policy, kind):
+            raise ConfigError(f"Accel takes a Policy, and this is a {kind.__name__}: wrap it in Policy({part}=…)")
+    raise ConfigError(f"Accel takes a Policy, such as Accel(Policy(mode='observe')); got {policy!r}")
+
+
 def _is_place(name: object) -> bool:
     return isinstance(name, str) and re.fullmatch(r"(tools|system)(\[\d+\])?", name) is not None
 
@@ -300,7 +313,7 @@ ENV_LOG = "AGENTACCEL_LOG"
 ENV_STORE = "AGENTACCEL_STORE"
 """Overrides the path of the trace store."""
 ENV_PLATFORM = "AGENTACCEL_PLATFORM"
-"""Who answers `openai` clients at hosts that no data file lists; `wrap(client, platform=…)` says it of one client."""
+"""Who answers `openai` clients at hosts that no data file lists; `wrap(client, platform=…)` says so of one client."""
 
 log = logging.getLogger("agentaccel")
 

@@ -170,7 +170,7 @@ def asked(agents: int, tokens: int, hold: float, trouble: Trouble) -> tuple[Outc
     emulator = Emulator(script=["Done."], faults=trouble.faults, behaviour=_behaviour(), clock=clock)
     transport = EmulatedTransport(emulator, clock, {1} if trouble.breaks else set())
     with _accel(hold, clock) as accel:
-        accel.listen(_Listener(outcome))
+        accel.add_hook(_Listener(outcome))
 
         async def main() -> None:
             http = httpx2.AsyncClient(transport=transport)

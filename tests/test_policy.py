@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from agentaccel import (
 )
 from agentaccel.engine.scope import current
 from agentaccel.policy import from_environment
+from agentaccel.store.store import open_reader
 
 
 @pytest.mark.parametrize(
@@ -113,7 +115,7 @@ def test_places_that_are_pinned_can_be_read_more_than_once() -> None:
     assert list(CachePolicy(pinned=["tools"]).pinned) == ["tools"]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("policy", ["observe", {"mode": "observe"}, CachePolicy()])
+@pytest.mark.parametrize("policy", ["observe", {"mode": "observe"}])
 def test_an_accel_takes_a_policy_and_nothing_else(policy: Any) -> None:
     """With what to write in its place."""
     with pytest.raises(ConfigError, match=r"Accel\(Policy\(mode='observe'\)\)"):
@@ -128,12 +130,48 @@ def test_a_single_function_is_no_table_of_tools(tools: Any) -> None:
         accel.tools(tools)
 
 
-@pytest.mark.parametrize("listener", [5, None, print])
-def test_a_listener_has_both_ends(listener: Any) -> None:
-    """One that has not would fail at the first request."""
+@pytest.mark.parametrize("hook", [5, None, asyncio.sleep])
+def test_a_hook_is_a_plain_function_or_has_both_methods(hook: Any) -> None:
+    """Another one would fail at the first request, and nobody awaits what a coroutine function returns."""
     accel = Accel(Policy(store=StorePolicy(enabled=False)))
     with pytest.raises(ConfigError, match="begins and ended"):
-        accel.listen(listener)
+        accel.add_hook(hook)
+    with pytest.raises(ConfigError, match="begins and ended"):
+        Accel(hooks=[hook], environ={"AGENTACCEL_DISABLE": "1"})
+
+
+def test_hooks_are_given_as_a_list() -> None:
+    with pytest.raises(ConfigError, match="hooks is a list of functions"):
+        Accel(hooks=print, environ={"AGENTACCEL_DISABLE": "1"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("part", ["cache", "history", "tools", "store"])
+def test_a_part_of_a_policy_is_told_where_it_goes(part: str) -> None:
+    """`Accel(CachePolicy(…))` is the likely mistake."""
+    given: Any = getattr(Policy(), part)
+    with pytest.raises(ConfigError, match=rf"wrap it in Policy\({part}=…\)"):
+        Accel(given)
+
+
+async def test_an_accel_is_left_without_blocking_the_event_loop(tmp_path: Path) -> None:
+    """`async with` waits in a thread: a task of the loop that the closing waits for can end meanwhile."""
+    steps: list[str] = []
+
+    async def lasting() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            steps.append("ended")
+
+    async with Accel(Policy(store=StorePolicy(path=tmp_path / "trace.db")), environ={}) as accel:
+        assert accel.tools({"look": lambda: 7})["look"]() == 7
+        accel._background.spawn("s", lasting, contextvars.copy_context())
+        await asyncio.sleep(0)
+    steps.append("left")
+    assert steps == ["ended", "left"]
+    with open_reader(tmp_path / "trace.db") as reader:
+        assert [one.name for one in reader.tools()] == ["look"]
 
 
 @pytest.mark.parametrize("value", ["maybe", "enabled", "2"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -176,11 +177,33 @@ def test_what_cannot_be_called_is_no_tool(accel: Accel) -> None:
 async def test_a_session_runs_a_call_through_its_executor_and_records_it(accel: Accel) -> None:
     """`Session.tool`, for loops with an executor of their own."""
     async with accel.session("s") as session:
-        result = await session.tool(ToolCall(name="t", arguments={"a": 1}), lambda: search_async("x"))
+        result = await session.tool("t", {"a": 1}, lambda: search_async("x"))
     assert result == "x:10"
     assert [(one.session, one.name) for one in recorded(accel)] == [("s", "t")]
-    assert await session.tool(ToolCall(name="t", arguments={}), lambda: search_async("y")) == "y:10"
+    assert await session.tool("t", {}, lambda: search_async("y")) == "y:10"
     assert len(recorded(accel)) == 1
+
+
+async def test_the_former_form_of_a_sessions_tool_runs_the_call_and_says_so(accel: Accel) -> None:
+    """A `ToolCall` and a function, by place or by name, for one minor version."""
+    one = ToolCall(name="t", arguments={"a": 1}, id="toolu_1")
+    async with accel.session("s") as session:
+        former: Any = session.tool
+        run = partial(search_async, "x")
+        for given, named in (((one, run), {}), ((one,), {"execute": run}), ((), {"call": one, "execute": run})):
+            with pytest.warns(DeprecationWarning, match=r"is now Session\.tool\(name, arguments, execute\)"):
+                assert await former(*given, **named) == "x:10"
+    assert [(row.session, row.name) for row in recorded(accel)] == [("s", "t")] * 3
+
+
+async def test_what_a_sessions_tool_cannot_run_is_refused_in_words(accel: Accel) -> None:
+    """Without a name or a function there is nothing to answer by."""
+    async with accel.session("s") as session:
+        wrong: Any = session.tool
+        for given in (("t", {"a": 1}), (7, {}, partial(search_async, "x")), ()):
+            with pytest.raises(ConfigError, match="tool takes a name, arguments and a function"):
+                await wrong(*given)
+    assert not recorded(accel)
 
 
 async def test_concurrent_sessions_record_their_own_tools(accel: Accel) -> None:

@@ -34,14 +34,21 @@ _MOST_HOPS = 32
 """Middleware behind ours that is looked through."""
 
 
-def wrap_client(client: C, composer: Engine, *, platform: str) -> C:
-    """A copy of `client` whose innermost middleware is ours; `client` itself where it has it already."""
+def wrap_client(client: C, composer: Engine, *, of_class: str, named: tuple[str, str] | None) -> C:
+    """A copy of `client` whose innermost middleware is ours; `client` itself if it has ours already. The platform is
+    the one that the user `named`, or else the one that the client's class speaks of."""
     try:
         import anthropic
     except ImportError:
         raise MissingExtraError("anthropic", "anthropic") from None
+    platform = of_class if named is None else named[1]
     if not hasattr(anthropic, "Middleware") or not hasattr(client, "with_middleware"):
-        return _wrap_transport(client, composer, platform, version=anthropic.__version__)
+        if of_class not in ("api", "foundry"):
+            raise ConfigError(
+                f"anthropic {anthropic.__version__} signs or rewrites requests of {type(client).__name__} before they "
+                "can be planned: pip install -U 'anthropic>=0.115', or use accel.turn(request) around your own HTTP"
+            )
+        return _wrap_transport(client, composer, platform)
     others = [one for one in cast(Any, client).middleware if getattr(one, "agentaccel_composer", None) is not None]
     if any(one.agentaccel_composer is composer for one in others):
         log.info("agentaccel: this client is wrapped already; it is used as it is")
@@ -246,13 +253,8 @@ def _is_messages(url: str) -> bool:
     return url.split("?")[0].rstrip("/").endswith("/messages")
 
 
-def _wrap_transport(client: C, composer: Engine, platform: str, *, version: str) -> C:
+def _wrap_transport(client: C, composer: Engine, platform: str) -> C:
     """For an SDK that has no middleware yet: a derived client whose HTTP transport is ours."""
-    if platform not in ("api", "foundry"):
-        raise ConfigError(
-            f"anthropic {version} signs or rewrites requests of {type(client).__name__} before they can be planned: "
-            "pip install -U 'anthropic>=0.115', or use accel.turn(request) around your own HTTP call"
-        )
 
     def route(url: Any) -> tuple[Endpoint, str] | None:
         return (Endpoint("anthropic", platform, server=server_of(url)), "") if _is_messages(url.path) else None

@@ -74,11 +74,14 @@ def _endpoint(provider: str | None, platform: str | None, model: str, has_messag
     return Endpoint(provider, platform or known[0], wire)
 
 
-def platform_named(platform: str | None, said_by: str = "platform") -> tuple[str, str] | None:
-    """The provider and platform that the user named; None for the host to say. A `ConfigError` names `said_by`."""
+def platform_named(
+    platform: str | None, said_by: str = "platform", *, providers: tuple[str, ...] = ("compatible", "openai")
+) -> tuple[str, str] | None:
+    """The provider and platform that the user named; None for the host or the client's class to say. Raises
+    `ConfigError`, with `said_by`, for a platform that none of `providers` has."""
     if platform is None:
         return None
-    known = {name: provider for provider in ("compatible", "openai") for name in platforms(provider)}
+    known = {name: provider for provider in providers for name in platforms(provider)}
     if platform not in known:
         raise ConfigError(f"{said_by} is {platform!r}; known are {', '.join(map(repr, known))}")
     return known[platform], platform

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 from agentaccel.concurrency import Background
 from agentaccel.engine.conversation import Conversation
-from agentaccel.errors import SessionClosedError
+from agentaccel.errors import ConfigError, SessionClosedError
+from agentaccel.former import warn_former
 from agentaccel.predict.stats import SpeculationStats
 from agentaccel.tools.early import EarlyRun
 from agentaccel.turn import Resend
@@ -152,6 +153,19 @@ class OnlyRuns:
         pass
 
 
+def _call_of(
+    name: object, arguments: Any, execute: Any, provider_id: str | None
+) -> tuple[ToolCall, Callable[[], Awaitable[Any]]]:
+    """A call, and what runs it, in the present form of `Session.tool` or in the former one."""
+    if isinstance(name, ToolCall):
+        warn_former("Session.tool(call, execute)", "Session.tool(name, arguments, execute)")
+        return name, execute or arguments
+    run: Callable[[], Awaitable[Any]] = execute
+    if not isinstance(name, str) or not callable(run):
+        raise ConfigError("tool takes a name, arguments and a function: tool('search', {'query': 'lamps'}, run)")
+    return ToolCall(name=name, arguments=arguments, id=provider_id), run
+
+
 class Session:
     """A conversation with a name. Use it as a context manager, synchronous or not:
 
@@ -203,17 +217,41 @@ class Session:
         """What running its tools early has come to: launched, served, stale, …; seconds hidden and wasted."""
         return self.conversation.ledger
 
-    async def tool(self, call: ToolCall, execute: Callable[[], Awaitable[T]]) -> T:
-        """Answer one tool call, by what was begun early or by `execute`, and record it; exceptions pass untouched.
+    @overload
+    async def tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        execute: Callable[[], Awaitable[T]],
+        *,
+        id: str | None = None,
+    ) -> T: ...
+    @overload
+    async def tool(self, name: ToolCall, arguments: Callable[[], Awaitable[T]]) -> T: ...
+    async def tool(
+        self,
+        name: Any = None,
+        arguments: Any = None,
+        execute: Any = None,
+        *,
+        id: str | None = None,  # noqa: A002 - the word of the providers
+        call: ToolCall | None = None,
+    ) -> Any:
+        """Answer one tool call, by an early run or by `execute`, and record the call; exceptions pass untouched.
 
-        Where this `Accel` has wrapped a tool of that name, the function that was given to it is taken to be what
-        `execute` runs. Cancelling the caller cancels `execute`. In a closed session the call runs and is not recorded.
+            result = await session.tool("search", {"query": "lamps"}, lambda: search("lamps"))
+
+        `id` is the provider's id of the call. Where this `Accel` has wrapped a tool called `name`, the function that
+        was wrapped is taken to be what `execute` runs. Cancelling the caller cancels `execute`. In a closed session the
+        call runs and is not recorded. `tool(call, execute)` is the former form. Raises `ConfigError` if `name` is no
+        string or `execute` no function.
         """
+        call, execute = _call_of(call or name, arguments, execute, id)
         if self.closed:
-            return cast(T, await self._calls.run_unrecorded(call, execute))
+            return await self._calls.run_unrecorded(call, execute)
         entered = enter(Stay(self))  # another one may be open in here
         try:
-            return cast(T, await self._calls.run(call, execute))
+            return await self._calls.run(call, execute)
         finally:
             entered.leave()
 

@@ -42,7 +42,7 @@ def export(
     from agentaccel.otel.money import SpanPrices
 
     version = agentaccel.__version__
-    accel.listen(
+    accel.add_hook(
         Exporter(
             opentelemetry.trace.get_tracer("agentaccel", version, tracer_provider=tracer_provider),
             Meters(

@@ -93,7 +93,7 @@ def _observed(entries: list[LogEntry], conversation: Conversation, platform: str
     heard, clock = _Heard(), ManualClock(now=entries[0].at)
     policy = Policy(mode="observe", strict=True, store=StorePolicy(enabled=False))
     with Accel(policy, clock=clock, environ={}) as accel:
-        accel.listen(heard)
+        accel.add_hook(heard)
         for entry, after in pairwise([*entries, None]):
             assert entry is not None
             assert entry.request is not None

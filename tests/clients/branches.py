@@ -53,7 +53,7 @@ class Branches:
         policy = Policy(mode=mode, strict=True, store=StorePolicy(enabled=False), cache=CachePolicy(**cache))
         self.accel = Accel(policy, clock=self.clock)
         self.records: list[TurnRecord] = []
-        self.accel.listen(self)
+        self.accel.add_hook(self)
 
     def begins(self, at: float, tool: str | None) -> object:
         return None

@@ -493,7 +493,7 @@ def test_a_prefix_that_was_longer_read_is_waited_for_again() -> None:
     one, other = Branches(), Branches()
     other.emulator, other.clock, other.transport = one.emulator, one.clock, one.transport
     other.accel = Accel(one.accel.policy, clock=one.clock)
-    other.accel.listen(other)
+    other.accel.add_hook(other)
     for branches in (one, other):
         branches.run(partial(all_asked, count=1))
     one.clock.advance(400)

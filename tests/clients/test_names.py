@@ -11,7 +11,7 @@ import httpx2
 import openai
 import pytest
 
-from agentaccel import Accel, Policy, StorePolicy, ToolCall
+from agentaccel import Accel, Policy, StorePolicy
 from agentaccel.engine import settlement
 from agentaccel.otel import export
 from agentaccel.values import MOST_NAMED, kept_name
@@ -125,7 +125,7 @@ async def test_the_name_of_a_tool_that_a_model_made_up_is_kept_short(tmp_path: P
     with Accel(Policy(strict=True, store=StorePolicy(path=tmp_path / "trace.db"))) as accel:
         export(accel, tracer_provider=telemetry.tracers, meter_provider=telemetry.meters)
         async with accel.session("s") as session:
-            assert await session.tool(ToolCall(name=HOSTILE, arguments={}), execute) == "done"
+            assert await session.tool(HOSTILE, {}, execute) == "done"
     assert ran == ["run"]
     assert "x" * 200 not in seen(tmp_path, telemetry)
     telemetry.close()

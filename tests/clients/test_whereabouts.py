@@ -193,3 +193,14 @@ def forgotten(server: RunningServer) -> Iterator[None]:
     """As another process sees the server: `served_at` ends with the inner block, and the server goes on."""
     with served_at(("127.0.0.1", int(server.url.rpartition(":")[2])), ()):
         yield
+
+
+def test_who_answers_a_client_of_anthropic_can_be_named_too(tmp_path: Path) -> None:
+    """One meaning for every client: one of Anthropic's API in front of a gateway to Bedrock keeps Bedrock's rules."""
+    with serve() as server, an_accel(tmp_path) as accel:
+        bare = anthropic.Anthropic(base_url=server.url, api_key="none")
+        with accel.wrap(bare, platform="bedrock") as client:
+            client.messages.create(model="claude-sonnet-5", max_tokens=9, messages=[{"role": "user", "content": "hi"}])
+        with pytest.raises(ConfigError, match="platform is 'vllm'; known are 'api'"):
+            accel.wrap(bare, platform="vllm")
+    assert [one.platform for one in records(tmp_path)] == ["bedrock"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentaccel import Accel, Policy, StorePolicy, ToolCall
+from agentaccel import Accel, Policy, StorePolicy, ToolRecord, TurnRecord
 from agentaccel.hooks import HookList, Told
 from agentaccel_emulator import serve
 from tests.clients.wire import records
@@ -51,8 +51,8 @@ def test_a_listener_that_fails_costs_one_log_line(tmp_path: Path, caplog: pytest
     """The caller's replies and results are what they are, others are told, and the store has its rows."""
     kept = Kept()
     with serve() as server, Accel(Policy(store=StorePolicy(path=tmp_path / "trace.db"))) as accel:
-        accel.listen(kept)
-        accel.listen(Broken(at))
+        accel.add_hook(kept)
+        accel.add_hook(Broken(at))
         with accel.wrap(claude(server)) as client, caplog.at_level(logging.WARNING, "agentaccel"):
             for _ in range(2):
                 client.messages.create(**ASK)
@@ -67,7 +67,7 @@ def test_a_listener_that_fails_costs_one_log_line(tmp_path: Path, caplog: pytest
 def test_strict_raises_it(tmp_path: Path, at: str) -> None:
     """For tests."""
     with Accel(Policy(strict=True, store=StorePolicy(path=tmp_path / "trace.db"))) as accel:
-        accel.listen(Broken(at))
+        accel.add_hook(Broken(at))
         with pytest.raises(RuntimeError, match="of ours"):
             accel.tools({"look": lambda: 7})["look"]()
 
@@ -76,7 +76,7 @@ def test_a_listener_is_told_what_the_store_keeps(tmp_path: Path) -> None:
     """The very record, the id and model that the reply names, and where the request went."""
     kept = Kept()
     with serve() as server, Accel(Policy(strict=True, store=StorePolicy(path=tmp_path / "trace.db"))) as accel:
-        accel.listen(kept)
+        accel.add_hook(kept)
         with accel.wrap(claude(server)) as client:
             reply = client.messages.create(**ASK)
         port = int(server.url.rpartition(":")[2])
@@ -84,6 +84,26 @@ def test_a_listener_is_told_what_the_store_keeps(tmp_path: Path) -> None:
     assert told is not None
     assert (told.id, told.model, told.server) == (reply.id, reply.model, ("127.0.0.1", port))
     assert [told.record] == records(tmp_path)
+
+
+def test_a_plain_function_is_a_hook(tmp_path: Path) -> None:
+    """It is called with each request and each tool run once it has ended."""
+    told: list[Told] = []
+    policy = Policy(strict=True, store=StorePolicy(path=tmp_path / "trace.db"))
+    with serve() as server, Accel(policy, hooks=[told.append]) as accel, accel.wrap(claude(server)) as client:
+        reply = client.messages.create(**ASK)
+        accel.tools({"look": lambda: 7})["look"]()
+    assert [type(one.record) for one in told] == [TurnRecord, ToolRecord]
+    assert told[0].id == reply.id
+
+
+def test_the_former_name_of_a_hook_says_so() -> None:
+    kept: Any = Kept()
+    with Accel(Policy(store=StorePolicy(enabled=False))) as accel:
+        with pytest.warns(DeprecationWarning, match=r"Accel\.listen is now Accel\.add_hook, or Accel\(hooks="):
+            accel.listen(kept)
+        accel.tools({"look": lambda: 7})["look"]()
+    assert [began for began, _ in kept.told] == ["look"]
 
 
 def test_without_listeners_nothing_is_noted() -> None:
@@ -118,13 +138,13 @@ def test_off_is_off(tmp_path: Path) -> None:
     """Nothing begins, so nobody is told."""
     kept: Any = Kept()
     with serve() as server, Accel(Policy(mode="off")) as accel, accel.wrap(claude(server)) as client:
-        accel.listen(kept)
+        accel.add_hook(kept)
         client.messages.create(**ASK)
         accel.tools({"look": lambda: 7})["look"]()
 
         async def look() -> int:
             async with accel.session("s") as session:
-                return await session.tool(ToolCall(name="look", arguments={}), look_up)
+                return await session.tool("look", {}, look_up)
 
         async def look_up() -> int:
             return 7

@@ -10,7 +10,6 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 
-from agentaccel import ToolCall
 from agentaccel.otel import export
 from agentaccel.policy import ToolPolicy
 from agentaccel.report import report
@@ -56,7 +55,7 @@ async def test_sync_and_async_runs_know_their_session_and_the_call_that_the_loop
         async with accel.session("ticket 7", agent="desk") as session:
             await tools["look"](SECRET)
             tools["look_now"](order=SECRET)
-            await session.tool(ToolCall(name="look", arguments={"order": SECRET}, id="toolu_1"), lambda: look(SECRET))
+            await session.tool("look", {"order": SECRET}, lambda: look(SECRET), id="toolu_1")
     said = telemetry.said("execute_tool")
     assert [one["gen_ai.tool.name"] for one in said] == ["look", "look_now", "look"]
     assert {one["gen_ai.conversation.id"] for one in said} == {"ticket 7"}

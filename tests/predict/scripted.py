@@ -99,7 +99,7 @@ class Agent:
         self.told = told or Script()
         speculator(self.accel).predictor = self.told
         self.heard = Listening()
-        self.accel.listen(self.heard)
+        self.accel.add_hook(self.heard)
         self.ledger = SpeculationStats()
         """Of the session that `run` opens."""
         self.log: list[str] = []

@@ -87,7 +87,7 @@ def test_a_write_through_a_session_that_was_left_is_seen() -> None:
         async with agent.accel.session("old") as old:
             pass
         first = await look("a")
-        await old.tool(call("book", key="a"), book)
+        await old.tool("book", {"key": "a"}, book)
         return [first, await look("a")]
 
     assert agent.run(main) == ["a=0", "a=9"]
@@ -363,7 +363,7 @@ MUTANTS = (
         Mutant(
             guard="a write through a session that was left",
             at="agentaccel.engine.scope:Session.tool",
-            old="return cast(T, await self._calls.run_unrecorded(call, execute))",
+            old="return await self._calls.run_unrecorded(call, execute)",
             new="return await execute()",
         ),
     ),

@@ -131,7 +131,7 @@ def test_a_call_through_the_sessions_own_method_is_served_too() -> None:
     async def main() -> Any:
         async with agent.accel.session("s") as session:
             await agent.model(LOOK, gap=1.5)
-            return await agent.timed(session.tool(LOOK, lambda: look("a")))
+            return await agent.timed(session.tool(LOOK.name, LOOK.arguments, lambda: look("a")))
 
     assert agent.run(main) == ("a=0", 0.5)
     assert agent.log == ["look a"]
@@ -310,7 +310,7 @@ def test_a_write_ends_the_wait_of_a_sync_caller_for_an_early_run(tmp_path: Any) 
         def ended(self, began: object, told: object) -> None:
             """Nothing to do."""
 
-    accel.listen(Writes())
+    accel.add_hook(Writes())
     with accel.session("s") as session:
         turn = accel.turn({"model": "claude-sonnet-5", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]})
         turn.handle(Started(0.0))

@@ -15,6 +15,7 @@ from agentaccel.policy import ToolPolicy
 from agentaccel.predict.identity import plain_bytes
 
 CALL = ToolCall(name="find", arguments={"key": "x"})
+ASKED = CALL.name, CALL.arguments
 
 
 def accel(environ: dict[str, str] | None = None, **tools: Any) -> Accel:
@@ -81,8 +82,12 @@ def test_a_call_belongs_to_the_session_that_it_is_made_through() -> None:
 
     async def main() -> list[str]:
         async with one.session("a", tenant="a") as a, one.session("b", tenant="b") as b:
-            of_b = await b.tool(CALL, lambda: found("for b"))
-            return [of_b, await a.tool(CALL, lambda: found("for a")), await b.tool(CALL, lambda: found("again"))]
+            of_b = await b.tool(*ASKED, lambda: found("for b"))
+            return [
+                of_b,
+                await a.tool(*ASKED, lambda: found("for a")),
+                await b.tool(*ASKED, lambda: found("again")),
+            ]
 
     assert asyncio.run(main()) == ["for b", "for a", "for b"]
 
@@ -95,7 +100,7 @@ def test_an_answer_of_one_tenant_never_reaches_another_by_the_id_of_a_session() 
 
     async def main() -> list[str]:
         async with one.session("s", tenant="a") as a, one.session("s", tenant="b") as b, one.session("s") as nobody:
-            return [await each.tool(CALL, partial(found, f"{each.tenant}'s")) for each in (a, b, nobody, a)]
+            return [await each.tool(*ASKED, partial(found, f"{each.tenant}'s")) for each in (a, b, nobody, a)]
 
     assert asyncio.run(main()) == ["a's", "b's", "None's", "a's"]
 
@@ -109,8 +114,8 @@ def test_removed_means_that_nothing_is_remembered() -> None:
             return len(ran)
 
         async with one.session("s") as session:
-            await session.tool(CALL, find)
-            return await session.tool(CALL, find)
+            await session.tool(*ASKED, find)
+            return await session.tool(*ASKED, find)
 
     assert asyncio.run(main(accel({"AGENTACCEL_DISABLE": "1"}, effects={"find": "pure"}))) == 2
     assert asyncio.run(main(accel(effects={"find": "pure"}))) == 1

@@ -19,7 +19,6 @@ from agentaccel import (
     Policy,
     Session,
     StorePolicy,
-    ToolCall,
     ToolPolicy,
     ToolRecord,
     ToolSpec,
@@ -133,7 +132,7 @@ async def sessions(accel: Accel) -> None:
             session.prewarm(AsyncAnthropic().messages.create, model="claude-sonnet-5", system="Be brief."), None
         )
     async with accel.session("two") as session:
-        assert_type(await session.tool(ToolCall(name="book", arguments={"seat": 1}), lambda: book(1)), bool)
+        assert_type(await session.tool("book", {"seat": 1}, lambda: book(1)), bool)
     with accel.bypass():
         pass
 
@@ -204,8 +203,18 @@ class Counting:
 
 
 def listening(accel: Accel) -> None:
-    """Any object with the two methods is a listener; exports need no arguments."""
+    """Functions are hooks, and so is any object with the two methods; exports need no arguments."""
     listener: Listener = Counting()
-    accel.listen(listener)
-    accel.listen(Counting())
+    accel.add_hook(listener)
+    accel.add_hook(Counting())
+    accel.add_hook(print)
     export(accel)
+    told: list[Told] = []
+    Accel(hooks=[told.append, Counting()])
+
+
+async def left(policy: Policy) -> None:
+    """Both kinds of `with`, and both ways to close."""
+    async with Accel(policy) as accel:
+        assert_type(accel, Accel)
+    assert_type(await accel.aclose(), None)
