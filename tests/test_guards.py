@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,9 @@ def test_every_guard_that_a_mutant_deletes_is_where_the_mutant_looks_for_it(muta
     assert len(mutants) >= 50
     for mutant in mutants:
         assert mutant.new != mutant.old
-        mutant.without(ROOT)
+        text = mutant.without(ROOT)
+        if mutant.file.suffix == ".py":
+            ast.parse(text)  # a module that cannot be read fails every test, and proves nothing
 
 
 def test_a_guard_that_has_moved_is_found_out(mutants: list[Mutant]) -> None:

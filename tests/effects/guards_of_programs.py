@@ -38,8 +38,8 @@ GUARDS = (
     Mutant(
         guard="the whole disk by another name",
         at="agentaccel.effects.shell:_form_reads",
-        old="    if rules.recursive(form, options):\n        rules.whole_disk(name, files, there)\n",
-        new="",
+        old="        rules.whole_disk(name, files, there)\n        goes_over(form, files, there)\n",
+        new="        goes_over(form, files, there)\n",
     ),
     Mutant(
         guard="plain files only for what find starts",

@@ -153,7 +153,7 @@ GUARDS = (
         guard="files that settings name",
         at="agentaccel.effects.repository:_plain_value",
         old='        plain(Word(text=match[1], home=match[1].startswith("~")), there)\n',
-        new="",
+        new="pass",
     ),
     Mutant(
         guard="a variable that is set to what is not fixed",

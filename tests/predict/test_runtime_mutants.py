@@ -93,7 +93,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         ),
     ),
     (
-        f"{PARTS}::test_a_witness_of_files_shows_a_change_whose_time_was_set_back",
+        f"{PARTS}::test_a_validator_of_files_shows_a_change_whose_time_was_set_back",
         Mutant(
             guard="a result of a file that was written and given its old time",
             at="agentaccel.validators:state_of",
@@ -151,7 +151,7 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
             guard="a run that outlives its session",
             at="agentaccel.concurrency:Background.spawn",
             old="        self._own(owner, _RunningWork(over, lambda: _call(loop, task.cancel, over), loop))\n",
-            new="",
+            new="pass",
         ),
     ),
     (
