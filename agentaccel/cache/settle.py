@@ -140,7 +140,7 @@ def _below(facts: CacheFacts) -> str:
     return f"fewer than {facts.min_tokens} tokens"
 
 
-class Settled(NamedTuple):
+class Reconciled(NamedTuple):
     """What one reply amounts to."""
 
     state: SessionState
@@ -155,7 +155,7 @@ class Settled(NamedTuple):
     """What the workload's statistics gain by it."""
 
 
-def settle(state: SessionState, head: PreviousPrompt | None, sent: Sent, observed: Observed) -> Settled:
+def settle(state: SessionState, head: PreviousPrompt | None, sent: Sent, observed: Observed) -> Reconciled:
     """Fold one answered request into `state`; `head` is the prompt before it, if there was one."""
     prefix, usage = sent.prefix, sent.usage
     if head is not None and (prefix.facts.physics == "automatic" or prefix.facts.ages == "blocks"):
@@ -178,7 +178,7 @@ def settle(state: SessionState, head: PreviousPrompt | None, sent: Sent, observe
     taught = teach(state, sent, observed, predicted, None if head is None else head.tokens)
     reusable = reusable_of(held, head, prefix, tokens)
     misses = tuple(misses_of(state, head, sent, predicted, reusable, tokens))
-    return Settled(
+    return Reconciled(
         state=SessionState(
             turns=state.turns + 1,
             ledger=ledger,

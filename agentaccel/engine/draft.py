@@ -13,7 +13,7 @@ from agentaccel.cache.ledger import Entry
 from agentaccel.cache.observe import Observed
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.price import PriceCard, price_card
-from agentaccel.cache.settle import Settled as Billed
+from agentaccel.cache.settle import Reconciled
 from agentaccel.cache.standing import Standing
 from agentaccel.cache.state import PreviousPrompt
 from agentaccel.engine.conversation import Conversation, ConversationState
@@ -125,10 +125,10 @@ class Settled(NamedTuple):
     record: TurnRecord
     next: ConversationState
     """What its conversation knows from then on."""
-    bill: Billed | None = None
+    reconciled: Reconciled | None = None
     """The call against what the provider was believed to hold; None where the reply told nothing that can be used."""
     learned: tuple[Observation, ...] = ()
-    """What the workload learns beside what `bill` has."""
+    """What the workload learns beside what `reconciled` has."""
 
 
 Observer = Callable[[Done, Settled], None]

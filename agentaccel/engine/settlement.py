@@ -14,8 +14,8 @@ from agentaccel.cache.observe import Observed
 from agentaccel.cache.own_requests import CAME
 from agentaccel.cache.pauses import TOOL, USER
 from agentaccel.cache.prefix import Prefixes, prefixes
-from agentaccel.cache.settle import Settled as Billed
-from agentaccel.cache.settle import settle as settled_with
+from agentaccel.cache.settle import Reconciled
+from agentaccel.cache.settle import settle as reconcile
 from agentaccel.cache.sharing import beginnings_of, begun, read_by_first, used_earlier
 from agentaccel.cache.state import SessionState, head_of
 from agentaccel.cache.teach import Sent
@@ -53,8 +53,8 @@ def settle(done: Done) -> Settled:
         # What the provider holds cannot be told from what was added to it.
         known, learned = _follow(known, going.observed) if going.prompt.held else (known, ())
         return Settled(record_of(going, reply, None), known, None, learned)
-    bill = _billed(going, reply, known.state)
-    state = without_unread(bill.state, going.lent)
+    reconciled = _reconciled(going, reply, known.state)
+    state = without_unread(reconciled.state, going.lent)
     state = replace(state, static=static_of(going.as_written), replied=reply.usage.output)
     head = head_of(
         going.prefix, going.head, started=going.started, tokens=reply.usage.input, message_id=reply.said.message_id
@@ -64,7 +64,7 @@ def settle(done: Done) -> Settled:
         known = known._replace(arranging=going.arranged.memory)
     if going.edited is not None:
         known = _with_edits(known, going, going.edited)
-    return Settled(record_of(going, reply, bill), known, bill, came)
+    return Settled(record_of(going, reply, reconciled), known, reconciled, came)
 
 
 def _announced(known: ConversationState, usage: Usage) -> tuple[ConversationState, tuple[Observation, ...]]:
@@ -81,14 +81,14 @@ _READ_AHEAD = 0.9
 """Of what was written ahead, a request that came as announced reads at least this share."""
 
 
-def _billed(going: Going, reply: Ended, state: SessionState) -> Billed:
+def _reconciled(going: Going, reply: Ended, state: SessionState) -> Reconciled:
     assert going.prefix is not None
     assert going.observed is not None
     prefix, on, written = going.prefix, going.mode == "on", None
     if going.written is not None:
         written = prefixes(going.written, prefix.facts)
     heard = reply.first_byte if reply.first_byte is not None else reply.finished
-    return settled_with(
+    return reconcile(
         with_lent(state, going.lent),
         going.head,
         Sent(
@@ -110,7 +110,7 @@ def _billed(going: Going, reply: Ended, state: SessionState) -> Billed:
     )
 
 
-def record_of(going: Going, ended: Ended, settled: Billed | None) -> TurnRecord:
+def record_of(going: Going, ended: Ended, settled: Reconciled | None) -> TurnRecord:
     """The record of a call; `settled` is None where its reply told nothing that can be used."""
     conversation, prompt = going.conversation, going.prompt
     moved = None
@@ -176,9 +176,11 @@ class Recording:
         return going._replace(earlier=used_earlier(_beginnings(going, going.prefix, 0), self.recorder.last_used))
 
     def __call__(self, done: Done, settled: Settled) -> None:
-        self.write(done.going, settled.bill, settled.record, settled.learned)
+        self.write(done.going, settled.reconciled, settled.record, settled.learned)
 
-    def write(self, going: Going, settled: Billed | None, record: TurnRecord, learned: tuple[Observation, ...]) -> None:
+    def write(
+        self, going: Going, settled: Reconciled | None, record: TurnRecord, learned: tuple[Observation, ...]
+    ) -> None:
         """Leave the turn in the store, and what a request teaches that was not settled. The conversation is locked."""
         row = self._row(going, settled, record, learned)
         if settled is not None:
@@ -188,7 +190,7 @@ class Recording:
         self.recorder.write(row)
 
     def _row(
-        self, going: Going, settled: Billed | None, record: TurnRecord, learned: tuple[Observation, ...]
+        self, going: Going, settled: Reconciled | None, record: TurnRecord, learned: tuple[Observation, ...]
     ) -> TurnWrite:
         conversation, prefix, lineage = going.conversation, going.prefix, tuple[bytes, ...]()
         beginnings: Mapping[str, bytes] = {}
@@ -211,7 +213,7 @@ class Recording:
         )
 
     def _shared(
-        self, going: Going, settled: Billed, beginnings: Mapping[str, bytes], record: TurnRecord
+        self, going: Going, settled: Reconciled, beginnings: Mapping[str, bytes], record: TurnRecord
     ) -> list[Observation]:
         """Whether a session that begins, begins as one did that was answered within a lifetime."""
         if settled.state.turns != 1 or going.facts is None or going.prefix is None:
@@ -268,7 +270,7 @@ _MOST = {TOPIC: 64, f"pause/{TOOL}:": 640}
 """The most topics of a kind that are known of a workload: pieces of text, and ten steps of a pause for each tool."""
 
 
-def _as_written(going: Going, ended: Ended, settled: Billed | None) -> Usage | None:
+def _as_written(going: Going, ended: Ended, settled: Reconciled | None) -> Usage | None:
     """The bill of the request as the user wrote it; None where that cannot be told."""
     if going.mode == "on" and going.facts is not None and is_elsewhere(going.plan, going.facts):
         return None

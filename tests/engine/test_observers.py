@@ -31,7 +31,7 @@ def test_an_observer_hears_of_a_call_once_it_is_recorded(tmp_path: Path) -> None
     heard: list[tuple[Done, Settled]] = []
     driver = asked(Driver(tmp_path), (lambda done, settled: heard.append((done, settled)),))
     assert [settled.record for _, settled in heard] == list(driver.records)
-    assert all(settled.bill is not None and done.reply.outcome == "ok" for done, settled in heard)
+    assert all(settled.reconciled is not None and done.reply.outcome == "ok" for done, settled in heard)
     with pytest.raises((AttributeError, FrozenInstanceError)):
         heard[0][0].reply = heard[1][0].reply  # type: ignore[misc]
 
