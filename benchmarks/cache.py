@@ -28,7 +28,7 @@ from agentaccel.replay.read import read
 from agentaccel.replay.runs import Run, Step
 from agentaccel.replay.simulate import Simulated, accelerate, in_order, simulate
 from agentaccel.replay.source import Rules, Source
-from agentaccel.sources import ImportTally
+from agentaccel.sources.logs import ImportTally
 from agentaccel.types import Usage
 from benchmarks.registry import Cell, Result, Table, benchmark
 from benchmarks.situations import bundled, load, runs

@@ -29,7 +29,7 @@ from agentaccel.replay.read_geometry import WORKLOAD
 from agentaccel.replay.runs import Run
 from agentaccel.replay.simulate import Allowed, accelerate, simulate
 from agentaccel.replay.source import Rules
-from agentaccel.sources import ImportTally
+from agentaccel.sources.logs import ImportTally
 from benchmarks.oracle.pauses import least, pauses_kept
 from benchmarks.parallel import spread
 from benchmarks.registry import Result, Table, benchmark

@@ -25,7 +25,7 @@ import click
 from agentaccel.cli.report import ReportOptions, read_report
 from agentaccel.report import report, to_json
 from agentaccel.report.period import EVER
-from agentaccel.sources import ImportTally, read_logs
+from agentaccel.sources.logs import ImportTally, read_logs
 from benchmarks.conversation import text
 from benchmarks.measure import Action, alternated
 from benchmarks.registry import Cell, Result, Table, benchmark

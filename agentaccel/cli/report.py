@@ -129,7 +129,7 @@ def _from_store(sources: tuple[Path, ...], asked: ReportOptions) -> Report:
 
 
 def _from_logs(sources: tuple[Path, ...], asked: ReportOptions) -> Report:
-    from agentaccel.sources import read_logs
+    from agentaccel.sources.logs import read_logs
 
     tally = ImportTally()
     with _reading() as told:

@@ -24,9 +24,9 @@ from agentaccel.replay.read_runs import read_runs
 from agentaccel.replay.runs import Run, Step, counted, grown
 from agentaccel.replay.source import PROVIDER, Rules, Source
 from agentaccel.replay.usage_only import by_session, runs_from_usage
-from agentaccel.sources import read_logs as records_of
 from agentaccel.sources.claude_code import is_session_line
 from agentaccel.sources.lines import Meter, parse, raw_lines, sizes
+from agentaccel.sources.logs import read_logs as records_of
 from agentaccel.sources.tally import ImportTally, Progress
 from agentaccel.store.database import is_sqlite
 from agentaccel.store.files import open_file, real

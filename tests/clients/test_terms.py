@@ -17,7 +17,7 @@ from genai_prices.data_snapshot import get_snapshot
 from agentaccel import Accel, Policy, StorePolicy
 from agentaccel.records import TurnRecord
 from agentaccel.report.aggregate import report
-from agentaccel.sources import read_logs
+from agentaccel.sources.logs import read_logs
 from agentaccel.store.store import open_reader
 from agentaccel.testing import ManualClock
 from agentaccel.wire.anthropic import MessagesTap

@@ -13,7 +13,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from agentaccel.otel import export
 from agentaccel.policy import ToolPolicy
 from agentaccel.report import report
-from agentaccel.sources import read_logs
+from agentaccel.sources.logs import read_logs
 from agentaccel_emulator import call, serve
 from tests.otel.scene import ASK, MODEL, Telemetry, claude, watched
 from tests.predict.scripted import Agent

@@ -35,7 +35,7 @@ from agentaccel.replay.placements import PLACEMENTS
 from agentaccel.replay.read import read
 from agentaccel.replay.simulate import accelerate
 from agentaccel.replay.source import Rules, Source
-from agentaccel.sources import ImportTally
+from agentaccel.sources.logs import ImportTally
 from agentaccel.types import Usage
 from tests.driver import Driver, body, prose, user
 from tests.replay.test_reading import Json, asked, conversation, result, run_line, said, used, write
@@ -86,7 +86,7 @@ def test_drawn_times_are_the_same_in_every_process(tmp_path: Path) -> None:
         "from agentaccel.replay.pace import paces, placed\n"
         "from agentaccel.replay.read import read\n"
         "from agentaccel.replay.source import Rules\n"
-        "from agentaccel.sources import ImportTally\n"
+        "from agentaccel.sources.logs import ImportTally\n"
         "found = read([Path(sys.argv[1])], Rules(), ImportTally())[0]\n"
         "runs = placed(found.runs, found.untimed, paces()[0], 0)\n"
         "print([[step.started for step in run.steps] for run in runs])"

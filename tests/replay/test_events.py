@@ -12,7 +12,7 @@ import pytest
 from agentaccel import Policy, StorePolicy, TraceError
 from agentaccel.predict.events import Answered, Asked, Event, Returned, Said
 from agentaccel.replay.events import Recorded, events_of, recorded
-from agentaccel.sources import ImportTally
+from agentaccel.sources.logs import ImportTally
 from agentaccel.types import ToolCall
 from tests.driver import Driver, body, user
 from tests.sources.session_lines import line, reply, usage

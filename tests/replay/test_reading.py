@@ -24,7 +24,7 @@ from agentaccel.replay.runs import Run
 from agentaccel.replay.simulate import accelerate
 from agentaccel.replay.source import Rules, Source
 from agentaccel.report.advise.reading import talks_of_store
-from agentaccel.sources import ImportTally
+from agentaccel.sources.logs import ImportTally
 from agentaccel.store.store import open_reader
 from agentaccel.turn import Failed, Finished, Reported, Started
 from tests.anything import CHARACTERS

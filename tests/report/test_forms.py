@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from agentaccel.cli.report import report_command
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report import render_markdown, render_text, report
-from agentaccel.sources import ImportTally
+from agentaccel.sources.logs import ImportTally
 from agentaccel.store.store import Store
 from agentaccel.types import Cause, Drift, Miss, Usage
 

@@ -18,7 +18,7 @@ from tests.driver import MODEL
 LOADED = "import sys; from agentaccel.cli import main; main(sys.argv[1:], standalone_mode=False); print(*sys.modules)"
 """A command, and the modules that it has loaded."""
 
-PRICES, REPLAY, LOGS = "genai_prices", "agentaccel.replay", "agentaccel.sources"
+PRICES, REPLAY, LOGS = "genai_prices", "agentaccel.replay", "agentaccel.sources.logs"
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from agentaccel.cli import main
 from agentaccel.report import figures as verdicts
 from agentaccel.report import report
-from agentaccel.sources import read_logs
+from agentaccel.sources.logs import read_logs
 from tests.sources.session_lines import MODEL, Line, prompt, reply, usage, write
 
 

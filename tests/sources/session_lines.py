@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentaccel.records import ToolRecord, TurnRecord
-from agentaccel.sources import ImportTally, read_logs
+from agentaccel.sources.logs import ImportTally, read_logs
 from agentaccel.types import Cause
 
 NOON = 1_770_000_000.0

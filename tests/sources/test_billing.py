@@ -10,7 +10,7 @@ import pytest
 
 from agentaccel.records import TurnRecord
 from agentaccel.report.aggregate import report
-from agentaccel.sources import read_logs
+from agentaccel.sources.logs import read_logs
 from agentaccel.types import Usage
 
 SONNET = "claude-sonnet-4-6"

@@ -13,7 +13,8 @@ import pytest
 from session_lines import reply, turns, usage, write
 
 from agentaccel.report.numbers import clean
-from agentaccel.sources import ImportTally, lines
+from agentaccel.sources import lines
+from agentaccel.sources.logs import ImportTally
 
 ROUTES = ("pipe", "device", "loop")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from session_lines import NOON, call, line, prompt, reply, result, usage
 
 from agentaccel.report import render_text, report, to_json
-from agentaccel.sources import read_logs
+from agentaccel.sources.logs import read_logs
 from tests.anything import CHARACTERS
 
 JSON = st.recursive(

@@ -10,8 +10,8 @@ import pytest
 
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report import report
-from agentaccel.sources import ImportTally, read_logs
 from agentaccel.sources.fields import metered_of, seconds
+from agentaccel.sources.logs import ImportTally, read_logs
 from agentaccel.types import Cause, Usage
 
 NOON = 1_770_000_000.0

@@ -12,8 +12,9 @@ import pytest
 from session_lines import NOON, Line, line, prompt, reply, turns, usage, write
 
 from agentaccel.records import ToolRecord, TurnRecord
-from agentaccel.sources import ImportTally, order, read_logs
 from agentaccel.sources import fields as identities
+from agentaccel.sources import order
+from agentaccel.sources.logs import ImportTally, read_logs
 from tests.store.span_lines import batch, chat, span
 
 
@@ -76,7 +77,7 @@ def test_read_in_any_other_order_the_fork_would_pay(tmp_path: Path, monkeypatch:
     write(tmp_path / "a.jsonl", [*moved(first, "B", says_so=False), *said(10, "2", usage(read=9000), "B")])
     write(tmp_path / "z.jsonl", first)
     assert by_session(tmp_path) == {"A": [9003], "B": [9003]}
-    monkeypatch.setattr("agentaccel.sources.in_order", lambda paths: sorted(paths))
+    monkeypatch.setattr("agentaccel.sources.logs.in_order", lambda paths: sorted(paths))
     assert by_session(tmp_path) == {"B": [9003, 9003]}
     assert order.in_order([tmp_path / "a.jsonl", tmp_path / "z.jsonl"])[0].name == "z.jsonl"
 

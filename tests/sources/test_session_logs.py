@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from session_lines import NOON, Line, call, line, prompt, reply, result, tools, turns, usage, write
 
 from agentaccel.errors import TraceError
-from agentaccel.sources import ImportTally, lines, read_logs
+from agentaccel.sources import lines
+from agentaccel.sources.logs import ImportTally, read_logs
 from agentaccel.types import Usage
 
 

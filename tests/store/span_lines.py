@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentaccel.records import ToolRecord, TurnRecord
-from agentaccel.sources import ImportTally, read_logs
+from agentaccel.sources.logs import ImportTally, read_logs
 
 NOON = 1_770_000_000.0
 MODEL = "claude-sonnet-5"

@@ -20,7 +20,7 @@ from agentaccel.cli import main
 from agentaccel.otel import export
 from agentaccel.records import ToolRecord, TurnRecord
 from agentaccel.report import report
-from agentaccel.sources import ImportTally, read_logs
+from agentaccel.sources.logs import ImportTally, read_logs
 from agentaccel.store.store import open_reader
 from agentaccel.types import Usage
 from agentaccel_emulator import serve
