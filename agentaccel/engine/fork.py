@@ -37,7 +37,7 @@ def open_with(
     if conversation.created is None:
         conversation.workload = workload = _workload(conversation, prompt)
         conversation.created = now
-        conversation.snapshot = snapshot(registry.recorder.beliefs(workload, now))
+        conversation.snapshot = snapshot(registry.recorder.beliefs(workload, now, tools=prompt.starts[1] > 0))
     if not named or prompt.held or not turn_of(prompt):
         return
     source = registry.by_lineage(prompt, Lineage(prompt, conversation.tenant), conversation.agent)

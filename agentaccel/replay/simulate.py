@@ -213,7 +213,7 @@ class _Session:
     def send(self, step: Step, provider: SimulatedProvider, learning: _Learning, *, plans: bool) -> Sent:
         prefix, now, allowed = step.prefix, step.started, learning.allowed
         if self.snapshot is None:
-            self.snapshot = snapshot(learning.workloads.believed(self.run.workload, now))
+            self.snapshot = snapshot(learning.workloads.believed(self.run.workload, now, tools=prefix.starts[1] > 0))
         self.requests += 1
         observed = observe(self.state, self.head, prefix, now, self.snapshot)
         made = Decided(CachePlan())

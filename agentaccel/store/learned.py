@@ -36,11 +36,12 @@ class Workloads:
         with self._lock:
             return dict(self._learned)
 
-    def believed(self, workload: str, now: float) -> Beliefs:
-        """What a session that begins at `now` believes: what all have shown, as far as they are not open yet."""
+    def believed(self, workload: str, now: float, *, tools: bool) -> Beliefs:
+        """What a session that begins at `now` believes: what all have shown, and what is expected of those that may go
+        on yet. Its prompts have `tools`, or none."""
         with self._lock:
             learned, silent = self._learned.get(workload, self.first), tuple(self._waiting.get(workload, {}).values())
-        return with_waiting(learned, silent, now=now)
+        return with_waiting(learned, silent, now=now, tools=tools)
 
     def learn(self, workload: str, seen: Iterable[Observation]) -> None:
         """A session of `workload` has shown `seen`."""
@@ -87,11 +88,11 @@ class Workloads:
 # --- What the store holds of how workloads behave ---------------------------------------------------------------------
 
 
-def believed(connection: sqlite3.Connection, workload: str, now: float) -> Beliefs:
-    """What all sessions of `workload` have shown, as far as they are not open yet."""
+def believed(connection: sqlite3.Connection, workload: str, now: float, *, tools: bool) -> Beliefs:
+    """What all sessions of `workload` have shown, and what is expected of those that may go on yet."""
     rows = connection.execute("SELECT topic, yes, n FROM beliefs WHERE workload = ?", (workload,))
     learned = Beliefs({topic: (yes, n) for topic, yes, n in rows})
-    return with_waiting(learned, _waiting(connection, workload), now=now) if learned.counts else learned
+    return with_waiting(learned, _waiting(connection, workload), now=now, tools=tools) if learned.counts else learned
 
 
 def learn(connection: sqlite3.Connection, workload: str, seen: Sequence[Observation]) -> None:

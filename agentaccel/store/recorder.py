@@ -146,11 +146,11 @@ class Recorder:
         store = self.store
         return otherwise if store is None else self._guarded("read", lambda: look(store), otherwise)
 
-    def beliefs(self, workload: str, now: float) -> Beliefs:
-        """What a session of `workload` believes that begins at `now`."""
+    def beliefs(self, workload: str, now: float, *, tools: bool) -> Beliefs:
+        """What a session of `workload` believes that begins at `now`; its prompts have `tools`, or none."""
         if self.store is None:
-            return self._workloads.believed(workload, now)
-        return self.read(lambda store: store.beliefs(workload, now), Beliefs())
+            return self._workloads.believed(workload, now, tools=tools)
+        return self.read(lambda store: store.beliefs(workload, now, tools=tools), Beliefs())
 
     def last_used(self, beginning: bytes) -> float | None:
         """When a session that begins so was last answered; None where none is known of."""

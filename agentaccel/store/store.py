@@ -120,10 +120,10 @@ class Store:
             found.setdefault(hash_, str(session))
         return next((found[hash_] for hash_ in hashes if hash_ in found), None)
 
-    def beliefs(self, workload: str, now: float) -> Beliefs:
-        """What all sessions of `workload` have shown, as far as they are not open yet."""
+    def beliefs(self, workload: str, now: float, *, tools: bool) -> Beliefs:
+        """What all sessions of `workload` have shown, and what is expected of those that may go on yet."""
         with self.database.using() as connection:
-            return believed(connection, text(workload), now)
+            return believed(connection, text(workload), now, tools=tools)
 
     def routes(self, since: float, most: int) -> list[Routed]:
         """The sessions of the latest requests since then, of those that have a route."""

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from agentaccel import Usage
-from agentaccel.cache.beliefs import Beliefs
-from agentaccel.cache.waiting import OpenEnd, with_waiting
 from agentaccel.engine import settlement
 from agentaccel.testing import ManualClock
 from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
@@ -304,28 +302,6 @@ def begun_at_once(driver: Driver, sessions: int) -> list[bool]:
 def test_sessions_that_have_not_gone_on_yet_are_not_taken_to_have_ended(driver: Driver) -> None:
     """Else, after a start of the service, the first requests of most would be left unwritten and paid for twice."""
     assert begun_at_once(driver, 12) == [True] * 12
-
-
-def test_counted_as_soon_as_they_are_answered_most_would_be_left_unwritten(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The twin."""
-    monkeypatch.setattr("agentaccel.store.learned.with_waiting", lambda learned, sessions, *, now: learned)
-    assert begun_at_once(driver, 12).count(False) > 6
-
-
-def test_an_open_request_is_an_occasion_by_the_pauses_that_would_have_ended() -> None:
-    """By hand: 8 in 10 pauses end within a minute, as is stated, so after one it is 0.8 of an occasion. Of ten that
-    were answered, of which three were followed and two are open for a minute, 10 - 2 · 0.2 are left. Never fewer than
-    were followed: old ones are forgotten, and open ones may be all that is left.
-    """
-    two = [OpenEnd(place=9, turn=9, awaits="user", since=40.0)] * 2
-    counts = {"goes_on/3": (3.0, 10.0), "followed/9": (1.9, 2.0), "goes_on/0": (1.0, 5.0)}
-    seen = with_waiting(Beliefs(counts), two, now=100.0).counts
-    assert seen["goes_on/3"] == pytest.approx((3.0, 9.6))
-    assert seen["followed/9"] == pytest.approx((1.9, 1.9))
-    assert seen["goes_on/0"] == (1.0, 5.0)
-    assert "after/user" not in seen
 
 
 @pytest.mark.slow

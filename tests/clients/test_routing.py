@@ -170,10 +170,6 @@ def test_another_process_gives_a_conversation_the_key_that_it_has(provider: Prov
 
 
 @pytest.mark.soak
-@pytest.mark.xfail(
-    strict=True,
-    reason="18 a minute since open sessions count by shares of pauses; a fault to be mended, not a new bound",
-)
 def test_processes_that_share_a_store_do_not_fill_the_same_machine(tmp_path: Path) -> None:
     """Chosen by us: what others were answered in the last minute is in the store. The twin has a store each."""
     fullest = []

@@ -343,8 +343,8 @@ def test_what_one_workload_teaches_does_not_reach_another(tmp_path: Path) -> Non
             driver.ask(body(user(prose(1500, number))), gap=400)
     store = engine(driver.accel).recorder.store
     assert store is not None
-    assert store.beliefs("agent classifier", driver.clock.now).followed(0, tools=True) < 0.25
-    assert store.beliefs("agent other", driver.clock.now).counts == {}
+    assert store.beliefs("agent classifier", driver.clock.now, tools=True).followed(0, tools=True) < 0.25
+    assert store.beliefs("agent other", driver.clock.now, tools=True).counts == {}
 
 
 def test_the_clock_of_the_store_is_the_injected_one(tmp_path: Path) -> None:
