@@ -19,6 +19,7 @@ from pathlib import Path
 
 NEEDED = (
     "agentaccel/py.typed",
+    "agentaccel_emulator/py.typed",
     "agentaccel/facts/anthropic.toml",
     "agentaccel/facts/priors.toml",
     "agentaccel/effects/shell.toml",
