@@ -20,8 +20,6 @@ from agentaccel.effects.spec import ToolSpec
 from agentaccel.engine.conversation import own_id
 from agentaccel.engine.engine import Engine, close
 from agentaccel.engine.lineage import Registry
-from agentaccel.engine.own_requests import Keeper, Refusals
-from agentaccel.engine.prewarming import Prewarmer
 from agentaccel.engine.scope import OnlyRuns, Session, bypassed, current
 from agentaccel.errors import ConfigError
 from agentaccel.facts import client_platform
@@ -79,25 +77,17 @@ class Accel:
             raise ConfigError(f"hooks is a list of functions; got {hooks!r}")
         for hook in hooks:
             self.add_hook(hook)
-        keeper, refusals = None, Refusals()
-        if self.policy.cache.keep_alive:
-            keeper = Keeper(self.policy, self._clock, self._recorder, self._background, refusals)
         self._foresight = speculation(self.policy, self._clock, self._recorder, self._listeners, self._background)
-        composer = self._composer = Engine(
+        self._composer = Engine(
             self.policy,
             self._clock,
             self._recorder,
             self._registry,
             self._listeners,
-            keeper=keeper,
             foresight=self._foresight,
             runs=self._background,
+            background=self._background,
         )
-        self._prewarmer = None
-        if self.policy.cache.prewarm and not off:
-            self._prewarmer = Prewarmer(
-                self.policy, self._clock, self._background, composer, composer.fanning, composer.recording, refusals
-            )
         self._toolbox = Toolbox(self._clock, self._recorder, self._registry, self._listeners, self._foresight)
 
     # --- touch point 1: the model call --------------------------------------------------------------------------------
@@ -238,21 +228,12 @@ class Accel:
 
     def _announce(self, session: Session, create: Callable[..., object], request: dict[str, Any]) -> None:
         """What `Session.prewarm` was given; nothing of ours is raised there."""
-        prewarmer = self._prewarmer
-        if prewarmer is None or self._background.closed:
+        own = self._composer.own_requests
+        if own is None or not self.policy.cache.prewarm:
             return
         try:
-            made = call_of(create, request, self._composer)
-            if made is None:
-                prewarmer.once.say(
-                    "prewarm takes messages.create or responses.create of a client that this Accel has wrapped"
-                )
-            elif not made[1]:
-                prewarmer.here(session, made[0])
-            elif in_a_loop():
-                prewarmer.there(session, made[0], asyncio.get_running_loop())
-            else:
-                prewarmer.once.say("prewarm of an asynchronous client is called where its event loop runs")
+            loop = asyncio.get_running_loop() if in_a_loop() else None
+            own.announced(session, call_of(create, request, self._composer), loop)
         except Exception:
             if self.policy.strict:
                 raise

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 from agentaccel.clients.usage_filter import in_place_of
 from agentaccel.clock import Clock
-from agentaccel.engine.own_requests import reported
+from agentaccel.engine.draft import reported
 from agentaccel.locks import when_free
 from agentaccel.records import outcome_of
 from agentaccel.turn import Abandoned, CallClosed, Failed, Finished, FirstByte, Turn

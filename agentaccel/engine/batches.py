@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from agentaccel.engine.draft import reported
 from agentaccel.engine.engine import Engine
-from agentaccel.engine.own_requests import reported
 from agentaccel.engine.scope import current
 from agentaccel.hashing import digest, wire_bytes
 from agentaccel.records import BATCH, TurnRecord

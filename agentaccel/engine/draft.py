@@ -27,8 +27,9 @@ from agentaccel.records import TurnRecord
 from agentaccel.rewrite.arranging import Arranged
 from agentaccel.rewrite.drift import Print
 from agentaccel.rewrite.results import Edited
-from agentaccel.turn import Ended
+from agentaccel.turn import Ended, Reported
 from agentaccel.types import CachePlan, Drift, Endpoint, Marker, Prompt, Request
+from agentaccel.wire import ReplyTap
 from agentaccel.wire.json import terms_of, unusual
 
 TurnMode = Literal["on", "observe", "holdout", "bypass"]
@@ -133,6 +134,21 @@ class Settled(NamedTuple):
 
 Observer = Callable[[Done, Settled], None]
 """Is told of each call that has ended; called from any thread, and must not wait."""
+
+
+def reported(tap: ReplyTap) -> Reported:
+    """What a reply says of itself."""
+    metered = tap.metered
+    return Reported(
+        usage=metered.usage,
+        besides=metered.besides,
+        doubts=metered.doubts,
+        stop=tap.stop,
+        message_id=tap.message_id,
+        diagnostics=tap.diagnosis,
+        model=metered.model or tap.model,
+        terms=tap.terms,
+    )
 
 
 # --- What we may do in a session: act, or only look -------------------------------------------------------------------

@@ -25,7 +25,7 @@ from agentaccel.engine.fields import asking_usage, unplanned, with_diagnosis
 from agentaccel.engine.fork import followed, open_with
 from agentaccel.engine.gate import Flight, WriteGate
 from agentaccel.engine.lineage import Registry
-from agentaccel.engine.own_requests import Keeper
+from agentaccel.engine.own_requests import OwnRequests
 from agentaccel.engine.pending import PendingReplies
 from agentaccel.engine.routing import Asked, Routing, Traffic
 from agentaccel.engine.scope import Announced, Session, Within, current
@@ -118,12 +118,12 @@ class Engine:
     registry: Registry
     listeners: HookList = field(default_factory=HookList)
     fanout: WriteGate = field(default_factory=WriteGate)
-    keeper: Keeper | None = None
-    """Keeps entries alive, where the policy allows it."""
     foresight: Speculator | None = None
     """Runs tools early, where the policy allows it."""
     runs: Runs | None = None
     """Does in the background what the user's functions are asked for; without it they are not."""
+    background: Background | None = None
+    """Sends requests of our own; without it none are sent."""
     traffic: Traffic = field(default_factory=Traffic)
     replies: Replies = field(default_factory=Replies)
     _parts: PartMemory = field(default_factory=PartMemory)
@@ -132,6 +132,8 @@ class Engine:
     """Whose plans are looked at where no conversation is known."""
     recording: Recording = field(init=False)
     fanning: Fanning = field(init=False)
+    own_requests: OwnRequests | None = field(init=False, default=None)
+    """Keeps entries alive and writes ahead, where the policy allows it."""
     observers: tuple[Observer, ...] = field(init=False)
     """Who is told of each call once it is settled and recorded, in this order."""
     _routing: Routing = field(init=False)
@@ -142,7 +144,12 @@ class Engine:
         self.recording = Recording(self.recorder, self.registry, keep_content=self.policy.store.content)
         self.fanning = Fanning(self.policy, self.clock, self.fanout)
         tools = () if self.foresight is None else (self.foresight.settled,)
-        pauses = () if self.keeper is None else (self.keeper.settled,)
+        allowed = self.policy.cache.keep_alive or self.policy.cache.prewarm
+        if self.background is not None and allowed and self.policy.mode != "off":
+            self.own_requests = OwnRequests(
+                self.policy, self.clock, self.background, self.announced, self.fanning, self.recording
+            )
+        pauses = () if self.own_requests is None else (self.own_requests.settled,)
         self.observers = (self.registry.settled, *tools, self.fanning.settled, *pauses, self._tell)
         self._routing = Routing(self.policy.cache, self.recorder, self.traffic)
         self._chain = Chain(self.policy, self.recorder, self._prompt_of)
@@ -170,8 +177,8 @@ class Engine:
             if session is not None:
                 self._once.say(f"a model call was made after session {session.id!r} was left", about="closed session")
             conversation = self._threads.unnamed(asked.prompt, attempt)
-        if self.keeper is not None:
-            self.keeper.went_on(conversation.key)
+        if self.own_requests is not None:
+            self.own_requests.went_on(conversation.key)
         with conversation.lock:
             going = self._plan(conversation, within, asked, attempt)
             if conversation.origin is not None:
@@ -343,7 +350,7 @@ class Engine:
             what, message, reason = unplanned(prompt)
             self._once.say(message, about=what)
             return Decided(CachePlan(wire=wire, reasons=(reason,)))
-        keeps = self.keeper is not None and self.keeper.can_keep(conversation, request, prefix)
+        keeps = self.own_requests is not None and self.own_requests.can_keep(conversation, request, prefix)
         state, snapshot, ttl = conversation.state, conversation.snapshot, self.policy.cache.ttl
         given, latest = (state, observed, prefix, snapshot, ttl, keeps), conversation.latest
         if latest is None or not latest.holds(given, now):

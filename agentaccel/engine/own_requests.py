@@ -1,89 +1,97 @@
-"""Requests of our own that keep what a session has in the cache, while it is open and pauses.
+"""Requests of our own: some keep what a session has in the cache while it pauses, some write ahead what it announces.
 
-Ended ─warming▶ due ─▶ sent as the session's last request was, asking for no reply ─▶ due again, or never
+Done ─▶ the pause is worth a request ─▶ due ───────────┐
+                                                       ├─▶ within the budget ─▶ sent, asking for no reply ─▶ recorded
+Session.prewarm ─▶ Announced ─▶ plan ─▶ worth its bill ┘
 
-They are the session's: its next request takes them back, leaving it ends them. Each is recorded by itself.
+A session owns its requests: its next request takes back those of its pause, leaving it ends all. A request that starts
+while a prefix is written ahead, and begins alike, waits for it as for any other that writes its prefix.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import cast
+from typing import Any, NamedTuple, cast
 from weakref import WeakValueDictionary
 
-from agentaccel.cache.own_requests import PausePlan, kept, warming
+from agentaccel.cache.beliefs import Observation
+from agentaccel.cache.own_requests import (
+    SENT,
+    PausePlan,
+    Prewarming,
+    comes_as_announced,
+    kept,
+    prewarming,
+    warming,
+    with_held,
+)
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.price import input_cost
 from agentaccel.clock import Clock
 from agentaccel.concurrency import Background, DueWork
 from agentaccel.engine.conversation import Conversation
-from agentaccel.engine.draft import Done, Going, Settled, card_of
-from agentaccel.facts import CacheFacts, Wire
+from agentaccel.engine.draft import Done, Going, Settled, card_of, reported
+from agentaccel.engine.gate import Flight
+from agentaccel.engine.scope import Announced, Session, announcing
+from agentaccel.engine.settlement import Recording, record_of, written_ahead
+from agentaccel.engine.sharing import Fanning, kind_of
+from agentaccel.facts import CacheFacts
 from agentaccel.locks import Lock
 from agentaccel.once import Once
 from agentaccel.policy import Policy
-from agentaccel.records import KEEP_ALIVE, TurnRecord
-from agentaccel.store.recorder import Recorder
-from agentaccel.store.store import TurnWrite
-from agentaccel.turn import Answer, Reported, Resend
+from agentaccel.records import KEEP_ALIVE, PREWARM, TurnRecord
+from agentaccel.turn import Answer, Ended, Failed, Finished, Resend, Responded, Started, Turn, Wait
 from agentaccel.types import Endpoint, Prompt, Request, Usage
-from agentaccel.values import kept_name
-from agentaccel.wire import ReplyTap, dialect
+from agentaccel.wire import dialect
 
-# --- What requests of our own have in common, be they sent ahead of a session's next one or during a pause ------------
+log = logging.getLogger("agentaccel")
 
 _REFUSALS = (400, 404, 405, 413, 422)
 """Statuses that say that no such request is taken; others are of the moment, such as credentials that have run out."""
 
 
-class Refusals:
-    """Platforms and models that take no request of our own, as far as they have said so. Thread-safe."""
+class _Reason(NamedTuple):
+    """Why a request of our own is sent."""
 
-    def __init__(self) -> None:
-        self._known: set[tuple[str, str]] = set()
-
-    def __contains__(self, prompt: Prompt) -> bool:
-        return (prompt.platform, prompt.model) in self._known
-
-    def answered(self, prompt: Prompt, status: int | None) -> bool:
-        """Whether this is such a refusal; from then on nothing like it is sent."""
-        refused = status in _REFUSALS
-        if refused:
-            self._known.add((prompt.platform, prompt.model))
-        return refused
+    mode: str
+    """As in `TurnRecord`."""
+    consent: str
+    name: str
+    """What log lines call such a request."""
+    begins: str
+    """The log line before the first one is sent."""
 
 
-def said_in(body: bytes, wire: Wire, ttl: str) -> ReplyTap:
-    """What a whole reply says of itself; `ttl` as in `Turn`."""
-    tap = dialect(wire).reply_tap(False, ttl)
-    for _ in (*tap.feed(body), *tap.finish()):
-        pass
-    return tap
+_PAUSE = _Reason(
+    KEEP_ALIVE, "keep_alive", "keep-alive", "keeping cache entries alive during pauses, as the policy allows"
+)
+_ANNOUNCED = _Reason(PREWARM, "prewarm", "pre-warming", "writing ahead what sessions announce, as the policy allows")
 
 
-def reported(tap: ReplyTap) -> Reported:
-    """What a reply says of itself."""
-    metered = tap.metered
-    return Reported(
-        usage=metered.usage,
-        besides=metered.besides,
-        doubts=metered.doubts,
-        stop=tap.stop,
-        message_id=tap.message_id,
-        diagnostics=tap.diagnosis,
-        model=metered.model or tap.model,
-        terms=tap.terms,
-    )
+class _OwnRequest(NamedTuple):
+    """A request of our own, ready to be sent."""
 
+    reason: _Reason
+    going: Going
+    """The call that it stands for."""
+    endpoint: Endpoint
+    body: Request
+    resend: Resend
+    bill: float
+    """USD that it is expected to cost."""
+    take_in: Callable[[_OwnRequest, Ended], None]
+    flight: Flight | None = None
 
-log = logging.getLogger("agentaccel")
-
-_NOTHING = Reported(usage=Usage())
-"""What an answer that failed says."""
+    def record(self, going: Going, ended: Ended, *reasons: str) -> TurnRecord:
+        """`going` is the call with what was known when it was sent."""
+        record = record_of(going, ended, None)
+        consents = (self.reason.consent,)
+        return replace(record, mode=self.reason.mode, as_written=None, consents=consents, reasons=reasons)
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
@@ -92,7 +100,6 @@ class _Pause:
 
     going: Going
     endpoint: Endpoint
-    facts: CacheFacts
     warming: PausePlan
     body: Request
     resend: Resend
@@ -104,18 +111,24 @@ class _Pause:
 
 
 @dataclass(slots=True)
-class Keeper:
-    """Keeps entries of open sessions alive. Thread-safe."""
+class OwnRequests:
+    """Sends what the policy allows for open sessions. Thread-safe."""
 
     policy: Policy
     clock: Clock
-    recorder: Recorder
     background: Background
-    refusals: Refusals = field(default_factory=Refusals)
+    plan: Callable[[Session, Announced], Going | None]
+    """Plans a request that is only announced; None where that cannot be told from what is known of it."""
+    fanning: Fanning
+    recording: Recording
+    _refused: set[tuple[str, str]] = field(default_factory=set)
+    """Platforms and models that have said that they take no such request."""
     _pauses: WeakValueDictionary[str, _Pause] = field(default_factory=WeakValueDictionary)
     """The pause of each conversation, by its key; held by what is due or under way, so it is gone with the session."""
     _once: Once = field(default_factory=Once)
     _lock: Lock = field(default_factory=Lock)
+
+    # --- a session pauses: keep its entries alive ---------------------------------------------------------------------
 
     def went_on(self, key: str) -> None:
         """A request of the conversation is about to be sent: its pause is over."""
@@ -128,14 +141,14 @@ class Keeper:
 
     def settled(self, done: Done, settled: Settled) -> None:
         """A reply has ended: from here on its session pauses."""
-        going, endpoint, ended = done.going, done.endpoint, done.reply
-        conversation, prefix, facts = going.conversation, going.prefix, going.facts
+        going, ended = done.going, done.reply
+        conversation, prefix = going.conversation, going.prefix
         conversation.can_resend = ended.resend is not None
-        if ended.resend is None or ended.outcome != "ok" or going.mode != "on" or prefix is None or facts is None:
+        if ended.resend is None or ended.outcome != "ok" or going.mode != "on" or prefix is None:
             return
-        if going.prompt.held or not self._takes(conversation, prefix):
+        if going.prompt.held or not self._can_pause(conversation, prefix):
             return
-        body = dialect(endpoint.wire).warmed(ended.request)
+        body = dialect(done.endpoint.wire).warmed(ended.request)
         if body is None:
             return
         with conversation.lock:
@@ -143,151 +156,271 @@ class Keeper:
             warm = warming(conversation.state, prefix, beliefs, self.policy.cache.ttl)
         if warm is None:
             return
-        pause = _Pause(going, endpoint, facts, warm, body, ended.resend)
+        pause = _Pause(going, done.endpoint, warm, body, ended.resend)
         with self._lock:
             self._pauses[conversation.key] = pause
         self._schedule(pause, going.started)
 
     def can_keep(self, conversation: Conversation, request: Request, prefix: Prefixes) -> bool:
-        """Whether the pause after `request` can be bridged, so that a plan may count on it.
+        """True if the pause after `request` can be bridged, so that a plan may count on it.
 
         Not where the provider takes no such request, where nobody knows how to send one or what it costs, and once the
         budget is spent.
         """
-        prompt, facts = prefix.prompt, prefix.facts
-        if not self._takes(conversation, prefix) or dialect(facts.wire).warmed(request) is None:
+        facts = prefix.facts
+        if not self._can_pause(conversation, prefix) or dialect(facts.wire).warmed(request) is None:
             return False
         tokens = round(prefix.size / facts.bytes_per_token)
-        expected = Usage(input=tokens, read=tokens, write={})
-        return conversation.can_resend and self._has_room(conversation, prompt, expected)
+        bill = self._bill(_PAUSE, prefix.prompt, Usage(input=tokens, read=tokens, write={}))
+        return conversation.can_resend and bill is not None and self._has_room(conversation.session, bill)
 
-    def _takes(self, conversation: Conversation, prefix: Prefixes) -> bool:
-        return conversation.session.open > 0 and bool(prefix.facts.keeps) and prefix.prompt not in self.refusals
+    def _can_pause(self, conversation: Conversation, prefix: Prefixes) -> bool:
+        return (
+            self.policy.cache.keep_alive
+            and conversation.session.open > 0
+            and self._is_taken(prefix.prompt, prefix.facts)
+        )
 
     def _schedule(self, pause: _Pause, last_used: float) -> None:
         due = pause.warming.due(last_used, pause.count)
         if due is None:
             return
         pause.expires = pause.warming.expires(last_used, pause.count)
-        conversation = pause.going.conversation
-        pause.later = self.background.later(conversation.id, due - self.clock.wall(), partial(self._send, pause))
+        owner = pause.going.conversation.id
+        pause.later = self.background.later(owner, due - self.clock.wall(), partial(self._keep, pause))
 
     def _is_over(self, pause: _Pause) -> bool:
         conversation = pause.going.conversation
         return self._pauses.get(conversation.key) is not pause or not conversation.session.open
 
-    def _is_due(self, pause: _Pause) -> bool:
-        """Whether there is still something to keep: after a sleep of the machine, say, it would all be written anew."""
-        return not self._is_over(pause) and self.clock.wall() < pause.expires
+    def _keep(self, pause: _Pause) -> None:
+        if pause.resend.loop is None:
+            self._send(self._keeping(pause))
+        elif not self._is_over(pause):
+            work = partial(self._keep_there, pause)
+            future = self.background.on_loop(pause.going.conversation.id, pause.resend.loop, work)
+            future.add_done_callback(partial(_told, _PAUSE))
 
-    def _send(self, pause: _Pause) -> None:
-        if not self._is_due(pause) or not self._affords(pause):
-            return
-        self._once.say("keeping cache entries alive during pauses, as the policy allows", level=logging.INFO)
-        started, owner, resend = self.clock.wall(), pause.going.conversation.id, pause.resend
-        if resend.loop is None:
-            self._send_here(pause, started)
-            return
-        future = self.background.on_loop(owner, resend.loop, partial(self._send_there, pause))
-        future.add_done_callback(partial(self._done, pause, started))
-
-    def _send_here(self, pause: _Pause, started: float) -> None:
-        try:
-            answer = cast(Answer, pause.resend.send(pause.body))
-        except Exception as error:  # noqa: BLE001 - whatever the client raises, nobody is there to be told
-            self._failed(pause, started, type(error).__name__)
-        else:
-            self._answered(pause, started, answer)
-
-    async def _send_there(self, pause: _Pause) -> Answer | None:
+    async def _keep_there(self, pause: _Pause) -> None:
         """On the client's event loop, which may have been busy until now."""
-        return await cast(Awaitable[Answer], pause.resend.send(pause.body)) if self._is_due(pause) else None
+        await self._send_async(self._keeping(pause))
 
-    def _done(self, pause: _Pause, started: float, future: Future[Answer | None]) -> None:
-        error = future.exception()
-        if error is not None:
-            self._failed(pause, started, type(error).__name__)
-            return
-        answer = future.result()
-        if answer is None:
-            return  # the session was left or has gone on, and with it the request
-        try:
-            self._answered(pause, started, answer)
-        except Exception:
-            log.exception("agentaccel: could not take in the reply to a keep-alive request")
+    def _keeping(self, pause: _Pause) -> Turn | None:
+        """Where nothing is left to keep, as after a sleep of the machine, all would be written anew: None."""
+        now, going = self.clock.wall(), pause.going
+        if self._is_over(pause) or now >= pause.expires:
+            return None
+        bill = self._bill(_PAUSE, going.prompt, pause.warming.expected(pause.count))
+        if bill is None:
+            return None
+        sent = going._replace(started=now, attempt=0, waited=None)
+        take_in = partial(self._kept, pause)
+        return self._begin(_OwnRequest(_PAUSE, sent, pause.endpoint, pause.body, pause.resend, bill, take_in))
 
-    def _affords(self, pause: _Pause) -> bool:
-        """Whether the budget has room for one more."""
-        return self._has_room(pause.going.conversation, pause.going.prompt, pause.warming.expected(pause.count))
-
-    def _has_room(self, conversation: Conversation, prompt: Prompt, expected: Usage) -> bool:
-        """Whether the budget has room for a request that is billed so."""
-        card = card_of(prompt, self.policy, expected.input or 0)
-        if card is None:
-            self._once.say(f"no price is known for {prompt.model!r}: its entries are not kept alive")
-        cost = input_cost(card, expected)
-        return cost is not None and conversation.session.keeping_cost + cost <= self.policy.cache.own_requests_budget
-
-    def _answered(self, pause: _Pause, started: float, answer: Answer) -> None:
-        if answer.status != 200:
-            prompt = pause.going.prompt
-            if self.refusals.answered(prompt, answer.status):
-                message = f"a keep-alive request was refused with {answer.status} for {prompt.model!r}; no more"
-                self._once.say(message, about=f"refused {prompt.model}")
-            self._record(pause, started, _NOTHING, answer.status)
-            return
-        said = reported(said_in(answer.body, pause.endpoint.wire, pause.going.lifetime))
-        usage, conversation = said.usage, pause.going.conversation
-        card = card_of(pause.going.prompt, self.policy, usage.input or 0)
-        cost = input_cost(card, usage) if card is not None and usage.input is not None else None
+    def _kept(self, pause: _Pause, own: _OwnRequest, ended: Ended) -> None:
+        going, conversation, read = own.going, own.going.conversation, bool(ended.usage.read)
+        why = "keeps what the session has in the cache during a pause (CachePolicy.keep_alive)"
         with conversation.lock:
-            conversation.session.keeping_cost += cost or 0.0
-            if not self._is_over(pause) and pause.going.prefix is not None:
-                conversation.state = kept(
-                    conversation.state, pause.going.prefix, pause.warming, now=started, read=bool(usage.read)
-                )
-        self._record(pause, started, said, answer.status)
-        pause.count += 1
-        if usage.read:
-            self._schedule(pause, started)
+            if not self._is_over(pause) and going.prefix is not None:
+                state = kept(conversation.state, going.prefix, pause.warming, now=going.started, read=read)
+                conversation.state = state
+            self.recording.write(going, None, own.record(going, ended, why), ())
+        if ended.outcome == "ok" and read:
+            pause.count += 1
+            self._schedule(pause, going.started)
 
-    def _failed(self, pause: _Pause, started: float, error: str) -> None:
-        self._record(pause, started, _NOTHING, None, error)
+    # --- a session announces its next request: write it ahead ---------------------------------------------------------
 
-    def _record(self, pause: _Pause, started: float, said: Reported, status: int | None, error: str = "") -> None:
-        conversation, prompt = pause.going.conversation, pause.going.prompt
-        record = TurnRecord(
-            session=conversation.id,
-            provider=prompt.provider,
-            platform=prompt.platform,
-            model=prompt.model,
-            known_as=pause.going.known_as,
-            agent=conversation.agent,
-            tenant=conversation.tenant,
-            parent=conversation.parent,
-            thread=conversation.thread,
-            started=started,
-            finished=self.clock.wall(),
-            outcome="ok" if status == 200 else "failed",
-            status=status,
-            error=kept_name(error) if error else None,
-            mode=KEEP_ALIVE,
-            usage=said.usage,
-            answered_by=said.model,
-            besides=said.besides,
-            doubts=said.doubts,
-            terms=pause.going.terms(said.terms),
-            reasons=("keeps what the session has in the cache during a pause (CachePolicy.keep_alive)",),
-            consents=("keep_alive",),
+    def announced(self, session: Session, call: tuple[Callable[[], Any], bool] | None, loop: Any) -> None:
+        """The next request of `session` is one that `call` would send: what it calls, and whether that is awaited.
+
+        None is what sends no request of a client of ours. `loop` is the event loop that runs here.
+        """
+        if self.background.closed:
+            return
+        if call is None:
+            self._once.say("prewarm takes messages.create or responses.create of a client that this Accel has wrapped")
+        elif not call[1]:
+            future = self.background.submit(session.id, partial(self._write, session, call[0]))
+            future.add_done_callback(partial(_told, _ANNOUNCED))
+        elif loop is not None:
+            there = self.background.on_loop(session.id, loop, partial(self._write_there, session, call[0]))
+            there.add_done_callback(partial(_told, _ANNOUNCED))
+        else:
+            self._once.say("prewarm of an asynchronous client is called where its event loop runs")
+
+    def _write(self, session: Session, call: Callable[[], object]) -> None:
+        with announcing(session) as stopped:
+            call()
+        self._send(self._writing(session, *stopped))
+
+    async def _write_there(self, session: Session, call: Callable[[], Awaitable[object]]) -> None:
+        with announcing(session) as stopped:
+            await call()
+        await self._send_async(self._writing(session, *stopped))
+
+    def _writing(self, session: Session, announced: Announced | None = None) -> Turn | None:
+        if announced is None or announced.resend is None or not session.conversation.open:
+            return None
+        endpoint, going = announced.endpoint, self.plan(session, announced)
+        if going is None or going.mode != "on" or going.facts is None or not self._is_taken(going.prompt, going.facts):
+            return None
+        known = dialect(endpoint.wire)
+        body = known.warmed(known.encode(going.request, going.plan))
+        worth = self._worth(going, endpoint) if body is not None else None
+        if body is None or worth is None:
+            return None
+        flight = self.fanning.flight(going, endpoint)
+        if flight is not None:  # it waits for nobody: where another one writes this already, there is nothing to do
+            flight.kind, flight.streamed = f"{flight.kind} {PREWARM}", True
+            flight.at_most, flight.cost_per_second = float("inf"), 0.0
+        take_in = partial(self._written, worth)
+        return self._begin(
+            _OwnRequest(_ANNOUNCED, going, endpoint, body, announced.resend, worth.bill, take_in, flight)
         )
-        write = TurnWrite(
-            record=record,
-            session=None,
-            segments=prompt.segments,  # those of the request before: nothing is new
-            content=None,
-            lineage=(),
-            messages=prompt.messages,
-            learned=(),
-            beginnings=(),
+
+    def _worth(self, going: Going, endpoint: Endpoint) -> Prewarming | None:
+        """What writing ahead is worth; None where it does not pay."""
+        expected, prefix, conversation = going.plan.expected, going.prefix, going.conversation
+        if expected is None or prefix is None or not prefix.size:
+            return None
+        card = card_of(going.prompt, self.policy, round(expected.total))
+        if card is None or card.read is None:
+            self._unpriced(_ANNOUNCED, going.prompt)
+            return None
+        with conversation.lock:
+            beliefs = conversation.snapshot.joined(conversation.state.seen)
+            account = endpoint.account + going.apart
+            lent = self.fanning.lent(
+                conversation.state, prefix, account, self.clock.monotonic(), first=conversation.is_new
+            )
+        there = max((prefix.sizes[entry.at] for entry in lent.values()), default=0) / prefix.size * expected.total
+        expected = with_held(expected, there)
+        kind, cold = kind_of(going, endpoint), expected.total - expected.read
+        cold_and_warm = (cold, cold - sum(expected.write.values()))
+        before, after = (
+            self.fanning.fanout.takes(kind, tokens, streamed=going.prompt.stream) for tokens in cold_and_warm
         )
-        self.recorder.write(write)
+        worth = prewarming(expected, card, comes=comes_as_announced(beliefs), seconds=before - after)
+        pays = worth is not None and worth.pays(cost_per_second=self.policy.cache.cost_per_second)
+        return worth if pays else None
+
+    def _written(self, worth: Prewarming, own: _OwnRequest, ended: Ended) -> None:
+        conversation, usage = own.going.conversation, ended.usage
+        going = self.fanning.ended(own.going, own.endpoint.account, own.flight, ended)
+        why = (
+            f"writes ahead what the session announced (CachePolicy.prewarm): {worth.seconds:.1f} s are expected to be "
+            f"won for {worth.cost:.4f} USD"
+        )
+        record, learned = own.record(going, ended, why, *going.plan.reasons), tuple[Observation, ...]()
+        if usage.read is not None or usage.written is not None:
+            learned = (SENT,)
+        with conversation.lock:
+            known = conversation.knowledge
+            if learned and going.prefix is not None and going.observed is not None:
+                known = written_ahead(known, going, going.prefix, going.observed, ended)
+            conversation.advance(known)
+            self.recording.write(going, None, record, learned)
+        self.fanning.settled(Done(going, own.endpoint, ended, own.flight), Settled(record, known, None, learned))
+
+    # --- sending, for either reason -----------------------------------------------------------------------------------
+
+    def _is_taken(self, prompt: Prompt, facts: CacheFacts) -> bool:
+        return bool(facts.keeps) and (prompt.platform, prompt.model) not in self._refused
+
+    def _bill(self, reason: _Reason, prompt: Prompt, usage: Usage) -> float | None:
+        """USD that a request like `prompt` costs; None where no price is known."""
+        card = card_of(prompt, self.policy, usage.input or 0)
+        if card is None:
+            self._unpriced(reason, prompt)
+        return input_cost(card, usage)
+
+    def _unpriced(self, reason: _Reason, prompt: Prompt) -> None:
+        self._once.say(f"no price is known for {prompt.model!r}: no {reason.name} request is sent")
+
+    def _has_room(self, session: Conversation, usd: float) -> bool:
+        return session.keeping_cost + usd <= self.policy.cache.own_requests_budget
+
+    def _spend(self, going: Going, usd: float) -> None:
+        session = going.conversation.session
+        with session.lock:
+            session.keeping_cost += usd
+
+    def _begin(self, own: _OwnRequest) -> Turn | None:
+        """The turn of a request that is to be sent now, its bill counted as spent; None where none is to be."""
+        going = own.going
+        session = going.conversation.session
+        with session.lock:
+            if not self._has_room(session, own.bill):
+                return None
+            session.keeping_cost += own.bill
+        turn = Turn(
+            request=own.body,
+            plan=going.plan,
+            on_end=partial(self._ended, own),
+            hold=own.flight,
+            wire=own.endpoint.wire,
+            ttl=going.lifetime,
+            resend=own.resend,
+        )
+        if any(isinstance(one, Wait) for one in turn.handle(Started(self.clock.monotonic(), can_wait=True))):
+            self._spend(going, -own.bill)
+            return None
+        self._once.say(own.reason.begins, level=logging.INFO)
+        return turn
+
+    def _send(self, turn: Turn | None) -> None:
+        if turn is None or turn.resend is None:
+            return
+        with self._sending(turn) as answers:
+            answers.append(cast(Answer, turn.resend.send(turn.request)))
+        self._answered(turn, *answers)
+
+    async def _send_async(self, turn: Turn | None) -> None:
+        if turn is None or turn.resend is None:
+            return
+        with self._sending(turn) as answers:
+            answers.append(await cast(Awaitable[Answer], turn.resend.send(turn.request)))
+        self._answered(turn, *answers)
+
+    @contextmanager
+    def _sending(self, turn: Turn) -> Iterator[list[Answer]]:
+        """Whatever the client raises ends the turn; nobody is there to be told, but for a task that is cancelled."""
+        try:
+            yield []
+        except Exception as error:  # noqa: BLE001
+            turn.handle(Failed(at=self.clock.monotonic(), error=type(error).__name__))
+        except BaseException as error:
+            turn.handle(Failed(at=self.clock.monotonic(), error=type(error).__name__, cancelled=True))
+            raise
+
+    def _answered(self, turn: Turn, answer: Answer | None = None) -> None:
+        if answer is None:
+            return
+        now = self.clock.monotonic()
+        turn.handle(Responded(now, answer.status))
+        if answer.status != 200:
+            turn.handle(Failed(at=now, status=answer.status))
+            return
+        tap = dialect(turn.wire).reply_tap(False, turn.ttl)
+        for _ in (*tap.feed(answer.body), *tap.finish()):
+            pass
+        turn.handle(reported(tap))
+        turn.handle(Finished(now))
+
+    def _ended(self, own: _OwnRequest, ended: Ended) -> None:
+        prompt, usage = own.going.prompt, ended.usage
+        if ended.status in _REFUSALS:
+            self._refused.add((prompt.platform, prompt.model))
+            self._once.say(f"a {own.reason.name} request was refused with {ended.status} for {prompt.model!r}; no more")
+        if ended.outcome != "cancelled":  # else it may have been billed, nobody knows
+            cost = self._bill(own.reason, prompt, usage) if usage.input is not None else 0.0
+            self._spend(own.going, (cost or 0.0) - own.bill)
+        own.take_in(own, ended)
+
+
+def _told(reason: _Reason, future: Future[Any]) -> None:
+    """What goes wrong in here stays in here."""
+    error = None if future.cancelled() else future.exception()
+    if error is not None:
+        log.error("agentaccel: no %s request could be made", reason.name, exc_info=error)

@@ -127,6 +127,17 @@ def enter(stay: Stay) -> Entered:
     return Entered(stay, inside, current.set(inside))
 
 
+@contextmanager
+def announcing(session: Session) -> Iterator[list[Announced]]:
+    """What is called inside is announced in place of sent; the list then says how it would have been sent."""
+    stopped: list[Announced] = []
+    current.set(Scope(stays=(Stay(session),), announces=True))
+    try:
+        yield stopped
+    except Announced as announced:
+        stopped.append(announced)
+
+
 class Announce(Protocol):
     """Takes the announcement of a session's next request."""
 

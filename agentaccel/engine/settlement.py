@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from agentaccel.cache.beliefs import Beliefs, Observation, goes_on_topic
 from agentaccel.cache.breakpoints import marks_of, written_marks
 from agentaccel.cache.observe import Observed
-from agentaccel.cache.own_requests import CAME
+from agentaccel.cache.own_requests import CAME, SENT
 from agentaccel.cache.pauses import TOOL, USER
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.settle import Reconciled
@@ -108,6 +108,31 @@ def _reconciled(going: Going, reply: Ended, state: SessionState) -> Reconciled:
         ),
         going.observed,
     )
+
+
+def written_ahead(
+    known: ConversationState, going: Going, prefix: Prefixes, observed: Observed, ended: Ended
+) -> ConversationState:
+    """What a request of our own has written is held now; nothing else of the session has changed."""
+    usage = ended.usage
+    sent = Sent(
+        prefix=prefix,
+        marks=marks_of(prefix, going.markers_sent),
+        written_marks=(),
+        started=going.started,
+        visible=going.started + (ended.finished - ended.started),
+        usage=usage,
+        ours=True,
+    )
+    reconciled = reconcile(with_lent(known.state, going.lent), known.head, sent, observed)
+    state = replace(
+        known.state,
+        ledger=reconciled.state.ledger,
+        seen=known.state.seen.after((SENT,)),
+        ours=True,  # from here on, what the user's own markers would have done is another thing
+    )
+    written = ((usage.read or 0) + (usage.written or 0)) or None
+    return known._replace(state=without_unread(state, going.lent), ahead=written)
 
 
 def record_of(going: Going, ended: Ended, settled: Reconciled | None) -> TurnRecord:

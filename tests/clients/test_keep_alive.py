@@ -9,6 +9,7 @@ import asyncio
 import gc
 import json
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,19 +22,22 @@ import pytest
 
 from agentaccel import Accel, CachePolicy, Policy, StorePolicy, TurnRecord
 from agentaccel.cache.price import price_card
-from agentaccel.records import KEEP_ALIVE
+from agentaccel.records import KEEP_ALIVE, OURS, PREWARM
 from agentaccel.replay.read import runs_of_store
 from agentaccel.report import render_text, report
 from agentaccel.report.advise.reading import talks_of_store
 from agentaccel.store.store import open_reader
 from agentaccel.testing import ManualClock
 from agentaccel.testing.inside import engine
+from agentaccel.types import NO_USAGE
 from agentaccel_emulator import Behaviour, RunningServer, Tokenizer, serve
 from tests.driver import Json, assistant, prose, tool, user
 
 TEA = 720.0
 """Seconds of a pause that outlasts an entry, and ends."""
 STATIC: Json = {"system": prose(9_000), "tools": [tool("search", 600)]}
+BOTH: Json = {"ttl": "5m", "keep_alive": True, "prewarm": True, "cost_per_second": 0.1}
+"""Consent to both kinds of requests of our own; the second that a pre-warm wins here is worth what it costs."""
 
 
 class Desk:
@@ -266,8 +270,13 @@ def test_thinking_with_a_budget_is_left_alone(clerk: Desk) -> None:
 class Refusing(httpx2.HTTPTransport):
     """The way to a provider that does not take requests without a reply."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         if json.loads(request.read()).get("max_tokens") == 0:
+            self.asked.set()
             return httpx2.Response(
                 400, json={"type": "error", "error": {"type": "invalid_request_error", "message": ""}}
             )
@@ -283,6 +292,28 @@ def test_a_refusal_ends_it_for_good(clerk: Desk, caplog: pytest.LogCaptureFixtur
             clerk.talk(f"day {day}", [5.0, TEA, 5.0])
     assert [record.outcome for record in clerk.kept] == ["failed"]
     assert sum("was refused with 400" in line for line in caplog.messages) == 1
+
+
+@pytest.mark.parametrize(("announced", "kept"), [(True, []), (False, ["failed"])])
+def test_what_refuses_one_request_of_our_own_is_asked_for_no_other(
+    clerk: Desk, announced: bool, kept: list[str]
+) -> None:
+    """A pre-warm that was refused is the last one: the pauses that follow are not kept over. Without it one is."""
+    made = Policy(strict=True, store=StorePolicy(path=clerk.path), cache=CachePolicy(**BOTH))
+    refusing = Refusing()
+    with httpx2.Client(transport=refusing) as http, Accel(made, clock=clerk.clock) as accel:
+        bare = anthropic.Anthropic(base_url=clerk.server.url, api_key="k", max_retries=0, http_client=http)
+        clerk.accel, clerk.client = accel, accel.wrap(bare)
+        if announced:
+            with accel.session("first", agent="clerk") as session:
+                session.prewarm(clerk.client.messages.create, model="claude-sonnet-5", **STATIC)
+                assert refusing.asked.wait(30)
+        for day in range(5):
+            clerk.talk(f"day {day}", [5.0, TEA, 5.0])
+        accel.close()
+    with open_reader(clerk.path) as store:
+        ours = [(turn.mode, turn.outcome) for turn in store.turns() if turn.mode in OURS]
+    assert ours == [(PREWARM, "failed")] * announced + [(KEEP_ALIVE, one) for one in kept]
 
 
 def test_the_report_counts_them_apart(clerk: Desk) -> None:
@@ -318,9 +349,9 @@ def test_a_session_that_was_left_holds_nothing(clerk: Desk) -> None:
     before = clerk.learn()
     clerk.talk("friday", [5.0])
     gc.collect()
-    keeper = engine(clerk.accel).keeper
-    assert keeper is not None
-    assert dict(keeper._pauses) == {}
+    own = engine(clerk.accel).own_requests
+    assert own is not None
+    assert dict(own._pauses) == {}
     with clerk.accel.session("friday", agent="clerk"):
         clerk.clock.advance(TEA)
     assert len(clerk.kept) == before
@@ -387,6 +418,39 @@ async def passing(clerk: Desk, seconds: float, *, settle: bool = True) -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}
         if settle and others:
             await asyncio.wait(others)
+
+
+class Silent(httpx2.AsyncHTTPTransport):
+    """The way to a provider that never answers a request without a reply."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if json.loads(await request.aread()).get("max_tokens") == 0:
+            self.asked.set()
+            await asyncio.Event().wait()
+        return await super().handle_async_request(request)
+
+
+def test_one_that_is_under_way_when_its_session_is_left_is_recorded(clerk: Desk) -> None:
+    """It may have been billed, and nobody knows: the record says that it was cancelled, and reports no usage."""
+
+    async def main() -> None:
+        silent = Silent()
+        async with httpx2.AsyncClient(transport=silent) as http:
+            bare = anthropic.AsyncAnthropic(base_url=clerk.server.url, api_key="k", max_retries=0, http_client=http)
+            async with clerk.accel.session("friday", agent="clerk"):
+                await clerk.accel.wrap(bare).messages.create(
+                    model="claude-sonnet-5", max_tokens=200, messages=[user(prose(50))], **STATIC
+                )
+                clerk.clock.advance(290.0)
+                await silent.asked.wait()
+
+    before = clerk.learn()
+    asyncio.run(main())
+    assert [(one.session, one.outcome, one.usage) for one in clerk.kept[before:]] == [("friday", "cancelled", NO_USAGE)]
 
 
 @pytest.mark.slow

@@ -22,7 +22,6 @@ from agentaccel.records import PREWARM
 from agentaccel.report import render_text, report
 from agentaccel.store.store import open_reader
 from agentaccel.testing import ManualClock
-from agentaccel.testing.inside import engine
 from agentaccel.testing.virtual import EmulatedTransport, run
 from agentaccel_emulator import Emulator, serve
 from tests.clients.branches import EXACT
@@ -376,7 +375,7 @@ def test_arguments_that_the_client_refuses_raise_nothing(tmp_path: Path, caplog:
     room = Room(tmp_path)
     room.run(main)
     assert room.sent == []
-    assert sum("nothing could be written ahead" in line for line in caplog.messages) == 1
+    assert sum("no pre-warming request could be made" in line for line in caplog.messages) == 1
 
 
 def test_announcements_that_do_not_come_true_are_believed_less(tmp_path: Path) -> None:
@@ -521,15 +520,6 @@ def test_a_refusal_ends_it_for_good(tmp_path: Path, caplog: pytest.LogCaptureFix
         records = room.run(main)
     assert [(record.mode, record.status) for record in records] == [(PREWARM, 400)]
     assert sum("was refused with 400" in line for line in caplog.messages) == 1
-
-
-def test_what_refuses_one_request_of_our_own_is_asked_for_no_other(tmp_path: Path) -> None:
-    """What is sent ahead and what keeps an entry alive are of one form."""
-    accel = Room(tmp_path, cache={"prewarm": True, "keep_alive": True}).accel
-    keeper, prewarmer = engine(accel).keeper, accel._prewarmer
-    assert keeper is not None
-    assert prewarmer is not None
-    assert keeper.refusals is prewarmer.refusals
 
 
 # --- the report, and other clients ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agentaccel import Accel, Policy, StorePolicy
-from agentaccel.engine.own_requests import reported
+from agentaccel.engine.draft import reported
 from agentaccel.errors import ConfigError
 from agentaccel.facts import host_platform
 from agentaccel.testing import ManualClock
