@@ -89,9 +89,14 @@ class _OwnRequest(NamedTuple):
 
     def record(self, going: Going, ended: Ended, *reasons: str) -> TurnRecord:
         """`going` is the call with what was known when it was sent."""
-        record = record_of(going, ended, None)
-        consents = (self.reason.consent,)
-        return replace(record, mode=self.reason.mode, as_written=None, consents=consents, reasons=reasons)
+        return replace(
+            record_of(going, ended, None),
+            mode=self.reason.mode,
+            status=200 if ended.outcome == "ok" else ended.status,
+            as_written=None,
+            consents=(self.reason.consent,),
+            reasons=reasons,
+        )
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
