@@ -77,18 +77,18 @@ class Accel:
             raise ConfigError(f"hooks is a list of functions; got {hooks!r}")
         for hook in hooks:
             self.add_hook(hook)
-        self._foresight = speculation(self.policy, self._clock, self._recorder, self._listeners, self._background)
-        self._composer = Engine(
+        self._speculator = speculation(self.policy, self._clock, self._recorder, self._listeners, self._background)
+        self._engine = Engine(
             self.policy,
             self._clock,
             self._recorder,
             self._registry,
             self._listeners,
-            foresight=self._foresight,
+            speculator=self._speculator,
             runs=self._background,
             background=self._background,
         )
-        self._toolbox = Toolbox(self._clock, self._recorder, self._registry, self._listeners, self._foresight)
+        self._toolbox = Toolbox(self._clock, self._recorder, self._registry, self._listeners, self._speculator)
 
     # --- touch point 1: the model call --------------------------------------------------------------------------------
 
@@ -115,9 +115,9 @@ class Accel:
             )
         if found[0] == "anthropic":
             named = platform_named(platform, providers=("anthropic",))
-            return anthropic.wrap_client(client, self._composer, of_class=found[1], named=named)
+            return anthropic.wrap_client(client, self._engine, of_class=found[1], named=named)
         of_class = found if found[1] != "api" else self._elsewhere
-        return openai.wrap_client(client, self._composer, named=platform_named(platform), of_class=of_class)
+        return openai.wrap_client(client, self._engine, named=platform_named(platform), of_class=of_class)
 
     def plan(self, request: Request, *, provider: str | None = None, platform: str | None = None) -> CachePlan:
         """What agentaccel would add to `request`, and why; nothing is sent and nothing is recorded.
@@ -129,7 +129,7 @@ class Accel:
         endpoint = endpoint_of(request, provider, platform, self.policy.aliases)
         if self.policy.mode == "off":
             return CachePlan(reasons=("agentaccel is off",), wire=endpoint.wire)
-        return replace(self._composer.preview(request, endpoint), encode=dialect(endpoint.wire).encode)
+        return replace(self._engine.preview(request, endpoint), encode=dialect(endpoint.wire).encode)
 
     def turn(self, request: Request, *, provider: str | None = None, platform: str | None = None) -> Turn:
         """A turn for people with their own HTTP: give it events, and send the request of its `Send` command.
@@ -145,7 +145,7 @@ class Accel:
         endpoint = endpoint_of(request, provider, platform, self.policy.aliases)
         if self.policy.mode == "off":
             return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None, wire=endpoint.wire)
-        return self._composer.begin(request, endpoint)
+        return self._engine.begin(request, endpoint)
 
     # --- touch point 2: the tool call ---------------------------------------------------------------------------------
 
@@ -228,12 +228,12 @@ class Accel:
 
     def _announce(self, session: Session, create: Callable[..., object], request: dict[str, Any]) -> None:
         """What `Session.prewarm` was given; nothing of ours is raised there."""
-        own = self._composer.own_requests
+        own = self._engine.own_requests
         if own is None or not self.policy.cache.prewarm:
             return
         try:
             loop = asyncio.get_running_loop() if in_a_loop() else None
-            own.announced(session, call_of(create, request, self._composer), loop)
+            own.announced(session, call_of(create, request, self._engine), loop)
         except Exception:
             if self.policy.strict:
                 raise
@@ -259,7 +259,7 @@ class Accel:
     def close(self) -> None:
         """Close the trace store; what was waiting is written first, with it streams and early runs that have not ended.
         Clients go on working, unrecorded."""
-        close(self._composer.replies, self._foresight, self._background)
+        close(self._engine.replies, self._speculator, self._background)
         self._listeners.flush()
         self._recorder.close()
 

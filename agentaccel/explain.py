@@ -147,4 +147,4 @@ def _planned(
                 turn.handle(event)
             clock.advance(gap)
         # Whoever compares the two says that the one follows the other, however little they have in common.
-        return accel._composer.preview(request, endpoint, follows=session.conversation)
+        return accel._engine.preview(request, endpoint, follows=session.conversation)

@@ -34,7 +34,7 @@ _MOST_HOPS = 32
 """Middleware behind ours that is looked through."""
 
 
-def wrap_client(client: C, composer: Engine, *, of_class: str, named: tuple[str, str] | None) -> C:
+def wrap_client(client: C, engine: Engine, *, of_class: str, named: tuple[str, str] | None) -> C:
     """A copy of `client` whose innermost middleware is ours; `client` itself if it has ours already. The platform is
     the one that the user `named`, or else the one that the client's class speaks of."""
     try:
@@ -48,9 +48,9 @@ def wrap_client(client: C, composer: Engine, *, of_class: str, named: tuple[str,
                 f"anthropic {anthropic.__version__} signs or rewrites requests of {type(client).__name__} before they "
                 "can be planned: pip install -U 'anthropic>=0.115', or use accel.turn(request) around your own HTTP"
             )
-        return _wrap_transport(client, composer, platform)
-    others = [one for one in cast(Any, client).middleware if getattr(one, "agentaccel_composer", None) is not None]
-    if any(one.agentaccel_composer is composer for one in others):
+        return _wrap_transport(client, engine, platform)
+    others = [one for one in cast(Any, client).middleware if getattr(one, "agentaccel_engine", None) is not None]
+    if any(one.agentaccel_engine is engine for one in others):
         log.info("agentaccel: this client is wrapped already; it is used as it is")
         return client
     if others:
@@ -58,7 +58,7 @@ def wrap_client(client: C, composer: Engine, *, of_class: str, named: tuple[str,
     endpoint = Endpoint("anthropic", platform, server=server_of(cast(Any, client).base_url))
     formed = any(name.lower() == "content-type" for name in getattr(client, "_custom_headers", ()))
     plain = type(client) in (anthropic.Anthropic, anthropic.AsyncAnthropic) and not formed
-    middleware = _middleware(anthropic.Middleware, composer, endpoint, client, plain=plain)
+    middleware = _middleware(anthropic.Middleware, engine, endpoint, client, plain=plain)
     return derived(
         client,
         lambda: cast(C, cast(Any, client).with_middleware(middleware)),
@@ -66,13 +66,13 @@ def wrap_client(client: C, composer: Engine, *, of_class: str, named: tuple[str,
     )
 
 
-def _middleware(base: Any, composer: Engine, endpoint: Endpoint, client: Any, *, plain: bool) -> Any:
+def _middleware(base: Any, engine: Engine, endpoint: Endpoint, client: Any, *, plain: bool) -> Any:
     """Our middleware; its class is made here because the SDK is imported only where it is used."""
     import anthropic
 
     whole, awaited = anthropic.APIResponse, anthropic.AsyncAPIResponse
-    writer, attempted = bodies.Writer(), partial(_attempt, composer, endpoint, client)
-    told = partial(_told, composer, endpoint)
+    writer, attempted = bodies.Writer(), partial(_attempt, engine, endpoint, client)
+    told = partial(_told, engine, endpoint)
 
     def sent(request: Any, body: Any, call_next: Any) -> Any:
         if body is request.json:
@@ -81,7 +81,7 @@ def _middleware(base: Any, composer: Engine, endpoint: Endpoint, client: Any, *,
         return _with_bytes(writer, request, body) if plain and _only_encodes(call_next) else _with_body(request, body)
 
     class AccelMiddleware(base):  # type: ignore[misc]  # the base is known at run time only
-        agentaccel_composer = composer
+        agentaccel_engine = engine
 
         def handle(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
             attempt = attempted(request, call_next)
@@ -221,7 +221,7 @@ def _retried(response: Any, kind: Any, request: Any, call_next: Any) -> Any:
     )
 
 
-def _attempt(composer: Engine, endpoint: Endpoint, client: Any, request: Any, call_next: Any) -> Attempt | None:
+def _attempt(engine: Engine, endpoint: Endpoint, client: Any, request: Any, call_next: Any) -> Attempt | None:
     """The attempt that `request` makes; None for one that is no model call."""
     headers = request.headers
     announced = any(name.lower() == ANNOUNCED for name in headers)
@@ -230,11 +230,11 @@ def _attempt(composer: Engine, endpoint: Endpoint, client: Any, request: Any, ca
             stop_announced()
         return None
     sender = _sender(call_next) or client
-    account = account_behind(sender, headers, composer.recorder.key)
+    account = account_behind(sender, headers, engine.recorder.key)
     named = getattr(sender, "region", None)
     region = priced_region(*endpoint[:2], "", named if isinstance(named, str) else "")
     return Attempt.of(
-        composer,
+        engine,
         request.json,
         endpoint._replace(account=account, region=region),
         retries=request.retries_taken,
@@ -242,10 +242,10 @@ def _attempt(composer: Engine, endpoint: Endpoint, client: Any, request: Any, ca
     )
 
 
-def _told(composer: Engine, endpoint: Endpoint, request: Any, response: Any, call_next: Any) -> Any:
+def _told(engine: Engine, endpoint: Endpoint, request: Any, response: Any, call_next: Any) -> Any:
     """`response` to a request that was no model call; it may hold the results of a batch."""
     path = str(request.url).split("?")[0]
-    watch_results(composer, request.method, path, _http(response, call_next), lambda calls: endpoint)
+    watch_results(engine, request.method, path, _http(response, call_next), lambda calls: endpoint)
     return response
 
 
@@ -253,10 +253,10 @@ def _is_messages(url: str) -> bool:
     return url.split("?")[0].rstrip("/").endswith("/messages")
 
 
-def _wrap_transport(client: C, composer: Engine, platform: str) -> C:
+def _wrap_transport(client: C, engine: Engine, platform: str) -> C:
     """For an SDK that has no middleware yet: a derived client whose HTTP transport is ours."""
 
     def route(url: Any) -> tuple[Endpoint, str] | None:
         return (Endpoint("anthropic", platform, server=server_of(url)), "") if _is_messages(url.path) else None
 
-    return with_transport(client, composer, route)
+    return with_transport(client, engine, route)

@@ -109,8 +109,8 @@ ANNOUNCED = "x-agentaccel-announced"
 class Attempt:
     """One HTTP attempt: its turn, and the body to be sent for it. Entered around the sending."""
 
-    def __init__(self, composer: Engine, turn: Turn, server: Server = None) -> None:
-        self._composer = composer
+    def __init__(self, engine: Engine, turn: Turn, server: Server = None) -> None:
+        self._engine = engine
         self._turn = turn
         self._server = server
         self.body: Request = turn.request
@@ -118,7 +118,7 @@ class Attempt:
     @classmethod
     def of(
         cls,
-        composer: Engine,
+        engine: Engine,
         body: Request,
         endpoint: Endpoint,
         *,
@@ -134,8 +134,8 @@ class Attempt:
         scope = current.get()
         if scope.announces or announced:
             ahead = scope.announces and announced and not scope.bypass
-            return _Announcement(composer, body, endpoint, model, ahead=ahead)
-        return cls(composer, composer.begin(body, endpoint, model=model, attempt=retries), endpoint.server)
+            return _Announcement(engine, body, endpoint, model, ahead=ahead)
+        return cls(engine, engine.begin(body, endpoint, model=model, attempt=retries), endpoint.server)
 
     @property
     def hides_usage(self) -> bool:
@@ -145,7 +145,7 @@ class Attempt:
     @property
     def keeps(self) -> bool:
         """Whether it is of use to know how other requests can be sent as this one is."""
-        return self._composer.policy.cache.keep_alive
+        return self._engine.policy.cache.keep_alive
 
     def can_resend(self, send: Callable[[Request], Answer]) -> None:
         """Other requests can be sent as this one is, by `send`, which blocks."""
@@ -173,9 +173,9 @@ class Attempt:
     def _next(self, event: Callable[[float], Started | Waited]) -> Wait | None:
         """What to wait for now; None where the request is to be sent, also because we failed to tell."""
         try:
-            commands = self._turn.handle(event(self._composer.clock.monotonic()))
+            commands = self._turn.handle(event(self._engine.clock.monotonic()))
         except Exception:
-            if self._composer.policy.strict:
+            if self._engine.policy.strict:
                 raise
             log.exception("agentaccel: could not tell whether to hold a request; it goes out")
             return None
@@ -199,13 +199,13 @@ class Attempt:
             self._end(lambda now: Failed(at=now, error="answered without a response"))
             return None
         try:
-            self._turn.handle(Responded(self._composer.clock.monotonic(), http.status_code))
+            self._turn.handle(Responded(self._engine.clock.monotonic(), http.status_code))
             if http.is_success:
                 self._watch_body(http)
             else:
                 self._watch_refusal(http)
         except Exception:
-            if self._composer.policy.strict:
+            if self._engine.policy.strict:
                 raise
             log.exception("agentaccel: could not watch a reply; it goes on, and its usage is not known")
             self._end(Finished)
@@ -213,13 +213,13 @@ class Attempt:
         return hiding_usage(http) if http.is_success and self._turn.hides_usage else http
 
     def _watch_body(self, http: Any) -> None:
-        of, turn = self._composer, self._turn
+        of, turn = self._engine, self._turn
         waited_for = partial(keep, of.replies.later, self._server, turn)
         strict = of.policy.strict
         attach(http, of, lambda told: ReplyWatch(turn, of.clock, told, strict=strict, waited_for=waited_for))
 
     def _watch_refusal(self, http: Any) -> None:
-        watch = RefusalWatch(self._turn, self._composer.clock, http, strict=self._composer.policy.strict)
+        watch = RefusalWatch(self._turn, self._engine.clock, http, strict=self._engine.policy.strict)
         if not (http.is_stream_consumed or http.is_closed):
             http.stream = watched(http.stream, watch)
             return
@@ -229,9 +229,9 @@ class Attempt:
 
     def _end(self, event: Callable[[float], Failed | Finished]) -> None:
         try:
-            self._turn.handle(event(self._composer.clock.monotonic()))
+            self._turn.handle(event(self._engine.clock.monotonic()))
         except Exception:
-            if self._composer.policy.strict:
+            if self._engine.policy.strict:
                 raise
             log.exception("agentaccel: could not record a request")
 
@@ -243,8 +243,8 @@ class _Announcement(Attempt):
     context; nor one that somebody's middleware makes on the way to it, and on whose reply it may depend.
     """
 
-    def __init__(self, composer: Engine, body: Request, endpoint: Endpoint, model: str, *, ahead: bool) -> None:
-        super().__init__(composer, Turn(request=body, plan=CachePlan(), on_end=lambda ended: None))
+    def __init__(self, engine: Engine, body: Request, endpoint: Endpoint, model: str, *, ahead: bool) -> None:
+        super().__init__(engine, Turn(request=body, plan=CachePlan(), on_end=lambda ended: None))
         self._endpoint, self._model, self._ahead = endpoint, model, ahead
 
     @property

@@ -15,7 +15,7 @@ _REST: dict[str, dict[str, Any]] = {"Messages": {"max_tokens": 1, "messages": []
 
 
 def call_of(
-    create: Callable[..., object], request: dict[str, Any], composer: Engine
+    create: Callable[..., object], request: dict[str, Any], engine: Engine
 ) -> tuple[Callable[[], Any], bool] | None:
     """`create` with its arguments, and whether it has to be awaited; None where it is not that of a wrapped client.
 
@@ -28,8 +28,8 @@ def call_of(
     if rest is None or client is None or getattr(create, "__name__", "") != "create":
         return None
     middleware = getattr(client, "middleware", ())
-    ours = any(getattr(one, "agentaccel_composer", None) is composer for one in middleware)
-    if not ours and is_wrapped(getattr(client, "_client", None)) is not composer:
+    ours = any(getattr(one, "agentaccel_engine", None) is engine for one in middleware)
+    if not ours and is_wrapped(getattr(client, "_client", None)) is not engine:
         return None
     headers = {**dict(request.get("extra_headers") or {}), ANNOUNCED: "1"}
     return partial(create, **{**rest, **request, "extra_headers": headers}), kind.startswith("Async")

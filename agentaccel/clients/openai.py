@@ -22,7 +22,7 @@ _DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")
 
 
 def wrap_client(
-    client: C, composer: Engine, *, named: tuple[str, str] | None = None, of_class: tuple[str, str] | None = None
+    client: C, engine: Engine, *, named: tuple[str, str] | None = None, of_class: tuple[str, str] | None = None
 ) -> C:
     """A copy of `client` whose transport is ours; `client` itself where it has it already.
 
@@ -43,7 +43,7 @@ def wrap_client(
         region = priced_region(*place, url.host or "")
         return Endpoint(*place, wire, server, region), deployment.group(1) if deployment is not None else ""
 
-    return with_transport(client, composer, route)
+    return with_transport(client, engine, route)
 
 
 @functools.lru_cache(maxsize=256)

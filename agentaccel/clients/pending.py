@@ -24,7 +24,7 @@ from agentaccel.wire.batches import result_of
 log = logging.getLogger("agentaccel")
 
 
-def attach(http: Any, composer: Engine, watch: Callable[[Headers], Tap]) -> None:
+def attach(http: Any, engine: Engine, watch: Callable[[Headers], Tap]) -> None:
     """Have what `watch` makes for these headers told the body of a response, which may be read already."""
     if http.is_stream_consumed or http.is_closed:
         made = watch(_Plain(http.headers))
@@ -32,7 +32,7 @@ def attach(http: Any, composer: Engine, watch: Callable[[Headers], Tap]) -> None
         made.end("read")
         return
     made = watch(http.headers)
-    composer.replies.add(made)
+    engine.replies.add(made)
     http.stream = watched(http.stream, made)
 
 
@@ -49,16 +49,16 @@ def keep(later: PendingReplies, server: Server, turn: Turn, tap: ReplyTap, other
     return True
 
 
-def watch_later(composer: Engine, server: Server, path: str, http: Any) -> Any:
+def watch_later(engine: Engine, server: Server, path: str, http: Any) -> Any:
     """Watch a response to a request for `path` that may tell the end of an earlier reply. Returns it, its bytes as
     they came."""
-    later = composer.replies.later
+    later = engine.replies.later
     try:
         reply = later.named(server, path) if http.is_success else None
         if reply is not None:
-            attach(http, composer, lambda headers: _LaterWatch(composer, server, reply, headers))
+            attach(http, engine, lambda headers: _LaterWatch(engine, server, reply, headers))
     except Exception:
-        if composer.policy.strict:
+        if engine.policy.strict:
             raise
         log.exception("agentaccel: could not watch what may tell the end of an earlier reply; it goes on")
     return http
@@ -74,9 +74,9 @@ def _untold(tap: ReplyTap) -> bool:
 class _LaterWatch(ReplyWatch):
     """Tells the turn of an unfinished reply nothing before its end is known. Several may watch for the same one."""
 
-    def __init__(self, composer: Engine, server: Server, reply: Unfinished, headers: Headers) -> None:
-        super().__init__(reply.turn, composer.clock, headers, strict=composer.policy.strict)
-        self._later, self._server, self._reply = composer.replies.later, server, reply
+    def __init__(self, engine: Engine, server: Server, reply: Unfinished, headers: Headers) -> None:
+        super().__init__(reply.turn, engine.clock, headers, strict=engine.policy.strict)
+        self._later, self._server, self._reply = engine.replies.later, server, reply
         self._found: list[ToolCall] = []
 
     def _chunk(self, raw: bytes) -> None:
@@ -133,7 +133,7 @@ _PLACES = (
 
 
 def watch_results(
-    composer: Engine, method: str, path: str, http: Any, endpoint: Callable[[str], Endpoint | None]
+    engine: Engine, method: str, path: str, http: Any, endpoint: Callable[[str], Endpoint | None]
 ) -> None:
     """Watch the response `http` to a request for `path`, if it may hold the results of a batch.
 
@@ -146,10 +146,10 @@ def watch_results(
             found = place.fullmatch(path)
             to = endpoint(found[1] + calls) if found is not None else None
             if found is not None and to is not None:
-                attach(http, composer, partial(_ResultsWatch, composer, batch_here(composer, found[2], to)))
+                attach(http, engine, partial(_ResultsWatch, engine, batch_here(engine, found[2], to)))
                 return
     except Exception:
-        if composer.policy.strict:
+        if engine.policy.strict:
             raise
         log.exception("agentaccel: could not watch the results of a batch; they go on, unrecorded")
 
@@ -160,8 +160,8 @@ class _ResultsWatch:
     Where the first line is no result, neither is the rest: any file can be downloaded as one of OpenAI's.
     """
 
-    def __init__(self, composer: Engine, batch: Batch, headers: Headers) -> None:
-        self._composer, self._batch = composer, batch
+    def __init__(self, engine: Engine, batch: Batch, headers: Headers) -> None:
+        self._engine, self._batch = engine, batch
         self._decode = decoder(headers.get("content-encoding", ""))
         self._line = bytearray()
         self._known = False
@@ -185,7 +185,7 @@ class _ResultsWatch:
             work(*given)
         except Exception:
             self._over = True
-            if self._composer.policy.strict:
+            if self._engine.policy.strict:
                 raise
             log.exception("agentaccel: could not read the results of a batch; they go on, and the rest is unrecorded")
 
@@ -217,6 +217,6 @@ class _ResultsWatch:
         result = result_of(line)
         if result is not None:
             self._known = True
-            record_result(self._composer, self._batch, result)
+            record_result(self._engine, self._batch, result)
         elif not self._known:
             self._over = True

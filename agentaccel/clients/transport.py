@@ -48,14 +48,14 @@ def is_response(thing: Any) -> bool:
     return isinstance(thing, tuple(getattr(sys.modules.get(name), "Response", ()) for name in ("httpx2", "httpx")))
 
 
-def wrapped_http(client: Any, composer: Engine, route: Route) -> Any:
+def wrapped_http(client: Any, engine: Engine, route: Route) -> Any:
     """A copy of an HTTP client, sync or async, with our transport around each of its own.
 
     Copied and not made anew: pool, timeouts, proxies, hooks, cookies and sockets stay those of `client`, which is not
     changed, and is kept alive because the pool is its own.
     """
     library = library_of(client)
-    wrap = functools.partial(_transport_class(library, hasattr(client, "aclose")), composer, route, client)
+    wrap = functools.partial(_transport_class(library, hasattr(client, "aclose")), engine, route, client)
     derived = copy.copy(client)
     derived.__class__ = _without_finalizer(type(client))
     derived._transport = wrap(client._transport)
@@ -71,8 +71,8 @@ def server_of(url: Any) -> tuple[str, int] | None:
 
 def is_wrapped(client: Any) -> Engine | None:
     """Whose transport an HTTP client has; None where it is not ours."""
-    composer = getattr(getattr(client, "_transport", None), "agentaccel_composer", None)
-    return composer if isinstance(composer, Engine) else None
+    engine = getattr(getattr(client, "_transport", None), "agentaccel_engine", None)
+    return engine if isinstance(engine, Engine) else None
 
 
 def _without_finalizer(kind: type) -> type:
@@ -94,8 +94,8 @@ def _transport_class(library: Any, is_async: bool) -> Any:
 class _Transport:
     library: Any
 
-    def __init__(self, composer: Engine, route: Route, owner: Any, inner: Any) -> None:
-        self.agentaccel_composer = composer
+    def __init__(self, engine: Engine, route: Route, owner: Any, inner: Any) -> None:
+        self.agentaccel_engine = engine
         self._route = route
         self._owner = owner
         self._inner = inner
@@ -104,7 +104,7 @@ class _Transport:
 
     def __getattr__(self, name: str) -> Any:
         # What the SDK or the user looks up on a transport (`_pool`) is the inner one's.
-        if name in ("_inner", "agentaccel_composer"):
+        if name in ("_inner", "agentaccel_engine"):
             raise AttributeError(name)
         return getattr(self._inner, name)
 
@@ -130,9 +130,9 @@ class _Transport:
         retries = str(headers.get("x-stainless-retry-count", "0"))
         with nullcontext() if body.plain and not self._is_signed(headers) else bypassed():
             attempt = Attempt.of(
-                self.agentaccel_composer,
+                self.agentaccel_engine,
                 body.request,
-                endpoint._replace(account=account_in(headers, self.agentaccel_composer.recorder.key)),
+                endpoint._replace(account=account_in(headers, self.agentaccel_engine.recorder.key)),
                 model="" if body.request.get("model") else model,
                 retries=int(retries) if retries.isdigit() else 0,
                 announced=ANNOUNCED in headers,
@@ -169,9 +169,9 @@ class _Transport:
 
     def _told(self, request: Any, response: Any) -> Any:
         """`response` to a request that was no model call; it may tell the end of earlier ones."""
-        composer, url = self.agentaccel_composer, request.url
-        watch_results(composer, request.method, url.path, response, lambda path: self._endpoint(url, path))
-        return watch_later(composer, server_of(url), url.path, response)
+        engine, url = self.agentaccel_engine, request.url
+        watch_results(engine, request.method, url.path, response, lambda path: self._endpoint(url, path))
+        return watch_later(engine, server_of(url), url.path, response)
 
     def _endpoint(self, url: Any, path: str) -> Endpoint | None:
         """Where model calls go at the same server, to `path`."""
@@ -265,23 +265,23 @@ _SIGNATURES = ("aws4-", "signature ")
 """How an `authorization` begins that is one: AWS, and what came before RFC 9421."""
 
 
-def with_transport(client: C, composer: Engine, route: Route) -> C:
+def with_transport(client: C, engine: Engine, route: Route) -> C:
     """A vendor SDK's `client` derived anew with our transport; `client` itself where it has it already.
 
     Raises `ConfigError` for one that another `Accel` has wrapped.
     """
     sdk = cast(Any, client)
     own = is_wrapped(sdk._client)
-    if own is composer:
+    if own is engine:
         log.info("agentaccel: this client is wrapped already; it is used as it is")
         return client
     if own is not None:
         raise ConfigError("another Accel has wrapped this client: wrap the bare client, or share one Accel")
-    http = wrapped_http(sdk._client, composer, route)
+    http = wrapped_http(sdk._client, engine, route)
     return derived(
         client,
         lambda: cast(C, _with_http(sdk, http)),
-        is_ours=lambda made: is_wrapped(cast(Any, made)._client) is composer,
+        is_ours=lambda made: is_wrapped(cast(Any, made)._client) is engine,
     )
 
 

@@ -28,15 +28,15 @@ class Batch(NamedTuple):
     tenant: str | None = None
 
 
-def batch_here(composer: Engine, id_: str, endpoint: Endpoint) -> Batch:
+def batch_here(engine: Engine, id_: str, endpoint: Endpoint) -> Batch:
     """The batch `id_`, read by the agent and for the tenant whose session is open here."""
-    session = current.get().of(composer.registry.owner).session
+    session = current.get().of(engine.registry.owner).session
     if session is None:
         return Batch(id_, endpoint)
     return Batch(id_, endpoint, session.conversation.agent, session.conversation.tenant)
 
 
-def record_result(composer: Engine, batch: Batch, result: BatchResult) -> None:
+def record_result(engine: Engine, batch: Batch, result: BatchResult) -> None:
     """Leave the record of a result that was read, if no reader has left it before in the same store.
 
     Its session is the batch. When it was made is told by OpenAI alone; where it is not, that is now. Without a reply
@@ -48,7 +48,7 @@ def record_result(composer: Engine, batch: Batch, result: BatchResult) -> None:
     calls = (*tap.feed(wire_bytes(result.reply)), *tap.finish())
     said, model = reported(tap), kept_name(tap.model or "")
     made = next((result.reply[name] for name in ("created", "created_at") if name in result.reply), None)
-    now = composer.clock.wall()
+    now = engine.clock.wall()
     if isinstance(made, bool) or not isinstance(made, int | float) or not 0 < made < now:
         made = now
     terms = unusual({"region": batch.endpoint.region, **said.terms, "service_tier": "batch"})
@@ -57,7 +57,7 @@ def record_result(composer: Engine, batch: Batch, result: BatchResult) -> None:
         provider=provider,
         platform=platform,
         model=model,
-        known_as=composer.policy.aliases.get(model),
+        known_as=engine.policy.aliases.get(model),
         agent=batch.agent,
         tenant=batch.tenant,
         started=float(made),
@@ -73,8 +73,8 @@ def record_result(composer: Engine, batch: Batch, result: BatchResult) -> None:
         calls=tuple(kept_name(call.name) for call in calls),
     )
     named = (provider, platform, batch.id, result.custom_id, name_of(result.reply.get("id")))
-    hash_ = digest(wire_bytes(named), composer.recorder.key)
-    composer.recorder.write(TurnWrite(record, once=_row(hash_)))
+    hash_ = digest(wire_bytes(named), engine.recorder.key)
+    engine.recorder.write(TurnWrite(record, once=_row(hash_)))
 
 
 def _row(hash_: bytes) -> int:

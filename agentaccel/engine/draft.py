@@ -35,8 +35,8 @@ from agentaccel.wire.json import terms_of, unusual
 TurnMode = Literal["on", "observe", "holdout", "bypass"]
 
 
-class Going(NamedTuple):
-    """A turn under way: everything that its settlement needs and that later turns must not change."""
+class Planned(NamedTuple):
+    """A model call that was planned: everything that its settlement needs and that later calls must not change."""
 
     conversation: Conversation
     request: Request
@@ -110,7 +110,7 @@ class Going(NamedTuple):
 class Done(NamedTuple):
     """One model call that has ended: what was planned, and what came of it. Nothing is added to it afterwards."""
 
-    going: Going
+    planned: Planned
     """The call as it went out, which may have been later than planned."""
     endpoint: Endpoint
     reply: Ended

@@ -20,7 +20,7 @@ from agentaccel.clock import Clock
 from agentaccel.concurrency import Background
 from agentaccel.engine.chain import CONSENTED, Chain, Draft, said
 from agentaccel.engine.conversation import Conversation, refresh
-from agentaccel.engine.draft import Done, Going, Observer, Settled, card_of, mode_of
+from agentaccel.engine.draft import Done, Observer, Planned, Settled, card_of, mode_of
 from agentaccel.engine.fields import asking_usage, unplanned, with_diagnosis
 from agentaccel.engine.fork import followed, open_with
 from agentaccel.engine.gate import Flight, WriteGate
@@ -30,7 +30,7 @@ from agentaccel.engine.pending import PendingReplies
 from agentaccel.engine.routing import Asked, Routing, Traffic
 from agentaccel.engine.scope import Announced, Session, Within, current
 from agentaccel.engine.settlement import Recording, settle
-from agentaccel.engine.sharing import Fanning
+from agentaccel.engine.sharing import SharedPrefixes
 from agentaccel.engine.threads import Threads
 from agentaccel.facts import Wire, cache_facts
 from agentaccel.hooks import Began, HookList, Told
@@ -85,7 +85,7 @@ class Replies:
         return self._held
 
 
-def close(replies: Replies, foresight: Speculator, background: Background) -> None:
+def close(replies: Replies, speculator: Speculator, background: Background) -> None:
     """Take back everything, as leaving every session would, and write what was learned; `replies` that somebody holds
     and has not read to their end are over.
 
@@ -93,19 +93,19 @@ def close(replies: Replies, foresight: Speculator, background: Background) -> No
     the seconds that it has taken so far: nothing is recorded later.
     """
     replies.end()
-    buffer = foresight.launcher.serving.buffer
+    buffer = speculator.launcher.serving.buffer
     left = buffer.leave(None)
     background.close()
-    now = foresight.launcher.clock.monotonic()
+    now = speculator.launcher.clock.monotonic()
     for entry in left:
         buffer.failed(entry, now)
-    foresight.learning.close()
+    speculator.learning.close()
 
 
 log = logging.getLogger("agentaccel")
 
 _CLAUDE = Endpoint()
-_draft, _going, _latest, _turn = maker(Draft), maker(Going), maker(Latest), maker(Turn)
+_draft, _planned, _latest, _turn = maker(Draft), maker(Planned), maker(Latest), maker(Turn)
 
 
 @dataclass(slots=True)
@@ -117,8 +117,8 @@ class Engine:
     recorder: Recorder
     registry: Registry
     listeners: HookList = field(default_factory=HookList)
-    fanout: WriteGate = field(default_factory=WriteGate)
-    foresight: Speculator | None = None
+    write_gate: WriteGate = field(default_factory=WriteGate)
+    speculator: Speculator | None = None
     """Runs tools early, where the policy allows it."""
     runs: Runs | None = None
     """Does in the background what the user's functions are asked for; without it they are not."""
@@ -131,7 +131,7 @@ class Engine:
     _nobody: Conversation = field(default_factory=partial(Conversation, id=""))
     """Whose plans are looked at where no conversation is known."""
     recording: Recording = field(init=False)
-    fanning: Fanning = field(init=False)
+    shared_prefixes: SharedPrefixes = field(init=False)
     own_requests: OwnRequests | None = field(init=False, default=None)
     """Keeps entries alive and writes ahead, where the policy allows it."""
     observers: tuple[Observer, ...] = field(init=False)
@@ -142,15 +142,15 @@ class Engine:
 
     def __post_init__(self) -> None:
         self.recording = Recording(self.recorder, self.registry, keep_content=self.policy.store.content)
-        self.fanning = Fanning(self.policy, self.clock, self.fanout)
-        tools = () if self.foresight is None else (self.foresight.settled,)
+        self.shared_prefixes = SharedPrefixes(self.policy, self.clock, self.write_gate)
+        tools = () if self.speculator is None else (self.speculator.settled,)
         allowed = self.policy.cache.keep_alive or self.policy.cache.prewarm
         if self.background is not None and allowed and self.policy.mode != "off":
             self.own_requests = OwnRequests(
-                self.policy, self.clock, self.background, self.announced, self.fanning, self.recording
+                self.policy, self.clock, self.background, self.announced, self.shared_prefixes, self.recording
             )
         pauses = () if self.own_requests is None else (self.own_requests.settled,)
-        self.observers = (self.registry.settled, *tools, self.fanning.settled, *pauses, self._tell)
+        self.observers = (self.registry.settled, *tools, self.shared_prefixes.settled, *pauses, self._tell)
         self._routing = Routing(self.policy.cache, self.recorder, self.traffic)
         self._chain = Chain(self.policy, self.recorder, self._prompt_of)
         self._threads = Threads(self.registry)
@@ -180,34 +180,38 @@ class Engine:
         if self.own_requests is not None:
             self.own_requests.went_on(conversation.key)
         with conversation.lock:
-            going = self._plan(conversation, within, asked, attempt)
+            planned = self._plan(conversation, within, asked, attempt)
             if conversation.origin is not None:
                 followed(conversation)
             if not conversation.state.turns:
-                going = self.recording.begins(going)
-            if going.edited is not None and self.runs is not None:
-                conversation.asides.ask(conversation.id, going.edited.wants, self.runs)
-            if going.mode == "on" and conversation.state.route:
-                self._routing.sent(conversation, going.started)
-        applied = going.plan if going.mode == "on" else CachePlan()
-        flight = self.fanning.flight(going, endpoint)
-        hooks = self.foresight.begins(going, request, endpoint.wire, within) if self.foresight is not None else None
+                planned = self.recording.begins(planned)
+            if planned.edited is not None and self.runs is not None:
+                conversation.asides.ask(conversation.id, planned.edited.wants, self.runs)
+            if planned.mode == "on" and conversation.state.route:
+                self._routing.sent(conversation, planned.started)
+        applied = planned.plan if planned.mode == "on" else CachePlan()
+        flight = self.shared_prefixes.flight(planned, endpoint)
+        hooks = self.speculator.begins(planned, request, endpoint.wire, within) if self.speculator is not None else None
         return _turn(
-            request=dialect(endpoint.wire).encode(going.request, applied),
-            plan=going.plan,
-            on_end=partial(self._end, going, endpoint, flight, self.listeners.begins(going.started)),
+            request=dialect(endpoint.wire).encode(planned.request, applied),
+            plan=planned.plan,
+            on_end=partial(self._end, planned, endpoint, flight, self.listeners.begins(planned.started)),
             hold=flight,
             wire=endpoint.wire,
-            ttl=going.lifetime,
+            ttl=planned.lifetime,
             hides_usage="stream_options" in applied.options,
             on_send=hooks.on_send if hooks is not None else None,
             on_call=hooks.on_call if hooks is not None else None,
         )
 
-    def _end(self, going: Going, endpoint: Endpoint, flight: Flight | None, began: Began | None, ended: Ended) -> None:
+    def _end(
+        self, planned: Planned, endpoint: Endpoint, flight: Flight | None, began: Began | None, ended: Ended
+    ) -> None:
         try:
-            done = Done(self.fanning.ended(going, endpoint.account, flight, ended), endpoint, ended, flight, began)
-            conversation = going.conversation
+            done = Done(
+                self.shared_prefixes.ended(planned, endpoint.account, flight, ended), endpoint, ended, flight, began
+            )
+            conversation = planned.conversation
             with conversation.lock:  # rows of a conversation are left in the order in which it knows of them
                 settled = settle(done)
                 conversation.advance(settled.next)
@@ -243,15 +247,15 @@ class Engine:
         with (known or self._nobody).lock:
             # A copy: looking at a plan must not open the conversation.
             conversation = replace(known or self._nobody, lock=Lock())
-        going = self._plan(conversation, within, asked, 0)
+        planned = self._plan(conversation, within, asked, 0)
         (known or self._nobody).latest = conversation.latest
-        expected = going.plan.expected
+        expected = planned.plan.expected
         if expected is None:
-            return going.plan
+            return planned.plan
         card = card_of(prompt, self.policy, round(expected.total))
-        return replace(going.plan, expected_cost=expected_cost(card, expected))
+        return replace(planned.plan, expected_cost=expected_cost(card, expected))
 
-    def announced(self, session: Session, announced: Announced) -> Going | None:
+    def announced(self, session: Session, announced: Announced) -> Planned | None:
         """How a request that is only announced would be planned, with a stub in the place of what is not known yet.
 
         None where it cannot be told what will stand before that.
@@ -263,8 +267,8 @@ class Engine:
             asked = asked._replace(prompt=replace(asked.prompt, ephemeral=1))
         conversation = self._threads.told(session.conversation, asked.prompt)
         with conversation.lock:
-            going = self._plan(conversation, Within(session), asked, 0)
-        return None if stubbed and going.prompt is not asked.prompt else going
+            planned = self._plan(conversation, Within(session), asked, 0)
+        return None if stubbed and planned.prompt is not asked.prompt else planned
 
     # --- before -------------------------------------------------------------------------------------------------------
 
@@ -280,7 +284,7 @@ class Engine:
     def _prompt_of(self, request: Request, draft: Draft) -> Prompt:
         return self._read(request, draft.endpoint, draft.model).prompt
 
-    def _plan(self, conversation: Conversation, within: Within, asked: Draft, attempt: int) -> Going:
+    def _plan(self, conversation: Conversation, within: Within, asked: Draft, attempt: int) -> Planned:
         now, mode = self.clock.wall(), mode_of(self.policy, self.recorder.shared_key, conversation.id, within)
         facts, endpoint = asked.facts, asked.endpoint
         if self.recorder.store is not None:
@@ -308,7 +312,7 @@ class Engine:
             hinted = self._chain.hinted(draft, conversation, prefix, observed, now)
         if draft is not asked or hinted is not NO_HINTS:
             chosen = said(chosen, draft, hinted)
-        return _going(
+        return _planned(
             conversation=conversation,
             request=request,
             prompt=prompt,

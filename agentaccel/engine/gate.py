@@ -4,7 +4,7 @@ An entry can be read from the first byte of the reply to the request that writes
 all pay for writing the same. So a request that would write a prefix while another one on its way is about to, waits
 for that one's first byte, where this is expected to save more than the wait costs.
 
-    flight = fanout.flight(writes, …)
+    flight = Flight(write_gate, writes, …)
     flight.before(now)     a gate and how long to wait for it, then ask again; or None: it goes out
     flight.began(now)      the reply has begun: all gates of what it writes open
     flight.over(now)       it has ended without: its gates open, the first to ask again leads, the others wait for it
@@ -131,7 +131,7 @@ class _BeingWritten:
 class Flight:
     """One request on its way, from being planned to the end of its turn."""
 
-    fanout: WriteGate
+    write_gate: WriteGate
     writes: tuple[Write, ...]
     """What it will write, the shortest prefix first."""
     kind: str
@@ -160,7 +160,7 @@ class Flight:
     def before(self, at: float, *, can_wait: bool = True) -> tuple[Future[None], float] | None:
         """The gate to wait for and the most seconds; None where the request goes out now, and leads from now on."""
         waited = at - self.since if self.since is not None else 0.0
-        return self.fanout.ask(self, at, self.at_most - waited if can_wait else 0.0)
+        return self.write_gate.ask(self, at, self.at_most - waited if can_wait else 0.0)
 
     def began(self, at: float) -> None:
         """The reply has begun: what it writes can be read."""
@@ -171,7 +171,7 @@ class Flight:
         """The turn has ended, whatever way; nothing more can be expected of it."""
         if not self.done:
             self.done = True
-            self.fanout.open(self, at, began)
+            self.write_gate.open(self, at, began)
 
     def worth(self, tokens: float, wait: float) -> bool:
         """Whether reading so many tokens in place of writing them is worth so many seconds."""
@@ -333,8 +333,8 @@ class WriteGate:
                 self._bound()
 
 
-def _dropped(fanout: ref[WriteGate], keys: tuple[Key, ...], gone: ref[Flight]) -> None:
+def _dropped(write_gate: ref[WriteGate], keys: tuple[Key, ...], gone: ref[Flight]) -> None:
     """A leader was collected, anywhere, also inside a lock of ours."""
-    there = fanout()
+    there = write_gate()
     if there is not None:
         when_free(partial(there.release, keys))

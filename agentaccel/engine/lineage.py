@@ -216,9 +216,9 @@ class Registry:
 
     def settled(self, done: Done, settled: Settled) -> None:
         """A call has ended: its reply, and the tool calls that it asks for, belong to its conversation."""
-        conversation = done.going.conversation
+        conversation = done.planned.conversation
         self.asked(done.reply.calls, conversation.id)
-        for id_ in (done.reply.said.message_id, done.going.prompt.after):
+        for id_ in (done.reply.said.message_id, done.planned.prompt.after):
             if id_:
                 self.replied(id_, conversation.key)
 

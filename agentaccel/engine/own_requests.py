@@ -35,11 +35,11 @@ from agentaccel.cache.price import input_cost
 from agentaccel.clock import Clock
 from agentaccel.concurrency import Background, DueWork
 from agentaccel.engine.conversation import Conversation
-from agentaccel.engine.draft import Done, Going, Settled, card_of, reported
+from agentaccel.engine.draft import Done, Planned, Settled, card_of, reported
 from agentaccel.engine.gate import Flight
 from agentaccel.engine.scope import Announced, Session, announcing
 from agentaccel.engine.settlement import Recording, record_of, written_ahead
-from agentaccel.engine.sharing import Fanning, kind_of
+from agentaccel.engine.sharing import SharedPrefixes, kind_of
 from agentaccel.facts import CacheFacts
 from agentaccel.locks import Lock
 from agentaccel.once import Once
@@ -77,7 +77,7 @@ class _OwnRequest(NamedTuple):
     """A request of our own, ready to be sent."""
 
     reason: _Reason
-    going: Going
+    planned: Planned
     """The call that it stands for."""
     endpoint: Endpoint
     body: Request
@@ -87,10 +87,10 @@ class _OwnRequest(NamedTuple):
     take_in: Callable[[_OwnRequest, Ended], None]
     flight: Flight | None = None
 
-    def record(self, going: Going, ended: Ended, *reasons: str) -> TurnRecord:
-        """`going` is the call with what was known when it was sent."""
+    def record(self, planned: Planned, ended: Ended, *reasons: str) -> TurnRecord:
+        """`planned` is the call with what was known when it was sent."""
         return replace(
-            record_of(going, ended, None),
+            record_of(planned, ended, None),
             mode=self.reason.mode,
             status=200 if ended.outcome == "ok" else ended.status,
             as_written=None,
@@ -103,7 +103,7 @@ class _OwnRequest(NamedTuple):
 class _Pause:
     """One pause of a session, from its last request on."""
 
-    going: Going
+    planned: Planned
     endpoint: Endpoint
     warming: PausePlan
     body: Request
@@ -122,9 +122,9 @@ class OwnRequests:
     policy: Policy
     clock: Clock
     background: Background
-    plan: Callable[[Session, Announced], Going | None]
+    plan: Callable[[Session, Announced], Planned | None]
     """Plans a request that is only announced; None where that cannot be told from what is known of it."""
-    fanning: Fanning
+    shared_prefixes: SharedPrefixes
     recording: Recording
     _refused: set[tuple[str, str]] = field(default_factory=set)
     """Platforms and models that have said that they take no such request."""
@@ -146,12 +146,12 @@ class OwnRequests:
 
     def settled(self, done: Done, settled: Settled) -> None:
         """A reply has ended: from here on its session pauses."""
-        going, ended = done.going, done.reply
-        conversation, prefix = going.conversation, going.prefix
+        planned, ended = done.planned, done.reply
+        conversation, prefix = planned.conversation, planned.prefix
         conversation.can_resend = ended.resend is not None
-        if ended.resend is None or ended.outcome != "ok" or going.mode != "on" or prefix is None:
+        if ended.resend is None or ended.outcome != "ok" or planned.mode != "on" or prefix is None:
             return
-        if going.prompt.held or not self._can_pause(conversation, prefix):
+        if planned.prompt.held or not self._can_pause(conversation, prefix):
             return
         body = dialect(done.endpoint.wire).warmed(ended.request)
         if body is None:
@@ -161,10 +161,10 @@ class OwnRequests:
             warm = warming(conversation.state, prefix, beliefs, self.policy.cache.ttl)
         if warm is None:
             return
-        pause = _Pause(going, done.endpoint, warm, body, ended.resend)
+        pause = _Pause(planned, done.endpoint, warm, body, ended.resend)
         with self._lock:
             self._pauses[conversation.key] = pause
-        self._schedule(pause, going.started)
+        self._schedule(pause, planned.started)
 
     def can_keep(self, conversation: Conversation, request: Request, prefix: Prefixes) -> bool:
         """True if the pause after `request` can be bridged, so that a plan may count on it.
@@ -191,11 +191,11 @@ class OwnRequests:
         if due is None:
             return
         pause.expires = pause.warming.expires(last_used, pause.count)
-        owner = pause.going.conversation.id
+        owner = pause.planned.conversation.id
         pause.later = self.background.later(owner, due - self.clock.wall(), partial(self._keep, pause))
 
     def _is_over(self, pause: _Pause) -> bool:
-        conversation = pause.going.conversation
+        conversation = pause.planned.conversation
         return self._pauses.get(conversation.key) is not pause or not conversation.session.open
 
     def _keep(self, pause: _Pause) -> None:
@@ -203,7 +203,7 @@ class OwnRequests:
             self._send(self._keeping(pause))
         elif not self._is_over(pause):
             work = partial(self._keep_there, pause)
-            future = self.background.on_loop(pause.going.conversation.id, pause.resend.loop, work)
+            future = self.background.on_loop(pause.planned.conversation.id, pause.resend.loop, work)
             future.add_done_callback(partial(_told, _PAUSE))
 
     async def _keep_there(self, pause: _Pause) -> None:
@@ -212,27 +212,27 @@ class OwnRequests:
 
     def _keeping(self, pause: _Pause) -> Turn | None:
         """Where nothing is left to keep, as after a sleep of the machine, all would be written anew: None."""
-        now, going = self.clock.wall(), pause.going
+        now, planned = self.clock.wall(), pause.planned
         if self._is_over(pause) or now >= pause.expires:
             return None
-        bill = self._bill(_PAUSE, going.prompt, pause.warming.expected(pause.count))
+        bill = self._bill(_PAUSE, planned.prompt, pause.warming.expected(pause.count))
         if bill is None:
             return None
-        sent = going._replace(started=now, attempt=0, waited=None)
+        sent = planned._replace(started=now, attempt=0, waited=None)
         take_in = partial(self._kept, pause)
         return self._begin(_OwnRequest(_PAUSE, sent, pause.endpoint, pause.body, pause.resend, bill, take_in))
 
     def _kept(self, pause: _Pause, own: _OwnRequest, ended: Ended) -> None:
-        going, conversation, read = own.going, own.going.conversation, bool(ended.usage.read)
+        planned, conversation, read = own.planned, own.planned.conversation, bool(ended.usage.read)
         why = "keeps what the session has in the cache during a pause (CachePolicy.keep_alive)"
         with conversation.lock:
-            if not self._is_over(pause) and going.prefix is not None:
-                state = kept(conversation.state, going.prefix, pause.warming, now=going.started, read=read)
+            if not self._is_over(pause) and planned.prefix is not None:
+                state = kept(conversation.state, planned.prefix, pause.warming, now=planned.started, read=read)
                 conversation.state = state
-            self.recording.write(going, None, own.record(going, ended, why), ())
+            self.recording.write(planned, None, own.record(planned, ended, why), ())
         if ended.outcome == "ok" and read:
             pause.count += 1
-            self._schedule(pause, going.started)
+            self._schedule(pause, planned.started)
 
     # --- a session announces its next request: write it ahead ---------------------------------------------------------
 
@@ -267,66 +267,74 @@ class OwnRequests:
     def _writing(self, session: Session, announced: Announced | None = None) -> Turn | None:
         if announced is None or announced.resend is None or not session.conversation.open:
             return None
-        endpoint, going = announced.endpoint, self.plan(session, announced)
-        if going is None or going.mode != "on" or going.facts is None or not self._is_taken(going.prompt, going.facts):
+        endpoint, planned = announced.endpoint, self.plan(session, announced)
+        if (
+            planned is None
+            or planned.mode != "on"
+            or planned.facts is None
+            or not self._is_taken(planned.prompt, planned.facts)
+        ):
             return None
         known = dialect(endpoint.wire)
-        body = known.warmed(known.encode(going.request, going.plan))
-        worth = self._worth(going, endpoint) if body is not None else None
+        body = known.warmed(known.encode(planned.request, planned.plan))
+        worth = self._worth(planned, endpoint) if body is not None else None
         if body is None or worth is None:
             return None
-        flight = self.fanning.flight(going, endpoint)
+        flight = self.shared_prefixes.flight(planned, endpoint)
         if flight is not None:  # it waits for nobody: where another one writes this already, there is nothing to do
             flight.kind, flight.streamed = f"{flight.kind} {PREWARM}", True
             flight.at_most, flight.cost_per_second = float("inf"), 0.0
         take_in = partial(self._written, worth)
         return self._begin(
-            _OwnRequest(_ANNOUNCED, going, endpoint, body, announced.resend, worth.bill, take_in, flight)
+            _OwnRequest(_ANNOUNCED, planned, endpoint, body, announced.resend, worth.bill, take_in, flight)
         )
 
-    def _worth(self, going: Going, endpoint: Endpoint) -> Prewarming | None:
+    def _worth(self, planned: Planned, endpoint: Endpoint) -> Prewarming | None:
         """What writing ahead is worth; None where it does not pay."""
-        expected, prefix, conversation = going.plan.expected, going.prefix, going.conversation
+        expected, prefix, conversation = planned.plan.expected, planned.prefix, planned.conversation
         if expected is None or prefix is None or not prefix.size:
             return None
-        card = card_of(going.prompt, self.policy, round(expected.total))
+        card = card_of(planned.prompt, self.policy, round(expected.total))
         if card is None or card.read is None:
-            self._unpriced(_ANNOUNCED, going.prompt)
+            self._unpriced(_ANNOUNCED, planned.prompt)
             return None
         with conversation.lock:
             beliefs = conversation.snapshot.joined(conversation.state.seen)
-            account = endpoint.account + going.apart
-            lent = self.fanning.lent(
+            account = endpoint.account + planned.apart
+            lent = self.shared_prefixes.lent(
                 conversation.state, prefix, account, self.clock.monotonic(), first=conversation.is_new
             )
         there = max((prefix.sizes[entry.at] for entry in lent.values()), default=0) / prefix.size * expected.total
         expected = with_held(expected, there)
-        kind, cold = kind_of(going, endpoint), expected.total - expected.read
+        kind, cold = kind_of(planned, endpoint), expected.total - expected.read
         cold_and_warm = (cold, cold - sum(expected.write.values()))
         before, after = (
-            self.fanning.fanout.takes(kind, tokens, streamed=going.prompt.stream) for tokens in cold_and_warm
+            self.shared_prefixes.write_gate.takes(kind, tokens, streamed=planned.prompt.stream)
+            for tokens in cold_and_warm
         )
         worth = prewarming(expected, card, comes=comes_as_announced(beliefs), seconds=before - after)
         pays = worth is not None and worth.pays(cost_per_second=self.policy.cache.cost_per_second)
         return worth if pays else None
 
     def _written(self, worth: Prewarming, own: _OwnRequest, ended: Ended) -> None:
-        conversation, usage = own.going.conversation, ended.usage
-        going = self.fanning.ended(own.going, own.endpoint.account, own.flight, ended)
+        conversation, usage = own.planned.conversation, ended.usage
+        planned = self.shared_prefixes.ended(own.planned, own.endpoint.account, own.flight, ended)
         why = (
             f"writes ahead what the session announced (CachePolicy.prewarm): {worth.seconds:.1f} s are expected to be "
             f"won for {worth.cost:.4f} USD"
         )
-        record, learned = own.record(going, ended, why, *going.plan.reasons), tuple[Observation, ...]()
+        record, learned = own.record(planned, ended, why, *planned.plan.reasons), tuple[Observation, ...]()
         if usage.read is not None or usage.written is not None:
             learned = (SENT,)
         with conversation.lock:
             known = conversation.knowledge
-            if learned and going.prefix is not None and going.observed is not None:
-                known = written_ahead(known, going, going.prefix, going.observed, ended)
+            if learned and planned.prefix is not None and planned.observed is not None:
+                known = written_ahead(known, planned, planned.prefix, planned.observed, ended)
             conversation.advance(known)
-            self.recording.write(going, None, record, learned)
-        self.fanning.settled(Done(going, own.endpoint, ended, own.flight), Settled(record, known, None, learned))
+            self.recording.write(planned, None, record, learned)
+        self.shared_prefixes.settled(
+            Done(planned, own.endpoint, ended, own.flight), Settled(record, known, None, learned)
+        )
 
     # --- sending, for either reason -----------------------------------------------------------------------------------
 
@@ -346,30 +354,30 @@ class OwnRequests:
     def _has_room(self, session: Conversation, usd: float) -> bool:
         return session.keeping_cost + usd <= self.policy.cache.own_requests_budget
 
-    def _spend(self, going: Going, usd: float) -> None:
-        session = going.conversation.session
+    def _spend(self, planned: Planned, usd: float) -> None:
+        session = planned.conversation.session
         with session.lock:
             session.keeping_cost += usd
 
     def _begin(self, own: _OwnRequest) -> Turn | None:
         """The turn of a request that is to be sent now, its bill counted as spent; None where none is to be."""
-        going = own.going
-        session = going.conversation.session
+        planned = own.planned
+        session = planned.conversation.session
         with session.lock:
             if not self._has_room(session, own.bill):
                 return None
             session.keeping_cost += own.bill
         turn = Turn(
             request=own.body,
-            plan=going.plan,
+            plan=planned.plan,
             on_end=partial(self._ended, own),
             hold=own.flight,
             wire=own.endpoint.wire,
-            ttl=going.lifetime,
+            ttl=planned.lifetime,
             resend=own.resend,
         )
         if any(isinstance(one, Wait) for one in turn.handle(Started(self.clock.monotonic(), can_wait=True))):
-            self._spend(going, -own.bill)
+            self._spend(planned, -own.bill)
             return None
         self._once.say(own.reason.begins, level=logging.INFO)
         return turn
@@ -414,13 +422,13 @@ class OwnRequests:
         turn.handle(Finished(now))
 
     def _ended(self, own: _OwnRequest, ended: Ended) -> None:
-        prompt, usage = own.going.prompt, ended.usage
+        prompt, usage = own.planned.prompt, ended.usage
         if ended.status in _REFUSALS:
             self._refused.add((prompt.platform, prompt.model))
             self._once.say(f"a {own.reason.name} request was refused with {ended.status} for {prompt.model!r}; no more")
         if ended.outcome != "cancelled":  # else it may have been billed, nobody knows
             cost = self._bill(own.reason, prompt, usage) if usage.input is not None else 0.0
-            self._spend(own.going, (cost or 0.0) - own.bill)
+            self._spend(own.planned, (cost or 0.0) - own.bill)
         own.take_in(own, ended)
 
 

@@ -21,7 +21,7 @@ from agentaccel.cache.state import SessionState, head_of
 from agentaccel.cache.teach import Sent
 from agentaccel.cache.waiting import waiting
 from agentaccel.engine.conversation import ConversationState, dump_head, row_of
-from agentaccel.engine.draft import Done, Going, Settled
+from agentaccel.engine.draft import Done, Planned, Settled
 from agentaccel.engine.lineage import Lineage, Registry
 from agentaccel.engine.routing import is_elsewhere
 from agentaccel.engine.sharing import with_lent, without_unread
@@ -41,30 +41,34 @@ from agentaccel.values import kept_name, kept_name_or_none
 
 def settle(done: Done) -> Settled:
     """Settle a call; its conversation is locked, and is changed by `Conversation.advance` alone."""
-    going, reply = done.going, done.reply
-    conversation = going.conversation
+    planned, reply = done.planned, done.reply
+    conversation = planned.conversation
     known, came = _announced(conversation.knowledge, reply.usage)
     answered = reply.outcome == "ok" or reply.usage.input is not None
     if answered:
         known = known._replace(latest=None)
     elif conversation.is_new:
         known = known._replace(begun=None)
-    if going.prefix is None or going.observed is None or not answered or going.prompt.held:
+    if planned.prefix is None or planned.observed is None or not answered or planned.prompt.held:
         # What the provider holds cannot be told from what was added to it.
-        known, learned = _follow(known, going.observed) if going.prompt.held else (known, ())
-        return Settled(record_of(going, reply, None), known, None, learned)
-    reconciled = _reconciled(going, reply, known.state)
-    state = without_unread(reconciled.state, going.lent)
-    state = replace(state, static=static_of(going.as_written), replied=reply.usage.output)
+        known, learned = _follow(known, planned.observed) if planned.prompt.held else (known, ())
+        return Settled(record_of(planned, reply, None), known, None, learned)
+    reconciled = _reconciled(planned, reply, known.state)
+    state = without_unread(reconciled.state, planned.lent)
+    state = replace(state, static=static_of(planned.as_written), replied=reply.usage.output)
     head = head_of(
-        going.prefix, going.head, started=going.started, tokens=reply.usage.input, message_id=reply.said.message_id
+        planned.prefix,
+        planned.head,
+        started=planned.started,
+        tokens=reply.usage.input,
+        message_id=reply.said.message_id,
     )
-    known = known._replace(state=state, head=head, print=imprint(going.lasting, going.request, going.print))
-    if going.arranged is not None:
-        known = known._replace(arranging=going.arranged.memory)
-    if going.edited is not None:
-        known = _with_edits(known, going, going.edited)
-    return Settled(record_of(going, reply, reconciled), known, reconciled, came)
+    known = known._replace(state=state, head=head, print=imprint(planned.lasting, planned.request, planned.print))
+    if planned.arranged is not None:
+        known = known._replace(arranging=planned.arranged.memory)
+    if planned.edited is not None:
+        known = _with_edits(known, planned, planned.edited)
+    return Settled(record_of(planned, reply, reconciled), known, reconciled, came)
 
 
 def _announced(known: ConversationState, usage: Usage) -> tuple[ConversationState, tuple[Observation, ...]]:
@@ -81,50 +85,50 @@ _READ_AHEAD = 0.9
 """Of what was written ahead, a request that came as announced reads at least this share."""
 
 
-def _reconciled(going: Going, reply: Ended, state: SessionState) -> Reconciled:
-    assert going.prefix is not None
-    assert going.observed is not None
-    prefix, on, written = going.prefix, going.mode == "on", None
-    if going.written is not None:
-        written = prefixes(going.written, prefix.facts)
+def _reconciled(planned: Planned, reply: Ended, state: SessionState) -> Reconciled:
+    assert planned.prefix is not None
+    assert planned.observed is not None
+    prefix, on, written = planned.prefix, planned.mode == "on", None
+    if planned.written is not None:
+        written = prefixes(planned.written, prefix.facts)
     heard = reply.first_byte if reply.first_byte is not None else reply.finished
     return reconcile(
-        with_lent(state, going.lent),
-        going.head,
+        with_lent(state, planned.lent),
+        planned.head,
         Sent(
             prefix=prefix,
-            marks=marks_of(prefix, going.markers_sent),
-            written_marks=written_marks(written or prefix, going.as_written, arranged=written is not None),
+            marks=marks_of(prefix, planned.markers_sent),
+            written_marks=written_marks(written or prefix, planned.as_written, arranged=written is not None),
             written=written,
-            intact=going.arranged.intact if going.arranged is not None else 0,
-            started=going.started,
-            visible=going.started + (heard - reply.started),
+            intact=planned.arranged.intact if planned.arranged is not None else 0,
+            started=planned.started,
+            visible=planned.started + (heard - reply.started),
             usage=reply.usage,
-            ours=on and bool(going.plan.markers or going.plan.without or written),
-            standing=going.standing,
-            lent=going.lent,
+            ours=on and bool(planned.plan.markers or planned.plan.without or written),
+            standing=planned.standing,
+            lent=planned.lent,
             awaits=f"{TOOL}:{kept_name(reply.calls[0].name)}" if reply.calls else USER,
-            first=going.conversation.is_new,
+            first=planned.conversation.is_new,
         ),
-        going.observed,
+        planned.observed,
     )
 
 
 def written_ahead(
-    known: ConversationState, going: Going, prefix: Prefixes, observed: Observed, ended: Ended
+    known: ConversationState, planned: Planned, prefix: Prefixes, observed: Observed, ended: Ended
 ) -> ConversationState:
     """What a request of our own has written is held now; nothing else of the session has changed."""
     usage = ended.usage
     sent = Sent(
         prefix=prefix,
-        marks=marks_of(prefix, going.markers_sent),
+        marks=marks_of(prefix, planned.markers_sent),
         written_marks=(),
-        started=going.started,
-        visible=going.started + (ended.finished - ended.started),
+        started=planned.started,
+        visible=planned.started + (ended.finished - ended.started),
         usage=usage,
         ours=True,
     )
-    reconciled = reconcile(with_lent(known.state, going.lent), known.head, sent, observed)
+    reconciled = reconcile(with_lent(known.state, planned.lent), known.head, sent, observed)
     state = replace(
         known.state,
         ledger=reconciled.state.ledger,
@@ -132,56 +136,56 @@ def written_ahead(
         ours=True,  # from here on, what the user's own markers would have done is another thing
     )
     written = ((usage.read or 0) + (usage.written or 0)) or None
-    return known._replace(state=without_unread(state, going.lent), ahead=written)
+    return known._replace(state=without_unread(state, planned.lent), ahead=written)
 
 
-def record_of(going: Going, ended: Ended, settled: Reconciled | None) -> TurnRecord:
+def record_of(planned: Planned, ended: Ended, settled: Reconciled | None) -> TurnRecord:
     """The record of a call; `settled` is None where its reply told nothing that can be used."""
-    conversation, prompt = going.conversation, going.prompt
+    conversation, prompt = planned.conversation, planned.prompt
     moved = None
-    if going.print is not None and going.facts is not None and settled is not None:
-        moved = going.drift or drift(going.print, going.lasting, going.request, going.facts)
+    if planned.print is not None and planned.facts is not None and settled is not None:
+        moved = planned.drift or drift(planned.print, planned.lasting, planned.request, planned.facts)
 
     def wall(at: float | None) -> float | None:
-        return None if at is None else going.started + (at - ended.started)
+        return None if at is None else planned.started + (at - ended.started)
 
     return TurnRecord(
         session=conversation.id,
         provider=prompt.provider,
         platform=prompt.platform,
         model=prompt.model,
-        known_as=going.known_as,
+        known_as=planned.known_as,
         agent=conversation.agent,
         tenant=conversation.tenant,
         parent=conversation.parent,
         thread=conversation.thread,
-        attempt=going.attempt,
-        started=going.started,
+        attempt=planned.attempt,
+        started=planned.started,
         first_byte=wall(ended.first_byte),
         finished=wall(ended.finished),
         outcome=ended.outcome,
         status=ended.status,
         error=kept_name_or_none(ended.error),
-        mode=going.mode,
+        mode=planned.mode,
         streamed=prompt.stream,
         usage=ended.usage,
         answered_by=kept_name_or_none(ended.said.model),
         besides=ended.said.besides,
         doubts=ended.said.doubts,
-        terms={kept_name(name): kept_name(value) for name, value in going.terms(ended.said.terms).items()},
+        terms={kept_name(name): kept_name(value) for name, value in planned.terms(ended.said.terms).items()},
         stop=kept_name_or_none(ended.said.stop),
         calls=tuple(kept_name(call.name) for call in ended.calls),
-        markers=going.markers_sent,
-        reasons=going.plan.reasons,
-        consents=going.plan.consents,
+        markers=planned.markers_sent,
+        reasons=planned.plan.reasons,
+        consents=planned.plan.consents,
         expected=_whole(settled.expected) if settled is not None else None,
-        as_written=_as_written(going, ended, settled),
+        as_written=_as_written(planned, ended, settled),
         reusable=settled.reusable if settled is not None else None,
         misses=settled.misses if settled is not None else (),
         drift=moved,
         held=prompt.held,
         diagnosis=kept_name_or_none(ended.said.diagnostics),
-        waited=going.waited,
+        waited=planned.waited,
     )
 
 
@@ -194,43 +198,43 @@ class Recording:
     keep_content: bool
     """True if message content goes into the store."""
 
-    def begins(self, going: Going) -> Going:
+    def begins(self, planned: Planned) -> Planned:
         """The call, which begins a session, with what is known of others that begin alike."""
-        if going.prefix is None or going.prompt.held:
-            return going
-        return going._replace(earlier=used_earlier(_beginnings(going, going.prefix, 0), self.recorder.last_used))
+        if planned.prefix is None or planned.prompt.held:
+            return planned
+        return planned._replace(earlier=used_earlier(_beginnings(planned, planned.prefix, 0), self.recorder.last_used))
 
     def __call__(self, done: Done, settled: Settled) -> None:
-        self.write(done.going, settled.reconciled, settled.record, settled.learned)
+        self.write(done.planned, settled.reconciled, settled.record, settled.learned)
 
     def write(
-        self, going: Going, settled: Reconciled | None, record: TurnRecord, learned: tuple[Observation, ...]
+        self, planned: Planned, settled: Reconciled | None, record: TurnRecord, learned: tuple[Observation, ...]
     ) -> None:
         """Leave the turn in the store, and what a request teaches that was not settled. The conversation is locked."""
-        row = self._row(going, settled, record, learned)
+        row = self._row(planned, settled, record, learned)
         if settled is not None:
-            self.registry.waits_at(going.conversation.key, row.lineage, row.messages)
+            self.registry.waits_at(planned.conversation.key, row.lineage, row.messages)
         if row.session is not None:
-            going.conversation.stored_turns += 1  # to this process it is no news
+            planned.conversation.stored_turns += 1  # to this process it is no news
         self.recorder.write(row)
 
     def _row(
-        self, going: Going, settled: Reconciled | None, record: TurnRecord, learned: tuple[Observation, ...]
+        self, planned: Planned, settled: Reconciled | None, record: TurnRecord, learned: tuple[Observation, ...]
     ) -> TurnWrite:
-        conversation, prefix, lineage = going.conversation, going.prefix, tuple[bytes, ...]()
+        conversation, prefix, lineage = planned.conversation, planned.prefix, tuple[bytes, ...]()
         beginnings: Mapping[str, bytes] = {}
         if settled is not None and prefix is not None:
-            lineage = Lineage(going.as_written, conversation.tenant).written(settled.state.born)
-            beginnings = _beginnings(going, prefix, settled.state.born)
-            learned = (*settled.learned, *self._shared(going, settled, beginnings, record), *learned)
+            lineage = Lineage(planned.as_written, conversation.tenant).written(settled.state.born)
+            beginnings = _beginnings(planned, prefix, settled.state.born)
+            learned = (*settled.learned, *self._shared(planned, settled, beginnings, record), *learned)
         head = conversation.head
         return TurnWrite(
             record=record,
             session=row_of(conversation) if settled is not None or learned else None,
-            segments=going.prompt.lasting,
-            content=(lambda one: wire_bytes(value_at(going.request, one.path))) if self.keep_content else None,
+            segments=planned.prompt.lasting,
+            content=(lambda one: wire_bytes(value_at(planned.request, one.path))) if self.keep_content else None,
             lineage=lineage,
-            messages=going.as_written.messages,
+            messages=planned.as_written.messages,
             learned=_bounded(learned, conversation.snapshot),
             beginnings=tuple(beginnings.values()),
             waiting=waiting(conversation.state),
@@ -238,28 +242,28 @@ class Recording:
         )
 
     def _shared(
-        self, going: Going, settled: Reconciled, beginnings: Mapping[str, bytes], record: TurnRecord
+        self, planned: Planned, settled: Reconciled, beginnings: Mapping[str, bytes], record: TurnRecord
     ) -> list[Observation]:
         """Whether a session that begins, begins as one did that was answered within a lifetime."""
-        if settled.state.turns != 1 or going.facts is None or going.prefix is None:
+        if settled.state.turns != 1 or planned.facts is None or planned.prefix is None:
             return []
-        read = read_by_first(going.prefix, record.usage)
-        times = {"started": going.started, "visible": record.first_byte or record.finished or going.started}
-        return begun(beginnings, self.recorder.last_used, going.earlier, **times, facts=going.facts, read=read)
+        read = read_by_first(planned.prefix, record.usage)
+        times = {"started": planned.started, "visible": record.first_byte or record.finished or planned.started}
+        return begun(beginnings, self.recorder.last_used, planned.earlier, **times, facts=planned.facts, read=read)
 
 
-def _beginnings(going: Going, prefix: Prefixes, born: int) -> dict[str, bytes]:
+def _beginnings(planned: Planned, prefix: Prefixes, born: int) -> dict[str, bytes]:
     """What others may begin with as well, in the same place: what they begin with elsewhere is of no use here."""
     beginnings = beginnings_of(prefix, born)
-    if not going.apart:
+    if not planned.apart:
         return beginnings
-    there = digest(going.apart.encode())
+    there = digest(planned.apart.encode())
     return {topic: link(hash_, there) for topic, hash_ in beginnings.items()}
 
 
-def _with_edits(known: ConversationState, going: Going, edited: Edited) -> ConversationState:
+def _with_edits(known: ConversationState, planned: Planned, edited: Edited) -> ConversationState:
     """With what stands in the place of parts of the history, and which history that was."""
-    lineage = Lineage(going.as_written, going.conversation.tenant)
+    lineage = Lineage(planned.as_written, planned.conversation.tenant)
     is_edited = bool(edited.cleared) or edited.edits != Edits()
     edited_of = (len(lineage), lineage[-1]) if is_edited and len(lineage) else None
     state = replace(known.state, cleared=edited.cleared, edited_of=edited_of)
@@ -295,13 +299,13 @@ _MOST = {TOPIC: 64, f"pause/{TOOL}:": 640}
 """The most topics of a kind that are known of a workload: pieces of text, and ten steps of a pause for each tool."""
 
 
-def _as_written(going: Going, ended: Ended, settled: Reconciled | None) -> Usage | None:
+def _as_written(planned: Planned, ended: Ended, settled: Reconciled | None) -> Usage | None:
     """The bill of the request as the user wrote it; None where that cannot be told."""
-    if going.mode == "on" and going.facts is not None and is_elsewhere(going.plan, going.facts):
+    if planned.mode == "on" and planned.facts is not None and is_elsewhere(planned.plan, planned.facts):
         return None
     if settled is not None:
         return settled.as_written
-    changed = going.mode == "on" and (going.plan.markers or going.plan.without or going.written is not None)
+    changed = planned.mode == "on" and (planned.plan.markers or planned.plan.without or planned.written is not None)
     return None if changed or ended.usage.input is None else ended.usage
 
 

@@ -14,7 +14,7 @@ from agentaccel.cache.ledger import Breakpoint, Entry, Ledger
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.cache.state import SessionState
 from agentaccel.clock import Clock
-from agentaccel.engine.draft import Done, Going, Settled, card_of
+from agentaccel.engine.draft import Done, Planned, Settled, card_of
 from agentaccel.engine.gate import Flight, HeldPrefix, Write, WriteGate
 from agentaccel.facts import CacheFacts
 from agentaccel.policy import Policy
@@ -48,12 +48,12 @@ _NONE: Lent = {}
 
 
 @dataclass(slots=True)
-class Fanning:
-    """Composes the fan-out of one `Accel`. Thread-safe."""
+class SharedPrefixes:
+    """What the sessions of one `Accel` hold in common, and which request waits for which. Thread-safe."""
 
     policy: Policy
     clock: Clock
-    fanout: WriteGate
+    write_gate: WriteGate
 
     def lent(self, state: SessionState, prefix: Prefixes, account: str, at: float, *, first: bool) -> Lent:
         """Of what `prefix` begins with, what others have kept longer than this session knows, at `at` (monotonic).
@@ -66,7 +66,7 @@ class Fanning:
         # A session that has gone on holds what it has in common with others in its static part.
         _, tools, static = prefix.starts
         places = range(len(prefix.hashes)) if first else range(max(tools - 1, 0), static)
-        found = self.fanout.held(account, [prefix.hashes[i] for i in places], at)
+        found = self.write_gate.held(account, [prefix.hashes[i] for i in places], at)
         if not found:
             return _NONE
         to_wall = self.clock.wall() - self.clock.monotonic()
@@ -81,86 +81,86 @@ class Fanning:
                 )
         return entries
 
-    def flight(self, going: Going, endpoint: Endpoint) -> Flight | None:
+    def flight(self, planned: Planned, endpoint: Endpoint) -> Flight | None:
         """The request as others see it that begin alike; None for one that has little to write.
 
         One that goes out as written leads where its own markers write, and never waits.
         """
-        facts, prefix, expected = going.facts, going.prefix, going.plan.expected
+        facts, prefix, expected = planned.facts, planned.prefix, planned.plan.expected
         if facts is None or prefix is None or expected is None:
             return None
         if expected.total - expected.read < facts.min_tokens or not prefix.size or not _shares(facts):
             return None
-        writes = _writes(going, prefix, facts, endpoint.account + going.apart)
+        writes = _writes(planned, prefix, facts, endpoint.account + planned.apart)
         if not writes:
             return None
-        policy, streamed = self.policy.cache, going.prompt.stream
-        spent = self.fanout.waited(going.conversation.id) if going.attempt else 0.0
+        policy, streamed = self.policy.cache, planned.prompt.stream
+        spent = self.write_gate.waited(planned.conversation.id) if planned.attempt else 0.0
         return Flight(
-            fanout=self.fanout,
+            write_gate=self.write_gate,
             writes=writes,
-            kind=kind_of(going, endpoint),
+            kind=kind_of(planned, endpoint),
             total=expected.total,
             read=expected.read,
             streamed=streamed,
-            at_most=policy.max_wait - spent if going.mode == "on" else 0.0,
+            at_most=policy.max_wait - spent if planned.mode == "on" else 0.0,
             cost_per_second=policy.cost_per_second,
-            price=partial(self._price, going, tuple({write.entry.ttl for write in writes})),
+            price=partial(self._price, planned, tuple({write.entry.ttl for write in writes})),
         )
 
-    def ended(self, going: Going, account: str, flight: Flight | None, ended: Ended) -> Going:
+    def ended(self, planned: Planned, account: str, flight: Flight | None, ended: Ended) -> Planned:
         """The turn as it was sent, which may have been later than planned, and with what others held by then.
 
         Where the clock does not move during a request, what that itself has written seems to have been held already.
         """
-        self.fanout.came_to(going.conversation.id, ended.waited or 0.0, nothing=ended.outcome == "failed")
+        self.write_gate.came_to(planned.conversation.id, ended.waited or 0.0, nothing=ended.outcome == "failed")
         lent = _NONE
-        if going.prefix is not None:
-            here, place = going.conversation, account + going.apart
-            lent = self.lent(here.state, going.prefix, place, ended.started, first=here.is_new)
+        if planned.prefix is not None:
+            here, place = planned.conversation, account + planned.apart
+            lent = self.lent(here.state, planned.prefix, place, ended.started, first=here.is_new)
             if flight is not None and flight.wrote:
                 lent = {hash_: entry for hash_, entry in lent.items() if hash_ not in flight.wrote}
         if not lent and ended.waited is None:
-            return going
+            return planned
         later = ended.started - ended.asked
-        return going._replace(started=going.started + later, waited=ended.waited, lent=lent)
+        return planned._replace(started=planned.started + later, waited=ended.waited, lent=lent)
 
     def settled(self, done: Done, settled: Settled) -> None:
         """Tell other sessions what this one is now known to hold."""
-        going, account, flight, ended = done.going, done.endpoint.account, done.flight, done.reply
-        facts = going.facts
+        planned, account, flight, ended = done.planned, done.endpoint.account, done.flight, done.reply
+        facts = planned.facts
         if facts is None or not _shares(facts) or not ended.usage.reported:
             return
         to_wall = self.clock.wall() - self.clock.monotonic()
         seconds = {ttl.label: ttl.seconds for ttl in facts.ttls}
-        known = going.conversation.state.ledger.entries
-        if flight is None and going.prefix is not None:  # it has written little: nothing that others would wait for
-            static = [going.prefix.hashes[end - 1] for end in going.prefix.starts[1:] if end]
+        known = planned.conversation.state.ledger.entries
+        if flight is None and planned.prefix is not None:  # it has written little: nothing that others would wait for
+            static = [planned.prefix.hashes[end - 1] for end in planned.prefix.starts[1:] if end]
             known = {hash_: known[hash_] for hash_ in static if hash_ in known}
         entries = {
             hash_: HeldPrefix(one.ttl, seconds.get(one.ttl, 0.0), one.own, one.visible - to_wall, one.expires - to_wall)
             for hash_, one in known.items()
-            if one.expires > going.started
+            if one.expires > planned.started
         }
         told = flight if facts.physics != "automatic" else None
-        self.fanout.settled(told, account + going.apart, entries, ended.usage.read or 0)
+        self.write_gate.settled(told, account + planned.apart, entries, ended.usage.read or 0)
 
-    def _price(self, going: Going, labels: tuple[str, ...]) -> float | None:
+    def _price(self, planned: Planned, labels: tuple[str, ...]) -> float | None:
         """USD that reading a token saves over writing it, by the cheapest lifetime; None where it is not known."""
-        expected, prompt = going.plan.expected, going.prompt
+        expected, prompt = planned.plan.expected, planned.prompt
         tokens = round(expected.total) if expected is not None else 0
-        card = card_of(prompt, self.policy, tokens, at=going.started)
-        if card is None or card.read is None or going.facts is None:
+        card = card_of(prompt, self.policy, tokens, at=planned.started)
+        if card is None or card.read is None or planned.facts is None:
             return None
-        free = {ttl.label for ttl in going.facts.ttls if ttl.write == 1}
+        free = {ttl.label for ttl in planned.facts.ttls if ttl.write == 1}
         writes = [card.input if label in free else card.write.get(label) for label in labels]
         known = [write for write in writes if write is not None]
         return min(known) - card.read if len(known) == len(writes) else None
 
 
-def kind_of(going: Going, endpoint: Endpoint) -> str:
+def kind_of(planned: Planned, endpoint: Endpoint) -> str:
     """What the first byte of such a request is learned under."""
-    return f"{endpoint.provider} {going.prompt.model} {'streamed' if going.prompt.stream else 'whole'}"
+    return f"{endpoint.provider} {planned.prompt.model} {'streamed' if planned.prompt.stream else 'whole'}"
 
 
 def _shares(facts: CacheFacts) -> bool:
@@ -168,14 +168,14 @@ def _shares(facts: CacheFacts) -> bool:
     return facts.assured and facts.key != "sticks" and not facts.session_field
 
 
-def _writes(going: Going, prefix: Prefixes, facts: CacheFacts, account: str) -> tuple[Write, ...]:
+def _writes(planned: Planned, prefix: Prefixes, facts: CacheFacts, account: str) -> tuple[Write, ...]:
     """What the request is expected to write, the shortest prefix first; tokens by their share of the bytes."""
-    expected = going.plan.expected
+    expected = planned.plan.expected
     assert expected is not None
     scale = expected.total / prefix.size
     seconds = {ttl.label: ttl.seconds for ttl in facts.ttls}
     writes: dict[bytes, Write] = {}  # what is silent in the prompt repeats the hash before it
-    for mark in _ends(going, prefix, facts):
+    for mark in _ends(planned, prefix, facts):
         tokens = prefix.sizes[mark.at] * scale
         if tokens >= facts.min_tokens and tokens > expected.read:
             hash_ = prefix.hashes[mark.at]
@@ -183,12 +183,12 @@ def _writes(going: Going, prefix: Prefixes, facts: CacheFacts, account: str) -> 
     return tuple(writes.values())
 
 
-def _ends(going: Going, prefix: Prefixes, facts: CacheFacts) -> tuple[Breakpoint, ...]:
+def _ends(planned: Planned, prefix: Prefixes, facts: CacheFacts) -> tuple[Breakpoint, ...]:
     """Where entries end that others may read; where every prefix is kept, the ends that prompts usually share."""
-    marks = marks_of(prefix, going.markers_sent)
+    marks = marks_of(prefix, planned.markers_sent)
     if facts.physics != "automatic" or not marks:
         return marks
-    prompt = going.prompt
+    prompt = planned.prompt
     segments, last = prompt.segments, len(prompt.lasting) - 1
     message = segments[last].path[:2]
     before = last

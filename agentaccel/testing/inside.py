@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 def engine(accel: Accel) -> Engine:
     """What composes the decisions of each model call, with the recorder and the jobs that it uses."""
-    return accel._composer
+    return accel._engine
 
 
 def speculator(accel: Accel) -> Speculator:
     """What predicts, launches and serves early runs."""
-    return accel._foresight
+    return accel._speculator
 
 
 def conversations(accel: Accel) -> list[Conversation]:

@@ -38,11 +38,11 @@ class Calling:
     recorder: Recorder
     registry: Registry
     listeners: HookList
-    foresight: Speculator
+    speculator: Speculator
 
     @property
     def serving(self) -> Serving:
-        return self.foresight.launcher.serving
+        return self.speculator.launcher.serving
 
     def watch(self, call: ToolCall, known: KnownTool, *, looks: bool = True) -> Call:
         """Record what happens inside as one run of `call`; `looks` for what can answer it."""
@@ -106,7 +106,7 @@ class Call:
             except NotProven:
                 raise
             except Exception:
-                if box.foresight.strict:
+                if box.speculator.strict:
                     raise
                 log.exception("agentaccel: could not look for an early result; the call runs")
         self._began = box.listeners.begins(self._started, kept_name(self._known.name))
@@ -126,7 +126,7 @@ class Call:
         if not serving.buffer and not serving.remembers(self._known):
             return
         self._here = box.conversation(self._call, within, surely=True)
-        if self._here is None or not box.foresight.acts(self._here, within):
+        if self._here is None or not box.speculator.acts(self._here, within):
             return
         if self._here.following.unseen or not serving.tools.stands(self._known, self._here.id):
             return
@@ -196,7 +196,7 @@ class Call:
         elif self._mark is not None:
             box.serving.writes.ends(self._mark)
             self._here = self._here or box.conversation(self._call, self._within)
-            box.foresight.wrote(self._call, known, self._here, self._within)
+            box.speculator.wrote(self._call, known, self._here, self._within)
         if returned:
             box.serving.took(known, seconds)
 

@@ -51,7 +51,7 @@ class WriteEpochs:
         return Version(self._everywhere, self._here.get(scope, 0))
 
     def closed(self, scope: str | None) -> bool:
-        """Whether something that writes there, or may, is under way."""
+        """True if something that writes there, or may, is under way."""
         if not self._open:
             return False
         if scope is None:
@@ -59,7 +59,7 @@ class WriteEpochs:
         return any(one is None or one == scope for one in tuple(self._open.values()))
 
     def holds(self, version: Version, scope: str | None) -> bool:
-        """Whether a read started at `version` still tells how things are."""
+        """True if a read started at `version` still tells how things are."""
         return version == self.version(scope) and not self.closed(scope)
 
     def begins(self, scope: str | None) -> int:
@@ -73,13 +73,13 @@ class WriteEpochs:
         self._wrote(self._open[call])
         self._open.pop(call, None)
 
-    def pends(self, scope: str | None) -> int:
-        """A call is about to run of which it is not known whether it writes; returns what `settles` has to be given."""
+    def suspect(self, scope: str | None) -> int:
+        """A call is about to run of which it is not known whether it writes; returns what `resolve` has to be given."""
         call = next(self._numbers)
         self._open[call] = scope
         return call
 
-    def settles(self, call: int, *, ended: bool, writes: bool) -> None:
+    def resolve(self, call: int, *, ended: bool, writes: bool) -> None:
         """It is known now. One that writes and has not `ended` goes on as one that `begins` returned."""
         if writes:
             self._wrote(self._open[call])

@@ -74,7 +74,7 @@ class Writes:
         mark = OpenWrite(tool.spec.scope)
         if reads is None and (given := copied(call)) is not None:
             call = given
-            mark.number, mark.unsettled = self.world.pends(mark.scope), True
+            mark.number, mark.unsettled = self.world.suspect(mark.scope), True
             self._unsettled.append((mark, tool, call))
             if in_a_loop():  # else it is looked at once it has run
                 asyncio.get_running_loop().call_soon(self.settle)
@@ -112,7 +112,7 @@ class Writes:
             writes, number = not self.judging.reads(tool, call), mark.number
             assert number is not None
             with self._lock:
-                self.world.settles(number, ended=mark.ended, writes=writes)
+                self.world.resolve(number, ended=mark.ended, writes=writes)
                 mark.unsettled, mark.number = False, number if writes and not mark.ended else None
             if writes:
                 self.spoil()

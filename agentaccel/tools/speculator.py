@@ -18,7 +18,7 @@ from typing import NamedTuple
 from agentaccel.clock import Clock
 from agentaccel.concurrency import Background, in_a_loop
 from agentaccel.engine.conversation import Conversation
-from agentaccel.engine.draft import Done, Going, Settled, mode_of
+from agentaccel.engine.draft import Done, Planned, Settled, mode_of
 from agentaccel.engine.scope import Within
 from agentaccel.facts import Wire
 from agentaccel.hooks import HookList
@@ -81,7 +81,7 @@ class Speculator:
 
     # --- a model call -------------------------------------------------------------------------------------------------
 
-    def begins(self, going: Going, request: Request, wire: Wire, within: Within) -> Hooks | None:
+    def begins(self, planned: Planned, request: Request, wire: Wire, within: Within) -> Hooks | None:
         """A request is about to be sent; None where nothing comes of it."""
         tools = self.policy.tools
         if (self.launcher.serving.tools.empty and not tools.effects) or within.early is not None:
@@ -91,27 +91,27 @@ class Speculator:
             or self.launcher.runner.background.closed
         ):
             return None
-        following = going.conversation.following
+        following = planned.conversation.following
         if following.unseen:
             self._unseen(following, is_over=True)
-        if going.mode == "bypass":
+        if planned.mode == "bypass":
             self._unseen(following)  # nobody looks at what it asks for
             return None
         following.step += 1
         following.order = Order()
-        if going.prompt.messages != following.messages:  # else it is retried, and its calls are still to be made
-            following.messages = going.prompt.messages
-            self._cancel(self.launcher.serving.buffer.leave(going.conversation.id, "asked"))
-        step = CurrentRequest(going.conversation, following, going.mode == "on", following.step)
-        names = [one.name for one in going.as_written.segments if one.level == "tools"]
-        sent = partial(self._sent, step, request, wire, bool(going.prompt.held), names)
+        if planned.prompt.messages != following.messages:  # else it is retried, and its calls are still to be made
+            following.messages = planned.prompt.messages
+            self._cancel(self.launcher.serving.buffer.leave(planned.conversation.id, "asked"))
+        step = CurrentRequest(planned.conversation, following, planned.mode == "on", following.step)
+        names = [one.name for one in planned.as_written.segments if one.level == "tools"]
+        sent = partial(self._sent, step, request, wire, bool(planned.prompt.held), names)
         asked = partial(self._guarded, partial(self._asked, step))
         return Hooks(partial(self._soon, step, partial(self._guarded, sent)), asked)
 
     def settled(self, done: Done, settled: Settled) -> None:
         """The reply has ended."""
-        going, ended = done.going, done.reply
-        serving, following = self.launcher.serving, going.conversation.following
+        planned, ended = done.planned, done.reply
+        serving, following = self.launcher.serving, planned.conversation.following
         if ended.outcome != "ok" or serving.tools.empty:
             return
         seconds = ended.finished - ended.started
@@ -119,7 +119,7 @@ class Speculator:
         self.learning.turned()
         with following.lock:
             following.replied, following.sent = ended.calls, None
-            if going.prompt.held:
+            if planned.prompt.held:
                 following.hear_reply()
 
     def _soon(self, step: CurrentRequest, work: Callable[[], None]) -> None:

@@ -49,7 +49,7 @@ class Toolbox(Calling):
         within = current.get().of(self.registry.owner)
         session = within.session.id if within.session is not None and not within.session.closed else ""
         known = self.serving.tools.add(label, tool, spec, session)
-        self.foresight.prepare()
+        self.speculator.prepare()
         wrapped = self._async(tool, known) if known.is_async else self._sync(tool, known)
         declare(wrapped, spec)
         setattr(wrapped, _ORIGINAL, _Original(tool, weakref.ref(wrapped)))
@@ -114,7 +114,7 @@ class Toolbox(Calling):
 
     def left(self, conversation: Conversation) -> None:
         """The session was left."""
-        self.foresight.left(conversation)
+        self.speculator.left(conversation)
 
 
 class _Original(NamedTuple):

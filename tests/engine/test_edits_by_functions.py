@@ -380,13 +380,13 @@ def test_a_summary_is_legal_on_both_wires_of_openai(tmp_path: Path, made: Callab
         engine(accel).runs = later
         for turn in range(30):
             clock.advance(5)
-            going = accel.turn(made(turn), provider="openai")
-            send = going.handle(Started(clock.monotonic()))[-1]
+            planned = accel.turn(made(turn), provider="openai")
+            send = planned.handle(Started(clock.monotonic()))[-1]
             assert isinstance(send, Send)
             sent = dict(send.request)
-            going.handle(FirstByte(clock.monotonic()))
-            going.handle(Reported(usage=billed(emulator, sent, clock.now)))
-            going.handle(Finished(clock.monotonic()))
+            planned.handle(FirstByte(clock.monotonic()))
+            planned.handle(Reported(usage=billed(emulator, sent, clock.now)))
+            planned.handle(Finished(clock.monotonic()))
             later.all()
     name = "messages" if made is chat else "input"
     first = next(one for one in sent[name] if one.get("role") == "user")
@@ -406,13 +406,13 @@ def test_results_are_cleared_on_both_wires_of_openai_and_nothing_else_changes(
     with Accel(policy, clock=clock, environ={}) as accel, accel.session("s"):
         for turn in range(16):
             clock.advance(5)
-            going = accel.turn(made(turn), provider="openai")
-            send = going.handle(Started(clock.monotonic()))[-1]
+            planned = accel.turn(made(turn), provider="openai")
+            send = planned.handle(Started(clock.monotonic()))[-1]
             assert isinstance(send, Send)
             sent.append(dict(send.request))
-            going.handle(FirstByte(clock.monotonic()))
-            going.handle(Reported(usage=billed(emulator, sent[-1], clock.now)))
-            going.handle(Finished(clock.monotonic()))
+            planned.handle(FirstByte(clock.monotonic()))
+            planned.handle(Reported(usage=billed(emulator, sent[-1], clock.now)))
+            planned.handle(Finished(clock.monotonic()))
     name = "messages" if made is chat else "input"
     results = [one for one in sent[-1][name] if "tool_call_id" in one or "output" in one]
     cleared = [

@@ -213,7 +213,7 @@ def test_a_removed_tool_is_masked_where_the_provider_can(wire: Any) -> None:
     """`tool_choice` names those that are allowed, which keeps the prefix: nothing needs to be said."""
     clock = ManualClock()
     recorder = Recorder(CONSENT.store, strict=True)
-    composer = Engine(CONSENT, clock, recorder, Registry(recorder))
+    engine = Engine(CONSENT, clock, recorder, Registry(recorder))
     emulator = Emulator(clock=clock)
     path, last = {"chat": ("/v1/chat/completions", "messages"), "responses": ("/v1/responses", "input")}[wire]
     functions = [
@@ -227,16 +227,16 @@ def test_a_removed_tool_is_masked_where_the_provider_can(wire: Any) -> None:
         now = random.Random(turn).sample(functions, 5) if turn < 2 else functions[:4]
         tools = [{"type": "function", **({"function": one} if wire == "chat" else one)} for one in now]
         clock.advance(10)
-        going = composer.begin({"model": "gpt-6-sol", last: messages, "tools": tools}, Endpoint("openai", "api", wire))
-        send = going.handle(Started(clock.monotonic()))[-1]
+        planned = engine.begin({"model": "gpt-6-sol", last: messages, "tools": tools}, Endpoint("openai", "api", wire))
+        send = planned.handle(Started(clock.monotonic()))[-1]
         assert isinstance(send, Send)
         sent = dict(send.request)
         reply = emulator.handle(_post(path, sent), clock.now)
         assert reply.status == 200, reply.body
         usage = _usage(wire, reply.body)
         reads.append((usage.read or 0) > 0.8 * (usage.input or 0))
-        going.handle(Reported(usage=usage))
-        going.handle(Finished(clock.monotonic()))
+        planned.handle(Reported(usage=usage))
+        planned.handle(Finished(clock.monotonic()))
         messages = [*messages, {"role": "assistant", "content": "Yes."}, {"role": "user", "content": prose(20, turn)}]
     assert reads == [False, True, True, True]
     choice = sent["tool_choice"]

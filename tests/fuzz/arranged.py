@@ -179,7 +179,7 @@ def _one(place: Place, tally: Tally, consent: CachePolicy, rng: random.Random) -
     clock = ManualClock()
     policy = Policy(strict=True, cache=consent, store=StorePolicy(enabled=False))
     recorder = Recorder(policy.store, strict=True)
-    composer = Engine(policy, clock, recorder, Registry(recorder))
+    engine = Engine(policy, clock, recorder, Registry(recorder))
     platform = place.endpoint.platform
     bare, ours = (Emulator(clock=clock, platform=platform) for _ in range(2))
     before = None
@@ -187,7 +187,7 @@ def _one(place: Place, tally: Tally, consent: CachePolicy, rng: random.Random) -
         clock.advance(gap)
         tally.requests += 1
         legal = bare.handle(place.request(body), clock.now).status == 200
-        turn = composer.begin(body, place.endpoint)
+        turn = engine.begin(body, place.endpoint)
         send = turn.handle(Started(clock.monotonic()))[-1]
         assert isinstance(send, Send)
         sent: Any = send.request

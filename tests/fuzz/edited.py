@@ -104,7 +104,7 @@ class One:
         policy = Policy(strict=True, cache=cache, history=self.policy, store=StorePolicy(enabled=False))
         recorder = Recorder(policy.store, strict=True)
         self.thread = Thread(rng)
-        self.composer = Engine(policy, self.clock, recorder, Registry(recorder), runs=self.thread)
+        self.engine = Engine(policy, self.clock, recorder, Registry(recorder), runs=self.thread)
         platform = self.place.endpoint.platform
         self.bare, self.ours, self.aside = (Emulator(clock=self.clock, platform=platform) for _ in range(3))
         self.heard = 0
@@ -112,8 +112,8 @@ class One:
         """The last request that was answered, plainly as written, and how it was edited."""
 
     def run(self) -> None:
-        talk = self.composer.registry.named("loop")
-        session = Session(talk, lambda call: nullcontext(), owner=self.composer.registry.owner)
+        talk = self.engine.registry.named("loop")
+        session = Session(talk, lambda call: nullcontext(), owner=self.engine.registry.owner)
         token = current.set(Scope(stays=(Stay(session),)))
         for gap, body in loops(self.rng, self.place.endpoint.wire, self.models):
             self.clock.advance(gap)
@@ -127,12 +127,12 @@ class One:
         tally.requests += 1
         written = place.request(body)
         legal = self.bare.handle(written, clock.now).status == 200
-        turn = self.composer.begin(body, place.endpoint)
+        turn = self.engine.begin(body, place.endpoint)
         send = turn.handle(Started(clock.monotonic()))[-1]
         assert isinstance(send, Send)
         sent: Any = send.request
         if self.rng.random() < 0.2:
-            again = self.composer.begin(body, place.endpoint, attempt=1).handle(Started(clock.monotonic()))[-1]
+            again = self.engine.begin(body, place.endpoint, attempt=1).handle(Started(clock.monotonic()))[-1]
             self.says(isinstance(again, Send) and again.request == sent, "planned again, it is planned otherwise")
             self.says(place.request(body) == written, "the user's own request was changed")
         now = self.check(body, sent, turn.plan.consents)

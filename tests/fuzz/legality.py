@@ -79,7 +79,7 @@ def _one(rng: random.Random, tally: Tally) -> None:
     ttl = "1h" if rng.random() < 0.15 else "auto"
     policy = Policy(strict=True, cache=CachePolicy(ttl=ttl, **consents(rng)), store=StorePolicy(enabled=False))
     recorder = Recorder(policy.store, strict=True)
-    composer = Engine(policy, clock, recorder, Registry(recorder))
+    engine = Engine(policy, clock, recorder, Registry(recorder))
     bare, ours = Emulator(clock=clock), Emulator(clock=clock)
     before: Reach | None = None
     for gap, body in conversation(rng):
@@ -87,7 +87,7 @@ def _one(rng: random.Random, tally: Tally) -> None:
         _count_limits(body, tally.limits)
         tally.requests += 1
         legal, _ = post(bare, body, clock.now)
-        turn = composer.begin(body)
+        turn = engine.begin(body)
         send = turn.handle(Started(clock.monotonic()))[-1]
         assert isinstance(send, Send)
         sent: Any = send.request
@@ -104,7 +104,7 @@ def _one(rng: random.Random, tally: Tally) -> None:
             tally.limits["an hour chosen"] += 1
         _keep_alive(sent, clock.now, tally)
         if tally.requests % 4 == 0:
-            _written_ahead(composer, body, clock.now, tally)
+            _written_ahead(engine, body, clock.now, tally)
         turn.handle(Reported(usage=usage_of(answer_ours["usage"]), message_id=answer_ours["id"]))
         clock.advance(2.0)
         turn.handle(Finished(clock.monotonic()))
@@ -128,15 +128,15 @@ def _keep_alive(sent: Json, now: float, tally: Tally) -> None:
         tally.rejected_by_us.append(f"keep-alive: {answer['error']['message']}")
 
 
-def _written_ahead(composer: Engine, body: Json, now: float, tally: Tally) -> None:
+def _written_ahead(engine: Engine, body: Json, now: float, tally: Tally) -> None:
     """What would write it ahead has to be legal, too: all of it, and where its last message is not known yet."""
     for known in (body["messages"], body["messages"][:-1]):
         announced = Announced({**body, "messages": known}, Endpoint(), "", None)
-        session = Session(Conversation(id="-"), lambda call: nullcontext(), owner=composer.registry.owner)
-        going = composer.announced(session, announced)
-        if going is None or going.plan.expected is None:
+        session = Session(Conversation(id="-"), lambda call: nullcontext(), owner=engine.registry.owner)
+        planned = engine.announced(session, announced)
+        if planned is None or planned.plan.expected is None:
             continue
-        warmed = dialect("messages").warmed(dialect("messages").encode(going.request, going.plan))
+        warmed = dialect("messages").warmed(dialect("messages").encode(planned.request, planned.plan))
         if warmed is None:
             continue
         tally.limits["written ahead"] += 1

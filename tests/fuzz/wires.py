@@ -159,21 +159,21 @@ class One:
         self.place, self.tally, self.clock = place, tally, ManualClock()
         policy = Policy(strict=True, cache=asked, store=StorePolicy(enabled=False))
         recorder = Recorder(policy.store, strict=True)
-        self.composer = Engine(policy, self.clock, recorder, Registry(recorder))
+        self.engine = Engine(policy, self.clock, recorder, Registry(recorder))
         platform = place.endpoint.platform
         self.bare, self.ours = (Emulator(clock=self.clock, platform=platform) for _ in range(2))
         self.before: Reach | None = None
 
     def run(self, rng: random.Random) -> None:
         tenant, crowd = rng.choice((None, None, "acme")), rng.choice((0, 0, 0, 16))
-        talk = self.composer.registry.named("talk")
+        talk = self.engine.registry.named("talk")
         talk.tenant = tenant
         for gap, body in self.place.talks(rng):
             self.clock.advance(gap)
             while crowd:  # others that begin so, and fill what the provider would choose
-                self.composer.begin(body, self.place.endpoint)
+                self.engine.begin(body, self.place.endpoint)
                 crowd -= 1
-            session = Session(talk, lambda call: nullcontext(), owner=self.composer.registry.owner)
+            session = Session(talk, lambda call: nullcontext(), owner=self.engine.registry.owner)
             token = current.set(Scope(stays=(Stay(session),)) if tenant else Scope())
             self.turn(body)
             current.reset(token)
@@ -183,7 +183,7 @@ class One:
         tally.requests += 1
         self.count(body)
         legal = self.bare.handle(place.request(body), clock.now).status == 200
-        turn = self.composer.begin(body, place.endpoint)
+        turn = self.engine.begin(body, place.endpoint)
         send = turn.handle(Started(clock.monotonic()))[-1]
         assert isinstance(send, Send)
         sent: Any = send.request

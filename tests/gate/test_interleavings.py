@@ -27,7 +27,7 @@ class Interleavings(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.fanout, self.now = WriteGate(), 0.0
+        self.write_gate, self.now = WriteGate(), 0.0
         self.waiting: list[Waiting] = []
         self.flying: list[Flight] = []
 
@@ -35,7 +35,7 @@ class Interleavings(RuleBasedStateMachine):
     def arrives(self, prefixes: tuple[int, ...], at_most: float, worth: bool, streamed: bool) -> None:
         writes = tuple(Write(("", b"%d" % n), 1000.0 * (n + 1), HeldPrefix("5m", 30.0)) for n in prefixes)
         flight = Flight(
-            fanout=self.fanout,
+            write_gate=self.write_gate,
             writes=writes,
             kind="any",
             total=4000.0,
@@ -82,7 +82,7 @@ class Interleavings(RuleBasedStateMachine):
         gc.collect(0)
 
     def _keys_at(self, gate: Future[None]) -> set[object]:
-        return {key for key, place in self.fanout._places.items() if place.gate is gate}
+        return {key for key, place in self.write_gate._places.items() if place.gate is gate}
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())
@@ -100,13 +100,13 @@ class Interleavings(RuleBasedStateMachine):
         for one in self.waiting:
             if one.gate.done():
                 continue
-            leaders = {place.leader() for place in self.fanout._places.values() if place.gate is one.gate}
+            leaders = {place.leader() for place in self.write_gate._places.values() if place.gate is one.gate}
             assert leaders, "a gate that nobody will open"
             assert leaders <= set(self.flying), "led by one that is not on its way"
 
     @invariant()
     def a_prefix_has_one_leader_and_one_gate(self) -> None:
-        gates = [id(place.gate) for place in self.fanout._places.values()]
+        gates = [id(place.gate) for place in self.write_gate._places.values()]
         assert len(gates) == len(set(gates))
 
     def teardown(self) -> None:
@@ -119,7 +119,7 @@ class Interleavings(RuleBasedStateMachine):
                 self.waiting.remove(one)
                 self.asks(one.flight, one.last)
             assert len(self.waiting) < before or not before, "nobody is let go"
-        assert not self.fanout._places, "a place is left that nobody leads"
+        assert not self.write_gate._places, "a place is left that nobody leads"
 
 
 TestInterleavings = Interleavings.TestCase

@@ -12,8 +12,8 @@ GUARDS = (
     Mutant(
         guard="a leader that fails and lets nobody go",
         at="agentaccel.engine.gate:Flight.over",
-        old="            self.fanout.open(self, at, began)\n",
-        new="            if began is not None:\n                self.fanout.open(self, at, began)\n",
+        old="            self.write_gate.open(self, at, began)\n",
+        new="            if began is not None:\n                self.write_gate.open(self, at, began)\n",
     ),
     Mutant(
         guard="a leader that is dropped without a word",

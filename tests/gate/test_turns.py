@@ -142,11 +142,11 @@ def test_requests_of_a_conversation_that_goes_on_wait_for_nobody() -> None:
 @pytest.mark.parametrize(("asked", "at"), [(100.0, 700.0), (400.0, 3900.0)], ids=["read", "written"])
 def test_what_is_read_keeps_its_lifetime_whatever_the_marker_says(asked: float, at: float) -> None:
     """An hour's marker on a prefix that is held for five minutes writes nothing; once that is gone, it writes."""
-    fanout, key = WriteGate(), ("account", b"prefix")
+    write_gate, key = WriteGate(), ("account", b"prefix")
 
     def sends(ttl: str, seconds: float, now: float) -> None:
         flight = Flight(
-            fanout=fanout,
+            write_gate=write_gate,
             writes=(Write(key, 5000.0, HeldPrefix(ttl, seconds)),),
             kind="any",
             total=6000.0,
@@ -161,5 +161,5 @@ def test_what_is_read_keeps_its_lifetime_whatever_the_marker_says(asked: float, 
 
     sends("5m", 300.0, now=0.0)
     sends("1h", 3600.0, now=asked)
-    held = fanout.held("account", [b"prefix"], at)
+    held = write_gate.held("account", [b"prefix"], at)
     assert [one.ttl for one in held.values()] == ([] if asked < 300.0 else ["1h"])

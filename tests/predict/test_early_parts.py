@@ -81,15 +81,15 @@ class TestWorld:
     def test_what_turns_out_to_read_leaves_all_as_it_was(self, ended: bool) -> None:
         world = WriteEpochs()
         before = world.version(None)
-        call = world.pends(None)
+        call = world.suspect(None)
         assert not world.holds(before, None)
-        world.settles(call, ended=ended, writes=False)
+        world.resolve(call, ended=ended, writes=False)
         assert world.holds(before, None)
 
     def test_what_turns_out_to_write_stays_closed_until_it_ends(self) -> None:
         world = WriteEpochs()
-        call = world.pends("files")
-        world.settles(call, ended=False, writes=True)
+        call = world.suspect("files")
+        world.resolve(call, ended=False, writes=True)
         during = world.version("files")
         assert world.closed("files")
         world.ends(call)
@@ -162,9 +162,9 @@ class TestBuffer:
         buffer, one = EarlyRuns(world), entry(world)
         buffer.put(one)
         buffer.finished(one, "x", 1.0)
-        call = world.pends(None)
+        call = world.suspect(None)
         assert buffer.claim(one.key, 2.0) is None
-        world.settles(call, ended=True, writes=False)
+        world.resolve(call, ended=True, writes=False)
         assert buffer.claim(one.key, 2.0) is one
 
     def test_a_sweep_takes_out_what_is_stale_or_too_old(self) -> None:

@@ -52,8 +52,8 @@ NAMED: tuple[tuple[str, Mutant], ...] = (
         Mutant(
             guard="a read that overlaps the end of a write",
             at="agentaccel.tools.epochs:WriteEpochs",
-            old="        self._wrote(self._open[call])\n        self._open.pop(call, None)\n\n    def pends",
-            new="        self._open.pop(call, None)\n\n    def pends",
+            old="        self._wrote(self._open[call])\n        self._open.pop(call, None)\n\n    def suspect",
+            new="        self._open.pop(call, None)\n\n    def suspect",
         ),
     ),
     (
