@@ -51,7 +51,7 @@ class ManualClock:
 
     now: float = 1_700_000_000.0
     """Seconds since the epoch."""
-    _calls: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list, repr=False)
+    _calls: list[tuple[float, int, Callable[[], object]]] = field(default_factory=list, repr=False)
     _count: int = field(default=0, repr=False)
 
     def wall(self) -> float:
@@ -64,7 +64,10 @@ class ManualClock:
         """Move both clocks forward by `seconds` (≥ 0)."""
         if seconds < 0:
             raise ValueError("a clock cannot be moved back")
-        until = self.now + seconds
+        self.advance_to(self.now + seconds)
+
+    def advance_to(self, until: float) -> None:
+        """Move both clocks forward to that time; one that is past changes nothing."""
         while self._calls and self._calls[0][0] <= until:
             at, _, work = heapq.heappop(self._calls)
             self.now = max(self.now, at)
@@ -77,5 +80,9 @@ class ManualClock:
 
     def call_later(self, seconds: float, work: Callable[[], None]) -> None:
         """Call `work` once the clock has moved by `seconds`."""
+        self.call_at(self.now + seconds, work)
+
+    def call_at(self, at: float, work: Callable[[], object]) -> None:
+        """Call `work` once the clock has moved to that time."""
         self._count += 1
-        heapq.heappush(self._calls, (self.now + seconds, self._count, work))
+        heapq.heappush(self._calls, (at, self._count, work))

@@ -264,6 +264,12 @@ class CachePlan:
     def empty(self) -> bool:
         return not self.markers and not self.options and not self.without and self.arranged is None
 
+    def beside(self, written: tuple[Marker, ...]) -> tuple[Marker, ...]:
+        """The markers that go out where the request was `written` with those."""
+        if self.without:
+            return (*(one for one in written if one not in self.without), *self.markers)
+        return (*written, *self.markers)
+
     def apply(self, request: Request) -> Request:
         """`request` with what this plan adds, and with what it moves; the very same object if the plan is empty.
 

@@ -37,6 +37,7 @@ class Draft(NamedTuple):
     """A request on its way to being planned. Nothing changes a draft: a rewrite returns another one."""
 
     request: Request
+    """Empty where nothing but its prompt is known, as in a replay."""
     prompt: Prompt
     """How `request` reads."""
     facts: CacheFacts | None
@@ -128,7 +129,7 @@ class Chain:
         self, draft: Draft, conversation: Conversation, prefix: Prefixes, observed: Observed, now: float
     ) -> Hints:
         """What is said of what keeps changing in front of the messages of the draft, which is sent so."""
-        if conversation.print is not None and observed.stability == ONLY_GREW:
+        if not draft.request or (conversation.print is not None and observed.stability == ONLY_GREW):
             return NO_HINTS
         left = draft.arranged.left if draft.arranged is not None else {}
         inputs = partial(self._inputs, conversation, now, lambda it: prefix.prompt)

@@ -100,11 +100,7 @@ class Planned(NamedTuple):
     @property
     def markers_sent(self) -> tuple[Marker, ...]:
         """The markers that went out: the user's, and ours where the plan was applied."""
-        if self.mode != "on":
-            return self.prompt.markers
-        if self.plan.without:
-            return (*(one for one in self.prompt.markers if one not in self.plan.without), *self.plan.markers)
-        return (*self.prompt.markers, *self.plan.markers)
+        return self.plan.beside(self.prompt.markers) if self.mode == "on" else self.prompt.markers
 
 
 class Done(NamedTuple):

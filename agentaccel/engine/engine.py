@@ -177,6 +177,10 @@ class Engine:
             if session is not None:
                 self._once.say(f"a model call was made after session {session.id!r} was left", about="closed session")
             conversation = self._threads.unnamed(asked.prompt, attempt)
+        return self.turn_of(asked, conversation, within, attempt)
+
+    def turn_of(self, asked: Draft, conversation: Conversation, within: Within, attempt: int = 0) -> Turn:
+        """The turn that a draft makes in its conversation. Raises what `begin` would log."""
         if self.own_requests is not None:
             self.own_requests.went_on(conversation.key)
         with conversation.lock:
@@ -189,11 +193,13 @@ class Engine:
                 conversation.asides.ask(conversation.id, planned.edited.wants, self.runs)
             if planned.mode == "on" and conversation.state.route:
                 self._routing.sent(conversation, planned.started)
-        applied = planned.plan if planned.mode == "on" else CachePlan()
+        applied, endpoint = planned.plan if planned.mode == "on" else CachePlan(), asked.endpoint
         flight = self.shared_prefixes.flight(planned, endpoint)
-        hooks = self.speculator.begins(planned, request, endpoint.wire, within) if self.speculator is not None else None
+        hooks = None
+        if self.speculator is not None:
+            hooks = self.speculator.begins(planned, asked.request, endpoint.wire, within)
         return _turn(
-            request=dialect(endpoint.wire).encode(planned.request, applied),
+            request=dialect(endpoint.wire).encode(planned.request, applied) if planned.request else planned.request,
             plan=planned.plan,
             on_end=partial(self._end, planned, endpoint, flight, self.listeners.begins(planned.started)),
             hold=flight,

@@ -35,7 +35,7 @@ def open_with(
     From what was edited with consent goes on only what `edits` alike, and is not sent as it was written.
     """
     if conversation.created is None:
-        conversation.workload = workload = _workload(conversation, prompt)
+        conversation.workload = workload = conversation.workload or _workload(conversation, prompt)
         conversation.created = now
         conversation.snapshot = snapshot(registry.recorder.beliefs(workload, now, tools=prompt.starts[1] > 0))
     if not named or prompt.held or not turn_of(prompt):

@@ -35,7 +35,7 @@ from agentaccel.rewrite.volatile import TOPIC
 from agentaccel.store.recorder import Recorder
 from agentaccel.store.store import TurnWrite
 from agentaccel.turn import Ended
-from agentaccel.types import Expected, Usage, value_at
+from agentaccel.types import Expected, ToolCall, Usage, value_at
 from agentaccel.values import kept_name, kept_name_or_none
 
 
@@ -63,7 +63,9 @@ def settle(done: Done) -> Settled:
         tokens=reply.usage.input,
         message_id=reply.said.message_id,
     )
-    known = known._replace(state=state, head=head, print=imprint(planned.lasting, planned.request, planned.print))
+    known = known._replace(state=state, head=head)
+    if planned.request:
+        known = known._replace(print=imprint(planned.lasting, planned.request, planned.print))
     if planned.arranged is not None:
         known = known._replace(arranging=planned.arranged.memory)
     if planned.edited is not None:
@@ -107,11 +109,17 @@ def _reconciled(planned: Planned, reply: Ended, state: SessionState) -> Reconcil
             ours=on and bool(planned.plan.markers or planned.plan.without or written),
             standing=planned.standing,
             lent=planned.lent,
-            awaits=f"{TOOL}:{kept_name(reply.calls[0].name)}" if reply.calls else USER,
+            awaits=_awaited(reply.calls),
             first=planned.conversation.is_new,
         ),
         planned.observed,
     )
+
+
+def _awaited(calls: Sequence[ToolCall]) -> str:
+    """As `Sent.awaits`, of a reply with these calls."""
+    name = kept_name(calls[0].name) if calls else ""
+    return f"{TOOL}:{name}" if name else TOOL if calls else USER
 
 
 def written_ahead(

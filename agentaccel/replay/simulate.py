@@ -1,9 +1,10 @@
 """Runs against one provider's cache in virtual time: with a fixed policy, or with the product's own decisions.
 
 All requests of all runs are served in the order in which they were sent, so that what one session wrote another can
-read. `accelerate` is the live line of `session.compose` and `session.settlement` over the same functions: observe,
-decide, send, settle, learn. Two things differ: a reply is settled when it begins, because a step does not say when it
-ended; and a run is a session from the start, so nothing is lost to requests that could not be grouped.
+read. `accelerate` drives the product's own `Engine`, on a clock that is moved from request to request. Three things
+differ from a program that sends them: a request has no body, so nothing of its content is looked at; it is sent when it
+was sent, and waits for no other; and a run is a session with a name, so nothing is lost to requests that could not be
+grouped.
 """
 
 from __future__ import annotations
@@ -11,25 +12,28 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+
+import orjson
 
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.cache.breakpoints import awaited, marks_of, reaching
-from agentaccel.cache.forecast import snapshot
 from agentaccel.cache.ledger import Breakpoint, bill, charge, reach_of
-from agentaccel.cache.observe import Observed, observe
-from agentaccel.cache.own_requests import PausePlan, kept, warming
 from agentaccel.cache.pauses import USER
-from agentaccel.cache.planner import Decided, decide
-from agentaccel.cache.settle import settle
-from agentaccel.cache.sharing import beginnings_of, begun, read_by_first, used_earlier
-from agentaccel.cache.state import PreviousPrompt, SessionState, head_of
-from agentaccel.cache.teach import Sent
-from agentaccel.cache.waiting import waiting
+from agentaccel.clock import ManualClock
+from agentaccel.concurrency import Background
+from agentaccel.engine.chain import Draft
+from agentaccel.engine.engine import Engine
+from agentaccel.engine.lineage import Registry
+from agentaccel.engine.scope import OnlyRuns, Session, Within
 from agentaccel.facts import CacheFacts
+from agentaccel.policy import CachePolicy, Policy, StorePolicy
 from agentaccel.replay.placements import Placement
 from agentaccel.replay.runs import Run, Step
 from agentaccel.store.learned import Workloads
-from agentaccel.types import CachePlan, Expected, Usage
+from agentaccel.store.recorder import Recorder
+from agentaccel.turn import Answer, CallClosed, Finished, FirstByte, Reported, Resend, Started, Turn
+from agentaccel.types import Endpoint, Expected, Marker, Request, ToolCall, Usage
 
 # --- The provider of a replay: every entry that any run has written, without the bounds of a session's ledger ---------
 # The algorithm is that of `cache.ledger`, from the same guide, and of its arithmetic this uses the very function.
@@ -168,17 +172,13 @@ def accelerate(
     `learned` is what is believed of each workload at first. Where `planned` is False of a run and its step, by their
     numbers, that request goes out as it is, and is only learned from.
     """
-    provider, results = SimulatedProvider(), _Results(runs)
-    learning = _Learning(Workloads(learned or Beliefs()), provider, allowed)
-    sessions = [_Session(run) for run in runs]
+    results, product = _Results(runs), _Product(allowed, Workloads(learned or Beliefs()))
+    sessions = [_Session(product, f"run-{number}", run) for number, run in enumerate(runs)]
     for run, number in in_order(runs):
-        step = runs[run].steps[number]
-        learning.advance(step.started)
         plans = planned is None or planned(run, number)
-        sent = sessions[run].send(step, provider, learning, plans=plans)
-        results.put(run, number, sent.marks, sent.usage)
-    learning.advance(float("inf"))
-    return replace(results.done(), kept=tuple(tuple(one.kept) for one in sessions), learned=learning.workloads.learned)
+        results.put(run, number, *sessions[run].send(number, plans=plans))
+    product.clock.advance_to(float("inf"))
+    return replace(results.done(), kept=tuple(tuple(one.kept) for one in sessions), learned=product.workloads.learned)
 
 
 def in_order(runs: Sequence[Run]) -> Iterator[tuple[int, int]]:
@@ -194,149 +194,110 @@ def in_order(runs: Sequence[Run]) -> Iterator[tuple[int, int]]:
         yield index, number
 
 
-# --- one session of the product ---------------------------------------------------------------------------------------
+# --- the product in front of the provider -----------------------------------------------------------------------------
+
+_NO_LIMIT = 1e9
+"""USD for requests of our own: what they are worth is asked, and not what a user would spend."""
+
+
+@dataclass(slots=True)
+class _Product:
+    """The engine without a store, the provider, and the time that both live in."""
+
+    allowed: Allowed
+    workloads: Workloads
+    clock: ManualClock = field(default_factory=lambda: ManualClock(float("-inf")))
+    provider: SimulatedProvider = field(default_factory=SimulatedProvider)
+    engine: Engine = field(init=False)
+
+    def __post_init__(self) -> None:
+        allowed, clock = self.allowed, self.clock
+        cache = CachePolicy(ttl=allowed.ttl, keep_alive=allowed.keep_alive, own_requests_budget=_NO_LIMIT)
+        policy = Policy(strict=True, cache=cache, store=StorePolicy(enabled=False))
+        recorder = Recorder(policy.store, strict=True, workloads=self.workloads)
+        self.engine = Engine(policy, clock, recorder, Registry(recorder), background=Background(clock))
 
 
 @dataclass(slots=True)
 class _Session:
-    """What the product has seen of one run. Mutable, as a live conversation is."""
+    """A run as the product has it: a session that stays open. Mutable, as a conversation is."""
 
+    product: _Product
+    id: str
     run: Run
-    snapshot: Beliefs | None = None
-    state: SessionState = field(default_factory=SessionState)
-    head: PreviousPrompt | None = None
-    requests: int = 0
-    """Sent so far."""
     kept: list[Usage] = field(default_factory=list)
     """Requests of our own."""
+    session: Session = field(init=False)
 
-    def send(self, step: Step, provider: SimulatedProvider, learning: _Learning, *, plans: bool) -> Sent:
-        prefix, now, allowed = step.prefix, step.started, learning.allowed
-        if self.snapshot is None:
-            self.snapshot = snapshot(learning.workloads.believed(self.run.workload, now, tools=prefix.starts[1] > 0))
-        self.requests += 1
-        observed = observe(self.state, self.head, prefix, now, self.snapshot)
-        made = Decided(CachePlan())
-        if plans:
-            state, snapshot_ = self.state, self.snapshot
-            made = decide(state, observed, prefix, snapshot_, now=now, ttl=allowed.ttl, keeps=allowed.keep_alive)
-        ours = marks_of(prefix, made.plan.markers)
-        marks = tuple(sorted((*step.marks, *ours), key=lambda mark: mark.at))
-        sent = Sent(
-            prefix=prefix,
-            marks=marks,
-            written_marks=step.marks,
-            started=now,
-            visible=step.visible,
-            usage=provider.serve(step, marks),
-            ours=bool(ours),
-            standing=made.standing,
-            awaits=step.awaits or _awaits(self.run.steps, self.requests),
-        )
-        earlier: Mapping[str, float] = {}
-        if not self.state.turns:
-            earlier = used_earlier(beginnings_of(prefix, 0), learning.workloads.last_used)
-        learning.wait(_Going(self, sent, observed, self.head, step, earlier), step.finished or step.visible)
-        return sent
+    def __post_init__(self) -> None:
+        registry = self.product.engine.registry
+        conversation = registry.named(self.id)
+        conversation.workload, conversation.open = self.run.workload, 1
+        self.session = Session(conversation, OnlyRuns(), owner=registry.owner)
 
-    @property
-    def over(self) -> bool:
-        """Whether its last request has been sent."""
-        return self.requests == len(self.run.steps)
+    def send(self, number: int, *, plans: bool) -> tuple[tuple[Breakpoint, ...], Usage]:
+        """The markers that a step is sent with, and what it is billed for. Its reply comes when its time has come."""
+        step, engine, clock = self.run.steps[number], self.product.engine, self.product.clock
+        clock.advance_to(step.started)
+        draft = _draft(step)
+        turn = engine.turn_of(draft, self.session.conversation, Within(self.session, bypass=not plans))
+        markers = turn.plan.beside(draft.prompt.markers) if plans else draft.prompt.markers
+        marks = marks_of(step.prefix, markers)
+        usage = self.product.provider.serve(step, marks)
+        turn.resend = Resend(partial(self._send_again, step, marks))
+        turn.handle(Started(clock.now))
+        clock.call_at(step.visible, lambda: turn.handle(FirstByte(clock.now)))
+        clock.call_at(step.finished or step.visible, partial(self._end, turn, number, usage))
+        return marks, usage
 
+    def _end(self, turn: Turn, number: int, usage: Usage) -> None:
+        now, steps = self.product.clock.now, self.run.steps
+        following = steps[number + 1] if number + 1 < len(steps) else None
+        for name in _tools_awaited(steps[number], following):
+            turn.handle(CallClosed(ToolCall(name=name, arguments={}), now))
+        turn.handle(Reported(usage=usage))
+        turn.handle(Finished(now))
+        if following is None and self.product.allowed.ends_known:
+            self.session.conversation.open = 0
 
-def _awaits(steps: Sequence[Step], number: int) -> str:
-    """What the reply before step `number` asked for, as that step shows; the last one was an answer, as most are."""
-    return awaited(steps[number].prefix.prompt) if number < len(steps) else USER
-
-
-@dataclass(frozen=True, slots=True)
-class _Going:
-    """A request that has been sent and whose reply has not ended."""
-
-    session: _Session
-    sent: Sent
-    observed: Observed
-    head: PreviousPrompt | None
-    """The prompt before it, when it was sent."""
-    step: Step
-    earlier: Mapping[str, float]
-    """When sessions that begin alike had last been answered; of a first request."""
+    def _send_again(self, step: Step, marks: Sequence[Breakpoint], body: Request) -> Answer:
+        """A request of our own: as the step was sent, now."""
+        now = self.product.clock.now
+        usage = self.product.provider.serve(replace(step, started=now, visible=now), marks)
+        self.kept.append(usage)
+        return Answer(200, _body_of(usage))
 
 
-@dataclass(frozen=True, slots=True)
-class _Keeping:
-    """A request of our own that is due unless the session goes on first."""
-
-    going: _Going
-    warming: PausePlan
-    requests: int
-    """As many as the session had sent when the pause began."""
-    count: int
-    """Those of our own that were sent in this pause."""
+def _draft(step: Step) -> Draft:
+    """The request of `step`: its prompt, with the markers that it has as the sender's own."""
+    prefix, prompt = step.prefix, step.prefix.prompt
+    if marks_of(prefix, prompt.markers) != step.marks:
+        markers = [Marker(path=prompt.segments[mark.at].path, ttl=mark.ttl) for mark in step.marks]
+        prompt = replace(prompt, markers=tuple(markers))
+    return Draft({}, prompt, prefix.facts, Endpoint(prompt.provider, prompt.platform, prefix.facts.wire), prompt.model)
 
 
-@dataclass(slots=True)
-class _Learning:
-    """What the trace store would hold, and what is to come."""
+def _tools_awaited(step: Step, following: Step | None) -> tuple[str, ...]:
+    """The first tool that the reply to `step` asked for: its name, empty where that is not known; nothing of an answer.
 
-    workloads: Workloads
-    provider: SimulatedProvider
-    allowed: Allowed
-    _events: list[tuple[float, int, _Going | _Keeping]] = field(default_factory=list)
-    _count: int = 0
+    As the source says, or the next request shows. The last reply is taken for an answer, as most are.
+    """
+    if step.turn is not None and step.turn.calls:
+        return step.turn.calls[:1]
+    shown = awaited(following.prefix.prompt) if following is not None else USER
+    return () if (step.awaits or shown) == USER else ("",)
 
-    def wait(self, event: _Going | _Keeping, until: float) -> None:
-        self._count += 1
-        heapq.heappush(self._events, (until, self._count, event))
 
-    def advance(self, now: float) -> None:
-        """Let happen all that does until `now`: replies that end are settled, and entries kept that are to be."""
-        while self._events and self._events[0][0] <= now:
-            at, _, event = heapq.heappop(self._events)
-            if isinstance(event, _Going):
-                self._settle(event)
-            else:
-                self._keep(event, at)
-
-    def _settle(self, going: _Going) -> None:
-        session, sent = going.session, going.sent
-        settled = settle(session.state, going.head, sent, going.observed)
-        session.state = settled.state
-        session.head = head_of(sent.prefix, going.head, started=sent.started, tokens=sent.usage.input, message_id=None)
-        beginnings = beginnings_of(sent.prefix, settled.state.born)
-        seen = list(settled.learned)
-        if settled.state.turns == 1:
-            read = read_by_first(sent.prefix, sent.usage)
-            times = {"started": sent.started, "visible": sent.visible}
-            last_used = self.workloads.last_used
-            seen += begun(beginnings, last_used, going.earlier, **times, facts=sent.prefix.facts, read=read)
-        workload = session.run.workload
-        self.workloads.learn(workload, seen)
-        self.workloads.answered(workload, id(session), waiting(session.state))
-        self.workloads.used(beginnings.values(), sent.visible)
-        if self.allowed.keep_alive and session.snapshot is not None:
-            beliefs = session.snapshot.joined(session.state.seen)
-            warm = warming(session.state, sent.prefix, beliefs, self.allowed.ttl)
-            if warm is not None:
-                self._schedule(_Keeping(going, warm, session.requests, 0), sent.started)
-
-    def _schedule(self, keeping: _Keeping, last_used: float) -> None:
-        due = keeping.warming.due(last_used, keeping.count)
-        if due is not None:
-            self.wait(keeping, due)
-
-    def _keep(self, keeping: _Keeping, now: float) -> None:
-        """Send it, unless the session has gone on, or is known to be over."""
-        session, going, warm = keeping.going.session, keeping.going, keeping.warming
-        if session.requests != keeping.requests or (session.over and self.allowed.ends_known):
-            return
-        step = replace(going.step, started=now, visible=now)
-        usage = self.provider.serve(step, going.sent.marks)
-        session.kept.append(usage)
-        session.state = kept(session.state, going.sent.prefix, warm, now=now, read=bool(usage.read))
-        if usage.read:
-            self._schedule(keeping.__class__(going, warm, keeping.requests, keeping.count + 1), now)
+def _body_of(usage: Usage) -> bytes:
+    """A reply of the Messages API that reports `usage`."""
+    write = {f"ephemeral_{label}_input_tokens": tokens for label, tokens in (usage.write or {}).items()}
+    counts = {
+        "input_tokens": usage.uncached,
+        "cache_read_input_tokens": usage.read,
+        "cache_creation_input_tokens": usage.written,
+        "cache_creation": write,
+    }
+    return orjson.dumps({"type": "message", "usage": counts})
 
 
 @dataclass(slots=True)

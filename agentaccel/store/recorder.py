@@ -96,10 +96,17 @@ class Recorder:
     """Where sessions read what was learned and leave what happened. Thread-safe.
 
     Raises `ConfigError` for a path that the policy names and that is a folder, or a file of another kind.
-    `background` keeps the time of what is tried again.
+    `background` keeps the time of what is tried again. `workloads` holds what is learned where there is no store.
     """
 
-    def __init__(self, policy: StorePolicy, *, strict: bool, background: Background | None = None) -> None:
+    def __init__(
+        self,
+        policy: StorePolicy,
+        *,
+        strict: bool,
+        background: Background | None = None,
+        workloads: Workloads | None = None,
+    ) -> None:
         self._strict = strict
         self._background = background or Background(SystemClock())
         self._due: DueWork | None = None
@@ -120,7 +127,7 @@ class Recorder:
         self._path: Path | None = None
         """Where the store is, or will be once it can be opened; None where nothing is recorded any more."""
         self.store: Store | None = None
-        self._workloads = Workloads()
+        self._workloads = workloads or Workloads()
         """What is learned where there is no store."""
         self.key = os.urandom(32)
         self.shared_key = hashlib.blake2b(b"agentaccel without a store", digest_size=32).digest()

@@ -89,7 +89,7 @@ def _cost(runs: Sequence[Run], done: Simulated) -> float:
 
 
 def _replayed(one: Situation, written: Sequence[Sequence[Exchange]], chosen: range) -> tuple[float, float, bool]:
-    """The first session and those chosen, by the planner's own functions step by step."""
+    """The first session and those chosen, in a replay."""
     allowed = Allowed(keep_alive="keep_alive" in one.consents)
     before = [_run(one, number, written[number]) for number in range(chosen.start)]
     done = accelerate(before, allowed)

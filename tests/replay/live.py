@@ -225,10 +225,23 @@ def a_clock_that_stops() -> list[Ask]:
     return asks + [Ask(f"last {i}", one) for i, session in enumerate(stopped) for one in session]
 
 
+def forked() -> list[Ask]:
+    """A second session tells another end of what the first one has sent."""
+    first = growing(4, system=SYSTEM, tools=TOOLS)
+    messages = [*first[2]["messages"], assistant([{"type": "text", "text": prose(30, 50)}])]
+    second = []
+    for turn in range(3):
+        messages = [*messages, user([{"type": "text", "text": prose(600, 60 + turn)}])]
+        second.append(body(*messages, system=SYSTEM, tools=TOOLS))
+        messages = [*messages, assistant([{"type": "text", "text": prose(30, 70 + turn)}])]
+    return [*(Ask("a", one) for one in first), *(Ask("b", one) for one in second)]
+
+
 SCRIPTS = {
     make.__name__: make
     for make in (
         plain, clock_in_system, reordered_tools, long_pause, sessions_of_one_workload, parallel_calls, own_markers,
         one_shots, one_shots_that_share, near_the_minimum, kept_warm, ways_that_change, a_clock_that_stops,
+        forked,
     )
 }  # fmt: skip

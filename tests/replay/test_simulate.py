@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentaccel.cache.breakpoints import marks_of
 from agentaccel.cache.ledger import Breakpoint
+from agentaccel.cache.planner import Decided
 from agentaccel.cache.prefix import turn_of
+from agentaccel.engine import engine, settlement
+from agentaccel.records import TurnRecord
+from agentaccel.replay import simulate as replayed
 from agentaccel.replay.compare import cost_of
 from agentaccel.replay.placements import PLACEMENTS, as_recorded
-from agentaccel.replay.runs import Step
+from agentaccel.replay.runs import Run, Step
 from agentaccel.replay.simulate import Simulated, accelerate, in_order, simulate
-from agentaccel.types import Usage
-from tests.replay.live import SCRIPTS, Ask, counts, facts, growing, live, placed, runs_of, step_of
+from agentaccel.types import CachePlan, Usage
+from tests.replay.live import SCRIPTS, SYSTEM, TOOLS, Ask, counts, facts, growing, live, placed, runs_of, step_of
 
 pytestmark = pytest.mark.many(3)
 
@@ -125,3 +131,56 @@ def test_requests_are_served_in_the_order_of_their_times_and_of_their_runs() -> 
     asks = [Ask("a", request), Ask("a", request), Ask("b", request), Ask("b", request)]
     assert list(in_order(runs_of(asks, [0.0, 20.0, 10.0, 5.0]))) == [(0, 0), (1, 0), (1, 1), (0, 1)]
     assert step_of(request, 0.0).total > 0
+
+
+def test_what_the_engine_decides_is_what_a_replay_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no second copy of it: an engine that decides nothing leaves every request as it was written."""
+    asks = SCRIPTS["own_markers"]()
+    runs = runs_of(asks, [10.0 * i for i in range(len(asks))])
+    written = tuple(tuple(step.marks for step in run.steps) for run in runs)
+    assert accelerate(runs).marks != written
+    monkeypatch.setattr(engine, "decide", lambda *given, **how: Decided(CachePlan()))
+    assert accelerate(runs).marks == written
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_markers_that_were_tried_on_a_request_count_as_its_own(guarded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A remedy gives a request markers that its prompt has not: four of them leave no room for any of ours, because a
+    request may have four. The twin goes by the prompt alone."""
+    if not guarded:
+        monkeypatch.setattr(replayed, "marks_of", lambda prefix, markers: marks_of(prefix, markers) or FOUR)
+    steps = [step_of(one, 10.0 * i) for i, one in enumerate(growing(3, system=SYSTEM, tools=TOOLS))]
+    tried = [replace(step, marks=FOUR) for step in steps]
+    assert [len(step.prefix.prompt.markers) for step in tried] == [0, 0, 0]
+    runs = [Run(id="a", workload="job", steps=tuple(tried))]
+    assert (accelerate(runs).marks == ((FOUR, FOUR, FOUR),)) == guarded
+
+
+FOUR = tuple(Breakpoint(at, "5m") for at in range(4))
+
+
+def test_a_pause_is_for_the_tool_that_the_record_names() -> None:
+    """As live: of two pauses for a tool, one was for each."""
+    steps = [step_of(one, 10.0 * i) for i, one in enumerate(growing(3, system=SYSTEM, tools=TOOLS))]
+    called = [replace(RECORD, calls=(name, "other")) for name in ("search", "book", "cancel")]
+    steps = [replace(step, turn=turn) for step, turn in zip(steps, called, strict=True)]
+    counts = accelerate([Run(id="a", workload="job", steps=tuple(steps))]).learned["job"].counts
+    seen = {topic: counts[topic] for topic in counts if topic.startswith("pause/tool")}
+    assert seen == {"pause/tool/60": (2, 2), "pause/tool:search/60": (1, 1), "pause/tool:book/60": (1, 1)}
+
+
+RECORD = TurnRecord(session="a", provider="anthropic", model="claude-sonnet-5", started=0.0)
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_tool_whose_name_is_not_known_is_no_tool_without_a_name(
+    guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where prompts are rebuilt from usage, a pause is for a tool and for no certain one; counted once. The twin counts
+    the tool whose name is empty."""
+    if not guarded:
+        monkeypatch.setattr(settlement, "_awaited", lambda calls: f"tool:{calls[0].name}" if calls else "user")
+    steps = [replace(step, awaits="tool") for step in [step_of(one, 10.0 * i) for i, one in enumerate(growing(3))]]
+    counts = accelerate([Run(id="a", workload="job", steps=tuple(steps))]).learned["job"].counts
+    seen = {topic: counts[topic] for topic in counts if topic.startswith("pause/tool")}
+    assert (seen == {"pause/tool/60": (2, 2)}) == guarded
