@@ -32,7 +32,7 @@ from agentaccel.sources.lines import parse
 from agentaccel.sources.tally import ImportTally
 from agentaccel.types import Metered, Usage
 from agentaccel.wire.json import TERMS, name_or_none, terms_of, unusual
-from agentaccel.wire.merging import merged
+from agentaccel.wire.replies import merged
 
 # --- What a session log tells of replies and tool calls, while they may still grow, and as records --------------------
 

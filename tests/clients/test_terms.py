@@ -226,7 +226,7 @@ def test_without_looking_into_the_usage_a_term_is_lost(monkeypatch: pytest.Monke
     list(tap.finish())
     assert tap.terms == {"is_byok": "true"}
     reported = tap.reported
-    monkeypatch.setattr("agentaccel.wire.openai.tap.terms_of", lambda raw: {} if raw is reported else terms_of(raw))
+    monkeypatch.setattr("agentaccel.wire.replies.terms_of", lambda raw: {} if raw is reported else terms_of(raw))
     assert tap.terms == {}
 
 

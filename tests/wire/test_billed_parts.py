@@ -459,7 +459,7 @@ def test_the_same_holds_for_a_chunk_of_openais() -> None:
 
 def test_without_asking_for_more_of_the_prompt_zeros_make_it_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: 8,602 tokens would cost nothing."""
-    monkeypatch.setattr("agentaccel.wire.merging._counts_more", lambda before, told: True)
+    monkeypatch.setattr("agentaccel.wire.replies._counts_more", lambda before, told: True)
     assert streamed(counters(3602, 1, read=5000), ZEROS).usage.input == 0
 
 

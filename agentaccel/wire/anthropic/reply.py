@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentaccel.types import Metered, ToolCall, Usage
+from agentaccel.types import Metered, ToolCall
 from agentaccel.wire.anthropic.usage import cached, metered
-from agentaccel.wire.json import TERMS, exactly, is_object, items, loaded, name_of, name_or_none, terms_of
-from agentaccel.wire.merging import merged
-from agentaccel.wire.sse import SseParser
+from agentaccel.wire.json import TERMS, exactly, is_object, items, loaded, name_of, name_or_none
+from agentaccel.wire.replies import ReplyReader, merged
 
 
 @dataclass(slots=True)
@@ -47,69 +46,19 @@ def _block_of(block: Any) -> _Block | None:
 
 
 @dataclass(slots=True)
-class MessagesTap:
-    """Watches one reply go by, in decoded bytes, and says what was in it. One tap per attempt; it never raises.
+class MessagesTap(ReplyReader):
+    """Watches one message go by."""
 
-    What does not parse is skipped: the reader of the reply is the one to complain.
-    """
-
-    streamed: bool
-    """True for server-sent events, False for one JSON body."""
-    ttl: str = ""
-    """The lifetime of what was written, where no split says; empty where that is not known."""
-    message_id: str | None = None
-    model: str | None = None
-    stop: str | None = None
-    complete: bool = False
-    """True once the reply ended in the way the protocol ends one."""
-    error: str | None = None
-    """Type of the error that came inside a stream that had begun well."""
-    diagnostics: Mapping[str, Any] | None = None
-    """The provider's own word on a missed prefix, where it was asked for one."""
-    _usage: Mapping[str, Any] = field(default_factory=dict)
-    _terms: dict[str, Any] = field(default_factory=dict)
-    """What it is priced by, as far as that stands beside the usage."""
     _unsure: bool = False
     """True if what the cache did has been told otherwise since the input was."""
-    _body: list[bytes] = field(default_factory=list)
-    _events: SseParser = field(default_factory=SseParser)
     _open: dict[int, _Block] = field(default_factory=dict)
     """Tool calls that have not ended, by the index of their block."""
 
     @property
-    def diagnosis(self) -> str | None:
-        """The type of the provider's reason for a missed prefix, where it was asked for one."""
-        reason = self.diagnostics.get("cache_miss_reason") if self.diagnostics is not None else None
-        return name_of(reason.get("type")) if is_object(reason) else None
-
-    @property
-    def pending(self) -> bool:
-        """False: no reply is still being made when its exchange is over."""
-        return False
-
-    @property
-    def usage(self) -> Usage:
-        """What has been reported so far."""
-        return self.metered.usage
-
-    @property
     def metered(self) -> Metered:
-        """What has been reported so far, with what it was billed for besides."""
-        return metered(self._usage, self.ttl, unsure=self._unsure)
+        return metered(self.reported, self.ttl, unsure=self._unsure)
 
-    @property
-    def terms(self) -> Mapping[str, str]:
-        """What it is priced by."""
-        return terms_of(self._terms) | terms_of(self._usage)
-
-    def feed(self, chunk: bytes) -> Iterator[ToolCall]:
-        """Take the next bytes; yields each tool call once, when its arguments have closed."""
-        if not self.streamed:
-            self._body.append(chunk)
-            return
-        yield from self._take(self._events.feed(chunk))
-
-    def _take(self, events: Iterable[tuple[str, bytes]]) -> Iterator[ToolCall]:
+    def take(self, events: Iterable[tuple[str, bytes]]) -> Iterator[ToolCall]:
         for name, data in events:
             event = loaded(data)
             if event is not None and b"tool_use" in data:
@@ -117,14 +66,11 @@ class MessagesTap:
             if event is not None:
                 yield from self._event(name, event)
 
-    def finish(self) -> Iterator[ToolCall]:
-        """The bytes have ended: read the body where it was not streamed."""
-        if self.streamed:
-            yield from self._take(self._events.end())
-            return
-        body = exactly(b"".join(self._body))  # it holds what tools are called with
-        self._body.clear()
-        if body is None or body.get("type") == "error":
+    def parsed(self, body: bytes) -> dict[str, Any] | None:
+        return exactly(body)  # it holds what tools are called with
+
+    def whole(self, body: Mapping[str, Any]) -> Iterator[ToolCall]:
+        if body.get("type") == "error":
             return
         self._message(body)
         self.complete = body.get("type") == "message"
@@ -185,18 +131,20 @@ class MessagesTap:
         self.message_id = name_or_none(message.get("id"))
         self.model = name_or_none(message.get("model"))
         self.stop = name_or_none(message.get("stop_reason")) or self.stop
-        if is_object(message.get("diagnostics")):
-            self.diagnostics = message["diagnostics"]
+        diagnostics = message.get("diagnostics")
+        if is_object(diagnostics):
+            reason = diagnostics.get("cache_miss_reason")
+            self.diagnosis = name_of(reason.get("type")) if is_object(reason) else None
         self._terms |= {name: value for name in TERMS if (value := message.get(name))}
         self._take_usage(message.get("usage"))
 
     def _take_usage(self, usage: Any) -> None:
         if not is_object(usage):
             return
-        before, self._usage = self._usage, merged(self._usage, usage)
-        if self._usage is before:
+        before, self.reported = self.reported, merged(self.reported, usage)
+        if self.reported is before:
             return
         if usage.get("input_tokens") is not None:
             self._unsure = False
-        elif before.get("input_tokens") is not None and cached(before) != cached(self._usage):
+        elif before.get("input_tokens") is not None and cached(before) != cached(self.reported):
             self._unsure = True

@@ -180,6 +180,7 @@ class ChatTap(OpenAITap):
         return at
 
     def whole(self, body: Mapping[str, Any]) -> Iterator[ToolCall]:
+        self.take_error(body.get("error"))
         self.take_name(body)
         self.take_usage(body.get("usage"))
         self._groq(body)
