@@ -12,8 +12,8 @@ from typing import Any, TypeVar, Unpack, overload
 
 from agentaccel.checks import check_session_name, is_of_sdk
 from agentaccel.clients import anthropic, openai
-from agentaccel.clients.capture import call_of
 from agentaccel.clients.endpoint import endpoint_of, platform_named
+from agentaccel.clients.transport import call_of
 from agentaccel.clock import Clock, SystemClock
 from agentaccel.concurrency import Background, in_a_loop
 from agentaccel.effects.spec import ToolSpec

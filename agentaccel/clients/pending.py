@@ -12,10 +12,9 @@ from functools import partial
 from typing import Any, Literal
 
 from agentaccel.clients.tap import Ending, Headers, ReplyWatch, Tap, decoder, watched
-from agentaccel.engine.batches import Batch, batch_here, record_result
 from agentaccel.engine.draft import reported
 from agentaccel.engine.engine import Engine
-from agentaccel.engine.pending import PendingReplies, Server, Unfinished
+from agentaccel.engine.pending import Batch, PendingReplies, Server, Unfinished, batch_here, record_result
 from agentaccel.turn import CallClosed, Turn
 from agentaccel.types import NO_USAGE, Endpoint, ToolCall
 from agentaccel.wire import ReplyTap

@@ -1,15 +1,28 @@
 """Replies that have not told all when their exchange is over, be it that they are still being made or that their usage
-is not known yet: a later one of the same `Accel` tells the rest."""
+is not known yet: a later one of the same `Accel` tells the rest. So are results of batches."""
 
 from __future__ import annotations
 
 import atexit
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from agentaccel.engine.draft import reported
+from agentaccel.engine.scope import current
+from agentaccel.hashing import digest, wire_bytes
 from agentaccel.locks import Lock, forks
+from agentaccel.records import BATCH, TurnRecord
+from agentaccel.store.store import TurnWrite
 from agentaccel.turn import Abandoned, Failed, Finished, Turn
+from agentaccel.types import Endpoint
+from agentaccel.values import kept_name, kept_name_or_none
+from agentaccel.wire import dialect
+from agentaccel.wire.batches import BatchResult
+from agentaccel.wire.json import name_of, unusual
+
+if TYPE_CHECKING:
+    from agentaccel.engine.engine import Engine
 
 _MOST = 256
 """Such replies that are waited for; of an older one nothing more will be known."""
@@ -86,3 +99,75 @@ class PendingReplies:
 def _end(replies: Iterable[Unfinished]) -> None:
     for reply in replies:
         reply.turn.handle(reply.otherwise)
+
+
+# --- Results of batches as records: each is one request, whoever reads it and however often ---------------------------
+
+
+class Batch(NamedTuple):
+    """A batch whose results are being read."""
+
+    id: str
+    """The provider's name for it; at OpenAI, for the file with its results."""
+    endpoint: Endpoint
+    """Where requests like its own are sent one by one."""
+    agent: str | None = None
+    tenant: str | None = None
+
+
+def batch_here(engine: Engine, id_: str, endpoint: Endpoint) -> Batch:
+    """The batch `id_`, read by the agent and for the tenant whose session is open here."""
+    session = current.get().of(engine.registry.owner).session
+    if session is None:
+        return Batch(id_, endpoint)
+    return Batch(id_, endpoint, session.conversation.agent, session.conversation.tenant)
+
+
+def record_result(engine: Engine, batch: Batch, result: BatchResult) -> None:
+    """Leave the record of a result that was read, if no reader has left it before in the same store.
+
+    Its session is the batch. When it was made is told by OpenAI alone; where it is not, that is now. Without a reply
+    there is no record: nothing was billed.
+    """
+    if result.reply is None:
+        return
+    tap, provider, platform = dialect(result.wire).reply_tap(False), batch.endpoint.provider, batch.endpoint.platform
+    calls = (*tap.feed(wire_bytes(result.reply)), *tap.finish())
+    said, model = reported(tap), kept_name(tap.model or "")
+    made = next((result.reply[name] for name in ("created", "created_at") if name in result.reply), None)
+    now = engine.clock.wall()
+    if isinstance(made, bool) or not isinstance(made, int | float) or not 0 < made < now:
+        made = now
+    terms = unusual({"region": batch.endpoint.region, **said.terms, "service_tier": "batch"})
+    record = TurnRecord(
+        session=kept_name(batch.id),
+        provider=provider,
+        platform=platform,
+        model=model,
+        known_as=engine.policy.aliases.get(model),
+        agent=batch.agent,
+        tenant=batch.tenant,
+        started=float(made),
+        outcome="ok" if tap.error is None else "failed",
+        error=kept_name_or_none(tap.error),
+        mode=BATCH,
+        usage=said.usage,
+        answered_by=kept_name_or_none(said.model),
+        besides=said.besides,
+        doubts=said.doubts,
+        terms={kept_name(name): kept_name(value) for name, value in terms.items()},
+        stop=kept_name_or_none(said.stop),
+        calls=tuple(kept_name(call.name) for call in calls),
+    )
+    named = (provider, platform, batch.id, result.custom_id, name_of(result.reply.get("id")))
+    hash_ = digest(wire_bytes(named), engine.recorder.key)
+    engine.recorder.write(TurnWrite(record, once=_row(hash_)))
+
+
+def _row(hash_: bytes) -> int:
+    """A row of the store that nothing but what has this hash is written to: below 0, as those of requests are above.
+
+    >>> _row(bytes(16)), _row(b"\\xff" * 16) == -(2**63)
+    (-1, True)
+    """
+    return -1 - (int.from_bytes(hash_[:8]) >> 1)

@@ -38,8 +38,7 @@ def export(
     except ImportError:
         raise MissingExtraError("otel", "opentelemetry-api") from None
     import agentaccel
-    from agentaccel.otel.exporter import Exporter, Meters
-    from agentaccel.otel.money import SpanPrices
+    from agentaccel.otel.exporter import Exporter, Meters, SpanPrices
 
     version = agentaccel.__version__
     accel.add_hook(

@@ -22,7 +22,7 @@ import pytest
 
 from agentaccel import Accel, Policy, StorePolicy, TurnRecord
 from agentaccel.clients import pending as watching
-from agentaccel.engine import batches as guarded
+from agentaccel.engine import pending as guarded
 from agentaccel.replay.read import runs_of_store
 from agentaccel.replay.source import Rules
 from agentaccel.report import Group, report

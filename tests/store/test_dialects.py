@@ -14,8 +14,7 @@ from agentaccel import Policy
 from agentaccel.cache.bills import cards_of, paid_for
 from agentaccel.cli import main
 from agentaccel.hooks import Told
-from agentaccel.otel.exporter import of_ours, of_turn
-from agentaccel.otel.money import SpanPrices
+from agentaccel.otel.exporter import SpanPrices, of_ours, of_turn
 from agentaccel.records import TurnRecord
 from agentaccel.report import report
 from agentaccel.sources import dialects
