@@ -145,7 +145,7 @@ def watch_results(
             found = place.fullmatch(path)
             to = endpoint(found[1] + calls) if found is not None else None
             if found is not None and to is not None:
-                attach(http, engine, partial(_ResultsWatch, engine, batch_here(engine, found[2], to)))
+                attach(http, engine, partial(_ResultsWatch, engine, batch_here(engine.registry.owner, found[2], to)))
                 return
     except Exception:
         if engine.policy.strict:
@@ -216,6 +216,7 @@ class _ResultsWatch:
         result = result_of(line)
         if result is not None:
             self._known = True
-            record_result(self._engine, self._batch, result)
+            engine = self._engine
+            record_result(engine.recorder, engine.policy, engine.clock.wall(), self._batch, result)
         elif not self._known:
             self._over = True

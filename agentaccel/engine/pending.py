@@ -6,13 +6,15 @@ from __future__ import annotations
 import atexit
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from agentaccel.engine.draft import reported
 from agentaccel.engine.scope import current
 from agentaccel.hashing import digest, wire_bytes
 from agentaccel.locks import Lock, forks
+from agentaccel.policy import Policy
 from agentaccel.records import BATCH, TurnRecord
+from agentaccel.store.recorder import Recorder
 from agentaccel.store.store import TurnWrite
 from agentaccel.turn import Abandoned, Failed, Finished, Turn
 from agentaccel.types import Endpoint
@@ -20,9 +22,6 @@ from agentaccel.values import kept_name, kept_name_or_none
 from agentaccel.wire import dialect
 from agentaccel.wire.batches import BatchResult
 from agentaccel.wire.json import name_of, unusual
-
-if TYPE_CHECKING:
-    from agentaccel.engine.engine import Engine
 
 _MOST = 256
 """Such replies that are waited for; of an older one nothing more will be known."""
@@ -115,19 +114,19 @@ class Batch(NamedTuple):
     tenant: str | None = None
 
 
-def batch_here(engine: Engine, id_: str, endpoint: Endpoint) -> Batch:
-    """The batch `id_`, read by the agent and for the tenant whose session is open here."""
-    session = current.get().of(engine.registry.owner).session
+def batch_here(owner: int, id_: str, endpoint: Endpoint) -> Batch:
+    """The batch `id_`, read by the agent and for the tenant whose session of that `owner` is open here."""
+    session = current.get().of(owner).session
     if session is None:
         return Batch(id_, endpoint)
     return Batch(id_, endpoint, session.conversation.agent, session.conversation.tenant)
 
 
-def record_result(engine: Engine, batch: Batch, result: BatchResult) -> None:
+def record_result(recorder: Recorder, policy: Policy, now: float, batch: Batch, result: BatchResult) -> None:
     """Leave the record of a result that was read, if no reader has left it before in the same store.
 
-    Its session is the batch. When it was made is told by OpenAI alone; where it is not, that is now. Without a reply
-    there is no record: nothing was billed.
+    Its session is the batch. When it was made is told by OpenAI alone; where it is not, that is `now` (wall time).
+    Without a reply there is no record: nothing was billed.
     """
     if result.reply is None:
         return
@@ -135,7 +134,6 @@ def record_result(engine: Engine, batch: Batch, result: BatchResult) -> None:
     calls = (*tap.feed(wire_bytes(result.reply)), *tap.finish())
     said, model = reported(tap), kept_name(tap.model or "")
     made = next((result.reply[name] for name in ("created", "created_at") if name in result.reply), None)
-    now = engine.clock.wall()
     if isinstance(made, bool) or not isinstance(made, int | float) or not 0 < made < now:
         made = now
     terms = unusual({"region": batch.endpoint.region, **said.terms, "service_tier": "batch"})
@@ -144,7 +142,7 @@ def record_result(engine: Engine, batch: Batch, result: BatchResult) -> None:
         provider=provider,
         platform=platform,
         model=model,
-        known_as=engine.policy.aliases.get(model),
+        known_as=policy.aliases.get(model),
         agent=batch.agent,
         tenant=batch.tenant,
         started=float(made),
@@ -160,8 +158,8 @@ def record_result(engine: Engine, batch: Batch, result: BatchResult) -> None:
         calls=tuple(kept_name(call.name) for call in calls),
     )
     named = (provider, platform, batch.id, result.custom_id, name_of(result.reply.get("id")))
-    hash_ = digest(wire_bytes(named), engine.recorder.key)
-    engine.recorder.write(TurnWrite(record, once=_row(hash_)))
+    hash_ = digest(wire_bytes(named), recorder.key)
+    recorder.write(TurnWrite(record, once=_row(hash_)))
 
 
 def _row(hash_: bytes) -> int:

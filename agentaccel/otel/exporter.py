@@ -6,14 +6,14 @@ was open there. A span of a tool is open while the tool runs, so that what the t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import Token
 from typing import NamedTuple
 
 from opentelemetry import context as contexts
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.metrics import Meter
+from opentelemetry.metrics import Histogram, Meter
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.util.types import AttributeValue
 
@@ -170,30 +170,18 @@ class Meters:
 
     def __init__(self, meter: Meter, *, standard: bool) -> None:
         self._standard = standard
-        self._tokens = meter.create_histogram(
-            semconv.TOKEN_USAGE,
-            "{token}",
-            "Number of input and output tokens used.",
-            explicit_bucket_boundaries_advisory=semconv.TOKEN_BUCKETS,
+
+        def histogram(name: str, unit: str, says: str, buckets: Sequence[float]) -> Histogram:
+            return meter.create_histogram(name, unit, says, explicit_bucket_boundaries_advisory=buckets)
+
+        hits = "Input tokens read from the cache, over all input tokens of the request."
+        seconds = semconv.DURATION_BUCKETS
+        self._tokens = histogram(
+            semconv.TOKEN_USAGE, "{token}", "Number of input and output tokens used.", semconv.TOKEN_BUCKETS
         )
-        self._duration = meter.create_histogram(
-            semconv.OPERATION_DURATION,
-            "s",
-            "GenAI operation duration.",
-            explicit_bucket_boundaries_advisory=semconv.DURATION_BUCKETS,
-        )
-        self._tools = meter.create_histogram(
-            semconv.TOOL_DURATION,
-            "s",
-            "The duration of a single tool execution.",
-            explicit_bucket_boundaries_advisory=semconv.DURATION_BUCKETS,
-        )
-        self._hits = meter.create_histogram(
-            semconv.HIT_RATIO,
-            "1",
-            "Input tokens read from the cache, over all input tokens of the request.",
-            explicit_bucket_boundaries_advisory=_RATIO_BUCKETS,
-        )
+        self._duration = histogram(semconv.OPERATION_DURATION, "s", "GenAI operation duration.", seconds)
+        self._tools = histogram(semconv.TOOL_DURATION, "s", "The duration of a single tool execution.", seconds)
+        self._hits = histogram(semconv.HIT_RATIO, "1", hits, _RATIO_BUCKETS)
         self._paid = meter.create_counter(semconv.COST_PAID, "{USD}", "Cost of input, as paid at listed prices.")
         self._saved = meter.create_up_down_counter(
             semconv.COST_SAVED, "{USD}", "What the request as it was written would have cost more; modelled."
