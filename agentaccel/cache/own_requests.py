@@ -1,4 +1,5 @@
-"""Whether, and when, a request of our own is to keep what a session has in the cache, while the session pauses."""
+"""Whether, and when, a request of our own is worth what it costs: one that keeps what a session has in the cache while
+the session pauses, or one that writes a prefix ahead."""
 
 from __future__ import annotations
 

@@ -197,16 +197,18 @@ Progress = Callable[[str, int, int], None]
 
 
 @contextlib.contextmanager
-def progress() -> Iterator[Progress]:
-    """A bar on standard error, where that is a terminal; it goes away when it is done."""
+def progress(*, in_bytes: bool = False) -> Iterator[Progress]:
+    """A bar on standard error, where that is a terminal; it goes away when it is done. It shows the share that is done,
+    or, `in_bytes`, how many of how many."""
     if not sys.stderr.isatty():
         yield lambda what, done, total: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    amount = DownloadColumn() if in_bytes else TaskProgressColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=None)
         yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)

@@ -34,7 +34,7 @@ from agentaccel.report import report as fold
 from agentaccel.report.period import Period
 from agentaccel.report.wording import WHAT_TO_DO
 from agentaccel.report.wording_groups import GROUPS_SHOWN
-from agentaccel.sources.tally import ImportTally, Progress, some_of
+from agentaccel.sources.tally import ImportTally, some_of
 from agentaccel.store.database import is_sqlite, store_path
 
 if TYPE_CHECKING:
@@ -132,7 +132,8 @@ def _from_logs(sources: tuple[Path, ...], asked: ReportOptions) -> Report:
     from agentaccel.sources.logs import read_logs
 
     tally = ImportTally()
-    with _reading() as told:
+    with progress(in_bytes=True) as bar:
+        told = partial(bar, "reading logs")
         records: Iterable[TurnRecord | ToolRecord] = read_logs(sources, progress=told, tally=tally)
         if asked.advise:
             records = [one for one in records if not asked.period.bounded or asked.period.holds(one.started)]
@@ -185,21 +186,6 @@ def _for_others(sources: tuple[Path, ...]) -> list[str]:
         f"a trace store is read where it is named itself: {some_of(stores)}": stores,
     }
     return [sentence for sentence, any_ in found.items() if any_]
-
-
-@contextlib.contextmanager
-def _reading() -> Iterator[Progress | None]:
-    """A bar on standard error, where that is a terminal; it goes away when it is done."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("reading logs"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading logs", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _shown(report: Report, form: str) -> str:

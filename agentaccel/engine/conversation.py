@@ -82,7 +82,7 @@ class Conversation:
     """Whether it was open in this process and is not any more: nothing is begun for it."""
     open: int = 0
     """Handles of it that are open in this process."""
-    keeping_cost: float = 0.0
+    own_requests_cost: float = 0.0
     """USD that requests of our own have cost it in this process."""
     can_resend: bool = True
     """Whether its last request said how another one can be sent as it was; True before the first one has ended."""

@@ -211,7 +211,8 @@ class OwnRequests:
         await self._send_async(self._keeping(pause))
 
     def _keeping(self, pause: _Pause) -> Turn | None:
-        """Where nothing is left to keep, as after a sleep of the machine, all would be written anew: None."""
+        """The turn of the next request of the pause; None once nothing is left to keep, as after the machine slept: all
+        would be written anew."""
         now, planned = self.clock.wall(), pause.planned
         if self._is_over(pause) or now >= pause.expires:
             return None
@@ -352,12 +353,12 @@ class OwnRequests:
         self._once.say(f"no price is known for {prompt.model!r}: no {reason.name} request is sent")
 
     def _has_room(self, session: Conversation, usd: float) -> bool:
-        return session.keeping_cost + usd <= self.policy.cache.own_requests_budget
+        return session.own_requests_cost + usd <= self.policy.cache.own_requests_budget
 
     def _spend(self, planned: Planned, usd: float) -> None:
         session = planned.conversation.session
         with session.lock:
-            session.keeping_cost += usd
+            session.own_requests_cost += usd
 
     def _begin(self, own: _OwnRequest) -> Turn | None:
         """The turn of a request that is to be sent now, its bill counted as spent; None where none is to be."""
@@ -366,7 +367,7 @@ class OwnRequests:
         with session.lock:
             if not self._has_room(session, own.bill):
                 return None
-            session.keeping_cost += own.bill
+            session.own_requests_cost += own.bill
         turn = Turn(
             request=own.body,
             plan=planned.plan,
