@@ -256,6 +256,11 @@ class Accel:
         warn_former("Accel.listen", "Accel.add_hook, or Accel(hooks=[…])")
         self.add_hook(listener)
 
+    def flush(self) -> None:
+        """Wait until what has ended so far stands in the trace store, or cannot be written now: records are written
+        beside the calls that they are of. On an event loop, `await asyncio.to_thread(accel.flush)`."""
+        self._recorder.flush()
+
     def close(self) -> None:
         """Close the trace store; what was waiting is written first, with it streams and early runs that have not ended.
         Clients go on working, unrecorded."""

@@ -13,7 +13,6 @@ import heapq
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor, Future
 from contextlib import suppress
@@ -21,6 +20,7 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
+from queue import Empty, SimpleQueue
 from typing import Any, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -71,6 +71,11 @@ class Background:
                 self._thread = _started(self._keep_time)
         self._sooner.set()
         return later
+
+    @property
+    def is_virtual(self) -> bool:
+        """True if time passes only when somebody moves the clock."""
+        return isinstance(self._clock, Alarm)
 
     @property
     def closed(self) -> bool:
@@ -299,8 +304,10 @@ class _Later:
 
 
 # --- One thread for what is computed beside event loops: the interpreter runs one at a time, two would wait for both --
-# The thread ends once there is nothing to do.
+# The thread ends once there was nothing to do for a while: a loop that starts one waits until it runs.
 
+_IDLE = 5.0
+"""Seconds for which the thread waits for more to do."""
 P = ParamSpec("P")
 
 
@@ -309,7 +316,7 @@ class Worker(Executor):
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._due = deque[tuple[Future[Any], Callable[[], Any]]]()
+        self._due = SimpleQueue[tuple[Future[Any], Callable[[], Any]]]()
         self._thread: threading.Thread | None = None
         self._begun: float | None = None
         """When what it is at was begun, monotonic; None where it is at nothing."""
@@ -320,30 +327,36 @@ class Worker(Executor):
         with self._lock:
             if self._forks != forks():  # the parent's thread is not here, and what was due there is not ours
                 self._forks, self._thread, self._begun = forks(), None, None
-                self._due.clear()
-            self._due.append((future, partial(work, *args, **kwargs)))
+                self._due = SimpleQueue()
+            self._due.put((future, partial(work, *args, **kwargs)))
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="agentaccel", daemon=True)
-                self._thread.start()
+                self._thread = _started(self._run)
+            here = self._thread is None
+        if here:  # the program ends, and no thread begins any more
+            self._do(*self._due.get())
         return future
 
     def _run(self) -> None:
         while True:
-            with self._lock:
-                if not self._due:
-                    self._thread = None
-                    return
-                future, work = self._due.popleft()
-            if not future.set_running_or_notify_cancel():
-                continue
-            self._begun = time.monotonic()
             try:
-                result = work()
-            except BaseException as error:  # noqa: BLE001 - it is whoever waits for the result that is told
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-            self._begun = None
+                self._do(*self._due.get(timeout=_IDLE))
+            except Empty:
+                with self._lock:
+                    if self._due.empty():
+                        self._thread = None
+                        return
+
+    def _do(self, future: Future[Any], work: Callable[[], Any]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        self._begun = time.monotonic()
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - it is whoever waits for the result that is told
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+        self._begun = None
 
     def hangs(self, seconds: float) -> bool:
         """True if it has been at one thing for so long that what comes now would wait in vain: a disk that does not
@@ -352,13 +365,22 @@ class Worker(Executor):
         return begun is not None and time.monotonic() - begun > seconds
 
 
+class Inline(Executor):
+    """Does what it is given at once, in the caller's thread."""
+
+    def submit(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
+        future.set_result(work(*args, **kwargs))
+        return future
+
+
 WORKER = Worker()
 """Of this process: it is the interpreter that is shared."""
 
 
-def beside(work: Callable[[], T]) -> asyncio.Future[T]:
+def beside(work: Callable[[], T], worker: Worker = WORKER) -> asyncio.Future[T]:
     """Do `work` beside the running event loop."""
-    return asyncio.get_running_loop().run_in_executor(WORKER, work)
+    return asyncio.get_running_loop().run_in_executor(worker, work)
 
 
 async def in_time(work: Callable[[], T], seconds: float) -> T | None:

@@ -33,7 +33,7 @@ from agentaccel.concurrency import beside
 from agentaccel.effects.spec import SPEC_ATTRIBUTE, spec_of
 from agentaccel.executors import Shell, Sql
 from agentaccel.turn import CallClosed, Started
-from benchmarks.measure import ROUNDS
+from benchmarks.measure import ROUNDS, longest_pass
 from benchmarks.registry import Result, Table, benchmark
 
 TYPED_BOUND, TEXT_BOUND, LAG_BOUND = 5.0, 10.0, 1.5
@@ -268,7 +268,7 @@ async def _stalls(name: str, rounds: int) -> tuple[float, float]:
             return len(given)
 
         if number % 2:
-            found = await _longest(partial(_all, run, calls))
+            found = await longest_pass(partial(_all, run, calls))
         else:
             setattr(run, SPEC_ATTRIBUTE, spec)
             run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -277,7 +277,7 @@ async def _stalls(name: str, rounds: int) -> tuple[float, float]:
             with _accel() as accel:
                 tool = accel.tools({"long": run})["long"]
                 async with accel.session("s"):
-                    found = await _longest(partial(_asked_and_made, accel, tool, calls))
+                    found = await longest_pass(partial(_asked_and_made, accel, tool, calls))
         if number >= 2:  # the first of each is to warm up
             (alone if number % 2 else ours).append(found)
     return statistics.median(ours), statistics.median(alone)
@@ -297,15 +297,3 @@ async def _asked_and_made(accel: Accel, tool: Callable[..., Awaitable[Any]], cal
 
 async def _all(tool: Callable[..., Awaitable[Any]], calls: list[Arguments]) -> None:
     await asyncio.gather(*(tool(**given) for given in calls))
-
-
-async def _longest(work: Callable[[], Awaitable[None]]) -> float:
-    """The longest pass through the loop while `work` goes on, in seconds."""
-    clock, longest = time.perf_counter, 0.0
-    doing = asyncio.ensure_future(work())
-    while not doing.done():
-        began = clock()
-        await asyncio.sleep(0)
-        longest = max(longest, clock() - began)
-    await doing
-    return longest

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,3 +75,15 @@ def alternated(actions: Mapping[str, Action], *, rounds: int = ROUNDS) -> Rounds
             if number >= WARM_UP:
                 times[name].append(taken)
     return Rounds(times)
+
+
+async def longest_pass(work: Callable[[], Awaitable[None]]) -> float:
+    """The longest pass through the event loop while `work` goes on, in seconds."""
+    clock, longest = time.perf_counter, 0.0
+    doing = asyncio.ensure_future(work())
+    while not doing.done():
+        began = clock()
+        await asyncio.sleep(0)
+        longest = max(longest, clock() - began)
+    await doing
+    return longest

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from agentaccel.clients import bodies
-from agentaccel.clients.attempt import ANNOUNCED, Attempt, stop_announced
+from agentaccel.clients.attempt import ANNOUNCED, Asked, stop_announced
 from agentaccel.clients.client_copy import account_behind, derived
 from agentaccel.clients.pending import watch_results
 from agentaccel.clients.transport import is_response, server_of, with_transport
@@ -71,7 +71,7 @@ def _middleware(base: Any, engine: Engine, endpoint: Endpoint, client: Any, *, p
     import anthropic
 
     whole, awaited = anthropic.APIResponse, anthropic.AsyncAPIResponse
-    writer, attempted = bodies.Writer(), partial(_attempt, engine, endpoint, client)
+    writer, about = bodies.Writer(), partial(_asked, engine, endpoint, client)
     told = partial(_told, engine, endpoint)
 
     def sent(request: Any, body: Any, call_next: Any) -> Any:
@@ -84,9 +84,10 @@ def _middleware(base: Any, engine: Engine, endpoint: Endpoint, client: Any, *, p
         agentaccel_engine = engine
 
         def handle(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
-            attempt = attempted(request, call_next)
-            if attempt is None:
+            asked = about(request, call_next)
+            if asked is None:
                 return _retried(told(request, call_next(request), call_next), whole, request, call_next)
+            attempt = asked.attempt()
             if attempt.keeps:
                 attempt.can_resend(lambda body: _answer(call_next(_warming(request, body))))
             with attempt:
@@ -96,9 +97,10 @@ def _middleware(base: Any, engine: Engine, endpoint: Endpoint, client: Any, *, p
             return _retried(response, whole, request, call_next)
 
         async def handle_async(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
-            attempt = attempted(request, call_next)
-            if attempt is None:
+            asked = about(request, call_next)
+            if asked is None:
                 return _retried(told(request, await call_next(request), call_next), awaited, request, call_next)
+            attempt = await asked.attempt_async()
             if attempt.keeps:
 
                 async def resend(body: Any) -> Answer:
@@ -221,8 +223,8 @@ def _retried(response: Any, kind: Any, request: Any, call_next: Any) -> Any:
     )
 
 
-def _attempt(engine: Engine, endpoint: Endpoint, client: Any, request: Any, call_next: Any) -> Attempt | None:
-    """The attempt that `request` makes; None for one that is no model call."""
+def _asked(engine: Engine, endpoint: Endpoint, client: Any, request: Any, call_next: Any) -> Asked | None:
+    """What `request` is about to send; None if it is no model call."""
     headers = request.headers
     announced = any(name.lower() == ANNOUNCED for name in headers)
     if request.method.lower() != "post" or not _is_messages(str(request.url)) or not isinstance(request.json, Mapping):
@@ -233,7 +235,7 @@ def _attempt(engine: Engine, endpoint: Endpoint, client: Any, request: Any, call
     account = account_behind(sender, headers, engine.recorder.key)
     named = getattr(sender, "region", None)
     region = priced_region(*endpoint[:2], "", named if isinstance(named, str) else "")
-    return Attempt.of(
+    return Asked(
         engine,
         request.json,
         endpoint._replace(account=account, region=region),

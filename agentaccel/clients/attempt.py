@@ -10,9 +10,9 @@ import concurrent.futures
 import contextlib
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentaccel.clients.pending import attach, keep
 from agentaccel.clients.tap import Headers, ReplyWatch, decoder, watched
@@ -21,7 +21,7 @@ from agentaccel.clock import Clock
 from agentaccel.concurrency import in_a_loop
 from agentaccel.engine.engine import Engine
 from agentaccel.engine.pending import Server
-from agentaccel.engine.scope import Announced, current
+from agentaccel.engine.scope import Announced, Scope, bypassed, current
 from agentaccel.locks import when_free
 from agentaccel.records import outcome_of
 from agentaccel.turn import Answer, Failed, Finished, Resend, Responded, Started, Turn, Wait, Waited
@@ -106,6 +106,49 @@ ANNOUNCED = "x-agentaccel-announced"
 """A header that tells a request that is announced, and never sent, from others that are made on the way to it."""
 
 
+class Asked(NamedTuple):
+    """What a client is about to send."""
+
+    engine: Engine
+    body: Request
+    endpoint: Endpoint
+    model: str = ""
+    """Stands in for the body's own field where the path names it."""
+    retries: int = 0
+    """Attempts before this one."""
+    announced: bool = False
+    """True if it has the header of that name."""
+    as_written: bool = False
+    """True if it must not be changed."""
+
+    def attempt(self) -> Attempt:
+        """The attempt to send it, in a thread."""
+        with self._scope() as scope:
+            if scope.announces or self.announced:
+                return self._announcement(scope)
+            turn = self.engine.begin(self.body, self.endpoint, model=self.model, attempt=self.retries)
+        return Attempt(self.engine, turn, self.endpoint.server)
+
+    async def attempt_async(self) -> Attempt:
+        """The same on an event loop: on asyncio's, the trace store is read beside it."""
+        if not in_a_loop():
+            return self.attempt()
+        with self._scope() as scope:
+            if scope.announces or self.announced:
+                return self._announcement(scope)
+            turn = await self.engine.begin_async(self.body, self.endpoint, model=self.model, attempt=self.retries)
+        return Attempt(self.engine, turn, self.endpoint.server)
+
+    @contextlib.contextmanager
+    def _scope(self) -> Iterator[Scope]:
+        with bypassed() if self.as_written else contextlib.nullcontext():
+            yield current.get()
+
+    def _announcement(self, scope: Scope) -> Attempt:
+        ahead = scope.announces and self.announced and not scope.bypass
+        return _Announcement(self.engine, self.body, self.endpoint, self.model, ahead=ahead)
+
+
 class Attempt:
     """One HTTP attempt: its turn, and the body to be sent for it. Entered around the sending."""
 
@@ -114,28 +157,6 @@ class Attempt:
         self._turn = turn
         self._server = server
         self.body: Request = turn.request
-
-    @classmethod
-    def of(
-        cls,
-        engine: Engine,
-        body: Request,
-        endpoint: Endpoint,
-        *,
-        model: str = "",
-        retries: int = 0,
-        announced: bool = False,
-    ) -> Attempt:
-        """The attempt to send `body`.
-
-        `model` stands in for the body's own field where the path names it; `retries` counts the attempts before;
-        `announced` says that it has the header of that name.
-        """
-        scope = current.get()
-        if scope.announces or announced:
-            ahead = scope.announces and announced and not scope.bypass
-            return _Announcement(engine, body, endpoint, model, ahead=ahead)
-        return cls(engine, engine.begin(body, endpoint, model=model, attempt=retries), endpoint.server)
 
     @property
     def hides_usage(self) -> bool:

@@ -11,16 +11,14 @@ import functools
 import logging
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
 from agentaccel.clients import bodies
-from agentaccel.clients.attempt import ANNOUNCED, Attempt, stop_announced
+from agentaccel.clients.attempt import ANNOUNCED, Asked, Attempt, stop_announced
 from agentaccel.clients.client_copy import account_in, derived
 from agentaccel.clients.pending import watch_later, watch_results
 from agentaccel.engine.engine import Engine
-from agentaccel.engine.scope import bypassed
 from agentaccel.errors import ConfigError
 from agentaccel.once import Once
 from agentaccel.turn import Answer
@@ -122,24 +120,26 @@ class _Transport:
             return None
         return self._route(request.url)
 
-    def _attempt(self, request: Any, target: tuple[Endpoint, str], content: bytes) -> tuple[Attempt, Any] | None:
-        """The attempt that `request` makes and what to send for it; None for one whose body is no object."""
+    def _asked(self, request: Any, target: tuple[Endpoint, str], content: bytes) -> Asked | None:
+        """What `request` is about to send; None for one whose body is no object."""
         headers = request.headers
         body = bodies.read(content, of_sdk="x-stainless-lang" in headers)
         if body is None:
             return None
         endpoint, model = target
         retries = str(headers.get("x-stainless-retry-count", "0"))
-        with nullcontext() if body.plain and not self._is_signed(headers) else bypassed():
-            attempt = Attempt.of(
-                self.agentaccel_engine,
-                body.request,
-                endpoint._replace(account=account_in(headers, self.agentaccel_engine.recorder.key)),
-                model="" if body.request.get("model") else model,
-                retries=int(retries) if retries.isdigit() else 0,
-                announced=ANNOUNCED in headers,
-            )
-        return attempt, request if attempt.body is body.request else self._with_body(request, attempt)
+        return Asked(
+            self.agentaccel_engine,
+            body.request,
+            endpoint._replace(account=account_in(headers, self.agentaccel_engine.recorder.key)),
+            model="" if body.request.get("model") else model,
+            retries=int(retries) if retries.isdigit() else 0,
+            announced=ANNOUNCED in headers,
+            as_written=not body.plain or self._is_signed(headers),
+        )
+
+    def _sent(self, request: Any, asked: Asked, attempt: Attempt) -> Any:
+        return request if attempt.body is asked.body else self._with_body(request, attempt)
 
     def _is_signed(self, headers: Any) -> bool:
         """Whether the request was signed, or a digest made of its body, before it came here: another body is a forged
@@ -198,11 +198,12 @@ class _SyncTransport(_Transport):
     def handle_request(self, request: Any) -> Any:
         self._must_be_open()
         target = self._target(request)
-        made = self._attempt(request, target, request.read()) if target is not None else None
-        if made is None:
+        asked = self._asked(request, target, request.read()) if target is not None else None
+        if asked is None:
             self._stop_announced(request)
             return self._told(request, self._inner.handle_request(request))
-        attempt, sent = made
+        attempt = asked.attempt()
+        sent = self._sent(request, asked, attempt)
         if attempt.keeps:
             attempt.can_resend(lambda body: self._resend(request, body))
         with attempt:
@@ -226,11 +227,12 @@ class _AsyncTransport(_Transport):
     async def handle_async_request(self, request: Any) -> Any:
         self._must_be_open()
         target = self._target(request)
-        made = self._attempt(request, target, await request.aread()) if target is not None else None
-        if made is None:
+        asked = self._asked(request, target, await request.aread()) if target is not None else None
+        if asked is None:
             self._stop_announced(request)
             return self._told(request, await self._inner.handle_async_request(request))
-        attempt, sent = made
+        attempt = await asked.attempt_async()
+        sent = self._sent(request, asked, attempt)
         if attempt.keeps:
             attempt.can_resend_async(lambda body: self._resend(request, body))
         with attempt:

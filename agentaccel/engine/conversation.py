@@ -195,7 +195,8 @@ def refresh(conversation: Conversation, store: Store, facts: CacheFacts | None, 
     """Take over what other processes have added to the session since this one last looked.
 
     As many turns as this process knows of, or fewer, are no news: what it knows may still be waiting to be written, or
-    may have been removed as old.
+    may have been removed as old. The conversation is locked only to be changed: a loop that ends one of its calls must
+    not wait for the disk.
     """
     if store.turns_of(conversation.key) <= conversation.stored_turns:
         return
@@ -206,14 +207,17 @@ def refresh(conversation: Conversation, store: Store, facts: CacheFacts | None, 
     head = known = None
     if row.head is not None and facts is not None:
         head, known = _load_head(orjson.loads(row.head), store, facts, provider)
-    conversation.agent = conversation.agent or row.agent
-    conversation.parent = conversation.parent or row.parent
-    conversation.tenant = conversation.tenant or row.tenant
-    conversation.workload = row.workload
-    conversation.created = row.created
-    conversation.snapshot, conversation.state = row.snapshot, state
-    conversation.stored_turns = row.turns
-    conversation.head, conversation.print, conversation.arranging, conversation.edits = head, known, None, None
+    with conversation.lock:
+        if row.turns <= conversation.stored_turns:
+            return  # it was answered here meanwhile
+        conversation.agent = conversation.agent or row.agent
+        conversation.parent = conversation.parent or row.parent
+        conversation.tenant = conversation.tenant or row.tenant
+        conversation.workload = row.workload
+        conversation.created = row.created
+        conversation.snapshot, conversation.state = row.snapshot, state
+        conversation.stored_turns = row.turns
+        conversation.head, conversation.print, conversation.arranging, conversation.edits = head, known, None, None
 
 
 def _load_head(raw: Mapping[str, Any], store: Store, facts: CacheFacts, provider: str) -> tuple[PreviousPrompt, Print]:

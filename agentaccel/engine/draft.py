@@ -71,7 +71,8 @@ class Planned(NamedTuple):
     region: str = ""
     """As in `Endpoint`."""
     earlier: Mapping[str, float] = {}
-    """When sessions that begin alike had last been answered, by topic; of a first request."""
+    """When sessions that begin alike had last been answered, by topic; of a first request. Filled in once the store
+    was asked, which is before the call is recorded."""
 
     @property
     def lifetime(self) -> str:

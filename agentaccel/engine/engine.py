@@ -7,9 +7,10 @@ Ended ─settle▶ State, misses ─▶ TurnRecord ─▶ store                (
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 from weakref import WeakSet
 
 from agentaccel.cache.observe import Observed, observe
@@ -20,7 +21,7 @@ from agentaccel.clock import Clock
 from agentaccel.concurrency import Background
 from agentaccel.engine.chain import CONSENTED, Chain, Draft, said
 from agentaccel.engine.conversation import Conversation, refresh
-from agentaccel.engine.draft import Done, Observer, Planned, Settled, card_of, mode_of
+from agentaccel.engine.draft import Done, Observer, Planned, Settled, TurnMode, card_of, mode_of
 from agentaccel.engine.fields import asking_usage, unplanned, with_diagnosis
 from agentaccel.engine.fork import followed, open_with
 from agentaccel.engine.gate import Flight, WriteGate
@@ -39,6 +40,7 @@ from agentaccel.once import Once
 from agentaccel.policy import Policy
 from agentaccel.rewrite.advisories import NO_HINTS
 from agentaccel.rewrite.jobs import Runs
+from agentaccel.store.codec import Routed
 from agentaccel.store.recorder import Recorder
 from agentaccel.tools.speculator import Speculator
 from agentaccel.turn import Ended, Turn
@@ -108,6 +110,20 @@ _CLAUDE = Endpoint()
 _draft, _planned, _latest, _turn = maker(Draft), maker(Planned), maker(Latest), maker(Turn)
 
 
+def _as_written(request: Request, endpoint: Endpoint) -> Turn:
+    """The turn of a request that could not be planned."""
+    log.exception("agentaccel: could not plan a request; it goes out as written, unrecorded")
+    return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None, wire=endpoint.wire)
+
+
+class Found(NamedTuple):
+    """What is known of a request before it is planned."""
+
+    conversation: Conversation
+    routed: Sequence[Routed]
+    """Sessions that were answered in the last minute, where their machine matters for this one."""
+
+
 @dataclass(slots=True)
 class Engine:
     """Composes decisions for one `Accel`. Thread-safe: a conversation is locked while its state is read or changed."""
@@ -161,30 +177,37 @@ class Engine:
         Where that fails, the turn sends the request as it was written and records nothing.
         """
         try:
-            return self._begin(request, endpoint, model, attempt)
+            draft, within = self._read(request, endpoint, model), current.get().of(self.registry.owner)
+            return self._begin(draft, within, attempt, self._find(draft, within, attempt))
         except Exception:
             if self.policy.strict:
                 raise
-            log.exception("agentaccel: could not plan a request; it goes out as written, unrecorded")
-            return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None, wire=endpoint.wire)
+            return _as_written(request, endpoint)
 
-    def _begin(self, request: Request, endpoint: Endpoint, model: str, attempt: int) -> Turn:
-        within = current.get().of(self.registry.owner)
-        asked = self._read(request, endpoint, model)
-        if (session := within.session) is not None and not session.closed:
-            conversation = self._threads.of(session.conversation, asked.prompt, asked.facts, attempt=attempt)
-        else:
-            if session is not None:
-                self._once.say(f"a model call was made after session {session.id!r} was left", about="closed session")
-            conversation = self._threads.unnamed(asked.prompt, attempt)
-        return self.turn_of(asked, conversation, within, attempt)
+    async def begin_async(
+        self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "", attempt: int = 0
+    ) -> Turn:
+        """The same on a running asyncio loop: the trace store is read beside it."""
+        try:
+            draft, within = self._read(request, endpoint, model), current.get().of(self.registry.owner)
+            found = await self.recorder.beside(lambda: self._find(draft, within, attempt))
+            return self._begin(draft, within, attempt, found)
+        except Exception:
+            if self.policy.strict:
+                raise
+            return _as_written(request, endpoint)
 
     def turn_of(self, asked: Draft, conversation: Conversation, within: Within, attempt: int = 0) -> Turn:
         """The turn that a draft makes in its conversation. Raises what `begin` would log."""
+        return self._begin(asked, within, attempt, Found(conversation, self._open(conversation, within, asked)))
+
+    def _begin(self, asked: Draft, within: Within, attempt: int, found: Found) -> Turn:
+        """The turn of a request of which it is known to what conversation it belongs: in memory alone."""
+        conversation, endpoint = found.conversation, asked.endpoint
         if self.own_requests is not None:
             self.own_requests.went_on(conversation.key)
         with conversation.lock:
-            planned = self._plan(conversation, within, asked, attempt)
+            planned = self._plan(conversation, within, asked, attempt, found.routed)
             if conversation.origin is not None:
                 followed(conversation)
             if not conversation.state.turns:
@@ -253,7 +276,7 @@ class Engine:
         with (known or self._nobody).lock:
             # A copy: looking at a plan must not open the conversation.
             conversation = replace(known or self._nobody, lock=Lock())
-        planned = self._plan(conversation, within, asked, 0)
+        planned = self._plan(conversation, within, asked, 0, self._open(conversation, within, asked))
         (known or self._nobody).latest = conversation.latest
         expected = planned.plan.expected
         if expected is None:
@@ -271,9 +294,10 @@ class Engine:
         asked = self._read(request, endpoint, announced.model)
         if stubbed:
             asked = asked._replace(prompt=replace(asked.prompt, ephemeral=1))
-        conversation = self._threads.told(session.conversation, asked.prompt)
+        conversation, within = self._threads.told(session.conversation, asked.prompt), Within(session)
+        routed = self._open(conversation, within, asked)
         with conversation.lock:
-            planned = self._plan(conversation, Within(session), asked, 0)
+            planned = self._plan(conversation, within, asked, 0, routed)
         return None if stubbed and planned.prompt is not asked.prompt else planned
 
     # --- before -------------------------------------------------------------------------------------------------------
@@ -290,15 +314,39 @@ class Engine:
     def _prompt_of(self, request: Request, draft: Draft) -> Prompt:
         return self._read(request, draft.endpoint, draft.model).prompt
 
-    def _plan(self, conversation: Conversation, within: Within, asked: Draft, attempt: int) -> Planned:
-        now, mode = self.clock.wall(), mode_of(self.policy, self.recorder.shared_key, conversation.id, within)
-        facts, endpoint = asked.facts, asked.endpoint
+    def _find(self, asked: Draft, within: Within, attempt: int) -> Found:
+        """The conversation that a request belongs to, with what the trace store knows of it. This reads the store."""
+        if (session := within.session) is not None and not session.closed:
+            conversation = self._threads.of(session.conversation, asked.prompt, asked.facts, attempt=attempt)
+        else:
+            if session is not None:
+                self._once.say(f"a model call was made after session {session.id!r} was left", about="closed session")
+            conversation = self._threads.unnamed(asked.prompt, attempt)
+        return Found(conversation, self._open(conversation, within, asked))
+
+    def _open(self, conversation: Conversation, within: Within, asked: Draft) -> Sequence[Routed]:
+        """Let a conversation take over what the trace store knows, before its next request is planned; returns the
+        requests that other sessions have sent to a machine of the provider just now."""
+        now, mode = self.clock.wall(), self._mode(conversation, within)
+        facts, provider = asked.facts, asked.prompt.provider
         if self.recorder.store is not None:
-            self.recorder.read(lambda it: refresh(conversation, it, facts, asked.prompt.provider), None)
+            self.recorder.read(lambda it: refresh(conversation, it, facts, provider), None)
+        if conversation.state.turns:
+            return ()
+        conversation.account = asked.endpoint.account
+        edits, named = mode == "on" and self.policy.history.consents, within.session is not None
+        open_with(self.registry, conversation, asked.prompt, facts, now, named=named, edits=edits)
+        return self._routing.others(now) if facts is not None and facts.key_rate else ()
+
+    def _mode(self, conversation: Conversation, within: Within) -> TurnMode:
+        return mode_of(self.policy, self.recorder.shared_key, conversation.id, within)
+
+    def _plan(
+        self, conversation: Conversation, within: Within, asked: Draft, attempt: int, routed: Sequence[Routed]
+    ) -> Planned:
+        now, mode = self.clock.wall(), self._mode(conversation, within)
+        facts, endpoint = asked.facts, asked.endpoint
         conversation.account = endpoint.account
-        if not conversation.state.turns:
-            edits, named = mode == "on" and self.policy.history.consents, within.session is not None
-            open_with(self.registry, conversation, asked.prompt, facts, now, named=named, edits=edits)
         draft = self._rewritten(asked, conversation, now) if mode == "on" else asked
         request, prompt = draft.request, draft.prompt
         prefix = observed = None
@@ -312,7 +360,8 @@ class Engine:
         if chosen.wire == "chat" or self.policy.cache.diagnostics:
             chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
         if facts is not None and (facts.key or facts.salt_field or facts.session_field or facts.retentions):
-            chosen = self._routing.routed(chosen, (request, prompt, facts), conversation, now, on=mode == "on")
+            here = (request, prompt, facts)
+            chosen = self._routing.routed(chosen, here, conversation, now, on=mode == "on", others=routed)
         hinted = NO_HINTS
         if prefix is not None and observed is not None:
             hinted = self._chain.hinted(draft, conversation, prefix, observed, now)

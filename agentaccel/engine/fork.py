@@ -35,16 +35,21 @@ def open_with(
     From what was edited with consent goes on only what `edits` alike, and is not sent as it was written.
     """
     if conversation.created is None:
-        conversation.workload = workload = conversation.workload or _workload(conversation, prompt)
-        conversation.created = now
-        conversation.snapshot = snapshot(registry.recorder.beliefs(workload, now, tools=prompt.starts[1] > 0))
+        workload = conversation.workload or _workload(conversation, prompt)
+        believed = snapshot(registry.recorder.beliefs(workload, now, tools=prompt.starts[1] > 0))
+        with conversation.lock:
+            if conversation.created is None:
+                conversation.workload, conversation.created, conversation.snapshot = workload, now, believed
     if not named or prompt.held or not turn_of(prompt):
         return
     source = registry.by_lineage(prompt, Lineage(prompt, conversation.tenant), conversation.agent)
     if source is None or source.id == conversation.id:
         return
-    with source.lock:  # it was answered, so it takes the lock of none that it would go on from
-        registry.recorder.read(lambda store: refresh(source, store, facts, prompt.provider), None)
+    registry.recorder.read(lambda store: refresh(source, store, facts, prompt.provider), None)
+    # The source was answered, so it takes the lock of none that it would go on from.
+    with conversation.lock, source.lock:
+        if conversation.state.turns:
+            return
         if (edits or source.state.edited_of is None) and _goes_on(prompt, source):
             _inherit(conversation, source, prompt)
 

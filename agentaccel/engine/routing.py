@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import NamedTuple
@@ -137,17 +137,27 @@ class Routing:
     recorder: Recorder
     traffic: Traffic
 
-    def routed(self, plan: CachePlan, asked: Asked, conversation: Conversation, now: float, *, on: bool) -> CachePlan:
+    def routed(
+        self,
+        plan: CachePlan,
+        asked: Asked,
+        conversation: Conversation,
+        now: float,
+        *,
+        on: bool,
+        others: Sequence[Routed] = (),
+    ) -> CachePlan:
         """The plan with what routes the request and keeps tenants apart; the sender's own fields stay.
 
         A request whose history the provider holds gets what the conversation has had from its beginning, because
-        another key is another cache or machine. `on` says that the plan goes out: then a route is chosen for good.
+        another key is another cache or machine. `on` says that the plan goes out: then a route is chosen for good, with
+        a look at the `others` that were sent in the last minute.
         """
         request, prompt, facts = asked
         if facts is None or (plan.expected is None and not prompt.held):
             return plan
         if on and not conversation.state.route and facts.key == "routes" and facts.controls:
-            conversation.state = replace(conversation.state, route=self._route(asked, facts, conversation, now))
+            conversation.state = replace(conversation.state, route=self._route(asked, facts, conversation, now, others))
         found = [one for one in self._fields(prompt, request, facts, conversation) if one.name not in request]
         if not found:
             return plan
@@ -199,7 +209,9 @@ class Routing:
 
     # --- which machine ------------------------------------------------------------------------------------------------
 
-    def _route(self, asked: Asked, facts: CacheFacts, conversation: Conversation, now: float) -> str:
+    def _route(
+        self, asked: Asked, facts: CacheFacts, conversation: Conversation, now: float, others: Sequence[Routed]
+    ) -> str:
         """The shard of a conversation, and what its machine is chosen by beside that; empty where it cannot be told.
 
         The first shard is the one without a key, where the conversation is anyhow: one that has been answered stays.
@@ -210,7 +222,7 @@ class Routing:
         front = front_of(request, prompt, facts, self.recorder.shared_key)
         if conversation.state.turns:
             return f"0 {front}"
-        others = self._others(front, now)
+        others = [row for row in others if row.route.partition(" ")[2] == front]
         expected = _expected(conversation.snapshot, tools=prompt.starts[1] > 0)
         loads = self.traffic.loads(front, now, expected)
         answered: dict[int, float] = {}
@@ -221,10 +233,9 @@ class Routing:
         loads = {shard: max(load.get(shard, 0.0) for load in (loads, answered)) for shard in {*loads, *answered}}
         return f"{shard_of(conversation.id, loads, adds=expected, most=facts.key_rate * _FULL)} {front}"
 
-    def _others(self, front: str, now: float) -> list[Routed]:
-        """The sessions that begin so and were answered in the last minute, by any process that shares the store."""
-        rows = self.recorder.read(lambda store: store.routes(now - _MINUTE, _OTHERS), list[Routed]())
-        return [row for row in rows if row.route.partition(" ")[2] == front]
+    def others(self, now: float) -> list[Routed]:
+        """The sessions that were answered in the last minute, by any process that shares the store. Reads the store."""
+        return self.recorder.read(lambda store: store.routes(now - _MINUTE, _OTHERS), list[Routed]())
 
 
 def front_of(request: Request, prompt: Prompt, facts: CacheFacts, key: bytes) -> str:

@@ -5,8 +5,9 @@ Done ─settle▶ Settled ─advance▶ Conversation ─▶ observers: the trace
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from agentaccel.cache.beliefs import Beliefs, Observation, goes_on_topic
 from agentaccel.cache.breakpoints import marks_of, written_marks
@@ -32,6 +33,7 @@ from agentaccel.rewrite.drift import drift, imprint
 from agentaccel.rewrite.edits import Edits
 from agentaccel.rewrite.results import Edited
 from agentaccel.rewrite.volatile import TOPIC
+from agentaccel.store.codec import LastUsed
 from agentaccel.store.recorder import Recorder
 from agentaccel.store.store import TurnWrite
 from agentaccel.turn import Ended
@@ -210,7 +212,10 @@ class Recording:
         """The call, which begins a session, with what is known of others that begin alike."""
         if planned.prefix is None or planned.prompt.held:
             return planned
-        return planned._replace(earlier=used_earlier(_beginnings(planned, planned.prefix, 0), self.recorder.last_used))
+        earlier: dict[str, float] = {}
+        beginnings = _beginnings(planned, planned.prefix, 0)
+        self.recorder.look(lambda last_used: earlier.update(used_earlier(beginnings, last_used)))
+        return planned._replace(earlier=earlier)
 
     def __call__(self, done: Done, settled: Settled) -> None:
         self.write(done.planned, settled.reconciled, settled.record, settled.learned)
@@ -234,7 +239,7 @@ class Recording:
         if settled is not None and prefix is not None:
             lineage = Lineage(planned.as_written, conversation.tenant).written(settled.state.born)
             beginnings = _beginnings(planned, prefix, settled.state.born)
-            learned = (*settled.learned, *self._shared(planned, settled, beginnings, record), *learned)
+            learned = (*settled.learned, *learned)
         head = conversation.head
         return TurnWrite(
             record=record,
@@ -247,17 +252,25 @@ class Recording:
             beginnings=tuple(beginnings.values()),
             waiting=waiting(conversation.state),
             ends=(lambda ends: dump_head(head, ends)) if head is not None else None,
+            begun=_begun(planned, settled, beginnings, record) if settled is not None else None,
         )
 
-    def _shared(
-        self, planned: Planned, settled: Reconciled, beginnings: Mapping[str, bytes], record: TurnRecord
-    ) -> list[Observation]:
-        """Whether a session that begins, begins as one did that was answered within a lifetime."""
-        if settled.state.turns != 1 or planned.facts is None or planned.prefix is None:
-            return []
-        read = read_by_first(planned.prefix, record.usage)
-        times = {"started": planned.started, "visible": record.first_byte or record.finished or planned.started}
-        return begun(beginnings, self.recorder.last_used, planned.earlier, **times, facts=planned.facts, read=read)
+
+def _begun(
+    planned: Planned, settled: Reconciled, beginnings: Mapping[str, bytes], record: TurnRecord
+) -> Callable[[LastUsed], Sequence[Observation]] | None:
+    """Tells whether a session that begins, begins as one did that was answered within a lifetime."""
+    if settled.state.turns != 1 or planned.facts is None or planned.prefix is None:
+        return None
+    return partial(
+        begun,
+        beginnings,
+        earlier=planned.earlier,
+        started=planned.started,
+        visible=record.first_byte or record.finished or planned.started,
+        facts=planned.facts,
+        read=read_by_first(planned.prefix, record.usage),
+    )
 
 
 def _beginnings(planned: Planned, prefix: Prefixes, born: int) -> dict[str, bytes]:

@@ -153,8 +153,7 @@ class Threads:
             before = one.stored_turns
             if turns.get(one.key, before + 1) <= before:
                 continue  # nothing to take over; of those that are not listed it is not known
-            with one.lock:
-                refresh(one, store, facts, prompt.provider)
+            refresh(one, store, facts, prompt.provider)
             if one.stored_turns > before:
                 for hashes, messages in places_of(store, one.key):
                     self.registry.waits_at(one.key, hashes, messages)

@@ -6,7 +6,7 @@ The forms are versioned with the store's schema; a field that a form lacks has i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -46,6 +46,10 @@ class Routed(NamedTuple):
     created: float
 
 
+LastUsed = Callable[[bytes], float | None]
+"""When a session with this beginning was last answered; None if none is known."""
+
+
 class TurnWrite(NamedTuple):
     """Everything that one turn adds, written in one transaction."""
 
@@ -69,6 +73,14 @@ class TurnWrite(NamedTuple):
     once: int | None = None
     """A number below 0 that this turn and no other has: where the store has it, nothing is added; None for a turn that
     is written once in any case."""
+    begun: Callable[[LastUsed], Sequence[Observation]] | None = None
+    """What the turn teaches by when others with its beginnings were last answered; None if it teaches nothing so."""
+
+    def completed(self, last_used: LastUsed) -> TurnWrite:
+        """The turn with all that it teaches."""
+        if self.begun is None:
+            return self
+        return self._replace(learned=(*self.learned, *self.begun(last_used)), begun=None)
 
 
 UNREADABLE = (ValueError, TypeError, KeyError, AttributeError)

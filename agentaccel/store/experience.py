@@ -64,11 +64,14 @@ class TrackRecord:
 
     def open(self) -> None:
         """Go on from what the store holds, the first time that it is called."""
-        with self.lock:
-            if self._opened:
-                return
-            self._opened = True
-            self._go_on_from(self._recorder.read(_read, None))
+        if self._opened:
+            return
+        with self._saving:
+            if not self._opened:
+                there = self._recorder.read(_read, None)
+                with self.lock:
+                    self._opened = True
+                    self._go_on_from(there)
 
     def save(self) -> None:
         """Write what was learned since the last time, and take in what others have written."""

@@ -1,5 +1,9 @@
 """The store as sessions use it: it never raises and never makes the agent wait long.
 
+Records are written in a thread of their own, in the order in which they were left. Whoever reads in a thread finds what
+was left before; on an event loop nothing is read or written. In strict mode, and where time is virtual, records are
+written at once.
+
 A store that is locked keeps what was to be written and tries again with the next record, then without waiting, and in
 the background; one that is full, read-only or corrupt is given up for this process; a record that cannot be written is
 dropped. Each of these is one log line, and sessions go on in memory. Such lines are printed where nobody has configured
@@ -10,6 +14,7 @@ A store that is too large is made smaller in the background, too.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import errno
 import hashlib
@@ -18,17 +23,20 @@ import os
 import sqlite3
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
+from weakref import WeakSet
 
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.clock import SystemClock
-from agentaccel.concurrency import Background, DueWork
+from agentaccel.concurrency import Background, DueWork, Inline, Worker, beside
 from agentaccel.errors import TraceError
 from agentaccel.locks import Lock
 from agentaccel.once import Once
 from agentaccel.policy import StorePolicy
 from agentaccel.records import ToolRecord
+from agentaccel.store.codec import LastUsed
 from agentaccel.store.database import check_place, default_path
 from agentaccel.store.learned import Workloads
 from agentaccel.store.ownership import load_key
@@ -81,7 +89,7 @@ def _kind(error: Exception) -> str:
 _MOST_PENDING = 1000
 """Records kept while the store is locked; beyond them the oldest are lost."""
 _MOST_AT_ONCE = 50
-"""Records that one call of the agent's writes, where many had to wait."""
+"""Records that are written before others may use the store."""
 _LAST_TRIES = 4
 """How often the last records are tried, a second in all (`BUSY_SECONDS` each), and how often room is made then."""
 _SOONEST, _LATEST = 0.25, 5.0
@@ -89,6 +97,11 @@ _SOONEST, _LATEST = 0.25, 5.0
 _STEP = 0.02
 """Seconds between two steps in the background: most of the time nobody has to wait for one."""
 
+_ANSWERS_WITHIN = 1.0
+"""Seconds that one use of the store may take before model calls go out without what it knows: a disk that is gone."""
+
+Look = Callable[[LastUsed], None]
+"""Is told what the store knows once the records before it are written."""
 T = TypeVar("T")
 
 
@@ -113,16 +126,20 @@ class Recorder:
         """What is to be done in the background."""
         self._pause = _SOONEST
         """Seconds until a locked store is tried again."""
-        self._pending: deque[TurnWrite | ToolRecord] = deque(maxlen=_MOST_PENDING)
+        self._pending: deque[TurnWrite | ToolRecord | Look] = deque(maxlen=_MOST_PENDING)
         self._lock = Lock()
+        """Held while the store is written to: never taken on an event loop, but to close."""
+        self._queue = Lock()
+        """Held while a record is left."""
+        self._writing = False
+        """True if somebody is about to write what is pending."""
+        self._worker: Worker | Inline = Inline() if strict or self._background.is_virtual else Worker()
         self._once = Once()
         self._pid = os.getpid()
         self._patient = True
         self._closed = False
         """Whether it was closed while it still recorded."""
         self._reopened = 0
-        self._stays = False
-        """True if `_at_exit` is called when the program ends."""
         self._max_bytes = policy.max_bytes
         self._path: Path | None = None
         """Where the store is, or will be once it can be opened; None where nothing is recorded any more."""
@@ -136,6 +153,8 @@ class Recorder:
             self._path = Path(policy.path).expanduser() if policy.path is not None else default_path()
             if policy.path is not None:
                 check_place(self._path)
+            _ALIVE.add(self)
+            _write_at_exit()
             self._guarded("open", self._open, None)
             self._tend_later()
 
@@ -144,12 +163,11 @@ class Recorder:
             self.key = self.shared_key = load_key(self._path, self.key)
             store = Store(self._path, max_bytes=self._max_bytes, patient=self._patient)
             self.store = store
-            if self._stays:  # what closes it when the program ends has to come after us, and so be registered before
-                self._stay(False)
-                self._stay(True)
+            _write_at_exit()  # what closes it when the program ends comes after us, because it was registered before
 
     def read(self, look: Callable[[Store], T], otherwise: T) -> T:
-        """What `look` finds in the store; `otherwise` where there is none or it fails."""
+        """What `look` finds in the store, after what was left before; `otherwise` where there is none or it fails."""
+        self.flush()
         store = self.store
         return otherwise if store is None else self._guarded("read", lambda: look(store), otherwise)
 
@@ -159,27 +177,69 @@ class Recorder:
             return self._workloads.believed(workload, now, tools=tools)
         return self.read(lambda store: store.beliefs(workload, now, tools=tools), Beliefs())
 
-    def last_used(self, beginning: bytes) -> float | None:
-        """When a session that begins so was last answered; None where none is known of."""
-        if self.store is None:
-            return self._workloads.last_used(beginning)
-        return self.read(lambda store: store.beginning_last_used(beginning), None)
+    async def beside(self, work: Callable[[], T]) -> T:
+        """What `work` returns, which reads the store: beside the running event loop, after what was left before.
+
+        Raises `TimeoutError` if the store does not answer in time.
+        """
+        if isinstance(self._worker, Inline) or self.store is None:
+            return work()
+        future = beside(work, self._worker)
+        try:
+            while not future.done():
+                if self._worker.hangs(_ANSWERS_WITHIN):
+                    raise TimeoutError(f"the trace store at {self._path} does not answer")
+                await asyncio.wait([future], timeout=_ANSWERS_WITHIN)
+            return future.result()
+        finally:
+            future.cancel()  # what has not begun is not needed any more
+
+    def look(self, look: Look) -> None:
+        """Tell `look` what the store knows once the records before it are written; without a store, at once."""
+        self._leave(look) if self._path is not None else look(self._workloads.last_used)
 
     def write(self, record: TurnWrite | ToolRecord) -> None:
-        """Leave `record`, after whatever had to wait; without a store, what it teaches alone is kept."""
-        if self._path is None:
-            if isinstance(record, TurnWrite):
-                self._workloads.take(record)
-            if self._closed:
-                self._once.say("what was used after Accel.close() is not recorded", level=logging.INFO)
+        """Leave `record`; without a store, what it teaches alone is kept."""
+        if self._path is not None:
+            self._leave(record)
             return
-        with self._lock:
+        if isinstance(record, TurnWrite):
+            self._workloads.take(record.completed(self._workloads.last_used))
+        if self._closed:
+            self._once.say("what was used after Accel.close() is not recorded", level=logging.INFO)
+
+    def _leave(self, record: TurnWrite | ToolRecord | Look) -> None:
+        with self._queue:
             self._own_process()
             if len(self._pending) == _MOST_PENDING:
                 self._once.say_aloud(f"over {_MOST_PENDING:,} records wait for the trace store: the oldest are lost")
             self._pending.append(record)
-            self._guarded("write", self._flush, None)
-            self._tend_later()
+            if self._writing:
+                return
+            self._writing = True
+        self._worker.submit(self._write_pending)
+
+    def _write_pending(self) -> None:
+        goes_on = True
+        while goes_on:
+            try:
+                with self._lock:
+                    self._guarded("write", self._flush, None)
+            finally:
+                with self._queue:
+                    goes_on = self._writing = bool(self._pending) and self._patient and self._path is not None
+        self._tend_later()
+
+    def flush(self) -> None:
+        """Wait until everything that was left before is in the store, or cannot be written now."""
+        if not (self._writing or self._pending):
+            return
+        with self._lock:
+            self._own_process()
+            while self._pending and self._path is not None:
+                self._guarded("write", self._flush, None)
+                if not self._patient:
+                    return
 
     def change(self, work: Callable[[Store], T], otherwise: T) -> T:
         """What `work` gives, which writes to the store; `otherwise` where there is none or it fails.
@@ -219,7 +279,7 @@ class Recorder:
     def _own_process(self) -> None:
         """What waited when this process was forked, the parent writes."""
         if os.getpid() != self._pid:
-            self._pid, self._due = os.getpid(), None
+            self._pid, self._due, self._writing = os.getpid(), None, False
             self._pending.clear()
 
     def _tend_later(self, *, locked: bool = False) -> None:
@@ -232,8 +292,7 @@ class Recorder:
             elif self._pending or (self.store is not None and self.store.is_too_large):
                 seconds = _STEP
             else:
-                return self._stay(False)
-            self._stay(True)
+                return
             self._due = self._background.later("", seconds, self._tend)  # no session waits for it
 
     def _tend(self) -> None:
@@ -250,20 +309,11 @@ class Recorder:
                     raise  # in strict mode, and nothing is tried again before the next record
             self._tend_later(locked=locked)
 
-    def _stay(self, stays: bool) -> None:
-        """Whether what waits is written when the program ends, which may be before anything else happens."""
-        if stays != self._stays:
-            self._stays = stays
-            atexit.unregister(self._at_exit)
-            if stays:
-                atexit.register(self._at_exit)
-
     def _give_up(self) -> None:
         self.store = self._path = None
         self._pending.clear()
         if self._due is not None:
             self._due.cancel()
-        self._stay(False)
 
     def _flush_at_last(self) -> None:
         """Write what waits, or never; so several times, each of which waits a moment for another process."""
@@ -292,12 +342,14 @@ class Recorder:
             self._wait_for_others(True)
             self._pause = _SOONEST
 
-    def _write(self, store: Store, record: TurnWrite | ToolRecord) -> None:
+    def _write(self, store: Store, record: TurnWrite | ToolRecord | Look) -> None:
         try:
             if isinstance(record, ToolRecord):
                 store.write_tool(record)
+            elif isinstance(record, TurnWrite):
+                store.write_turn(record.completed(store.beginning_last_used))
             else:
-                store.write_turn(record)
+                record(store.beginning_last_used)
         except Exception as error:
             if self._strict or is_the_stores(error):
                 raise
@@ -349,3 +401,18 @@ class Recorder:
             say = self._once.say_aloud if ends or is_the_stores(error) else self._once.say
             say(message, about=about)
             return otherwise
+
+
+_ALIVE: WeakSet[Recorder] = WeakSet()
+
+
+def _write_at_exit() -> None:
+    """What is pending is written when the program ends, before whatever was registered until now."""
+    atexit.unregister(_write_all)
+    atexit.register(_write_all)
+
+
+def _write_all() -> None:
+    with ExitStack() as each:
+        for one in tuple(_ALIVE):
+            each.callback(one._at_exit)

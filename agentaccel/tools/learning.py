@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakSet
 
 from agentaccel.clock import Clock
-from agentaccel.concurrency import Background
+from agentaccel.concurrency import WORKER, Background, in_a_loop
 from agentaccel.policy import Policy
 from agentaccel.predict.events import SessionPredictor
 from agentaccel.predict.predictor import Predictor
@@ -64,7 +64,8 @@ class Learning:
     def turned(self) -> None:
         """A turn has ended."""
         if self.library.learned():
-            self._background.submit(_NO_SESSION, self.save)
+            # A loop that starts a thread waits for it to run: the worker does so.
+            WORKER.submit(lambda: self._background.submit(_NO_SESSION, self.save))
 
     def save(self) -> None:
         """Write what is new."""
@@ -74,6 +75,7 @@ class Learning:
     def close(self) -> None:
         """Write what is still to be written."""
         _ALIVE.discard(self)
+        _come_to_rest()
         self.save()
 
 
@@ -85,7 +87,20 @@ def _save_at_exit() -> None:
     atexit.register(_save_all)
 
 
+def _come_to_rest() -> None:
+    """Wait until what sessions have shown so far is learned, which is done beside event loops. On one, do not."""
+    if in_a_loop():
+        return
+    with suppress(TimeoutError):
+        WORKER.submit(lambda: None).result(_MOST_SECONDS)
+
+
+_MOST_SECONDS = 2.0
+"""For which a program that ends waits for that."""
+
+
 def _save_all() -> None:
+    _come_to_rest()
     for one in tuple(_ALIVE):
         with suppress(Exception):  # nobody is left to be told
             one.save()

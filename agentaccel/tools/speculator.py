@@ -13,10 +13,10 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from agentaccel.clock import Clock
-from agentaccel.concurrency import Background, in_a_loop
+from agentaccel.concurrency import Background, beside, in_a_loop
 from agentaccel.engine.conversation import Conversation
 from agentaccel.engine.draft import Done, Planned, Settled, mode_of
 from agentaccel.engine.scope import Within
@@ -28,6 +28,7 @@ from agentaccel.predict.events import Predicts, SessionPredictor
 from agentaccel.predict.launch import LaunchCandidate, decide
 from agentaccel.predict.order import Order
 from agentaccel.predict.predictor import SOON
+from agentaccel.predict.resources import Resource
 from agentaccel.store.recorder import Recorder
 from agentaccel.tools.catalog import KnownTool, Tools
 from agentaccel.tools.early import EarlyRun, EarlyRuns, EarlyRunState
@@ -42,6 +43,8 @@ from agentaccel.tools.serving import Serving
 from agentaccel.tools.transcript import PendingLaunch, SpeculationState
 from agentaccel.tools.warming import ToolPrewarmer
 from agentaccel.types import Prediction, Request, ToolCall
+
+T = TypeVar("T")
 
 
 class Hooks(NamedTuple):
@@ -117,10 +120,9 @@ class Speculator:
         seconds = ended.finished - ended.started
         serving.track.learn(lambda experience: experience.replied(seconds))
         self.learning.turned()
-        with following.lock:
-            following.replied, following.sent = ended.calls, None
-            if planned.prompt.held:
-                following.hear_reply()
+        following.replied, following.sent = ended.calls, None
+        if planned.prompt.held:
+            self._beside(following.heard_all)
 
     def _soon(self, step: CurrentRequest, work: Callable[[], None]) -> None:
         """Do it once the request is on its way."""
@@ -131,6 +133,18 @@ class Speculator:
             asyncio.get_running_loop().call_soon(work)
         else:
             self.launcher.runner.background.submit(step.conversation.id, work)
+
+    def _beside(self, work: Callable[[], T], then: Callable[[T], None] = lambda told: None) -> None:
+        """Do `work`, and `then` give what it returns to `then`: on an event loop, the former beside it."""
+
+        def told(done: asyncio.Future[T]) -> None:
+            if not done.cancelled():
+                self._guarded(lambda: then(done.result()))
+
+        if in_a_loop():
+            beside(work).add_done_callback(told)
+        else:
+            then(work())
 
     def _guarded(self, work: Callable[..., None], *given: object) -> None:
         try:
@@ -156,49 +170,75 @@ class Speculator:
 
     def _sent(self, step: CurrentRequest, request: Request, wire: Wire, held: bool, names: list[str]) -> None:
         following, tools = step.following, self.policy.tools
-        self.learning.begin()
         if not (tools.speculate or tools.prewarm):
+            self._beside(self.learning.begin)
             return
-        with following.lock:
-            if following.history is None:
-                schemas = {name: dict[str, object]() for name in names}
-                following.reads = reads = partial(self._reads, step.conversation.id)
-                following.history = self.predictor.session(step.conversation.session.workload, schemas, reads)
-            following.replied, following.sent = None, self.launcher.clock.monotonic()  # it stands in the request
+        following.replied, following.sent = None, self.launcher.clock.monotonic()  # it stands in the request
+        with following.choosing:
             following.waiting = [one for one in following.waiting if not self._given_up(one, step.number)]
-            following.take(following.hearing.request(request, wire, held=held))
-            self._expect(step, following.history, None)
+        # The caller may add to its lists as soon as the reply is here.
+        told = {name: list(value) if isinstance(value, list) else value for name, value in request.items()}
+        self._expect(step, partial(self._heard, step, told, wire, held, names), None)
+
+    def _heard(
+        self, step: CurrentRequest, request: Request, wire: Wire, held: bool, names: list[str]
+    ) -> SessionPredictor:
+        """Learn what the request tells. The state is locked."""
+        following = step.following
+        if following.history is None:
+            schemas = {name: dict[str, object]() for name in names}
+            following.reads = reads = partial(self._reads, step.conversation.id)
+            following.history = self.predictor.session(step.conversation.session.workload, schemas, reads)
+        following.take(following.hearing.request(request, wire, held=held))
+        return following.history
 
     def _reads(self, session: str, call: ToolCall) -> bool:
         serving = self.launcher.serving
         return serving.judging.did_read(serving.tools.of(call.name, session), call)
 
-    def _expect(self, step: CurrentRequest, history: SessionPredictor, after: EarlyRun | None) -> None:
-        """Launch what pays of what is expected, where `after` is the guess that it all depends on."""
-        serving, clock = self.launcher.serving, self.launcher.clock
-        if step.following.unseen:
+    def _expect(self, step: CurrentRequest, listen: Callable[[], SessionPredictor], after: EarlyRun | None) -> None:
+        """Launch what pays of what is expected once `listen` has told, where `after` is the guess that it all depends
+        on."""
+
+        def predicted() -> Expected:
+            self.learning.begin()
+            with step.following.lock:
+                history = listen()
+                warms = after is None and self.policy.tools.prewarm and step.acts
+                return Expected(history, history.predict(), history.resources() if warms else ())
+
+        self._beside(predicted, partial(self._take, step, after))
+
+    def _take(self, step: CurrentRequest, after: EarlyRun | None, expected: Expected) -> None:
+        """Launch what pays of what is expected."""
+        serving, calls = self.launcher.serving, expected.calls
+        if step.following.unseen or not _is_current(step):
             return
         serving.writes.settle()
-        self._cancel(serving.buffer.sweep(clock.monotonic()))
-        expected = history.predict()
+        self._cancel(serving.buffer.sweep(self.launcher.clock.monotonic()))
         if after is None and self.policy.tools.prewarm and step.acts:
-            self.warming.warm(step.conversation.id, expected, history.resources())
+            self.warming.warm(step.conversation.id, calls, expected.resources)
         if not self.policy.tools.speculate:
             return
         if after is not None:
-            expected = tuple(chained(one, after) for one in expected)
-        later = partial(self._choose_later, step, history, after)
-        self._choose(step, history, self.launcher.looked_at(step, expected, later), after)
+            calls = tuple(chained(one, after) for one in calls)
+        later = partial(self._choose_later, step, expected.history, after)
+        self._choose(step, expected.history, self.launcher.looked_at(step, calls, later), after)
 
     def _choose_later(
         self, step: CurrentRequest, history: SessionPredictor, after: EarlyRun | None, expected: list[Prediction]
     ) -> None:
         """It is known by now what these calls do."""
-        with step.following.lock:
-            if step.following.step == step.number and step.following.sent is not None:
-                self._choose(step, history, expected, after)
+        if _is_current(step):
+            self._choose(step, history, expected, after)
 
     def _choose(
+        self, step: CurrentRequest, history: SessionPredictor, expected: list[Prediction], after: EarlyRun | None
+    ) -> None:
+        with step.following.choosing:
+            self._launch_best(step, history, expected, after)
+
+    def _launch_best(
         self, step: CurrentRequest, history: SessionPredictor, expected: list[Prediction], after: EarlyRun | None
     ) -> None:
         serving, clock = self.launcher.serving, self.launcher.clock
@@ -271,14 +311,13 @@ class Speculator:
 
     def _finished(self, step: CurrentRequest, history: SessionPredictor, entry: EarlyRun) -> None:
         """A guess has its result: what would the model ask for once it had seen that? And its slot is free again."""
-        following, policy = step.following, self.policy.tools
-        with following.lock:
-            if following.step != step.number or following.sent is None or entry.state is not EarlyRunState.FINISHED:
-                return
-            if entry.depth < policy.depth:
-                self._expect(step, history.supposing(entry.call, shown(entry.result)), entry)
-            if entry.call.name in policy.max_concurrent and following.history is not None:
-                self._expect(step, following.history, None)
+        policy, own = self.policy.tools, step.following.history
+        if not _is_current(step) or entry.state is not EarlyRunState.FINISHED:
+            return
+        if entry.depth < policy.depth:
+            self._expect(step, lambda: history.supposing(entry.call, shown(entry.result)), entry)
+        if entry.call.name in policy.max_concurrent and own is not None:
+            self._expect(step, lambda: own, None)
 
     # --- what real calls tell -----------------------------------------------------------------------------------------
 
@@ -292,7 +331,20 @@ class Speculator:
         serving = self.launcher.serving
         for part in (serving.buffer, serving.memo, serving.tools):
             part.leave(conversation.id)
-        self._guarded(conversation.following.ends)
+        self._guarded(partial(self._beside, conversation.following.ends))
+
+
+class Expected(NamedTuple):
+    """What is expected next."""
+
+    history: SessionPredictor
+    calls: tuple[Prediction, ...]
+    resources: tuple[Resource, ...]
+
+
+def _is_current(step: CurrentRequest) -> bool:
+    """True if the reply to a request is still to come."""
+    return step.following.step == step.number and step.following.sent is not None
 
 
 # --- Puts together what runs the tools of one `Accel` early -----------------------------------------------------------

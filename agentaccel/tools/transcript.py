@@ -159,7 +159,8 @@ class PendingLaunch:
 
 @dataclass(slots=True, eq=False)
 class SpeculationState:
-    """Mutable; `lock` guards all but `order`, which the loop's own thread changes."""
+    """Mutable. `lock` is held while it is learned and predicted, so never on an event loop; `choosing` guards `waiting`
+    and what is launched; `order` is changed by the loop's own thread."""
 
     history: SessionPredictor | None = None
     hearing: Hearing = field(default_factory=Hearing)
@@ -180,6 +181,7 @@ class SpeculationState:
     reads: Callable[[ToolCall], bool] = lambda call: False
     """Tells calls that write nothing."""
     lock: Lock = field(default_factory=Lock)
+    choosing: Lock = field(default_factory=Lock)
     _made: set[tuple[str, bytes]] = field(default_factory=set)
     """Calls whose results the model has before it, made since the last one that may write."""
     _said: str = ""
@@ -219,6 +221,11 @@ class SpeculationState:
         if self.replied is not None and self.history is not None:
             self.take([self.hearing.reply(self.replied)])
         self.replied = None
+
+    def heard_all(self) -> None:
+        """Learn the last reply, which no request will tell."""
+        with self.lock:
+            self.hear_reply()
 
     def ends(self) -> None:
         """The session was left."""

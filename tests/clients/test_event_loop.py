@@ -1,12 +1,15 @@
-"""Nothing of ours but the store waits for a disk on an event loop, from the first `Accel()` of a process on."""
+"""Nothing of ours waits for a disk on an event loop, but `Accel()` itself, which opens the trace store."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
+
+from agentaccel.store.store import open_reader
 
 pytest.importorskip("blockbuster")
 
@@ -25,7 +28,7 @@ CHAT = {"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-6.1-
 SAID = [{"role": "user", "content": "Hello " * 3000}]
 
 async def main():
-    accel = Accel(Policy(mode=sys.argv[1], strict=True, store=StorePolicy(enabled=False)))  # the store is the exception
+    accel = Accel(Policy(mode=sys.argv[1], strict=True, store=StorePolicy(enabled=False)))  # it is opened here
 
     @accel.tool(effect="read_local", concurrent=True)
     async def look(name: str) -> str:
@@ -74,3 +77,90 @@ def test_a_data_file_that_is_read_when_it_is_needed_is_noticed() -> None:
         [sys.executable, "-c", dedent(late) + AGENT, "on"], capture_output=True, text=True, check=False
     )
     assert "Blocking call to" in ran.stderr
+
+
+# --- Many sessions at once, with a trace store ------------------------------------------------------------------------
+
+SESSIONS = """
+import asyncio, json, logging, sys
+import anthropic, blockbuster, httpx2
+import agentaccel
+from agentaccel import Accel, Policy, StorePolicy
+from agentaccel.concurrency import Inline
+from agentaccel.testing.inside import engine
+
+TOOLS = [{"name": "look", "description": "Looks.", "input_schema": {"type": "object", "properties": {}}}]
+SYSTEM = "Be good. " * 600
+
+def answer(request):
+    asks = len(json.loads(request.content)["messages"]) % 4 == 1
+    text = {"type": "text", "text": "Hello"}
+    content = {"type": "tool_use", "id": "t", "name": "look", "input": {}} if asks else text
+    return httpx2.Response(200, json={
+        "id": "m", "type": "message", "role": "assistant", "model": "claude-sonnet-5", "content": [content],
+        "stop_reason": "tool_use" if asks else "end_turn", "usage": {"input_tokens": 7, "output_tokens": 5}})
+
+async def main(accel):
+    @accel.tool(effect="read_local", concurrent=True)
+    async def look() -> str:
+        return "seen"
+
+    http = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
+    client = accel.wrap(anthropic.AsyncAnthropic(api_key="k", http_client=http))
+
+    async def ask(messages):
+        reply = await client.messages.create(
+            model="claude-sonnet-5", max_tokens=9, messages=messages, tools=TOOLS, system=SYSTEM)
+        messages.append({"role": "assistant", "content": [block.model_dump() for block in reply.content]})
+        seen = [await look() for block in reply.content if block.type == "tool_use"]
+        results = [{"type": "tool_result", "tool_use_id": "t", "content": one} for one in seen]
+        messages.append({"role": "user", "content": results or "Go on."})
+
+    async def agent(number):
+        messages = [{"role": "user", "content": f"Hello {number} " * 500}]
+        for name in ("first", "again"):  # the second is another handle of the same session
+            async with accel.session(f"s{number}", agent="a"):
+                await ask(messages)
+                await ask(messages)
+        await ask(messages[:1])  # without a session
+
+    await asyncio.gather(*(agent(number) for number in range(int(sys.argv[2]))))
+    await http.aclose()
+    await accel.aclose()
+
+logging.basicConfig()
+accel = Accel(Policy(mode=sys.argv[3], store=StorePolicy(path=sys.argv[1])))
+if sys.argv[4:] == ["inline"]:
+    engine(accel).recorder._worker = Inline()
+with blockbuster.blockbuster_ctx(scanned_modules=[agentaccel]) as detector:
+    for function in detector.functions.values():
+        function.can_block_in("logging/__init__.py", {"emit"})
+    asyncio.run(main(accel))
+print("done")
+"""
+
+
+def sessions(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", SESSIONS, str(path), *arguments], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["observe", "on"])
+def test_sessions_record_and_look_up_beside_their_loop(mode: str, tmp_path: Path) -> None:
+    """By hand: five requests and three runs of the tool in each session; each is in the store, and no file is read or
+    written on the loop, where what blocks it raises."""
+    ran = sessions(tmp_path / "trace.db", "40", mode)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("done\n", "", 0)
+    with open_reader(tmp_path / "trace.db") as reader:
+        turns, tools = list(reader.turns()), list(reader.tools())
+    assert len(turns) == 40 * 5
+    assert len(tools) >= 40 * 3  # runs that were begun early and not asked for have records of their own
+    assert {turn.outcome for turn in turns} == {"ok"}
+    assert sum(turn.session.startswith("s") and not turn.session.startswith("s-") for turn in turns) == 40 * 4
+
+
+@pytest.mark.slow
+def test_twin_a_store_that_is_used_on_the_loop_is_noticed(tmp_path: Path) -> None:
+    assert "Blocking call to" in sessions(tmp_path / "trace.db", "2", "on", "inline").stderr

@@ -169,7 +169,7 @@ GUARDS = (
     ),
     Mutant(
         guard="that a request was followed, which counts once",
-        at="agentaccel.engine.engine:Engine.turn_of",
+        at="agentaccel.engine.engine:Engine._begin",
         old="                followed(conversation)\n",
         new="                pass\n",
     ),

@@ -296,9 +296,9 @@ GUARDS = (
     ),
     Mutant(
         guard="a first request that was announced",
-        at="agentaccel.engine.engine:Engine._plan",
-        old="        if not conversation.state.turns:\n            edits, named",
-        new="        if conversation.created is None:\n            edits, named",
+        at="agentaccel.engine.engine:Engine._open",
+        old="        if conversation.state.turns:\n            return ()",
+        new="        if conversation.created is not None:\n            return ()",
     ),
     Mutant(
         guard="what was written ahead",

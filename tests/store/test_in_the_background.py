@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from subprocess import PIPE
 import pytest
 
 from agentaccel import StorePolicy
-from agentaccel.concurrency import Background
+from agentaccel.concurrency import Background, Worker
 from agentaccel.records import ToolRecord
 from agentaccel.store.recorder import Recorder
 from agentaccel.store.retention import used_bytes
@@ -315,3 +316,61 @@ def test_a_failure_to_make_room_is_one_line(strict: bool, tmp_path: Path, caplog
     (line,) = caplog.records
     assert "no such table: clearings" in (line.exc_text or line.getMessage())
     assert (recorder.store is None) == (not strict)
+
+
+# --- beside the caller ------------------------------------------------------------------------------------------------
+
+KILLED_AT_ONCE = """
+import os, signal, sys
+from pathlib import Path
+from agentaccel import StorePolicy
+from agentaccel.records import ToolRecord
+from agentaccel.store.recorder import Recorder
+
+recorder = Recorder(StorePolicy(path=Path(sys.argv[1])), strict=False)
+for number in range(200):
+    recorder.write(ToolRecord(session="s", name=str(number), key="k", started=1.0, finished=2.0, outcome="ok"))
+if sys.argv[2] == "flush":
+    recorder.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="nothing kills here")
+@pytest.mark.parametrize(("waits", "least"), [("flush", 200), ("not", 0)])
+def test_what_was_flushed_outlives_a_kill_and_what_was_not_is_whole_or_missing(
+    waits: str, least: int, tmp_path: Path
+) -> None:
+    """In the order in which it was left: a kill takes the end of it."""
+    path = tmp_path / "trace.db"
+    subprocess.run([sys.executable, "-c", KILLED_AT_ONCE, str(path), waits], check=False, timeout=60)
+    assert names(path) == [str(number) for number in range(max(least, len(names(path))))]
+
+
+@pytest.mark.slow
+def test_a_reader_finds_what_was_left_before(tmp_path: Path) -> None:
+    """Without waiting for the thread that writes."""
+    recorder = Recorder(StorePolicy(path=tmp_path / "trace.db"), strict=False)
+    for number in range(20):
+        recorder.write(replace(TOOL, name=str(number)))
+        assert recorder.read(lambda store: len(list(store.tools())), -1) == number + 1
+    recorder.close()
+
+
+@pytest.mark.slow
+def test_twin_a_reader_that_does_not_flush_finds_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Recorder, "flush", lambda self: None)
+    monkeypatch.setattr(Worker, "submit", lambda self, work: None)  # a thread that does not get to it
+    recorder = Recorder(StorePolicy(path=tmp_path / "trace.db"), strict=False)
+    recorder.write(TOOL)
+    assert recorder.read(lambda store: len(list(store.tools())), -1) == 0
+    recorder.close()
+
+
+@pytest.mark.slow
+def test_a_program_that_ends_without_closing_has_written_everything(tmp_path: Path) -> None:
+    path = tmp_path / "trace.db"
+    ends = KILLED_AT_ONCE.replace("os.kill(os.getpid(), signal.SIGKILL)", "")
+    subprocess.run([sys.executable, "-c", ends, str(path), "not"], check=True, timeout=60)
+    assert names(path) == [str(number) for number in range(200)]

@@ -74,6 +74,7 @@ def test_a_locked_store_is_one_line(
             other.execute("BEGIN IMMEDIATE")
             ours.write(TOOL)
             ours.write(TOOL)
+            ours.flush()
         ours.close()
         said = capsys.readouterr().err
     assert said == "agentaccel: cannot write the trace store: database is locked; recording waits in memory\n"
@@ -87,10 +88,13 @@ def in_trouble_twice(path: Path) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             ours.write(TOOL)
+            ours.flush()
         ours.write(TOOL)
+        ours.flush()
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("DROP TABLE tools")
         ours.write(TOOL)
+        ours.flush()
         ours.close()
 
 
