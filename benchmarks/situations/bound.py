@@ -1,7 +1,8 @@
 """What nobody can do better than in a situation, told all of it: the oracle under the consents that the user gave.
 
 *Without consents that change what is sent* the oracle is that of a replay (`agentaccel.replay.hindsight`): the cheapest
-markers, and with `keep_alive` requests of our own in the pauses. Where its plan meets its bound the figure is exact.
+markers, and with `keep_alive` requests of our own in the pauses, on platforms that are known to take such. Where its
+plan meets its bound the figure is exact.
 
 *With consent to move text or to freeze tools*, each request may be sent as written or arranged, and another way in the
 next. The bound is that of the conversation without what may be moved (`asked_for(…, moved=True)`): volatile text left
@@ -78,7 +79,8 @@ def _moves(situation: Situation) -> bool:
 
 
 def _with_pauses(situation: Situation, steps: Sequence[Step]) -> Sequence[Step]:
-    return pauses_kept(steps) if "keep_alive" in situation.consents else steps
+    keeps = "keep_alive" in situation.consents and situation.facts().keeps
+    return pauses_kept(steps) if keeps else steps
 
 
 def _least(steps: Sequence[Step]) -> Floor:

@@ -12,11 +12,13 @@ import pytest
 
 from agentaccel.cache import own_requests as warm
 from agentaccel.cache.beliefs import Beliefs, after_topic
+from agentaccel.engine.own_requests import OwnRequests
 from agentaccel.replay.compare import cost_of
 from agentaccel.replay.runs import Run
 from agentaccel.replay.simulate import Allowed, Simulated, accelerate
-from benchmarks.situations import Situation, runs
-from benchmarks.situations.form import Prompts, Turns, grid
+from benchmarks.situations import Situation, requests, runs
+from benchmarks.situations.bound import floor
+from benchmarks.situations.form import Prompts, Times, Turns, grid
 from benchmarks.situations.grid import cell
 
 TALK = Situation(
@@ -133,3 +135,30 @@ def test_of_a_lifetime_that_the_user_chose_only_longer_pauses_count() -> None:
     (hours,) = accelerate([timed(runs(TALK)[0], [20.0, LUNCH, 900.0])], chosen).kept
     assert not minutes
     assert hours
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_nothing_is_kept_where_no_request_of_our_own_is_known_to_be_taken(
+    guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The vendor documents `max_tokens: 0` for its own API, and not for Bedrock: a replay plans there as the product
+    does, and so does the oracle. The twin sends such requests everywhere."""
+    if not guarded:
+        monkeypatch.setattr(OwnRequests, "_is_taken", lambda *_: True)
+    chosen, pauses = Allowed(keep_alive=True, ttl="1h"), [20.0, LUNCH, 900.0]
+    (there,) = accelerate([timed(runs(TALK)[0], pauses)], chosen).kept
+    (here,) = accelerate([timed(runs(replace(TALK, platform="bedrock"))[0], pauses)], chosen).kept
+    assert there
+    assert bool(here) != guarded
+
+
+def test_nor_does_the_oracle_keep_anything_there() -> None:
+    """What is asked for with consent to keep entries alive costs on Bedrock what it costs without that consent."""
+    consent = replace(
+        TALK, sessions=1, turns=4.0, times=Times(user=LUNCH), platform="bedrock", consents=("keep_alive",)
+    )
+    alike = [replace(consent, consents=()), consent]
+    bedrock, anyhow = (floor(one, requests(one), range(1)).cost for one in alike)
+    assert bedrock == anyhow
+    without, kept = (replace(one, platform="api") for one in alike)
+    assert floor(kept, requests(kept), range(1)).cost < floor(without, requests(without), range(1)).cost
