@@ -216,7 +216,7 @@ class Engine:
                 conversation.asides.ask(conversation.id, planned.edited.wants, self.runs)
             if planned.mode == "on" and conversation.state.route:
                 self._routing.sent(conversation, planned.started)
-        applied, endpoint = planned.plan if planned.mode == "on" else CachePlan(), asked.endpoint
+        applied = planned.plan if planned.mode == "on" else CachePlan()
         flight = self.shared_prefixes.flight(planned, endpoint)
         hooks = None
         if self.speculator is not None:
