@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from agentaccel.clients import bodies
-from agentaccel.clients.attempt import ANNOUNCED, Asked, stop_announced
+from agentaccel.clients.attempt import ANNOUNCED, Outgoing, stop_announced
 from agentaccel.clients.client_copy import account_behind, derived
 from agentaccel.clients.pending import watch_results
 from agentaccel.clients.transport import is_response, server_of, with_transport
@@ -71,7 +71,7 @@ def _middleware(base: Any, engine: Engine, endpoint: Endpoint, client: Any, *, p
     import anthropic
 
     whole, awaited = anthropic.APIResponse, anthropic.AsyncAPIResponse
-    writer, about = bodies.Writer(), partial(_asked, engine, endpoint, client)
+    writer, about = bodies.Writer(), partial(_outgoing, engine, endpoint, client)
     told = partial(_told, engine, endpoint)
 
     def sent(request: Any, body: Any, call_next: Any) -> Any:
@@ -84,10 +84,10 @@ def _middleware(base: Any, engine: Engine, endpoint: Endpoint, client: Any, *, p
         agentaccel_engine = engine
 
         def handle(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
-            asked = about(request, call_next)
-            if asked is None:
+            outgoing = about(request, call_next)
+            if outgoing is None:
                 return _retried(told(request, call_next(request), call_next), whole, request, call_next)
-            attempt = asked.attempt()
+            attempt = outgoing.attempt()
             if attempt.keeps:
                 attempt.can_resend(lambda body: _answer(call_next(_warming(request, body))))
             with attempt:
@@ -97,10 +97,10 @@ def _middleware(base: Any, engine: Engine, endpoint: Endpoint, client: Any, *, p
             return _retried(response, whole, request, call_next)
 
         async def handle_async(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
-            asked = about(request, call_next)
-            if asked is None:
+            outgoing = about(request, call_next)
+            if outgoing is None:
                 return _retried(told(request, await call_next(request), call_next), awaited, request, call_next)
-            attempt = await asked.attempt_async()
+            attempt = await outgoing.attempt_async()
             if attempt.keeps:
 
                 async def resend(body: Any) -> Answer:
@@ -223,7 +223,7 @@ def _retried(response: Any, kind: Any, request: Any, call_next: Any) -> Any:
     )
 
 
-def _asked(engine: Engine, endpoint: Endpoint, client: Any, request: Any, call_next: Any) -> Asked | None:
+def _outgoing(engine: Engine, endpoint: Endpoint, client: Any, request: Any, call_next: Any) -> Outgoing | None:
     """What `request` is about to send; None if it is no model call."""
     headers = request.headers
     announced = any(name.lower() == ANNOUNCED for name in headers)
@@ -235,7 +235,7 @@ def _asked(engine: Engine, endpoint: Endpoint, client: Any, request: Any, call_n
     account = account_behind(sender, headers, engine.recorder.key)
     named = getattr(sender, "region", None)
     region = priced_region(*endpoint[:2], "", named if isinstance(named, str) else "")
-    return Asked(
+    return Outgoing(
         engine,
         request.json,
         endpoint._replace(account=account, region=region),

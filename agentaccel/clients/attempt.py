@@ -106,7 +106,7 @@ ANNOUNCED = "x-agentaccel-announced"
 """A header that tells a request that is announced, and never sent, from others that are made on the way to it."""
 
 
-class Asked(NamedTuple):
+class Outgoing(NamedTuple):
     """What a client is about to send."""
 
     engine: Engine

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
 from agentaccel.clients import bodies
-from agentaccel.clients.attempt import ANNOUNCED, Asked, Attempt, stop_announced
+from agentaccel.clients.attempt import ANNOUNCED, Attempt, Outgoing, stop_announced
 from agentaccel.clients.client_copy import account_in, derived
 from agentaccel.clients.pending import watch_later, watch_results
 from agentaccel.engine.engine import Engine
@@ -120,7 +120,7 @@ class _Transport:
             return None
         return self._route(request.url)
 
-    def _asked(self, request: Any, target: tuple[Endpoint, str], content: bytes) -> Asked | None:
+    def _outgoing(self, request: Any, target: tuple[Endpoint, str], content: bytes) -> Outgoing | None:
         """What `request` is about to send; None for one whose body is no object."""
         headers = request.headers
         body = bodies.read(content, of_sdk="x-stainless-lang" in headers)
@@ -128,7 +128,7 @@ class _Transport:
             return None
         endpoint, model = target
         retries = str(headers.get("x-stainless-retry-count", "0"))
-        return Asked(
+        return Outgoing(
             self.agentaccel_engine,
             body.request,
             endpoint._replace(account=account_in(headers, self.agentaccel_engine.recorder.key)),
@@ -138,8 +138,8 @@ class _Transport:
             as_written=not body.plain or self._is_signed(headers),
         )
 
-    def _sent(self, request: Any, asked: Asked, attempt: Attempt) -> Any:
-        return request if attempt.body is asked.body else self._with_body(request, attempt)
+    def _sent(self, request: Any, outgoing: Outgoing, attempt: Attempt) -> Any:
+        return request if attempt.body is outgoing.body else self._with_body(request, attempt)
 
     def _is_signed(self, headers: Any) -> bool:
         """Whether the request was signed, or a digest made of its body, before it came here: another body is a forged
@@ -198,12 +198,12 @@ class _SyncTransport(_Transport):
     def handle_request(self, request: Any) -> Any:
         self._must_be_open()
         target = self._target(request)
-        asked = self._asked(request, target, request.read()) if target is not None else None
-        if asked is None:
+        outgoing = self._outgoing(request, target, request.read()) if target is not None else None
+        if outgoing is None:
             self._stop_announced(request)
             return self._told(request, self._inner.handle_request(request))
-        attempt = asked.attempt()
-        sent = self._sent(request, asked, attempt)
+        attempt = outgoing.attempt()
+        sent = self._sent(request, outgoing, attempt)
         if attempt.keeps:
             attempt.can_resend(lambda body: self._resend(request, body))
         with attempt:
@@ -227,12 +227,12 @@ class _AsyncTransport(_Transport):
     async def handle_async_request(self, request: Any) -> Any:
         self._must_be_open()
         target = self._target(request)
-        asked = self._asked(request, target, await request.aread()) if target is not None else None
-        if asked is None:
+        outgoing = self._outgoing(request, target, await request.aread()) if target is not None else None
+        if outgoing is None:
             self._stop_announced(request)
             return self._told(request, await self._inner.handle_async_request(request))
-        attempt = await asked.attempt_async()
-        sent = self._sent(request, asked, attempt)
+        attempt = await outgoing.attempt_async()
+        sent = self._sent(request, outgoing, attempt)
         if attempt.keeps:
             attempt.can_resend_async(lambda body: self._resend(request, body))
         with attempt:

@@ -9,20 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
 
 from agentaccel.cache.observe import ONLY_GREW, Observed
 from agentaccel.cache.prefix import Prefixes
 from agentaccel.engine.conversation import Conversation
-from agentaccel.facts import CacheFacts
+from agentaccel.engine.draft import Draft
 from agentaccel.policy import Policy
 from agentaccel.rewrite import arranging, results
 from agentaccel.rewrite.advisories import NO_HINTS, Hints, Seen, hints
-from agentaccel.rewrite.arranging import Arranged, ArrangeInputs
+from agentaccel.rewrite.arranging import ArrangeInputs
 from agentaccel.rewrite.edits import Edits, what_it_costs
 from agentaccel.rewrite.results import Edited
 from agentaccel.store.recorder import Recorder
-from agentaccel.types import CachePlan, Endpoint, Prompt, Request
+from agentaccel.types import CachePlan, Prompt, Request
 
 CONSENTED = {
     **arranging.CONSENTED,
@@ -31,26 +30,6 @@ CONSENTED = {
     "summarise": "sending what summarise() made of old messages in their place where that pays, as the policy allows",
 }
 """What is logged once of each consent that is used."""
-
-
-class Draft(NamedTuple):
-    """A request on its way to being planned. Nothing changes a draft: a rewrite returns another one."""
-
-    request: Request
-    """Empty where nothing but its prompt is known, as in a replay."""
-    prompt: Prompt
-    """How `request` reads."""
-    facts: CacheFacts | None
-    endpoint: Endpoint
-    model: str
-    """As the client names it, where that is not in the request."""
-    arranged: Arranged | None = None
-    """How its beginning was arranged; None without consent."""
-    edited: Edited | None = None
-    """How its history was edited; None without consent."""
-    reasons: tuple[str, ...] = ()
-    consents: tuple[str, ...] = ()
-    """Those that were used."""
 
 
 Read = Callable[[Request, Draft], Prompt]

@@ -1,4 +1,4 @@
-"""A model call on its way: planned, ended, settled."""
+"""A model call on its way: a draft, then planned, ended, settled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from agentaccel.cache.standing import Standing
 from agentaccel.cache.state import PreviousPrompt
 from agentaccel.engine.conversation import Conversation, ConversationState
 from agentaccel.engine.gate import Flight
-from agentaccel.engine.routing import apart
 from agentaccel.engine.scope import Within
 from agentaccel.facts import CacheFacts
 from agentaccel.hooks import Began
@@ -33,6 +32,26 @@ from agentaccel.wire import ReplyTap
 from agentaccel.wire.json import terms_of, unusual
 
 TurnMode = Literal["on", "observe", "holdout", "bypass"]
+
+
+class Draft(NamedTuple):
+    """A request on its way to being planned. Nothing changes a draft: a rewrite returns another one."""
+
+    request: Request
+    """Empty where nothing but its prompt is known, as in a replay."""
+    prompt: Prompt
+    """How `request` reads."""
+    facts: CacheFacts | None
+    endpoint: Endpoint
+    model: str
+    """As the client names it, where that is not in the request."""
+    arranged: Arranged | None = None
+    """How its beginning was arranged; None without consent."""
+    edited: Edited | None = None
+    """How its history was edited; None without consent."""
+    reasons: tuple[str, ...] = ()
+    consents: tuple[str, ...] = ()
+    """Those that were used."""
 
 
 class Planned(NamedTuple):
@@ -102,6 +121,12 @@ class Planned(NamedTuple):
     def markers_sent(self) -> tuple[Marker, ...]:
         """The markers that went out: the user's, and ours where the plan was applied."""
         return self.plan.beside(self.prompt.markers) if self.mode == "on" else self.prompt.markers
+
+
+def apart(plan: CachePlan, facts: CacheFacts) -> str:
+    """What of the plan keeps the request's prefixes apart from those of other sessions; empty where nothing does."""
+    names = (facts.salt_field, facts.key_field if facts.key in ("routes", "partitions") else "")
+    return " ".join(str(plan.options[name]) for name in names if name in plan.options)
 
 
 class Done(NamedTuple):

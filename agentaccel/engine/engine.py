@@ -1,6 +1,6 @@
 """How a request becomes a turn, and how a turn that has ended becomes a record and the next state.
 
-request ─decode▶ Prompt ─conversation─▶ plan ─encode▶ Turn        (begin)
+request ─decode▶ Draft ─find▶ Conversation ─rewrite▶ Draft ─plan─encode▶ Turn        (begin)
 Ended ─settle▶ State, misses ─▶ TurnRecord ─▶ store                (when the turn ends)
 """
 
@@ -19,16 +19,16 @@ from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import expected_cost
 from agentaccel.clock import Clock
 from agentaccel.concurrency import Background
-from agentaccel.engine.chain import CONSENTED, Chain, Draft, said
+from agentaccel.engine.chain import CONSENTED, Chain, said
 from agentaccel.engine.conversation import Conversation, refresh
-from agentaccel.engine.draft import Done, Observer, Planned, Settled, TurnMode, card_of, mode_of
+from agentaccel.engine.draft import Done, Draft, Observer, Planned, Settled, TurnMode, card_of, mode_of
 from agentaccel.engine.fields import asking_usage, unplanned, with_diagnosis
 from agentaccel.engine.fork import followed, open_with
 from agentaccel.engine.gate import Flight, WriteGate
 from agentaccel.engine.lineage import Registry
 from agentaccel.engine.own_requests import OwnRequests
 from agentaccel.engine.pending import PendingReplies
-from agentaccel.engine.routing import Asked, Routing, Traffic
+from agentaccel.engine.routing import Routing, Traffic
 from agentaccel.engine.scope import Announced, Session, Within, current
 from agentaccel.engine.settlement import Recording, settle
 from agentaccel.engine.sharing import SharedPrefixes
@@ -358,10 +358,9 @@ class Engine:
                 observed = observed._replace(moves=draft.arranged.moves)
         chosen, standing = self._choose(conversation, request, prompt, prefix, observed, now, endpoint.wire)
         if chosen.wire == "chat" or self.policy.cache.diagnostics:
-            chosen = self._with_fields(chosen, (request, prompt, facts), conversation)
+            chosen = self._with_fields(chosen, draft, conversation)
         if facts is not None and (facts.key or facts.salt_field or facts.session_field or facts.retentions):
-            here = (request, prompt, facts)
-            chosen = self._routing.routed(chosen, here, conversation, now, on=mode == "on", others=routed)
+            chosen = self._routing.routed(chosen, draft, conversation, now, on=mode == "on", others=routed)
         hinted = NO_HINTS
         if prefix is not None and observed is not None:
             hinted = self._chain.hinted(draft, conversation, prefix, observed, now)
@@ -417,14 +416,13 @@ class Engine:
             conversation.latest = latest = _latest(given, now, decided)
         return latest.decided
 
-    def _with_fields(self, chosen: CachePlan, asked: Asked, conversation: Conversation) -> CachePlan:
+    def _with_fields(self, chosen: CachePlan, draft: Draft, conversation: Conversation) -> CachePlan:
         """The plan with what asks for counts and causes."""
-        request, prompt, facts = asked
         if chosen.wire == "chat":
-            chosen = asking_usage(chosen, request, prompt)
+            chosen = asking_usage(chosen, draft.request, draft.prompt)
         if not self.policy.cache.diagnostics:
             return chosen
-        with_it = with_diagnosis(chosen, request, facts, conversation)
+        with_it = with_diagnosis(chosen, draft.request, draft.facts, conversation)
         if with_it is not chosen:
             self._once.say("asking the provider for its cache diagnostics, as the policy allows", level=logging.INFO)
         return with_it

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.engine.conversation import Conversation
+from agentaccel.engine.draft import Draft
 from agentaccel.facts import CacheFacts, priors
 from agentaccel.hashing import keyed
 from agentaccel.locks import Lock
@@ -110,9 +111,6 @@ class Traffic:
         return loads
 
 
-Asked = tuple[Request, Prompt, CacheFacts | None]
-"""A request, as it reads, and what is known of its model."""
-
 _FULL = 0.8
 """Share of a machine's rate that conversations are put on: the rate is given as "approximately"."""
 _MINUTE = 60.0
@@ -140,7 +138,7 @@ class Routing:
     def routed(
         self,
         plan: CachePlan,
-        asked: Asked,
+        draft: Draft,
         conversation: Conversation,
         now: float,
         *,
@@ -153,11 +151,11 @@ class Routing:
         another key is another cache or machine. `on` says that the plan goes out: then a route is chosen for good, with
         a look at the `others` that were sent in the last minute.
         """
-        request, prompt, facts = asked
+        request, prompt, facts = draft.request, draft.prompt, draft.facts
         if facts is None or (plan.expected is None and not prompt.held):
             return plan
         if on and not conversation.state.route and facts.key == "routes" and facts.controls:
-            conversation.state = replace(conversation.state, route=self._route(asked, facts, conversation, now, others))
+            conversation.state = replace(conversation.state, route=self._route(draft, facts, conversation, now, others))
         found = [one for one in self._fields(prompt, request, facts, conversation) if one.name not in request]
         if not found:
             return plan
@@ -210,13 +208,13 @@ class Routing:
     # --- which machine ------------------------------------------------------------------------------------------------
 
     def _route(
-        self, asked: Asked, facts: CacheFacts, conversation: Conversation, now: float, others: Sequence[Routed]
+        self, draft: Draft, facts: CacheFacts, conversation: Conversation, now: float, others: Sequence[Routed]
     ) -> str:
         """The shard of a conversation, and what its machine is chosen by beside that; empty where it cannot be told.
 
         The first shard is the one without a key, where the conversation is anyhow: one that has been answered stays.
         """
-        request, prompt, _ = asked
+        request, prompt = draft.request, draft.prompt
         if prompt.held or not facts.key_rate or facts.key_field in request:
             return ""
         front = front_of(request, prompt, facts, self.recorder.shared_key)
@@ -250,12 +248,6 @@ def front_of(request: Request, prompt: Prompt, facts: CacheFacts, key: bytes) ->
         hashed.update(b"\x00" + segment.kind.encode() + b"\x00" + data)
         left -= len(data)
     return hashed.digest().hex()[:32]
-
-
-def apart(plan: CachePlan, facts: CacheFacts) -> str:
-    """What of the plan keeps the request's prefixes apart from those of other sessions; empty where nothing does."""
-    names = (facts.salt_field, facts.key_field if facts.key in ("routes", "partitions") else "")
-    return " ".join(str(plan.options[name]) for name in names if name in plan.options)
 
 
 def is_elsewhere(plan: CachePlan, facts: CacheFacts) -> bool:

@@ -22,7 +22,7 @@ from agentaccel.cache.ledger import Breakpoint, bill, charge, reach_of
 from agentaccel.cache.pauses import USER
 from agentaccel.clock import ManualClock
 from agentaccel.concurrency import Background
-from agentaccel.engine.chain import Draft
+from agentaccel.engine.draft import Draft
 from agentaccel.engine.engine import Engine
 from agentaccel.engine.lineage import Registry
 from agentaccel.engine.scope import OnlyRuns, Session, Within

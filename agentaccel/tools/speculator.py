@@ -200,16 +200,16 @@ class Speculator:
         """Launch what pays of what is expected once `listen` has told, where `after` is the guess that it all depends
         on."""
 
-        def predicted() -> Expected:
+        def predicted() -> NextCalls:
             self.learning.begin()
             with step.following.lock:
                 history = listen()
                 warms = after is None and self.policy.tools.prewarm and step.acts
-                return Expected(history, history.predict(), history.resources() if warms else ())
+                return NextCalls(history, history.predict(), history.resources() if warms else ())
 
         self._beside(predicted, partial(self._take, step, after))
 
-    def _take(self, step: CurrentRequest, after: EarlyRun | None, expected: Expected) -> None:
+    def _take(self, step: CurrentRequest, after: EarlyRun | None, expected: NextCalls) -> None:
         """Launch what pays of what is expected."""
         serving, calls = self.launcher.serving, expected.calls
         if step.following.unseen or not _is_current(step):
@@ -334,7 +334,7 @@ class Speculator:
         self._guarded(partial(self._beside, conversation.following.ends))
 
 
-class Expected(NamedTuple):
+class NextCalls(NamedTuple):
     """What is expected next."""
 
     history: SessionPredictor
