@@ -195,6 +195,13 @@ def _listed(
     return None if found is None else found.get_prices(when, context), factor, tuple(unknown)
 
 
+def load_prices() -> None:
+    """Read the price list, which takes 0.2 s and a disk: now, and not within the first request that needs a price."""
+    from genai_prices.data_snapshot import get_snapshot
+
+    get_snapshot()
+
+
 def _found(seller: str, model: str) -> ModelInfo | None:
     """The model as `seller` lists it: under the name given, else under one that differs in dates and versions alone."""
     from genai_prices.data_snapshot import get_snapshot  # takes 0.2 s: only where somebody sells the model

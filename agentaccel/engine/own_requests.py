@@ -31,7 +31,7 @@ from agentaccel.cache.own_requests import (
     with_held,
 )
 from agentaccel.cache.prefix import Prefixes
-from agentaccel.cache.price import input_cost
+from agentaccel.cache.price import input_cost, load_prices
 from agentaccel.clock import Clock
 from agentaccel.concurrency import Background, DueWork
 from agentaccel.engine.conversation import Conversation
@@ -132,6 +132,9 @@ class OwnRequests:
     """The pause of each conversation, by its key; held by what is due or under way, so it is gone with the session."""
     _once: Once = field(default_factory=Once)
     _lock: Lock = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        load_prices()
 
     # --- a session pauses: keep its entries alive ---------------------------------------------------------------------
 
@@ -258,23 +261,28 @@ class OwnRequests:
     def _write(self, session: Session, call: Callable[[], object]) -> None:
         with announcing(session) as stopped:
             call()
-        self._send(self._writing(session, *stopped))
+        for announced in stopped:
+            self._send(self._writing(announced, self._planned(session, announced)))
 
     async def _write_there(self, session: Session, call: Callable[[], Awaitable[object]]) -> None:
         with announcing(session) as stopped:
             await call()
-        await self._send_async(self._writing(session, *stopped))
+        for announced in stopped:
+            planned = await self.recording.recorder.beside(partial(self._planned, session, announced))
+            await self._send_async(self._writing(announced, planned))
 
-    def _writing(self, session: Session, announced: Announced | None = None) -> Turn | None:
-        if announced is None or announced.resend is None or not session.conversation.open:
+    def _planned(self, session: Session, announced: Announced) -> Planned | None:
+        """The call that is announced, where it can be written ahead. Reads the trace store."""
+        if announced.resend is None or not session.conversation.open:
             return None
-        endpoint, planned = announced.endpoint, self.plan(session, announced)
-        if (
-            planned is None
-            or planned.mode != "on"
-            or planned.facts is None
-            or not self._is_taken(planned.prompt, planned.facts)
-        ):
+        planned = self.plan(session, announced)
+        if planned is None or planned.mode != "on" or planned.facts is None:
+            return None
+        return planned if self._is_taken(planned.prompt, planned.facts) else None
+
+    def _writing(self, announced: Announced, planned: Planned | None) -> Turn | None:
+        endpoint = announced.endpoint
+        if planned is None or announced.resend is None:
             return None
         known = dialect(endpoint.wire)
         body = known.warmed(known.encode(planned.request, planned.plan))

@@ -19,7 +19,7 @@ from opentelemetry.util.types import AttributeValue
 
 from agentaccel import semconv
 from agentaccel.cache.bills import cards_of, paid_for
-from agentaccel.cache.price import price_card
+from agentaccel.cache.price import load_prices
 from agentaccel.hooks import Told
 from agentaccel.policy import Policy
 from agentaccel.records import ToolRecord, TurnRecord
@@ -41,7 +41,7 @@ class SpanPrices:
 
     def __init__(self, policy: Policy) -> None:
         self._aliases, self._prices = policy.aliases, policy.prices
-        price_card("openai", "", input_tokens=0)  # loads the price list here and not within the first reply
+        load_prices()
 
     def cost(self, turn: TurnRecord) -> Cost:
         """What the input of `turn` cost, as far as that is known."""

@@ -9,6 +9,7 @@ from textwrap import dedent
 
 import pytest
 
+from agentaccel.records import PREWARM
 from agentaccel.store.store import open_reader
 
 pytest.importorskip("blockbuster")
@@ -85,14 +86,18 @@ SESSIONS = """
 import asyncio, json, logging, sys
 import anthropic, blockbuster, httpx2
 import agentaccel
-from agentaccel import Accel, Policy, StorePolicy
+from agentaccel import Accel, CachePolicy, Policy, StorePolicy
 from agentaccel.concurrency import Inline
 from agentaccel.testing.inside import engine
 
 TOOLS = [{"name": "look", "description": "Looks.", "input_schema": {"type": "object", "properties": {}}}]
 SYSTEM = "Be good. " * 600
 
+ahead = asyncio.Event()
+
 def answer(request):
+    if json.loads(request.content)["max_tokens"] == 0:
+        ahead.set()
     asks = len(json.loads(request.content)["messages"]) % 4 == 1
     text = {"type": "text", "text": "Hello"}
     content = {"type": "tool_use", "id": "t", "name": "look", "input": {}} if asks else text
@@ -124,13 +129,23 @@ async def main(accel):
                 await ask(messages)
         await ask(messages[:1])  # without a session
 
+    async def announced():
+        async with accel.session("announced", agent="a") as session:
+            session.prewarm(client.messages.create, model="claude-sonnet-5", max_tokens=9, tools=TOOLS, system=SYSTEM)
+            await asyncio.sleep(0)  # it is a task from here on, until it has failed
+            while not ahead.is_set() and len(asyncio.all_tasks()) > 1:
+                await asyncio.sleep(0)
+
     await asyncio.gather(*(agent(number) for number in range(int(sys.argv[2]))))
+    if "announced" in sys.argv[4:]:
+        await announced()
     await http.aclose()
     await accel.aclose()
 
 logging.basicConfig()
-accel = Accel(Policy(mode=sys.argv[3], store=StorePolicy(path=sys.argv[1])))
-if sys.argv[4:] == ["inline"]:
+allowed = CachePolicy(prewarm=True, cost_per_second=1.0)
+accel = Accel(Policy(mode=sys.argv[3], store=StorePolicy(path=sys.argv[1]), cache=allowed))
+if "inline" in sys.argv[4:]:
     engine(accel).recorder._worker = Inline()
 with blockbuster.blockbuster_ctx(scanned_modules=[agentaccel]) as detector:
     for function in detector.functions.values():
@@ -162,5 +177,15 @@ def test_sessions_record_and_look_up_beside_their_loop(mode: str, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_twin_a_store_that_is_used_on_the_loop_is_noticed(tmp_path: Path) -> None:
-    assert "Blocking call to" in sessions(tmp_path / "trace.db", "2", "on", "inline").stderr
+def test_what_is_announced_is_looked_up_beside_the_loop(tmp_path: Path) -> None:
+    """By hand: one request is written ahead for what is announced; without it there is none, as in the test above."""
+    ran = sessions(tmp_path / "trace.db", "0", "on", "announced")
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("done\n", "", 0)
+    with open_reader(tmp_path / "trace.db") as reader:
+        assert [(turn.session, turn.mode) for turn in reader.turns()] == [("announced", PREWARM)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", [("2", "on"), ("0", "on", "announced")], ids=["sessions", "announced"])
+def test_twin_a_store_that_is_used_on_the_loop_is_noticed(what: tuple[str, ...], tmp_path: Path) -> None:
+    assert "Blocking call to" in sessions(tmp_path / "trace.db", *what, "inline").stderr
