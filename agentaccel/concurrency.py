@@ -316,7 +316,7 @@ class Worker(Executor):
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._due = SimpleQueue[tuple[Future[Any], Callable[[], Any]]]()
+        self._due = SimpleQueue[Callable[[], None]]()
         self._thread: threading.Thread | None = None
         self._begun: float | None = None
         """When what it is at was begun, monotonic; None where it is at nothing."""
@@ -328,18 +328,18 @@ class Worker(Executor):
             if self._forks != forks():  # the parent's thread is not here, and what was due there is not ours
                 self._forks, self._thread, self._begun = forks(), None, None
                 self._due = SimpleQueue()
-            self._due.put((future, partial(work, *args, **kwargs)))
+            self._due.put(partial(self._do, future, partial(work, *args, **kwargs)))
             if self._thread is None:
                 self._thread = _started(self._run)
             here = self._thread is None
         if here:  # the program ends, and no thread begins any more
-            self._do(*self._due.get())
+            self._due.get()()
         return future
 
     def _run(self) -> None:
         while True:
             try:
-                self._do(*self._due.get(timeout=_IDLE))
+                self._due.get(timeout=_IDLE)()
             except Empty:
                 with self._lock:
                     if self._due.empty():
