@@ -195,11 +195,17 @@ def _listed(
     return None if found is None else found.get_prices(when, context), factor, tuple(unknown)
 
 
+@functools.cache
 def load_prices() -> None:
     """Read the price list, which takes 0.2 s and a disk: now, and not within the first request that needs a price."""
     from genai_prices.data_snapshot import get_snapshot
 
     get_snapshot()
+
+
+def prices_are_loaded() -> bool:
+    """True if asking for a price takes no time any more."""
+    return load_prices.cache_info().currsize > 0
 
 
 def _found(seller: str, model: str) -> ModelInfo | None:

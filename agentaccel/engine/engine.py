@@ -16,9 +16,9 @@ from weakref import WeakSet
 from agentaccel.cache.observe import Observed, observe
 from agentaccel.cache.planner import Decided, Latest, decide
 from agentaccel.cache.prefix import Prefixes, prefixes
-from agentaccel.cache.price import expected_cost
+from agentaccel.cache.price import expected_cost, load_prices, prices_are_loaded
 from agentaccel.clock import Clock
-from agentaccel.concurrency import Background
+from agentaccel.concurrency import Background, beside
 from agentaccel.engine.chain import CONSENTED, Chain, said
 from agentaccel.engine.conversation import Conversation, refresh
 from agentaccel.engine.draft import Done, Draft, Observer, Planned, Settled, TurnMode, card_of, mode_of
@@ -191,6 +191,8 @@ class Engine:
         try:
             draft, within = self._read(request, endpoint, model), current.get().of(self.registry.owner)
             found = await self.recorder.beside(lambda: self._find(draft, within, attempt))
+            if self._may_wait(draft) and not prices_are_loaded():
+                await beside(load_prices)
             return self._begin(draft, within, attempt, found)
         except Exception:
             if self.policy.strict:
@@ -313,6 +315,13 @@ class Engine:
 
     def _prompt_of(self, request: Request, draft: Draft) -> Prompt:
         return self._read(request, draft.endpoint, draft.model).prompt
+
+    def _may_wait(self, draft: Draft) -> bool:
+        """True if the request may be worth holding until another one has written its prefix, which prices decide."""
+        facts = draft.facts
+        if facts is None or not self.policy.cache.max_wait:
+            return False
+        return sum(one.size for one in draft.prompt.segments) >= facts.min_tokens * facts.bytes_per_token
 
     def _find(self, asked: Draft, within: Within, attempt: int) -> Found:
         """The conversation that a request belongs to, with what the trace store knows of it. This reads the store."""

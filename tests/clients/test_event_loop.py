@@ -189,3 +189,62 @@ def test_what_is_announced_is_looked_up_beside_the_loop(tmp_path: Path) -> None:
 @pytest.mark.parametrize("what", [("2", "on"), ("0", "on", "announced")], ids=["sessions", "announced"])
 def test_twin_a_store_that_is_used_on_the_loop_is_noticed(what: tuple[str, ...], tmp_path: Path) -> None:
     assert "Blocking call to" in sessions(tmp_path / "trace.db", *what, "inline").stderr
+
+
+# --- Requests that begin alike ----------------------------------------------------------------------------------------
+
+ALIKE = """
+import asyncio, logging, sys
+import anthropic, blockbuster, httpx2
+import agentaccel
+from agentaccel import Accel, Policy, StorePolicy
+from agentaccel.engine import engine
+
+SYSTEM = "Be good. " * 20_000
+MESSAGE = {"id": "m", "type": "message", "role": "assistant", "model": "claude-sonnet-5", "stop_reason": "end_turn",
+           "content": [{"type": "text", "text": "Hello"}], "usage": {"input_tokens": 7, "output_tokens": 5}}
+
+async def main(accel):
+    held = asyncio.Event()
+
+    async def answer(request):
+        if not held.is_set():
+            held.set()
+            await asyncio.sleep(0.05)  # the others find this one under way
+        return httpx2.Response(200, json=MESSAGE)
+
+    http = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
+    client = accel.wrap(anthropic.AsyncAnthropic(api_key="k", http_client=http))
+
+    async def agent(number):
+        async with accel.session(f"s{number}", agent="a"):
+            said = [{"role": "user", "content": f"Hello {number}"}]
+            await client.messages.create(model="claude-sonnet-5", max_tokens=9, system=SYSTEM, messages=said)
+
+    await asyncio.gather(*(agent(number) for number in range(3)))
+    await http.aclose()
+    await accel.aclose()
+
+logging.basicConfig()
+accel = Accel(Policy(store=StorePolicy(path=sys.argv[1])))
+if sys.argv[2:] == ["late"]:
+    engine.prices_are_loaded = lambda: True
+with blockbuster.blockbuster_ctx(scanned_modules=[agentaccel]) as detector:
+    for function in detector.functions.values():
+        function.can_block_in("logging/__init__.py", {"emit"})
+    asyncio.run(main(accel))
+print("done")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "blocks"), [((), False), (("late",), True)], ids=["beside", "twin"])
+def test_prices_are_read_beside_the_loop_before_a_request_is_held(
+    how: tuple[str, ...], blocks: bool, tmp_path: Path
+) -> None:
+    """Three sessions begin alike, and two are held for the first. The twin asks for prices only then."""
+    arguments = [sys.executable, "-c", ALIKE, str(tmp_path / "trace.db"), *how]
+    ran = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert ran.stdout == "done\n"
+    assert ("Blocking call to" in ran.stderr) == blocks
+    assert bool(ran.stderr) == blocks
