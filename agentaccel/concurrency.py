@@ -8,9 +8,11 @@ before somebody asks for it.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import concurrent.futures
 import heapq
 import logging
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -303,6 +305,17 @@ class _Later:
             self.work = None
 
 
+def at_end(work: Callable[[], None]) -> None:
+    """Do `work` when this process ends, before whatever was registered until now; also in a child of `multiprocessing`,
+    which ends without what `atexit` knows. Asked for again, it comes first again."""
+    atexit.unregister(work)
+    atexit.register(work)
+    process, util = (sys.modules.get(f"multiprocessing.{name}") for name in ("process", "util"))
+    if process is not None and util is not None and process.parent_process() is not None:
+        # After all of the child's own: those of one priority run in the reverse order of their registration.
+        util.Finalize(None, work, exitpriority=-100)
+
+
 # --- One thread for what is computed beside event loops: the interpreter runs one at a time, two would wait for both --
 # The thread ends once there was nothing to do for a while: a loop that starts one waits until it runs.
 
@@ -373,14 +386,18 @@ class Inline(Executor):
         future.set_result(work(*args, **kwargs))
         return future
 
+    def hangs(self, seconds: float) -> bool:
+        """As that of `Worker`: whoever comes waits already."""
+        return False
+
 
 WORKER = Worker()
 """Of this process: it is the interpreter that is shared."""
 
 
-def beside(work: Callable[[], T], worker: Worker = WORKER) -> asyncio.Future[T]:
+def beside(work: Callable[[], T]) -> asyncio.Future[T]:
     """Do `work` beside the running event loop."""
-    return asyncio.get_running_loop().run_in_executor(worker, work)
+    return asyncio.get_running_loop().run_in_executor(WORKER, work)
 
 
 async def in_time(work: Callable[[], T], seconds: float) -> T | None:

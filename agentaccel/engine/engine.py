@@ -124,6 +124,14 @@ class Found(NamedTuple):
     """Sessions that were answered in the last minute, where their machine matters for this one."""
 
 
+def _unsent(found: Found) -> None:
+    """The request is not sent after all, so its conversation has not begun."""
+    conversation = found.conversation
+    with conversation.lock:
+        if conversation.is_new:
+            conversation.begun = None
+
+
 @dataclass(slots=True)
 class Engine:
     """Composes decisions for one `Accel`. Thread-safe: a conversation is locked while its state is read or changed."""
@@ -190,9 +198,9 @@ class Engine:
         """The same on a running asyncio loop: the trace store is read beside it."""
         try:
             draft, within = self._read(request, endpoint, model), current.get().of(self.registry.owner)
-            found = await self.recorder.beside(lambda: self._find(draft, within, attempt))
             if self._may_wait(draft) and not prices_are_loaded():
                 await beside(load_prices)
+            found = await self.recorder.beside(lambda: self._find(draft, within, attempt), _unsent)  # and sent it is
             return self._begin(draft, within, attempt, found)
         except Exception:
             if self.policy.strict:

@@ -37,7 +37,7 @@ from agentaccel.store.codec import LastUsed
 from agentaccel.store.recorder import Recorder
 from agentaccel.store.store import TurnWrite
 from agentaccel.turn import Ended
-from agentaccel.types import Expected, ToolCall, Usage, value_at
+from agentaccel.types import Expected, Segment, ToolCall, Usage, value_at
 from agentaccel.values import kept_name, kept_name_or_none
 
 
@@ -245,7 +245,7 @@ class Recording:
             record=record,
             session=row_of(conversation) if settled is not None or learned else None,
             segments=planned.prompt.lasting,
-            content=(lambda one: wire_bytes(value_at(planned.request, one.path))) if self.keep_content else None,
+            content=self._content(planned) if self.keep_content else None,
             lineage=lineage,
             messages=planned.as_written.messages,
             learned=_bounded(learned, conversation.snapshot),
@@ -254,6 +254,12 @@ class Recording:
             ends=(lambda ends: dump_head(head, ends)) if head is not None else None,
             begun=_begun(planned, settled, beginnings, record) if settled is not None else None,
         )
+
+    def _content(self, planned: Planned) -> Callable[[Segment], bytes]:
+        """How to get the wire bytes of a segment, once the caller may have changed what it sent."""
+        segments, request = planned.prompt.lasting, planned.request
+        kept = {one.path: wire_bytes(value_at(request, one.path)) for one in segments}
+        return lambda one: kept[one.path]
 
 
 def _begun(

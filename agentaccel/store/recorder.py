@@ -15,22 +15,24 @@ A store that is too large is made smaller in the background, too.
 from __future__ import annotations
 
 import asyncio
-import atexit
 import errno
 import hashlib
 import logging
 import os
 import sqlite3
+import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakSet
 
 from agentaccel.cache.beliefs import Beliefs
 from agentaccel.clock import SystemClock
-from agentaccel.concurrency import Background, DueWork, Inline, Worker, beside
+from agentaccel.concurrency import Background, DueWork, Inline, Worker, at_end
 from agentaccel.errors import TraceError
 from agentaccel.locks import Lock
 from agentaccel.once import Once
@@ -87,7 +89,9 @@ def _kind(error: Exception) -> str:
 
 
 _MOST_PENDING = 1000
-"""Records kept while the store is locked; beyond them the oldest are lost."""
+"""Records kept while the store is locked or does not answer; beyond them the oldest are lost."""
+_MOST_BEHIND = 50_000
+"""Records kept while the store is written to, and others come faster."""
 _MOST_AT_ONCE = 50
 """Records that are written before others may use the store."""
 _LAST_TRIES = 4
@@ -126,13 +130,15 @@ class Recorder:
         """What is to be done in the background."""
         self._pause = _SOONEST
         """Seconds until a locked store is tried again."""
-        self._pending: deque[TurnWrite | ToolRecord | Look] = deque(maxlen=_MOST_PENDING)
+        self._pending: deque[TurnWrite | ToolRecord | Look] = deque()
         self._lock = Lock()
         """Held while the store is written to: never taken on an event loop, but to close."""
         self._queue = Lock()
         """Held while a record is left."""
         self._writing = False
         """True if somebody is about to write what is pending."""
+        self._wrote = time.monotonic()
+        """When a record was written last, monotonic."""
         self._worker: Worker | Inline = Inline() if strict or self._background.is_virtual else Worker()
         self._once = Once()
         self._pid = os.getpid()
@@ -177,22 +183,26 @@ class Recorder:
             return self._workloads.believed(workload, now, tools=tools)
         return self.read(lambda store: store.beliefs(workload, now, tools=tools), Beliefs())
 
-    async def beside(self, work: Callable[[], T]) -> T:
+    async def beside(self, work: Callable[[], T], unwanted: Callable[[T], object] = id) -> T:
         """What `work` returns, which reads the store: beside the running event loop, after what was left before.
 
-        Raises `TimeoutError` if the store does not answer in time.
+        Where the caller's task is cancelled meanwhile, `unwanted` is told what `work` has returned all the same. Raises
+        `TimeoutError` if the store does not answer in time.
         """
-        if isinstance(self._worker, Inline) or self.store is None:
+        if isinstance(self._worker, Inline) or self._path is None:
             return work()
-        future = beside(work, self._worker)
+        done = self._worker.submit(work)
+        future = asyncio.wrap_future(done)
         try:
             while not future.done():
-                if self._worker.hangs(_ANSWERS_WITHIN):
+                if self._hangs():
                     raise TimeoutError(f"the trace store at {self._path} does not answer")
                 await asyncio.wait([future], timeout=_ANSWERS_WITHIN)
             return future.result()
-        finally:
+        except BaseException:
             future.cancel()  # what has not begun is not needed any more
+            done.add_done_callback(partial(_give_back, unwanted))
+            raise
 
     def look(self, look: Look) -> None:
         """Tell `look` what the store knows once the records before it are written; without a store, at once."""
@@ -211,8 +221,10 @@ class Recorder:
     def _leave(self, record: TurnWrite | ToolRecord | Look) -> None:
         with self._queue:
             self._own_process()
-            if len(self._pending) == _MOST_PENDING:
-                self._once.say_aloud(f"over {_MOST_PENDING:,} records wait for the trace store: the oldest are lost")
+            most = _MOST_BEHIND if self._patient and not self._hangs() else _MOST_PENDING
+            if len(self._pending) >= most:
+                self._once.say_aloud(f"over {most:,} records wait for the trace store: the oldest are lost")
+                self._pending.popleft()
             self._pending.append(record)
             if self._writing:
                 return
@@ -220,15 +232,24 @@ class Recorder:
         self._worker.submit(self._write_pending)
 
     def _write_pending(self) -> None:
-        goes_on = True
-        while goes_on:
-            try:
-                with self._lock:
-                    self._guarded("write", self._flush, None)
-            finally:
-                with self._queue:
-                    goes_on = self._writing = bool(self._pending) and self._patient and self._path is not None
+        goes_on = False
+        try:
+            with self._lock:
+                self._guarded("write", self._flush, None)
+            goes_on = self._patient and self._path is not None
+        finally:
+            with self._queue:
+                goes_on = self._writing = goes_on and bool(self._pending)
+        if goes_on:  # after what waits for the thread by now: it may be a call that reads
+            self._worker.submit(self._write_pending)
         self._tend_later()
+
+    def _hangs(self) -> bool:
+        """True if nothing of what is being done has come to an end for so long that whatever comes would wait in vain.
+
+        A record that was written is an end, however many others are written with it."""
+        within = _ANSWERS_WITHIN
+        return self._worker.hangs(within) and time.monotonic() - self._wrote > within
 
     def flush(self) -> None:
         """Wait until everything that was left before is in the store, or cannot be written now."""
@@ -236,10 +257,9 @@ class Recorder:
             return
         with self._lock:
             self._own_process()
-            while self._pending and self._path is not None:
-                self._guarded("write", self._flush, None)
-                if not self._patient:
-                    return
+            if self._pending and self._path is not None:
+                left = len(self._pending)  # others leave more meanwhile, and may go on to
+                self._guarded("write", lambda: self._flush(left), None)
 
     def change(self, work: Callable[[Store], T], otherwise: T) -> T:
         """What `work` gives, which writes to the store; `otherwise` where there is none or it fails.
@@ -275,12 +295,14 @@ class Recorder:
                 self._due.cancel()  # SQLite's connection is closed next
             if self._pending:
                 self._guarded(LAST, self._flush_at_last, None)
+            self._worker = Inline()  # no thread has time for what comes now
 
     def _own_process(self) -> None:
         """What waited when this process was forked, the parent writes."""
         if os.getpid() != self._pid:
             self._pid, self._due, self._writing = os.getpid(), None, False
             self._pending.clear()
+            _write_at_exit()
 
     def _tend_later(self, *, locked: bool = False) -> None:
         """See to it that what waits for the store is written, and room made in it, with nobody waiting for either."""
@@ -320,7 +342,7 @@ class Recorder:
         self._wait_for_others(True)
         for tries_left in reversed(range(_LAST_TRIES)):
             try:
-                return self._flush(_MOST_PENDING)
+                return self._flush(len(self._pending))
             except sqlite3.OperationalError as error:
                 if not tries_left or not is_lock(error):
                     raise
@@ -338,6 +360,7 @@ class Recorder:
                 if is_lock(error):
                     self._pending.appendleft(record)
                 raise
+            self._wrote = time.monotonic()
         if store is not None:
             self._wait_for_others(True)
             self._pause = _SOONEST
@@ -403,13 +426,17 @@ class Recorder:
             return otherwise
 
 
+def _give_back(unwanted: Callable[[T], object], done: Future[T]) -> None:
+    if not done.cancelled() and done.exception() is None:
+        unwanted(done.result())
+
+
 _ALIVE: WeakSet[Recorder] = WeakSet()
 
 
 def _write_at_exit() -> None:
     """What is pending is written when the program ends, before whatever was registered until now."""
-    atexit.unregister(_write_all)
-    atexit.register(_write_all)
+    at_end(_write_all)
 
 
 def _write_all() -> None:

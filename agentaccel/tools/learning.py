@@ -6,15 +6,15 @@ has that done in a thread, and what is left over is written when the `Accel` is 
 
 from __future__ import annotations
 
-import atexit
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import lru_cache
 from typing import Any
 from weakref import WeakSet
 
 from agentaccel.clock import Clock
-from agentaccel.concurrency import WORKER, Background, in_a_loop
+from agentaccel.concurrency import WORKER, Background, at_end, in_a_loop
+from agentaccel.locks import forks
 from agentaccel.policy import Policy
 from agentaccel.predict.events import SessionPredictor
 from agentaccel.predict.predictor import Predictor
@@ -59,7 +59,7 @@ class Learning:
         self.track.open()
         self.begun = True
         _ALIVE.add(self)
-        _save_at_exit()
+        _save_at_exit(forks())
 
     def turned(self) -> None:
         """A turn has ended."""
@@ -82,9 +82,9 @@ class Learning:
 _ALIVE: WeakSet[Learning] = WeakSet()
 
 
-@cache
-def _save_at_exit() -> None:
-    atexit.register(_save_all)
+@lru_cache(maxsize=1)
+def _save_at_exit(process: int) -> None:
+    at_end(_save_all)
 
 
 def _come_to_rest() -> None:
