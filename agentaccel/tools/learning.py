@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 from weakref import WeakSet
 
 from agentaccel.clock import Clock
-from agentaccel.concurrency import WORKER, Background, at_end, in_a_loop
+from agentaccel.concurrency import WORKER, Background, at_end, beside, in_a_loop
 from agentaccel.locks import forks
 from agentaccel.policy import Policy
 from agentaccel.predict.events import SessionPredictor
@@ -64,8 +64,8 @@ class Learning:
     def turned(self) -> None:
         """A turn has ended."""
         if self.library.learned():
-            # A loop that starts a thread waits for it to run: the worker does so.
-            WORKER.submit(lambda: self._background.submit(_NO_SESSION, self.save))
+            begins = partial(self._background.submit, _NO_SESSION, self.save)
+            beside(begins) if in_a_loop() else begins()  # a loop that starts a thread waits for it to run
 
     def save(self) -> None:
         """Write what is new."""
