@@ -18,7 +18,7 @@ from agentaccel.clock import Clock, SystemClock
 from agentaccel.concurrency import Background, in_a_loop
 from agentaccel.effects.spec import ToolSpec
 from agentaccel.engine.conversation import own_id
-from agentaccel.engine.engine import Engine, close
+from agentaccel.engine.engine import Engine
 from agentaccel.engine.lineage import Registry
 from agentaccel.engine.scope import OnlyRuns, Session, bypassed, current
 from agentaccel.errors import ConfigError
@@ -264,9 +264,25 @@ class Accel:
     def close(self) -> None:
         """Close the trace store; what was waiting is written first, with it streams and early runs that have not ended.
         Clients go on working, unrecorded."""
-        close(self._engine.replies, self._speculator, self._background)
+        self._take_back()
         self._listeners.flush()
         self._recorder.close()
+
+    def _take_back(self) -> None:
+        """End what goes on, as leaving every session would, so that the ledger and the trace store add up, and write
+        what was learned.
+
+        What has not ended by then, as the tasks of a loop that stands still for as long as it closes this, is counted
+        with the seconds that it has taken so far: nothing is recorded later.
+        """
+        self._engine.replies.end()
+        buffer = self._speculator.launcher.serving.buffer
+        left = buffer.leave(None)
+        self._background.close()
+        now = self._clock.monotonic()
+        for entry in left:
+            buffer.failed(entry, now)
+        self._speculator.learning.close()
 
     async def aclose(self) -> None:
         """`close`, in a thread: the event loop goes on, so that streams and early runs of its tasks can end."""

@@ -10,8 +10,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, NamedTuple, Protocol
-from weakref import WeakSet
+from typing import NamedTuple
 
 from agentaccel.cache.observe import Observed, observe
 from agentaccel.cache.planner import Decided, Latest, decide
@@ -27,7 +26,7 @@ from agentaccel.engine.fork import followed, open_with
 from agentaccel.engine.gate import Flight, WriteGate
 from agentaccel.engine.lineage import Registry
 from agentaccel.engine.own_requests import OwnRequests
-from agentaccel.engine.pending import PendingReplies
+from agentaccel.engine.pending import Replies
 from agentaccel.engine.routing import Routing, Traffic
 from agentaccel.engine.scope import Announced, Session, Within, current
 from agentaccel.engine.settlement import Recording, settle
@@ -35,74 +34,19 @@ from agentaccel.engine.sharing import SharedPrefixes
 from agentaccel.engine.threads import Threads
 from agentaccel.facts import Wire, cache_facts
 from agentaccel.hooks import Began, HookList, Told
-from agentaccel.locks import Lock, forks
+from agentaccel.locks import Lock
 from agentaccel.once import Once
 from agentaccel.policy import Policy
 from agentaccel.rewrite.advisories import NO_HINTS
 from agentaccel.rewrite.jobs import Runs
 from agentaccel.store.codec import Routed
-from agentaccel.store.recorder import Recorder
+from agentaccel.store.recorder import Recorder, StoreStalls
 from agentaccel.tools.speculator import Speculator
 from agentaccel.turn import Ended, Turn
 from agentaccel.types import CachePlan, Endpoint, Prompt, Request
 from agentaccel.values import kept_name_or_none, maker
 from agentaccel.wire import PartMemory, dialect
 from agentaccel.wire.json import name_of
-
-# --- The end of one `Accel`: what it runs early is settled, so that the ledger and the trace store add up -------------
-
-
-class OpenReply(Protocol):
-    """A reply on its way to whoever reads it."""
-
-    def end(self, how: Literal["closed"]) -> None: ...
-
-
-class Replies:
-    """Those of this process that are being read, or that nobody reads any more and somebody holds. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._held = WeakSet[OpenReply]()
-        self._forks = forks()
-        self.later = PendingReplies()
-        """Those that are still being made, whose end a later exchange tells."""
-
-    def add(self, reply: OpenReply) -> None:
-        """One has begun."""
-        with self._lock:
-            self._here().add(reply)
-
-    def end(self) -> None:
-        """All of them are over."""
-        with self._lock:
-            held = tuple(self._here())
-        for reply in held:
-            reply.end("closed")
-        self.later.end()
-
-    def _here(self) -> WeakSet[OpenReply]:
-        if self._forks != forks():  # what its parent reads, the parent tells
-            self._held, self._forks = WeakSet(), forks()
-        return self._held
-
-
-def close(replies: Replies, speculator: Speculator, background: Background) -> None:
-    """Take back everything, as leaving every session would, and write what was learned; `replies` that somebody holds
-    and has not read to their end are over.
-
-    What has not ended by then, as the tasks of a loop that stands still for as long as it closes this, is counted with
-    the seconds that it has taken so far: nothing is recorded later.
-    """
-    replies.end()
-    buffer = speculator.launcher.serving.buffer
-    left = buffer.leave(None)
-    background.close()
-    now = speculator.launcher.clock.monotonic()
-    for entry in left:
-        buffer.failed(entry, now)
-    speculator.learning.close()
-
 
 log = logging.getLogger("agentaccel")
 
@@ -113,6 +57,10 @@ _draft, _planned, _latest, _turn = maker(Draft), maker(Planned), maker(Latest), 
 def _as_written(request: Request, endpoint: Endpoint) -> Turn:
     """The turn of a request that could not be planned."""
     log.exception("agentaccel: could not plan a request; it goes out as written, unrecorded")
+    return _unplanned(request, endpoint)
+
+
+def _unplanned(request: Request, endpoint: Endpoint) -> Turn:
     return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None, wire=endpoint.wire)
 
 
@@ -200,8 +148,11 @@ class Engine:
             draft, within = self._read(request, endpoint, model), current.get().of(self.registry.owner)
             if self._may_wait(draft) and not prices_are_loaded():
                 await beside(load_prices)
-            found = await self.recorder.beside(lambda: self._find(draft, within, attempt), _unsent)  # and sent it is
+            found = await self.recorder.beside(lambda: self._find(draft, within, attempt), _unsent)
             return self._begin(draft, within, attempt, found)
+        except StoreStalls as error:
+            self._once.say_aloud(f"{error}; requests go out as written, unrecorded", about="stalls")
+            return _unplanned(request, endpoint)
         except Exception:
             if self.policy.strict:
                 raise

@@ -6,7 +6,8 @@ from __future__ import annotations
 import atexit
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Protocol
+from weakref import WeakSet
 
 from agentaccel.engine.draft import reported
 from agentaccel.engine.scope import current
@@ -93,6 +94,41 @@ class PendingReplies:
         if self._forks != forks():  # what its parent waits for, the parent tells
             self._kept, self._forks = OrderedDict(), forks()
         return self._kept
+
+
+class OpenReply(Protocol):
+    """A reply on its way to whoever reads it."""
+
+    def end(self, how: Literal["closed"]) -> None: ...
+
+
+class Replies:
+    """Those of this process that are being read, or that nobody reads any more and somebody holds. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._held = WeakSet[OpenReply]()
+        self._forks = forks()
+        self.later = PendingReplies()
+        """Those that are still being made, whose end a later exchange tells."""
+
+    def add(self, reply: OpenReply) -> None:
+        """One has begun."""
+        with self._lock:
+            self._here().add(reply)
+
+    def end(self) -> None:
+        """All of them are over."""
+        with self._lock:
+            held = tuple(self._here())
+        for reply in held:
+            reply.end("closed")
+        self.later.end()
+
+    def _here(self) -> WeakSet[OpenReply]:
+        if self._forks != forks():  # what its parent reads, the parent tells
+            self._held, self._forks = WeakSet(), forks()
+        return self._held
 
 
 def _end(replies: Iterable[Unfinished]) -> None:

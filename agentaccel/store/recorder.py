@@ -109,6 +109,10 @@ Look = Callable[[LastUsed], None]
 T = TypeVar("T")
 
 
+class StoreStalls(Exception):
+    """The disk of the trace store does not answer."""
+
+
 class Recorder:
     """Where sessions read what was learned and leave what happened. Thread-safe.
 
@@ -183,11 +187,11 @@ class Recorder:
             return self._workloads.believed(workload, now, tools=tools)
         return self.read(lambda store: store.beliefs(workload, now, tools=tools), Beliefs())
 
-    async def beside(self, work: Callable[[], T], unwanted: Callable[[T], object] = id) -> T:
+    async def beside(self, work: Callable[[], T], unwanted: Callable[[T], object] = lambda given: None) -> T:
         """What `work` returns, which reads the store: beside the running event loop, after what was left before.
 
         Where the caller's task is cancelled meanwhile, `unwanted` is told what `work` has returned all the same. Raises
-        `TimeoutError` if the store does not answer in time.
+        `StoreStalls` if the store does not answer in time.
         """
         if isinstance(self._worker, Inline) or self._path is None:
             return work()
@@ -196,7 +200,7 @@ class Recorder:
         try:
             while not future.done():
                 if self._hangs():
-                    raise TimeoutError(f"the trace store at {self._path} does not answer")
+                    raise StoreStalls(f"the trace store at {self._path} does not answer")
                 await asyncio.wait([future], timeout=_ANSWERS_WITHIN)
             return future.result()
         except BaseException:

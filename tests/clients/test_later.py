@@ -346,7 +346,7 @@ def test_without_the_guard_a_reply_counts_twice(tmp_path: Path, monkeypatch: pyt
         return ends.count("Finished")
 
     assert twice(an_accel(tmp_path / "a")) == 1
-    monkeypatch.setattr("agentaccel.engine.engine.PendingReplies", Careless)
+    monkeypatch.setattr("agentaccel.engine.pending.PendingReplies", Careless)
     assert twice(an_accel(tmp_path / "b")) == 2
     assert taken == [True, False]
 

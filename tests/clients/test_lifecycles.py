@@ -15,7 +15,7 @@ import pytest
 
 from agentaccel import Accel, CachePolicy, ConfigError, Policy, StorePolicy
 from agentaccel.clients.client_copy import account_behind
-from agentaccel.engine import engine as closing
+from agentaccel.engine import pending as closing
 from agentaccel.engine.engine import Replies
 from agentaccel.store.store import open_reader
 from agentaccel.testing.virtual import run

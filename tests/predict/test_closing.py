@@ -96,7 +96,7 @@ MUTANTS = (
         "test_what_waits_in_a_conversation_that_nobody_left_is_counted_when_the_accel_is_closed",
         Mutant(
             guard="early runs that nobody counts",
-            at="agentaccel.engine.engine:close",
+            at="agentaccel.accel:Accel._take_back",
             old="left = buffer.leave(None)",
             new="left = buffer.leave()",
         ),

@@ -293,3 +293,38 @@ def test_a_store_that_was_locked_as_it_was_opened_is_opened_beside_the_loop(inli
 
         assert (asyncio.run(where()) == threading.get_ident()) == inline
     recorder.close()
+
+
+# --- a disk that does not answer --------------------------------------------------------------------------------------
+
+
+def test_requests_go_out_as_written_while_the_store_does_not_answer_and_one_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Three requests during the stall have no record; the one after it has."""
+    monkeypatch.setattr(recorders, "_ANSWERS_WITHIN", 0.01)
+    request = {"model": "claude-sonnet-5", "max_tokens": 1, "messages": [{"role": "user", "content": "Go."}]}
+
+    async def ask(accel: Accel) -> None:
+        turn = await engine(accel).begin_async(request)
+        turn.handle(Started(time.monotonic()))
+        turn.handle(Reported(usage=Usage(input=7, read=0, write={})))
+        turn.handle(Finished(time.monotonic()))
+
+    async def stalls(accel: Accel) -> None:
+        recorder = engine(accel).recorder
+        with busy(recorder):
+            begun(recorder)
+            for _ in range(3):
+                await ask(accel)
+        await asyncio.to_thread(recorder._worker.submit(lambda: None).result)
+        monkeypatch.setattr(recorders, "_ANSWERS_WITHIN", 3600.0)
+        await ask(accel)
+
+    with Accel(Policy(store=StorePolicy(path=tmp_path / "trace.db"))) as accel, caplog.at_level(logging.WARNING):
+        asyncio.run(stalls(accel))
+    assert [line.partition("trace.db ")[2] for line in caplog.messages] == [
+        "does not answer; requests go out as written, unrecorded"
+    ]
+    with open_reader(tmp_path / "trace.db") as reader:
+        assert len(list(reader.turns())) == 1
