@@ -52,6 +52,15 @@ class Found:
         return kinds.index(kind) + 1 if kind in kinds else None
 
     @property
+    def comes_first(self) -> bool:
+        """True if the fault is the first advice of those that save what it costs: money and time are not compared."""
+        fault = self.workload.fault
+        if fault is None:
+            return False
+        alike = [one.kind for one in self.advice if (one.unit == "seconds") == (fault.unit == "seconds")]
+        return alike[:1] == [fault.kind]
+
+    @property
     def ratio(self) -> float | None:
         """The saving that was predicted over the true one."""
         return self.advice[self.rank - 1].saving / self.saved if self.rank and self.saved else None
@@ -71,7 +80,7 @@ class Found:
             return [f"agentaccel mends {name!r}, and {one.kind!r} is advised" for one in self.advice]
         if self.saved < WORTH * self.whole:
             found.append(f"the fault of {name!r} is worth {self.saved / self.whole:.1%} only")
-        if self.rank != 1:
+        if not self.comes_first:
             found.append(f"{self.workload.fault.kind!r} is not the first advice for {name!r}")
         elif self.ratio is None or abs(self.ratio - 1) > WITHIN:
             found.append(f"the saving for {name!r} is {self.ratio or 0:.3f} times the true one")
@@ -118,7 +127,7 @@ def run(workloads: Path | None, mode: Mode) -> Result:
             everything.append(found(workload, Path(folder), mode=mode))
     faulty = [one for one in everything if one.workload.fault is not None and not one.mended_by_us]
     healthy = [one for one in everything if one not in faulty]
-    first = sum(one.rank == 1 for one in faulty)
+    first = sum(one.comes_first for one in faulty)
     furthest = max((abs(one.ratio - 1) for one in faulty if one.ratio is not None), default=0.0)
     silent = sum(not one.advice for one in healthy)
     nothing = "healthy workloads" if mode == "observe" else "workloads that are healthy or mended by agentaccel"

@@ -167,10 +167,13 @@ def in_vain(talks: Talks) -> Iterator[Mended]:
     """Sessions whose markers are taken out: what changes in front of them leaves little to read."""
     if not any(one.step.marks for talk in talks for one in talk.requests) or any(talk.inferred for talk in talks):
         return
+    planned = any(one.own is not None for talk in talks for one in talk.requests)
     yield Mended(
         kind="markers in vain",
         where="",
-        todo="Switch off the caching that sets these markers, of the framework or your own, as long as what it writes "
+        todo="Leave caching to agentaccel, which places cheaper markers where the framework, or you, set none."
+        if planned
+        else "Switch off the caching that sets these markers, of the framework or your own, as long as what it writes "
         "is hardly read again.",
         talks=tuple(each(talk, lambda request, before: with_marks(request, ())) for talk in talks),
     )
