@@ -9,11 +9,13 @@ import pytest
 
 from agentaccel import Usage
 from agentaccel.cache.beliefs import REPEATED, SHARED
+from agentaccel.cache.ledger import Breakpoint, CacheBill, Ledger, after
 from agentaccel.cache.sharing import read_by_first
 from agentaccel.facts import cache_facts
 from agentaccel.replay.runs import Run, Step
 from agentaccel.replay.simulate import Simulated, accelerate
 from agentaccel.replay.synthetic import Piece, rendered
+from agentaccel.types import Expected
 from tests.mutants import Mutant, running, survives
 
 MODEL = "claude-sonnet-5"
@@ -130,6 +132,15 @@ def test_whoever_reads_all_of_its_first_prompt_repeats_that_of_another() -> None
     assert read_by_first(prefix, Usage(input=all_, read=all_)) == [SHARED, REPEATED]
     assert read_by_first(prefix, Usage(input=all_, read=shared)) == [SHARED]
     assert read_by_first(rendered([], MODEL, prefix.facts, None)[0], Usage(input=5, read=5)) == []
+
+
+@pytest.mark.parametrize(("asked", "seconds"), [("5m", 300.0), ("1h", 3_600.0)])
+def test_an_entry_that_others_wrote_is_held_for_as_long_as_it_is_asked_for(asked: str, seconds: float) -> None:
+    """They are in another process: of what the marker reads, nothing was known before."""
+    prefix = sessions([])[0].steps[0].prefix
+    done = CacheBill(0, Expected(read=20_000, write={}, uncached=100), (Breakpoint(0, asked, True),))
+    ledger = after(Ledger(), prefix, done, {}, started=0.0, visible=2.0, exact={})
+    assert ledger.entries[prefix.hashes[0]].expires == seconds
 
 
 GUARDS = (
