@@ -54,10 +54,10 @@ def measure(*, rounds: int = ROUNDS, quick: bool = False, provider: str = "anthr
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         sdk = SDKS[provider]
-        clients = stack.enter_context(_clients(folder, sdk))
+        calls = stack.enter_context(_calls(folder, sdk))
         conversation = Conversation(TURNS, block_bytes=BLOCK_BYTES)
-        bare = clients.pop("bare")
-        rows = [(name, *_beside(bare, client, sdk, rounds)) for name, client in clients.items()]
+        bare = calls.pop("bare")
+        rows = [(name, *_beside(bare, call, sdk, rounds)) for name, call in calls.items()]
         tokens, blocks = conversation.tokens, conversation.blocks
     _, _, alone, added = rows[0]
     broken = [] if added <= BOUND else [f"wrap adds {added:.0%} to the bare SDK's time, and {BOUND:.0%} is the bound"]
@@ -77,14 +77,18 @@ def measure(*, rounds: int = ROUNDS, quick: bool = False, provider: str = "anthr
     )
 
 
-def _beside(bare: Any, client: Any, sdk: Sdk, rounds: int) -> tuple[float, float, float]:
-    """Milliseconds of a call by `client` and by the bare one, in turns, and the share that the former adds."""
-    times = reduce(add, [_conversation(bare, client, sdk, rounds) for _ in range(CONVERSATIONS)])
+Call = Callable[[Any], object]
+"""Makes a call with a request."""
+
+
+def _beside(bare: Call, call: Call, sdk: Sdk, rounds: int) -> tuple[float, float, float]:
+    """Milliseconds of a call and of the bare client's, in turns, and the share that the former adds."""
+    times = reduce(add, [_conversation(bare, call, sdk, rounds) for _ in range(CONVERSATIONS)])
     return times.median("it") * 1e3, times.median("bare") * 1e3, times.ratio("it", to="bare") - 1.0
 
 
-def _conversation(bare: Any, client: Any, sdk: Sdk, rounds: int) -> Rounds:
-    calls = {name: Action(run=sdk.call(one), prepare=_requests(sdk)) for name, one in (("bare", bare), ("it", client))}
+def _conversation(bare: Call, call: Call, sdk: Sdk, rounds: int) -> Rounds:
+    calls = {name: Action(run=one, prepare=_requests(sdk)) for name, one in (("bare", bare), ("it", call))}
     return alternated(calls, rounds=rounds)
 
 
@@ -96,7 +100,7 @@ class Sdk(NamedTuple):
     """A bare client for a server at a URL."""
     others: Callable[[Any], dict[str, Any]]
     """Clients derived from the bare one, to compare ours with."""
-    call: Callable[[Any], Callable[[Any], object]]
+    call: Callable[[Any], Call]
     """The call that a client is measured by."""
     form: Callable[[dict[str, Any]], dict[str, Any]]
     """A request of a conversation in the SDK's form."""
@@ -112,7 +116,7 @@ def _requests(sdk: Sdk) -> Callable[[], dict[str, Any]]:
 
 
 @contextmanager
-def _clients(folder: Path, sdk: Sdk) -> Iterator[dict[str, Any]]:
+def _calls(folder: Path, sdk: Sdk) -> Iterator[dict[str, Call]]:
     server = subprocess.Popen(SERVER, stdout=subprocess.PIPE, cwd=ROOT)
     assert server.stdout is not None
     bare = sdk.connect(f"http://127.0.0.1:{int(server.stdout.readline())}")
@@ -121,11 +125,17 @@ def _clients(folder: Path, sdk: Sdk) -> Iterator[dict[str, Any]]:
             Accel(Policy(store=StorePolicy(path=folder / "trace.db"))) as recording,
             Accel(Policy(store=StorePolicy(enabled=False))) as forgetting,
         ):
+            wrapped = sdk.call(recording.wrap(bare, platform=sdk.platform))
+
+            def recorded(request: Any) -> None:
+                wrapped(request)
+                recording.flush()  # what the thread that writes takes is counted with the call
+
             yield {
-                "bare": bare,
-                "wrapped": recording.wrap(bare, platform=sdk.platform),
-                "no store": forgetting.wrap(bare, platform=sdk.platform),
-                **sdk.others(bare),
+                "bare": sdk.call(bare),
+                "wrapped": recorded,
+                "no store": sdk.call(forgetting.wrap(bare, platform=sdk.platform)),
+                **{name: sdk.call(one) for name, one in sdk.others(bare).items()},
             }
     finally:
         bare.close()
