@@ -147,7 +147,7 @@ def _parameters(data: Mapping[str, Any]) -> str:
         by_levels.setdefault(tuple(levels), []).append(f"`{name}`")
     rows = [(", ".join(levels) or "nothing", ", ".join(names)) for levels, names in by_levels.items()]
     rows.append(("tools, system, messages", "any other field"))
-    text = "What a change of a request field breaks of the cached prefix (source: A1)."
+    text = f"What a change of a request field breaks of the cached prefix (source: {data['parameters_source']})."
     return f"## Parameters\n\n{text}\n\n{grid(('breaks', 'fields'), rows)}"
 
 
@@ -191,7 +191,7 @@ def _terms() -> Iterable[Sequence[object]]:
             at = f" ({', '.join(row['platforms'])})" if "platforms" in row else ""
             only = f"; only {_named(row['only'])}" if "only" in row else ""
             usual = _named(row["usual"]) if "usual" in row else ""
-            yield f"`{row['name']}`{at}", f"`{row['value']}`{only}", row["multiple"], usual, row["source"]
+            yield f"`{row['name']}`{at}", f"{_named(row['values'])}{only}", row["multiple"], usual, row["source"]
 
 
 def _openai(data: Mapping[str, Any]) -> Iterable[str]:

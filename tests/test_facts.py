@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import date
+from importlib import resources
+from typing import Any
+
 import pytest
 
-from agentaccel.facts import cache_facts, plain_name, table, usage_asked
+from agentaccel.facts import PROVIDERS, cache_facts, plain_name, table, usage_asked
 
 SONNET = "anthropic.claude-sonnet-4-5-20250929-v1:0"
 
@@ -92,3 +97,65 @@ def test_a_stream_is_asked_for_its_usage_only_where_it_is_known_to_need_that() -
     asked = {platform for platform in table("compatible")["platforms"] if usage_asked("compatible", platform)}
     assert asked == {"vllm", "sglang", "llamacpp", "qwen"}  # as their sources and Alibaba's page have it
     assert (usage_asked("openai", "api"), usage_asked("openai", "azure")) == (True, False)
+
+
+Json = dict[str, Any]
+NAMES = ("sources", "provider")
+"""Tables of a provider's file that state nothing of anybody."""
+
+
+def rows(name: str, value: Any) -> Iterator[tuple[str, Json]]:
+    """All rows of facts in `value`, by where they stand: tables and members of lists of tables. A table of nothing but
+    tables is none itself; what stands in a row is a part of it, but for lists of tables."""
+    if isinstance(value, list):
+        for index, one in enumerate(value):
+            yield from rows(f"{name}[{index}]", one) if isinstance(one, dict) else ()
+    elif isinstance(value, dict) and value and all(isinstance(one, dict) for one in value.values()):
+        for inner, one in value.items():
+            yield from rows(f"{name}.{inner}", one)
+    elif isinstance(value, dict):
+        yield name, value
+        for inner, one in value.items():
+            yield from rows(f"{name}.{inner}", one) if isinstance(one, list) else ()
+
+
+def unsourced(data: Json) -> list[str]:
+    """The rows of a provider's data file that name no source, or one that is not listed with its day."""
+    listed = {
+        name for name, one in data["sources"].items() if one["what"] and one["where"] and type(one["date"]) is date
+    }
+    found = {
+        where: row.get("source")
+        for name, value in data.items()
+        if name not in (*NAMES, "parameters")
+        for where, row in rows(name, value)
+    }
+    found["parameters"] = data["parameters_source"]
+    return [where for where, source in found.items() if source not in listed]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_every_fact_of_a_provider_has_a_source_and_a_date(provider: str) -> None:
+    """Chosen by us: a figure of which nobody knows where it stands is a guess."""
+    assert unsourced(dict(table(provider))) == []
+
+
+def test_a_row_without_a_source_is_found_wherever_it_stands() -> None:
+    """The twin: six places, one with a source that is not listed."""
+    listed = {"S": {"what": "w", "where": "h", "date": date(2026, 11, 27)}}
+    sourced, bare = {"figure": 1, "source": "S"}, {"figure": 1}
+    data = {
+        "sources": listed, "provider": {"id": "p"}, "parameters": {"model": []}, "parameters_source": "S",
+        "rules": {**sourced, "ttls": [sourced, bare]}, "platforms": {"a": sourced, "b": bare}, "terms": [bare],
+        "tokens": bare, "models": [{"figure": 1, "source": "X"}],
+    }  # fmt: skip
+    assert unsourced(data) == ["rules.ttls[1]", "platforms.b", "terms[0]", "tokens", "models[0]"]
+    assert unsourced({**data, "parameters_source": "X"})[-1] == "parameters"
+
+
+def test_every_other_data_file_has_a_date() -> None:
+    """What is stated and not measured stands in files that say so, with the day on which it was stated."""
+    files = {file.name for file in resources.files("agentaccel.facts").iterdir() if file.name.endswith(".toml")}
+    others = {name.removesuffix(".toml") for name in files} - {*PROVIDERS}
+    assert others
+    assert {name: type(table(name)["date"]) for name in others} == dict.fromkeys(others, date)

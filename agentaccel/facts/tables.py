@@ -135,11 +135,9 @@ def price_term(provider: str, platform: str, model: str, name: str, value: str) 
     1.1
     """
     for row in table(provider).get("terms", ()) if provider in PROVIDERS else ():
-        if (
-            row["name"] != name
-            or not fnmatchcase(value, row["value"])
-            or platform not in row.get("platforms", (platform,))
-        ):
+        if row["name"] != name or platform not in row.get("platforms", (platform,)):
+            continue
+        if not any(fnmatchcase(value, one) for one in row["values"]):
             continue
         if not any(fnmatchcase(model, plain_name(one)) for one in row.get("only", ("*",))):
             continue

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agentaccel.cache.price import PriceCard, input_cost, price_card
+from agentaccel.cache.price import PriceCard, _tiers, input_cost, price_card
 from agentaccel.errors import ConfigError
 from agentaccel.facts import PROVIDERS, cache_facts, table, wires
 from agentaccel.types import Usage
@@ -160,6 +160,32 @@ def test_two_terms_at_once_both_count(model: str, dollars: float) -> None:
     card = price_card("anthropic", model, input_tokens=1, terms={"service_tier": "batch", "speed": "fast"})
     assert card is not None
     assert (card.input * 1e6, card.unknown) == (pytest.approx(dollars), ())
+
+
+@pytest.mark.parametrize("tier", ["priority", "fast"])
+@pytest.mark.parametrize("at", [epoch(2026, 9, 1), epoch(2026, 11, 1)], ids=["before the list has it", "later"])
+@pytest.mark.parametrize(
+    ("model", "dollars"),
+    [("gpt-5.5", 12.5), ("gpt-4.1", 3.5), ("gpt-5-mini", 0.45), ("gpt-5.4", 5.0), ("gpt-5.5-pro", None), ("o1", None)],
+)
+def test_a_dearer_tier_costs_what_is_listed_for_the_model_or_nobody_knows(
+    tier: str, at: float, model: str, dollars: float | None
+) -> None:
+    """Mandated by the provider (page on fast mode, 2026-11): of 5, 2, 0.25 and 2.5 USD a million 2.5, 1.75, 1.8 and 2
+    times as much. Of models that it does not list, no multiple is taken for theirs."""
+    card = price_card("openai", model, input_tokens=1, at=at, terms={"service_tier": tier})
+    assert card is not None
+    assert card.unknown == (() if dollars else (f"service_tier {tier}",))
+    assert dollars is None or card.input * 1e6 == pytest.approx(dollars)
+
+
+def test_a_multiple_for_all_models_prices_those_that_nobody_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin."""
+    monkeypatch.setattr("agentaccel.cache.price.price_term", lambda *_: {"multiple": 2.0})
+    monkeypatch.setattr("agentaccel.cache.price._tiers", _tiers.__wrapped__)
+    card = price_card("openai", "o1", input_tokens=1, terms={"service_tier": "fast"})
+    assert card is not None
+    assert card.unknown == ()
 
 
 def test_a_tariff_by_the_time_of_day_holds_to_the_minute() -> None:

@@ -15,6 +15,8 @@ import pytest
 
 from agentaccel import Accel, Policy, StorePolicy
 from agentaccel.cache import bills
+from agentaccel.cache.price import _tiers, price_card
+from agentaccel.facts import price_term
 from agentaccel.records import TurnRecord
 from agentaccel.report.aggregate import report
 from agentaccel.report.figures import Report
@@ -252,22 +254,60 @@ def test_a_host_that_keeps_requests_in_a_region_has_its_price(
     assert found.total.costs.paid == pytest.approx(usd)
 
 
+def vertex(folder: Path, region: str, **terms: str) -> Report:
+    """100,000 tokens of sonnet, answered by Vertex in `region`."""
+    reply = {
+        "id": "msg_1", "type": "message", "role": "assistant", "model": SONNET, "stop_sequence": None,
+        "content": [], "stop_reason": "end_turn", "usage": counters(100_000, **terms),
+    }  # fmt: skip
+    http = httpx2.Client(transport=httpx2.MockTransport(lambda _: httpx2.Response(200, json=reply)))
+    policy = Policy(strict=True, store=StorePolicy(path=folder / "t.db"))
+    sdk = anthropic.AnthropicVertex(region=region, project_id="p", access_token="t", http_client=http)
+    with Accel(policy, clock=ManualClock(now=BEGIN.timestamp()), environ={}) as accel, accel.wrap(sdk) as client:
+        client.messages.create(model=SONNET, max_tokens=9, messages=[{"role": "user", "content": "Hi."}])
+    return told(folder)[0]
+
+
 @pytest.mark.parametrize(
     ("region", "usd"), [("global", 0.3), ("us-east5", 0.33), ("eu", 0.33)], ids=["global", "one", "several"]
 )
 def test_a_regional_endpoint_of_vertex_costs_a_tenth_more(region: str, usd: float, tmp_path: Path) -> None:
     """Mandated by the provider (pricing page, third-party platforms): 100,000 x 3 USD x 1.1."""
-    reply = {
-        "id": "msg_1", "type": "message", "role": "assistant", "model": SONNET, "stop_sequence": None,
-        "content": [], "stop_reason": "end_turn", "usage": counters(100_000),
-    }  # fmt: skip
-    http = httpx2.Client(transport=httpx2.MockTransport(lambda _: httpx2.Response(200, json=reply)))
-    policy = Policy(strict=True, store=StorePolicy(path=tmp_path / "t.db"))
-    sdk = anthropic.AnthropicVertex(region=region, project_id="p", access_token="t", http_client=http)
-    with Accel(policy, clock=ManualClock(now=BEGIN.timestamp()), environ={}) as accel, accel.wrap(sdk) as client:
-        client.messages.create(model=SONNET, max_tokens=9, messages=[{"role": "user", "content": "Hi."}])
-    found, _ = told(tmp_path)
-    assert found.total.costs.paid == pytest.approx(usd)
+    assert vertex(tmp_path, region).total.costs.paid == pytest.approx(usd)
+
+
+@pytest.mark.parametrize("region", ["global", "us-east5"])
+def test_a_place_told_twice_is_not_priced_where_nobody_says_that_it_costs_twice(region: str, tmp_path: Path) -> None:
+    """The provider's guide: Vertex takes no `inference_geo`. Whether a reply that names one all the same costs 0.3,
+    0.33 or 0.363 USD stands nowhere: none of them is said."""
+    total = vertex(tmp_path, region, inference_geo="us").total
+    assert (total.costs.paid, total.costs.unpriced, dict(total.unclear)) == (None, 1, {"inference_geo us": 1})
+
+
+def test_a_term_that_holds_everywhere_is_added_to_that_of_a_region(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin: without the platforms of the row, a tenth is added to a tenth."""
+
+    def everywhere(provider: str, platform: str, *more: str) -> Any:
+        return price_term(provider, "api" if more[1] == "inference_geo" else platform, *more)
+
+    monkeypatch.setattr("agentaccel.cache.price._tiers", _tiers.__wrapped__)
+    monkeypatch.setattr("agentaccel.cache.price.price_term", everywhere)
+    paid = vertex(tmp_path, "us-east5", inference_geo="us").total.costs.paid
+    assert paid == pytest.approx(0.3 * 1.1 * 1.1)
+
+
+@pytest.mark.parametrize(("platform", "usd"), [("api", 3.3), ("aws", 3.3), ("bedrock", None), ("foundry", None)])
+def test_where_inference_happens_is_priced_where_the_guides_say_so(platform: str, usd: float | None) -> None:
+    """Mandated by the provider: 3 USD a million x 1.1 on the Claude API and the Claude Platform on AWS. Of Bedrock's
+    names the price list tells what their region costs."""
+    terms = {"inference_geo": "us"}
+    card = price_card("anthropic", SONNET, input_tokens=1, platform=platform, terms=terms)
+    assert card is not None
+    assert (card.unknown, card.input * 1e6) == (
+        ((), pytest.approx(usd)) if usd is not None else (("inference_geo us",), card.input * 1e6)
+    )
 
 
 @pytest.mark.parametrize(
