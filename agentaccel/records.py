@@ -107,8 +107,8 @@ class TurnRecord:
     besides: tuple[BilledPart, ...] = ()
     """What else the reply was billed for, in order: a compaction of the history, an advisor, rounds before the last."""
     doubts: tuple[str, ...] = ()
-    """Names of counters of the reply that contradict one another, such as "cached_tokens": what they would have told
-    is None."""
+    """Names of counters of the reply that contradict one another, such as "cached_tokens", or that nobody understood:
+    what they would have told is None."""
     terms: Mapping[str, str] = field(default_factory=dict)
     """What its tokens are priced by, as the reply and the place say: `service_tier`, `speed`, `inference_geo`,
     `region`, where they are not the usual ones."""

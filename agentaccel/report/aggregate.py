@@ -326,7 +326,8 @@ def _usage_notes(total: Group) -> list[str]:
     if total.doubted:
         names = some_of(sorted(total.doubted))
         count = plural(max(total.doubted.values()), "request")
-        notes.append(f"counters of replies contradict one another, in up to {count}: n/a is what {names} would tell")
+        what = "counters of replies contradict one another or are not understood"
+        notes.append(f"{what}, in up to {count}: n/a is what {names} would tell")
     if total.tokens.write.get(UNSPLIT):
         tokens = exact(total.tokens.write[UNSPLIT])
         notes.append(f"for which of several lifetimes {tokens} tokens were written is not told: not priced, in no cost")

@@ -265,7 +265,8 @@ class Group:
     unclear: Mapping[str, int]
     """Requests that have no cost because nobody knows what a term of theirs does to the price, by term."""
     doubted: Mapping[str, int]
-    """Requests of which counters contradict one another, by the name of the counter: what it would tell is n/a."""
+    """Requests of which counters contradict one another or are not understood, by the name of the counter: what that
+    would tell is n/a."""
     tokens: Tokens
     costs: Costs
     causes: tuple[CauseRow, ...]

@@ -16,7 +16,7 @@ import orjson
 from agentaccel import semconv
 from agentaccel.sources.fields import lifetimes_told, metered_of
 from agentaccel.types import MOST_TOKENS, Metered, Usage
-from agentaccel.wire.json import agreed, possible
+from agentaccel.wire.json import agreed, below, possible
 
 # --- What a span counts, as the usage that its reply was billed for ---------------------------------------------------
 
@@ -25,11 +25,14 @@ CACHE = frozenset({"read", "write"})
 WRITE_FOR = "write_"
 """Begins our words for what was written for one lifetime, which its label ends."""
 
+KIND = "kind_"
+"""Begins those for one kind of tokens in the input, such as audio; no token is of two kinds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counters:
     """The counters of one span, under our words for them: `input`, `read`, `write`, `write_` and a lifetime, `output`,
-    `total`."""
+    `total`, `kind_` and a kind of tokens in the input."""
 
     told: Mapping[str, int] = field(default_factory=dict)
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -80,7 +83,26 @@ class Counters:
             told = possible(usage, self.told.get("total"))
             if told.read is None and told.write is None and cached:
                 doubted |= {word for word in CACHE if self.told.get(word)}
+        told, of_sums = self._not_below(told)
+        doubted |= of_sums
         return Metered(told, (), tuple(name for word in self.names if word in doubted for name in self.names[word]))
+
+    def _not_below(self, told: Usage) -> tuple[Usage, frozenset[str]]:
+        """`told` as far as no sum is less than its parts, and the counters that say that one is.
+
+        A total may be that of the two plain counters, of somebody who did not know of the cache.
+        """
+        total, plain, output = self.told.get("total"), self.told.get("input", 0), told.output or 0
+        if below(total, plain, output):
+            return replace(told, input=None, output=None), frozenset({"input", "output", "total"})
+        if told.input is None or total == told.input + output:
+            return told, frozenset()
+        if total is not None and plain + output < total < told.input + output:
+            return replace(told, input=None), frozenset({"input", "total"})
+        kinds = [word for word in self.told if word.startswith(KIND)]
+        if sum(self.told[word] for word in kinds) > told.input:
+            return replace(told, input=None), frozenset({"input", *kinds})
+        return told, frozenset()
 
     def _of_the_cache(self, provider: str, lifetime: str) -> tuple[int | None, dict[str, int] | None, frozenset[str]]:
         """What was read and written, and which counters contradict one another.

@@ -50,7 +50,9 @@ def read_runs(lines: Iterable[bytes], seen: Identities, tally: ImportTally) -> I
         if seen.met(*_names(run)):
             tally.duplicates += 1
             continue
-        yield from _run(session or f"run-{tally.lines}", run, [m for m in messages if isinstance(m, dict)])
+        asked: Messages = [message for message in messages if isinstance(message, dict)]
+        tally.sums += bool(_reported(run)) and not any(_reported(message) for message in asked)
+        yield from _run(session or f"run-{tally.lines}", run, asked)
 
 
 def _names(run: Mapping[str, object]) -> Iterator[tuple[str, ...] | None]:
@@ -69,13 +71,13 @@ def _run(session: str, run: Mapping[str, object], messages: Messages) -> Iterato
     provider = provider_of(model)
     facts = cache_facts(model) if provider == "anthropic" else None
     results = {text(m, "tool_call_id"): m for m in messages if m.get("role") == "tool"}
-    told = set[str]().union(*(lifetimes_told(mapping(message, "usage")) for message in messages))
+    told = set[str]().union(*(lifetimes_told(_reported(message)) for message in messages))
     lifetime = lifetime_among(told, default=usual_lifetime(provider, "api", model))
     for message in messages:
         end = seconds(message.get("ts_end")) or seconds(message.get("ts"))
         compacted |= message.get("compact_boundary") is True
         if message.get("role") == "assistant":
-            reported = mapping(message, "usage")
+            reported = _reported(message)
             metered = metered_of(reported, lifetime) if reported else Metered(Usage())
             usage = metered.usage
             arrival = Arrival(model, usage, before, compacted)
@@ -99,6 +101,11 @@ def _run(session: str, run: Mapping[str, object], messages: Messages) -> Iterato
             compacted = compacted and usage.input is None
             yield from _calls(session, agent, message, results, end)
         before = max(before, end or 0.0)
+
+
+def _reported(holder: Mapping[str, object]) -> Mapping[str, object]:
+    """The usage of a message, or of a run, under whatever name it has one; an empty object where there is none."""
+    return mapping(holder, "usage") or next((mapping(holder, name) for name in holder if "usage" in name), {})
 
 
 def _calls(

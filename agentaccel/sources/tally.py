@@ -41,7 +41,7 @@ class ImportTally:
     half_read: Counter[str] = field(default_factory=Counter)
     """Attributes that seem to count what the cache did, of requests whose other counters were understood."""
     sums: int = 0
-    """Spans of agents with the usage of requests none of which is there."""
+    """Agents that tell the usage of all their requests together, and of no single one."""
     unrecognised: list[str] = field(default_factory=list)
     """Files in neither of the known formats."""
     unreadable: list[str] = field(default_factory=list)
@@ -64,7 +64,7 @@ class ImportTally:
             "spans that count tokens and are of no known kind, and of which no request was made: "
             f"{self.kindless.total():,} ({some_of(sorted(self.kindless))})": self.kindless,
             f"requests whose cache counters are not understood: {some_of(sorted(self.half_read))}": self.half_read,
-            f"agents whose requests are not there, only their sum, which is in no figure: {self.sums:,}": self.sums,
+            f"agents that tell only the sum of their requests, which is in no figure: {self.sums:,}": self.sums,
             f"{known}: {some_of(self.unrecognised)}": self.unrecognised,
             f"not readable to the end: {some_of(self.unreadable)}": self.unreadable,
         }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
 from sys import intern
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar
 
 import orjson
 
-from agentaccel.types import MOST_TOKENS, Path, Usage
+from agentaccel.types import MOST_TOKENS, NO_USAGE, Metered, Path, Usage
 
 
 def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
@@ -86,6 +87,15 @@ def agreed(
     return None, tuple(told)
 
 
+def below(whole: int | None, *parts: int | None) -> bool:
+    """True if a sum is told that is less than its parts, as far as those are told: one of the counts is wrong.
+
+    >>> below(50, 90, 10), below(90, 90, None), below(None, 90, 10)
+    (True, False, False)
+    """
+    return whole is not None and whole < sum(part or 0 for part in parts)
+
+
 def possible(usage: Usage, whole: int | None = None) -> Usage:
     """`usage`, whose input is said to be inclusive of what the cache did, as far as that can be.
 
@@ -105,6 +115,40 @@ def possible(usage: Usage, whole: int | None = None) -> Usage:
     if cached <= usage.input:
         return usage
     return replace(usage, read=None, write=None)
+
+
+def with_unread(found: Metered, raw: Mapping[str, Any]) -> Metered:
+    """`found`, the reading of the usage object `raw`, with the names of counters that nobody understood as its doubts:
+    all of them where nothing was understood, those of the cache where nothing of that was.
+
+    >>> with_unread(Metered(NO_USAGE), {"promptTokens": 5, "cost": 0.1, "details": {"audio": 2, "text": 0}}).doubts
+    ('promptTokens', 'details.audio')
+    >>> with_unread(Metered(Usage(input=5)), {"prompt_tokens": 5, "cache_read": 4}).doubts
+    ('cache_read',)
+    """
+    usage = found.usage
+    if found.doubts or found.besides or usage.read is not None or usage.write is not None:
+        return found
+    of = _ANY if usage == NO_USAGE else _OF_CACHE
+    names = [name_of(name)[:_LONGEST] for name in _counted(raw, _DEEPEST) if of.search(name)]
+    return found._replace(doubts=tuple(names[:_MOST])) if names else found
+
+
+def _counted(raw: Mapping[str, Any], deepest: int, within: str = "") -> Iterator[str]:
+    """The names in a usage object that count something, or would if they were numbers."""
+    for name, value in raw.items():
+        where = f"{within}{name}"
+        if is_object(value):
+            yield from _counted(value, deepest - 1, f"{where}.") if deepest else ()
+        elif (type(value) is int and value) or (isinstance(value, str | float) and value and _TOKENS.search(where)):
+            yield where
+
+
+_ANY, _TOKENS = re.compile(""), re.compile("token|prompt|completion|input|output", re.IGNORECASE)
+_OF_CACHE = re.compile("cach(?!.*miss)", re.IGNORECASE)
+"""Of names; what was not read is no word on what was."""
+_DEEPEST, _MOST = 4, 5
+"""Levels of a usage object, and names of it that are kept."""
 
 
 def terms_of(raw: Mapping[str, Any]) -> dict[str, str]:

@@ -99,7 +99,7 @@ def merged(before: Mapping[str, Any], told: Mapping[str, Any]) -> Mapping[str, A
     A later count replaces an earlier one, and what is null or empty says nothing. Every reply has an input: an object
     with an input of 0 that counts nothing else says nothing either, where an earlier one did. What an earlier one
     counted of the prompt is not made 0 by a later one, unless that counts more of another part of the prompt. A sum
-    that was told before one of its parts holds no longer.
+    that was told before one of its parts, or beside such a 0, holds no longer.
 
     >>> merged({"prompt_tokens": 5, "total_tokens": 5}, {"prompt_tokens": None, "completion_tokens": 2})
     {'prompt_tokens': 5, 'completion_tokens': 2}
@@ -114,7 +114,7 @@ def merged(before: Mapping[str, Any], told: Mapping[str, Any]) -> Mapping[str, A
         return before or told
     emptied = {name for name in told if _PROMPT.search(name) and _counts(before.get(name)) and not _counts(told[name])}
     if emptied and not _counts_more(before, told):
-        told = {name: value for name, value in told.items() if name not in emptied}
+        told = {name: value for name, value in told.items() if name not in emptied and name != _SUM}
     after = _over(before, told)
     if told.get(_SUM) is None and any(type(count) is int and before.get(name) != count for name, count in told.items()):
         after.pop(_SUM, None)

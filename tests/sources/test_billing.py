@@ -10,7 +10,7 @@ import pytest
 
 from agentaccel.records import TurnRecord
 from agentaccel.report.aggregate import report
-from agentaccel.sources.logs import read_logs
+from agentaccel.sources.logs import ImportTally, read_logs
 from agentaccel.types import Usage
 
 SONNET = "claude-sonnet-4-6"
@@ -138,6 +138,61 @@ def test_a_run_tells_for_how_long_was_written_as_well(tmp_path: Path) -> None:
     (tmp_path / "runs.jsonl").write_text(json.dumps(run) + "\n")
     found = [one for one in read_logs([tmp_path / "runs.jsonl"]) if isinstance(one, TurnRecord)]
     assert [dict(one.usage.write or {}) for one in found] == [{"1h": 9}, {"1h": 5}]
+
+
+def run(folder: Path, *usages: dict[str, Any], **beside: Any) -> tuple[list[TurnRecord], ImportTally]:
+    """A run in the normalised format whose replies have these fields, and `beside` it."""
+    said = [{"role": "assistant", "content": "x", **usage} for usage in usages]
+    one = {"id": "r", "model": SONNET, "messages": [{"role": "user", "content": "hi"}, *said], **beside}
+    (folder / "runs.jsonl").write_text(json.dumps(one) + "\n")
+    tally = ImportTally()
+    found = read_logs([folder / "runs.jsonl"], tally=tally)
+    return [one for one in found if isinstance(one, TurnRecord)], tally
+
+
+@pytest.mark.parametrize(
+    ("reported", "usage", "doubts"),
+    [
+        ({"usage": {"inputTokens": 90, "outputTokens": 5}}, Usage(), ("inputTokens", "outputTokens")),
+        # As OpenAI's agents SDK keeps it.
+        ({"usage": {"requests": 1, "input_tokens": 90, "input_tokens_details": {"cached_tokens": 60},
+                    "output_tokens": 5, "total_tokens": 95}}, Usage(input=90, read=60, output=5), ()),
+        # As Pydantic AI keeps it, whose name for what was read is not known here.
+        ({"usage": {"requests": 1, "input_tokens": 90, "cache_read_tokens": 60, "output_tokens": 5}},
+         Usage(input=90, output=5), ("cache_read_tokens",)),
+        # As LangChain keeps it, under its own name.
+        ({"usage_metadata": {"input_tokens": 90, "output_tokens": 5, "total_tokens": 95,
+                             "input_token_details": {"cache_read": 60}}},
+         Usage(input=90, output=5), ("input_token_details.cache_read",)),
+        ({"usage": {"input_tokens": 90, "output_tokens": 5, "total_tokens": 60}}, Usage(),
+         ("input_tokens", "output_tokens", "total_tokens")),
+        ({}, Usage(), ()),
+    ],
+)  # fmt: skip
+def test_what_a_run_counts_in_another_form_is_not_known_and_said(
+    reported: dict[str, Any], usage: Usage, doubts: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Chosen by us: 90 tokens of which 60 were read are priced where both are understood, and else are in no cost."""
+    ((found,), tally) = run(tmp_path, reported)
+    assert (found.usage, found.doubts, tally.sums) == (usage, doubts, 0)
+
+
+def test_a_run_that_tells_its_sum_alone_is_named(tmp_path: Path) -> None:
+    """Chosen by us, as an agent's span: which request used what is not known; with usage of one it is no sum."""
+    whole = {"prompt_tokens": 5000, "completion_tokens": 9, "total_tokens": 5009}
+    found, tally = run(tmp_path, {}, {}, usage=whole)
+    assert ([one.usage for one in found], tally.sums) == ([Usage(), Usage()], 1)
+    assert any("only the sum" in note for note in tally.notes(""))
+    assert run(tmp_path, {"usage": counters(10)}, {}, usage=whole)[1].sums == 0
+    assert run(tmp_path, {}, {})[1].sums == 0
+
+
+def test_a_log_of_a_session_says_which_counters_nobody_understood(tmp_path: Path) -> None:
+    """Chosen by us; and 20 tokens in all are less than 10 + 15."""
+    assert [one.doubts for one in turns(tmp_path, {"inputTokens": 5}, counters(10, 15, total_tokens=20))] == [
+        ("inputTokens",),
+        ("input_tokens", "output_tokens", "total_tokens"),
+    ]
 
 
 def test_without_looking_at_other_lines_the_default_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

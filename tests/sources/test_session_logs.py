@@ -311,4 +311,4 @@ def test_a_sum_without_its_requests_is_said(tmp_path: Path) -> None:
     for entries, sums in (([told], 1), ([reply(1, "1", usage(write=9700)), told], 0)):
         tally = ImportTally()
         turns(write(tmp_path / "a.jsonl", entries), tally=tally)
-        assert (tally.sums, any("only their sum" in note for note in tally.notes(""))) == (sums, bool(sums))
+        assert (tally.sums, any("only the sum" in note for note in tally.notes(""))) == (sums, bool(sums))

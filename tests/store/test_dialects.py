@@ -167,6 +167,49 @@ def test_a_request_is_the_same_in_every_dialect(tmp_path: Path, dialect: str) ->
     assert tally.notes("") == []
 
 
+KINDS = {f"gen_ai.usage.{kind}.input_tokens": tokens for kind, tokens in (("text", 900), ("audio", 200))}
+"""900 tokens of text and 200 of sound are 1,100."""
+SHORT = {"gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "gen_ai.usage.total_tokens"}
+
+
+@pytest.mark.parametrize(
+    ("said", "usage", "doubts"),
+    [
+        # 1,000 + 5 are 1,005.
+        (chat(1000, 700, 200, gen_ai__usage__total_tokens=900),
+         Usage(read=700, write={"5m": 200}), SHORT),
+        (chat(1000, 700, 200, gen_ai__usage__total_tokens=1005), SEEN, set()),
+        # 1,100 of a prompt of 1,000, unless the total says that the prompt is what it is.
+        (chat(1000, 700, 200, **KINDS), Usage(read=700, write={"5m": 200}, output=5),
+         {"gen_ai.usage.input_tokens", *KINDS}),
+        (chat(1000, 700, 200, gen_ai__usage__total_tokens=1005, **KINDS), SEEN, set()),
+        # The cache beside the input: 100 + 5 of one who did not know of it, 100 + 700 + 200 + 5 of one who did.
+        *(({**WRITTEN["Langfuse"], "langfuse.observation.usage_details": json.dumps(
+            {"input": 100, "input_cache_read": 700, "input_cache_creation": 200, "output": 5, "total": total}
+        )}, usage, doubts) for total, usage, doubts in (
+            (105, SEEN, set()),
+            (1005, SEEN, set()),
+            (500, Usage(read=700, write={"5m": 200}, output=5), {"input", "total"}),
+            (99, Usage(read=700, write={"5m": 200}), {"input", "output", "total"}),
+        )),
+    ],
+)  # fmt: skip
+def test_a_total_of_a_span_is_no_less_than_its_parts(
+    tmp_path: Path, said: dict[str, Any], usage: Usage, doubts: set[str]
+) -> None:
+    """Chosen by us, as in live replies: what nobody can trust is n/a, and named."""
+    (turn,), _, _ = read(tmp_path / "a.jsonl", spans(line(said)))
+    assert turn.usage == usage
+    assert {name.removeprefix("langfuse.observation.usage_details.") for name in turn.doubts} == doubts
+
+
+def test_without_looking_at_the_total_its_parts_are_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin."""
+    monkeypatch.setattr(dialects, "below", lambda *_: False)
+    (turn,), _, _ = read(tmp_path / "a.jsonl", spans(line(chat(1000, 700, 200, gen_ai__usage__total_tokens=900))))
+    assert turn.usage == SEEN
+
+
 @pytest.mark.parametrize("dialect", ["Claude Code", "OpenInference", "Langfuse"])
 def test_without_its_row_a_request_is_named_as_not_understood(
     tmp_path: Path, dialect: str, monkeypatch: pytest.MonkeyPatch

@@ -19,7 +19,7 @@ from typing import Any
 from agentaccel.types import NO_USAGE, UNSPLIT, BilledPart, Metered, Usage, sum_of
 from agentaccel.values import maker
 from agentaccel.wire.anthropic.edit import DEFAULT_TTL
-from agentaccel.wire.json import agreed, count_of, is_object, items, name_or_none
+from agentaccel.wire.json import agreed, below, count_of, is_object, items, name_or_none, with_unread
 
 READ, WRITTEN = "cache_read_input_tokens", "cache_creation_input_tokens"
 """The counters of the cache."""
@@ -61,11 +61,12 @@ def metered(raw: Mapping[str, Any], ttl: str = "", *, unsure: bool = False) -> M
     the other.
     """
     usage, doubts = _counters(raw, ttl, unsure=unsure)
-    if "iterations" not in raw:
-        return Metered(usage, (), doubts)
-    rounds = items(raw.get("iterations"))
-    if not rounds:
-        return Metered(usage, (), doubts)
+    rounds = items(raw["iterations"]) if "iterations" in raw else ()
+    return _sampled(usage, doubts, rounds, ttl) if rounds else with_unread(Metered(usage, (), doubts), raw)
+
+
+def _sampled(usage: Usage, doubts: tuple[str, ...], rounds: Sequence[Any], ttl: str) -> Metered:
+    """What a reply of several samplings was billed for; `usage` and `doubts` are of the counters beside them."""
     labels = [label for label, tokens in (usage.write or {}).items() if tokens]
     uncached = usage.read == 0 and usage.write == {}
     parts, more = _parts(rounds, labels[0] if len(labels) == 1 else ttl, uncached=uncached)
@@ -81,6 +82,8 @@ def metered(raw: Mapping[str, Any], ttl: str = "", *, unsure: bool = False) -> M
     told = top if top.input is not None and _same(top, last.usage) else last.usage
     if told.output != last.usage.output is not None and told.output == sum_of([part.usage for part in parts]).output:
         told = replace(told, output=last.usage.output)  # outputs alone were added up
+    elif told.output is not None and told.output < (last.usage.output or 0):
+        told, more = replace(told, output=None), (*more, "output_tokens", "iterations")
     besides = tuple(part for part in parts if part is not last and not _declined(part, last))
     return Metered(told, besides, more if told.input is not None else (*doubts, *more), last.model)
 
@@ -102,7 +105,7 @@ def _parts(rounds: Sequence[Any], ttl: str, *, uncached: bool) -> tuple[list[Bil
         if kind or usage != NO_USAGE:
             kind = (kind or _NAMELESS)[:_LONGEST]
             parts.append(BilledPart(kind=kind, usage=usage, model=name_or_none(one.get("model"))))
-            doubts += contradicted
+            doubts += with_unread(Metered(usage, (), contradicted), one).doubts
     return parts, tuple(dict.fromkeys(doubts))
 
 
@@ -152,15 +155,25 @@ def _counters(raw: Mapping[str, Any], ttl: str, *, unsure: bool) -> tuple[Usage,
         ttl = UNSPLIT
     write = None if created is None and not split else _labelled(max(created or 0, told), split, ttl)
     total = None if fresh is None else fresh + (read or 0) + (sum(write.values()) if write else 0)
-    return _usage(input=total, read=read, write=write, output=count_of(raw, "output_tokens")), ()
+    output, doubts = _output(raw)
+    return _usage(input=total, read=read, write=write, output=output), doubts
 
 
 _usage = maker(Usage)
 
 
+def _output(raw: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...]]:
+    """Tokens of the output, and the counters that contradict one another: it is no less than what was thought."""
+    output, details = count_of(raw, "output_tokens"), raw.get("output_tokens_details")
+    thought = count_of(details, "thinking_tokens") if is_object(details) else None
+    if output is None or thought is None or thought <= output:
+        return output, ()
+    return None, ("output_tokens", "output_tokens_details.thinking_tokens")
+
+
 def _doubted(raw: Mapping[str, Any], split: dict[str, int], ttl: str, *, unsure: bool) -> tuple[Usage, tuple[str, ...]]:
     """The same where a thing has several names, or nobody knows whether one count holds another."""
-    fresh, output = count_of(raw, "input_tokens"), count_of(raw, "output_tokens")
+    fresh, (output, of_sums) = count_of(raw, "input_tokens"), _output(raw)
     inside = {place: details for place in DETAILS if is_object(details := raw.get(place))}
     written = {f"{place}.cache_write_tokens": count_of(of, "cache_write_tokens") for place, of in inside.items()}
     written[WRITTEN] = count_of(raw, WRITTEN)
@@ -171,6 +184,10 @@ def _doubted(raw: Mapping[str, Any], split: dict[str, int], ttl: str, *, unsure:
     reads = {f"{place}.cached_tokens": count_of(of, "cached_tokens") for place, of in inside.items()}
     reads |= {name: count_of(raw, name) for name in (READ, "cached_tokens")}
     prompt, whole = count_of(raw, "prompt_tokens"), count_of(raw, "total_tokens")
+    if below(whole, max(fresh or 0, prompt or 0), output):
+        counts = {"input_tokens": fresh, "prompt_tokens": prompt, "output_tokens": output, "total_tokens": whole}
+        of_sums += tuple(name for name, count in counts.items() if count is not None)
+        fresh = prompt = output = None
     if prompt is None and whole is not None and output is not None:
         whole -= output
     else:
@@ -182,7 +199,7 @@ def _doubted(raw: Mapping[str, Any], split: dict[str, int], ttl: str, *, unsure:
     created, of_write = agreed(written, lambda count: fits(count, reads[READ]))
     read, of_read = agreed(reads, lambda count: fits(count, created))
     write = None if created is None else _labelled(created, split, ttl)
-    doubts = tuple(dict.fromkeys((*of_read, *of_write, *_unread(raw, read, created, split))))
+    doubts = tuple(dict.fromkeys((*of_read, *of_write, *_unread(raw, read, created, split), *of_sums)))
     if prompt is not None and prompt < (read or 0) + (created or 0):
         doubts, prompt = (*doubts, "prompt_tokens"), None
     if doubts:

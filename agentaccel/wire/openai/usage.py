@@ -3,6 +3,7 @@
 Rules (recorded exchanges of 25 providers, 2024 to 2026): the input count is inclusive of what the cache did. A key that
 is absent or null was not reported, which is not zero. Where the total is more than prompt and completion together, the
 rest is reasoning (xAI, some of Azure), which belongs to the output, or audio (Mistral), which belongs to the input.
+Nothing is less than its parts: where a total is, neither is believed, but for one that fits all the rest.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentaccel.types import Metered, Usage
-from agentaccel.wire.json import agreed, count_of, is_object, possible
+from agentaccel.wire.json import agreed, below, count_of, is_object, possible, with_unread
 
 _INPUT, _OUTPUT = ("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens")
 _DETAILS = ("prompt_tokens_details", "input_tokens_details")
@@ -20,8 +21,12 @@ _READ = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache
 _WRITTEN = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
 """What was written, in the details or beside them: OpenAI's name, Anthropic's, and that of a gateway."""
 _SPLIT_BY_LIFETIME = ("cache_write_tokens_details", "cache_creation")
-_MISSED = "prompt_cache_miss_tokens"
-"""Where DeepSeek has the rest of the prompt."""
+_MISSED, _TOTAL = "prompt_cache_miss_tokens", "total_tokens"
+"""Where DeepSeek has the rest of the prompt, and everybody the sum of prompt and completion."""
+_KINDS = ("text_tokens", "audio_tokens", "image_tokens", "video_tokens")
+"""Kinds of tokens in the details of a prompt; none is of two kinds."""
+_MADE, _MADE_KINDS = ("completion_tokens_details", "output_tokens_details"), ("reasoning_tokens", *_KINDS)
+"""The details of an output, and kinds of tokens in them; servers differ in whether reasoning is text as well."""
 
 _SPLITS = (("ttl_", "_tokens"), ("ephemeral_", "_input_tokens"))
 """How a split by lifetime names its fields: OpenAI's, and Anthropic's behind a gateway."""
@@ -47,12 +52,13 @@ def usage_of(raw: Mapping[str, Any], ttl: str = "") -> Usage:
 def metered(raw: Mapping[str, Any], ttl: str = "") -> Metered:
     """What the reply with this usage object was billed for.
 
-    Counters that contradict one another are None, but for one that fits all the rest; their names are the doubts.
+    Counters that contradict one another are None, but for one that fits all the rest; their names are the doubts, and
+    those of counters that nobody understood.
 
     >>> metered({"prompt_tokens": 90, "cached_tokens": 64, "prompt_tokens_details": {"cached_tokens": 0}}).doubts
     ('prompt_tokens_details.cached_tokens', 'cached_tokens')
     """
-    total = count_of(raw, "total_tokens")
+    total = count_of(raw, _TOTAL)
     details = {name: of for name in _DETAILS if is_object(of := raw.get(name))}
     asked, made = (tuple(count_of(raw, name) for name in names) for names in (_INPUT, _OUTPUT))
     reads = {f"{name}.cached_tokens": count_of(of, "cached_tokens") for name, of in details.items()}
@@ -65,12 +71,15 @@ def metered(raw: Mapping[str, Any], ttl: str = "") -> Metered:
     input_, of_input = agreed(inputs, lambda count: _less(total, count) == output)
     if None not in (read, missed, input_) and (read or 0) + (missed or 0) != input_:
         read, of_read = None, (*(name for name, count in reads.items() if count is not None), _MISSED)
+    of_total: tuple[str, ...] = ()
     if not of_input and not of_output:
-        input_, output = _with_rest(raw, input_, output, details)
+        input_, output, of_total = _whole(raw, input_, output, details, sure=None not in (read, missed))
     usage = Usage(input=input_, read=read, write=write, output=output)
-    told = possible(usage, total)
-    impossible = tuple(name for name, count in reads.items() if count) if told.read is None and read else ()
-    return Metered(told, (), (*of_read, *of_write, *of_input, *of_output, *impossible))
+    told, impossible = possible(usage, total), tuple[str, ...]()
+    if (told.read, told.write) != (read, write):
+        impossible = tuple(name for name, count in (reads | _writes(raw, details)).items() if count)
+    doubts = dict.fromkeys((*of_read, *of_write, *of_input, *of_output, *of_total, *impossible))
+    return with_unread(Metered(told, (), tuple(doubts)), raw)
 
 
 def _inputs(
@@ -97,7 +106,7 @@ def _with_rest(
     raw: Mapping[str, Any], input_: int | None, output: int | None, details: Mapping[str, Mapping[str, Any]]
 ) -> tuple[int | None, int | None]:
     """Input and output with what the total holds beyond them."""
-    total = count_of(raw, "total_tokens")
+    total = count_of(raw, _TOTAL)
     if total is None or input_ is None or output is None or total <= input_ + output:
         return input_, output
     rest = total - input_ - output
@@ -109,12 +118,57 @@ def _with_rest(
     return input_, output
 
 
+def _whole(
+    raw: Mapping[str, Any],
+    input_: int | None,
+    output: int | None,
+    details: Mapping[str, Mapping[str, Any]],
+    *,
+    sure: bool,
+) -> tuple[int | None, int | None, tuple[str, ...]]:
+    """Input and output with what the total holds beyond them, as far as no sum is less than its parts; and the names of
+    counters where one is.
+
+    `sure`: what was read and what was not add up to the input.
+    """
+    whole = _with_rest(raw, input_, output, details)
+    total, names = count_of(raw, _TOTAL), list[str]()
+    if whole != (input_, output) or (total is not None and total == (input_ or 0) + (output or 0)):
+        return (*whole, ())  # where the total fits, only the kinds of tokens can be wrong
+    results = {place: of for place in _MADE if is_object(of := raw.get(place))}
+    kinds, made = _kinds(details, _KINDS), _kinds(results, _MADE_KINDS)
+    asked = max((sum(of.values()) for of in kinds.values()), default=0)
+    if input_ is not None and asked > input_ and asked != _less(total, output):
+        names += [*_told(raw, _INPUT), *(f"{place}.{kind}" for place, of in kinds.items() for kind in of)]
+        input_ = None
+    elif input_ is not None:
+        input_, sure = max(input_, asked), sure or asked == input_
+    if output is not None and (
+        doubted := [f"{place}.{kind}" for place, of in made.items() for kind in of if of[kind] > output]
+    ):
+        names += [*_told(raw, _OUTPUT), *doubted]
+        output = None
+    if below(total, input_, output):
+        names += [*_told(raw, (*_INPUT, *_OUTPUT)), _TOTAL]
+        input_, output = (input_ if sure else None), None
+    return input_, output, tuple(names)
+
+
+def _kinds(details: Mapping[str, Mapping[str, Any]], names: tuple[str, ...]) -> dict[str, dict[str, int]]:
+    """How many tokens of each of these kinds the details count, by where they stand."""
+    return {place: {kind: count for kind in names if (count := count_of(of, kind))} for place, of in details.items()}
+
+
+def _told(raw: Mapping[str, Any], names: tuple[str, ...]) -> list[str]:
+    """Those of `names` that count anything."""
+    return [name for name in names if count_of(raw, name) is not None]
+
+
 def _written(
     raw: Mapping[str, Any], details: Mapping[str, Mapping[str, Any]], ttl: str
 ) -> tuple[dict[str, int] | None, tuple[str, ...]]:
     """What was written, by lifetime, and the names of counters of it that contradict one another, or are none."""
-    places = {"": raw, **{f"{name}.": of for name, of in details.items()}}
-    told = {f"{at}{name}": of[name] for at, of in places.items() for name in _WRITTEN if of.get(name) is not None}
+    places, told = _places(raw, details), _writes(raw, details)
     totals = {name: count_of(told, name) for name in told}
     unread = tuple(name for name, count in totals.items() if count is None)
     splits = [_split(of.get(name)) for of in reversed(places.values()) for name in _SPLIT_BY_LIFETIME]
@@ -129,6 +183,17 @@ def _written(
         label = ttl or (_TTL if any(f"{place}.{_WRITTEN[0]}" in told for place in details) else _ANTHROPIC_TTL)
         write[label] = write.get(label, 0) + total - sum_
     return write, ()
+
+
+def _places(raw: Mapping[str, Any], details: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Where counters of the cache stand, by what their names begin with there."""
+    return {"": raw, **{f"{name}.": of for name, of in details.items()}}
+
+
+def _writes(raw: Mapping[str, Any], details: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What is told of all that was written, by name."""
+    places = _places(raw, details).items()
+    return {f"{at}{name}": of[name] for at, of in places for name in _WRITTEN if of.get(name) is not None}
 
 
 def _split(raw: Any) -> dict[str, int]:
