@@ -221,7 +221,7 @@ def test_a_reply_whose_usage_nobody_understands_is_in_no_figure_and_named_once(w
                 client.responses.create(model="gpt-6-sol", input="Hi.")
     with open_reader(tmp_path / "t.db") as store:
         found = report(store.turns())
-    total = to_json(found)["total"]
+    total: Any = to_json(found)["total"]
     assert (total["requests"], total["tokens"]["input"], total["costs"]["paid"]) == (2, None, None)
     assert [note for note in found.notes if "promptTokens" in note and "2 requests" in note]
     assert dict(found.total.doubted) == {"promptTokens": 2, "completionTokens": 2}
