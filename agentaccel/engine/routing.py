@@ -6,7 +6,6 @@ conversation has the same values for life, in every process, and each is a keyed
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from agentaccel.cache.beliefs import Beliefs
 from agentaccel.engine.conversation import Conversation
 from agentaccel.engine.draft import Draft
 from agentaccel.facts import CacheFacts, priors
-from agentaccel.hashing import keyed
+from agentaccel.hashing import keyed, pseudonym
 from agentaccel.locks import Lock
 from agentaccel.policy import CachePolicy
 from agentaccel.rewrite.drift import text_of
@@ -202,8 +201,7 @@ class Routing:
 
     def _named(self, *parts: str) -> str:
         """A name that tells nobody what it is made of, the same in every process that shares the store."""
-        data = "\x00".join(parts).encode("utf-8", "replace")
-        return hashlib.blake2b(data, digest_size=16, key=self.recorder.shared_key).hexdigest()
+        return pseudonym(self.recorder.shared_key, *parts)
 
     # --- which machine ------------------------------------------------------------------------------------------------
 
