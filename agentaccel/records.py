@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import quote, unquote
 
-from agentaccel.types import NO_USAGE, BilledPart, Drift, Expected, Marker, Miss, Usage, sum_of
+from agentaccel.types import NO_USAGE, BilledPart, Drift, EngineWork, Expected, Marker, Miss, Usage, sum_of
 from agentaccel.values import quickly_made
 
 Outcome = Literal["ok", "failed", "abandoned", "cancelled"]
@@ -139,6 +139,8 @@ class TurnRecord:
     waited: float | None = None
     """Seconds for which it was held back before `started`, for another request to write what both begin with; None
     where it was not."""
+    work: EngineWork | None = None
+    """As in `Reported`."""
 
     @property
     def billed(self) -> Usage:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from agentaccel.facts import Wire
 from agentaccel.records import Outcome
-from agentaccel.types import BilledPart, CachePlan, Request, ToolCall, Usage
+from agentaccel.types import BilledPart, CachePlan, EngineWork, Request, ToolCall, Usage
 from agentaccel.values import quickly_made
 
 # --- events: what happened, each with the monotonic time at which it did ----------------------------------------------
@@ -76,6 +76,8 @@ class Reported:
     terms: Mapping[str, str] = field(default_factory=dict)
     besides: tuple[BilledPart, ...] = ()
     doubts: tuple[str, ...] = ()
+    work: EngineWork | None = None
+    """What a server of the user's own says of its work; None where it says nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,42 @@ class Metered(NamedTuple):
     """The model of the sampling that answered, where the usage names it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineWork:
+    """What a server of the user's own says of its work on one reply; None where it said nothing of that."""
+
+    computed: int | None = None
+    """Tokens of the prompt that it computed, because it had not kept them."""
+    prefill: float | None = None
+    """Seconds in which it computed them."""
+    decode: float | None = None
+    """Seconds in which it made the reply."""
+    queued: float | None = None
+    """Seconds for which the request had waited there."""
+    steps: int | None = None
+    """Passes of the model that checked drafted tokens."""
+    drafted: int | None = None
+    """Tokens that were drafted for the reply."""
+    accepted: int | None = None
+    """Those of them that the model would have made itself; may be more than the reply has, which ends in between."""
+
+
+def prefilled(work: EngineWork | None, usage: Usage, waited: float | None) -> tuple[float, int]:
+    """Seconds in which a server computed so many tokens of a prompt; no tokens where that is not known.
+
+    Where it does not say so itself, it is what was not read, in the time until the reply began: `waited`, None where
+    that was not seen.
+
+    >>> prefilled(EngineWork(computed=50, prefill=0.5), Usage(input=90, read=40), 2.0)
+    (0.5, 50)
+    >>> prefilled(None, Usage(input=90, read=40), 2.0), prefilled(None, Usage(input=90), 2.0)
+    ((2.0, 50), (0.0, 0))
+    """
+    tokens = work.computed if work is not None and work.computed is not None else usage.uncached
+    seconds = work.prefill if work is not None and work.prefill is not None else waited
+    return (0.0, 0) if seconds is None or not tokens else (seconds, tokens)
+
+
 Request = Mapping[str, Any]
 """A request body as the sender made it, in the sender's key order."""
 

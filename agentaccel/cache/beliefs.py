@@ -16,6 +16,7 @@ Everything learned is a pair (yes, n) under a topic: *n* occasions, *yes* of the
 - `announced`: what was written ahead of a request that the agent had announced was read by it
 - `grows`: tokens by which a prompt was longer than the one before; a mean, not a probability
 - `bytes/MODEL`: bytes sent and tokens counted; a ratio, not a probability
+- `prefill/MODEL`: seconds in which a server of the user's own computed so many tokens of prompts
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def remembered(topic: str) -> float:
     """The most occasions that the past counts for under `topic`, so that a workload can change its ways."""
     if topic.startswith(("pause/", "after/", ALIVE)):
         return 1000.0
-    return 1e7 if topic.startswith("bytes/") else 40.0
+    return 1e7 if topic.startswith(("bytes/", "prefill/")) else 40.0
 
 
 END_OF, PARAMETERS = "end of ", "parameters."
@@ -292,6 +293,11 @@ class Beliefs:
         """The learned ratio for `model`; None before its provider has counted anything."""
         size, tokens = self.counts.get(f"bytes/{model}", (0.0, 0.0))
         return size / tokens if size > 0 and tokens > 0 else None
+
+    def prefill(self, model: str) -> float | None:
+        """Seconds in which a server of the user's own computes a token of a prompt to `model`; None before it has."""
+        seconds, tokens = self.counts.get(f"prefill/{model}", (0.0, 0.0))
+        return seconds / tokens if seconds > 0 and tokens > 0 else None
 
     def unstable_places(self) -> list[str]:
         """Places that have been seen to change; the end, wherever it has got to, is none."""

@@ -174,9 +174,21 @@ def _uncontrolled(scene: PlanInputs) -> str:
     if not scene.facts.assured:
         return f"left as it is: nothing is known of what is cached behind {scene.facts.platform}"
     if scene.facts.physics == "automatic":
+        if scene.facts.self_hosted:
+            return _recomputed(scene)
         how = "what has the same key" if scene.facts.key == "opts_in" else "every prefix by itself"
         return f"the provider keeps {how}, at no charge: there is nothing to mark"
     return f"left as it is: no cache field may be added on {scene.facts.platform}"
+
+
+def _recomputed(scene: PlanInputs) -> str:
+    """What a server of the user's own is expected to compute of the prompt, in its own time where that is known."""
+    bill, each = expected_bill(scene, ()), scene.view.beliefs.prefill(scene.prefix.prompt.model)
+    computed = bill.total - bill.read
+    told = (
+        f"the server keeps every prefix by itself: about {computed:.0f} of {bill.total:.0f} tokens are to be computed"
+    )
+    return told if each is None else f"{told}, in {computed * each:.1f} s at {1 / each:.0f} tokens a second"
 
 
 def _switched_off(scene: PlanInputs) -> str:

@@ -27,7 +27,7 @@ from agentaccel.cache.sharing import read_beginnings
 from agentaccel.cache.standing import Standing
 from agentaccel.cache.state import SessionState, lasting_tokens
 from agentaccel.facts import priors
-from agentaccel.types import Usage
+from agentaccel.types import EngineWork, Usage, prefilled
 
 # --- One request as it went out and came back: what settling it starts from -------------------------------------------
 
@@ -54,6 +54,9 @@ class Sent(NamedTuple):
     """The prompt as the user wrote it, where it was arranged before it was sent; `written_marks` stand in it."""
     awaits: str = ""
     """As in `SessionState`: what its reply asked for."""
+
+    work: EngineWork | None = None
+    """What a server of the user's own says of its work; None where it says nothing."""
 
     first: bool = False
     """Whether it is the first of its session that was answered, which may know what another one has come to."""
@@ -90,7 +93,7 @@ def teach(
     """
     usage = sent.usage
     grows = _grows(observed, lasting_tokens(sent.prefix, usage.input), before)
-    size, alive = _size(sent.prefix, usage), _alive(predicted, usage)
+    size, alive = (*_size(sent.prefix, usage), *_prefilled(sent)), _alive(predicted, usage)
     pace = _pace(state, sent, observed, predicted)
     return Taught(
         _seen(state, observed, pace).after([*size, *alive, *grows]),
@@ -110,6 +113,17 @@ def _size(prefix: Prefixes, usage: Usage) -> tuple[Observation, ...]:
     if not usage.input:
         return ()
     return (Observation(f"bytes/{prefix.prompt.model}", float(prefix.size), float(usage.input)),)
+
+
+def _prefilled(sent: Sent) -> tuple[Observation, ...]:
+    """In how many seconds a server of the user's own has computed what it had not kept of the prompt: as it says
+    itself, else until the reply began."""
+    if not sent.prefix.facts.self_hosted:
+        return ()
+    seconds, tokens = prefilled(
+        sent.work, sent.usage, sent.visible - sent.started if sent.prefix.prompt.stream else None
+    )
+    return (Observation(f"prefill/{sent.prefix.prompt.model}", seconds, float(tokens)),) if tokens else ()
 
 
 def _grows(observed: Observed, now: int | None, before: int | None) -> tuple[Observation, ...]:

@@ -170,6 +170,7 @@ def reported(tap: ReplyTap) -> Reported:
         diagnostics=tap.diagnosis,
         model=metered.model or tap.model,
         terms=tap.terms,
+        work=tap.work,
     )
 
 

@@ -112,6 +112,7 @@ def _reconciled(planned: Planned, reply: Ended, state: SessionState) -> Reconcil
             standing=planned.standing,
             lent=planned.lent,
             awaits=_awaited(reply.calls),
+            work=reply.said.work,
             first=planned.conversation.is_new,
         ),
         planned.observed,
@@ -196,6 +197,7 @@ def record_of(planned: Planned, ended: Ended, settled: Reconciled | None) -> Tur
         held=prompt.held,
         diagnosis=kept_name_or_none(ended.said.diagnostics),
         waited=planned.waited,
+        work=ended.said.work,
     )
 
 

@@ -78,6 +78,8 @@ class CacheFacts:
     """Tokens at the front of a prompt by which, with the key, the machine is chosen."""
     session_field: str
     """The field of the request that names the conversation, for sticky routing; empty where there is none."""
+    self_hosted: bool
+    """Whether it is a server that its users run: what it has not kept costs its time, and no money by the token."""
     salt_field: str
     """The field of the request that keeps a tenant's prefixes apart from others'; empty where there is none."""
     retentions: tuple[str, ...]
@@ -112,9 +114,10 @@ class CacheFacts:
     """Whether the provider can be asked why a prefix was missed."""
     strips_thinking: bool
     """Whether earlier thinking leaves the prompt when a user message that is not a tool result follows it."""
-    operator_message: Literal["", "user", "system", "developer"]
+    operator_message: Literal["", "user", "system", "developer", "last"]
     """How the operator speaks at the end of a conversation: by a message with that role or, where there is none, by
-    text in the last message of the user. Empty where it is not known what would be taken."""
+    text in the last message of the user; "last" is text in the last message, whoever's it is, which every chat template
+    takes. Empty where it is not known what would be taken."""
     allowed_tools: bool
     """Whether `tool_choice` can keep tools from being called without touching their list."""
     reads_count_to_rate_limit: bool

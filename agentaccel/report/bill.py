@@ -9,7 +9,7 @@ from agentaccel.cache.bills import Cards, paid_for
 from agentaccel.cache.price import PriceCard, input_cost
 from agentaccel.facts import CacheFacts
 from agentaccel.records import BATCH, TurnRecord
-from agentaccel.types import Usage
+from agentaccel.types import Usage, prefilled
 
 # --- Tokens and USD in all: sums, each with how many requests it is over ----------------------------------------------
 
@@ -147,6 +147,9 @@ class Billed:
     """USD of a missed token beyond reading it; None where there is no miss, or no price."""
     bill: Bill | None
     """None without a price or without cache counters."""
+    prefill: tuple[float, int] | None
+    """Seconds in which a server of the user's own computed so many tokens of the prompt; None at a provider's, and
+    where that is not known."""
     unclear: tuple[str, ...]
     """Terms of which nobody knows what they do to the price."""
 
@@ -174,8 +177,15 @@ def billed(turn: TurnRecord, cards: Cards, facts: CacheFacts | None, needed: int
         perfect_read + besides,
         _missed(answer, cards.answer) if turn.misses and cards.answer is not None else None,
         _bill(turn, cards, perfect_read) if cards.known else None,
+        _prefill(turn) if turn.work is not None or (facts is not None and facts.self_hosted) else None,
         cards.unknown,
     )
+
+
+def _prefill(turn: TurnRecord) -> tuple[float, int] | None:
+    heard = turn.first_byte - turn.started if turn.first_byte is not None and turn.started else None
+    seconds, tokens = prefilled(turn.work, turn.usage, heard)
+    return (seconds, tokens) if tokens else None
 
 
 def _whole(turn: TurnRecord, usage: Usage) -> bool:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from agentaccel.records import ToolRecord
 from agentaccel.report.bill import Billed, Money, Tokens
-from agentaccel.report.figures import Early, OwnRequestFigures
+from agentaccel.report.figures import Early, EngineFigures, OwnRequestFigures
 
 DAY, MINUTE = 86_400, 60
 MINUTES_A_DAY = DAY // MINUTE
@@ -165,6 +165,84 @@ class KeptSum:
         """The figures so far."""
         return OwnRequestFigures(
             requests=self.counts.requests, tokens=self.counts.tokens(self.write), usd=self.money.costs().paid
+        )
+
+
+@dataclass(slots=True)
+class EngineSum:
+    """The work of servers that the user runs; a field each of `EngineFigures`, which says what it means."""
+
+    requests: int = 0
+    input: int = 0
+    computed: int = 0
+    prefill: float = 0.0
+    modelled: int = 0
+    as_written: int = 0
+    saved: float = 0.0
+    outputs: int = 0
+    output: int = 0
+    decode: float = 0.0
+    told: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    made: int = 0
+    """Tokens of the replies that tell what was drafted for them."""
+    passes: int = 0
+    """Passes of the model for those: where they are not told, a pass for each token that no draft has saved."""
+    untold: int = 0
+    """Replies of which they are not."""
+
+    def add(self, billed: Billed) -> None:
+        """One request of which it is known how long its prompt took."""
+        if billed.prefill is None:
+            return
+        turn, (seconds, tokens) = billed.turn, billed.prefill
+        self.requests += 1
+        self.input += turn.usage.input or 0
+        self.computed += tokens
+        self.prefill += seconds
+        written = turn.as_written.uncached if turn.as_written is not None else None
+        if turn.mode != "on":
+            written = tokens
+        if written is not None:
+            self.modelled += turn.mode == "on"
+            self.as_written += written
+            self.saved += (written - tokens) * seconds / tokens
+        else:
+            self.as_written += tokens
+        work, made = turn.work, turn.usage.output
+        if work is None or made is None:
+            return
+        if work.decode is not None:
+            self.outputs += 1
+            self.output += made
+            self.decode += work.decode
+        if work.drafted is not None and work.accepted is not None:
+            self.told += 1
+            self.drafted += work.drafted
+            self.accepted += work.accepted
+            self.made += made
+            # Drafts that reach beyond the end of a reply are counted as accepted, too.
+            self.passes += max(work.steps or 0, made - work.accepted, 1)
+            self.untold += work.steps is None
+
+    def figures(self) -> EngineFigures | None:
+        """The figures so far."""
+        if not self.requests:
+            return None
+        return EngineFigures(
+            requests=self.requests,
+            input=self.input,
+            computed=self.computed,
+            prefill=self.prefill,
+            as_written=self.as_written if self.modelled else None,
+            saved=self.saved if self.modelled else None,
+            output=self.output if self.outputs else None,
+            decode=self.decode,
+            drafted=self.drafted if self.told else None,
+            accepted=self.accepted if self.told else None,
+            tokens_per_step=self.made / self.passes if self.told else None,
+            at_most=bool(self.untold),
         )
 
 

@@ -116,6 +116,8 @@ class CauseRow:
     tokens: int
     usd: float | None
     """Beyond the price of reading them; None where none of them has a known price."""
+    seconds: float | None = None
+    """In which a server of the user's own computed them again; None at providers'."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +141,34 @@ class Latency:
     count: int
     p50: float | None
     p90: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFigures:
+    """The work of servers that the user runs, over the requests of which their time is known."""
+
+    requests: int
+    input: int
+    """Tokens of the prompts."""
+    computed: int
+    """Those of them that were not kept."""
+    prefill: float
+    """Seconds in which they were computed."""
+    as_written: int | None
+    """What would have been computed of the prompts as the user wrote them; None where no request was modelled."""
+    saved: float | None
+    """Seconds that this would have taken longer, at the speed of each request; negative where less. None as above."""
+    output: int | None
+    """Tokens of those replies of which the time that they took is known."""
+    decode: float
+    """Seconds in which they were made."""
+    drafted: int | None
+    """Tokens that were drafted; None where no reply tells."""
+    accepted: int | None
+    tokens_per_step: float | None
+    """Tokens of drafted replies for each pass of the model; None where no reply tells."""
+    at_most: bool
+    """True if passes that checked drafts are not told everywhere, so that there may have been more of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,6 +303,8 @@ class Group:
     """By tokens, most first."""
     verdicts: tuple[VerdictRow, ...]
     """The provider's own reasons, where it was asked for them, beside our causes."""
+    engine: EngineFigures | None
+    """None where no request went to a server of the user's own whose time is known."""
     warm: Latency
     """Of requests that read from the cache."""
     cold: Latency

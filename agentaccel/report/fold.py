@@ -8,12 +8,22 @@ from __future__ import annotations
 
 import math
 from array import array
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from agentaccel.records import BATCH, KEEP_ALIVE, OURS, PREWARM, Calls, ToolRecord
 from agentaccel.report.bill import Billed, Money
 from agentaccel.report.control import HOLDOUT, ON, Spendings, control
-from agentaccel.report.counts import OF_SESSIONS, Counts, EarlySum, KeptSum, Minutes, add_counts, add_up, count_in
+from agentaccel.report.counts import (
+    OF_SESSIONS,
+    Counts,
+    EarlySum,
+    EngineSum,
+    KeptSum,
+    Minutes,
+    add_counts,
+    add_up,
+    count_in,
+)
 from agentaccel.report.figures import CauseRow, Group, Holds, Latency, Limits, ModeRow, ToolTime, Verdicts
 from agentaccel.report.parts import SessionShare
 from agentaccel.types import Cause, Miss
@@ -50,6 +60,7 @@ class CauseSum:
     misses: int = 0
     tokens: int = 0
     usd: float | None = None
+    seconds: float | None = None
 
     def merge(self, other: CauseSum) -> None:
         """Those of another group."""
@@ -57,6 +68,8 @@ class CauseSum:
         self.tokens += other.tokens
         if other.usd is not None:
             self.usd = (self.usd or 0.0) + other.usd
+        if other.seconds is not None:
+            self.seconds = (self.seconds or 0.0) + other.seconds
 
 
 class Sums:
@@ -69,6 +82,7 @@ class Sums:
         "_counts",
         "_doubted",
         "_early",
+        "_engine",
         "_modes",
         "_money",
         "_ours",
@@ -82,7 +96,7 @@ class Sums:
 
     def __init__(self, *, peaks: bool) -> None:
         self.minutes = Minutes() if peaks else None
-        self._counts, self._early = Counts(), EarlySum()
+        self._counts, self._early, self._engine = Counts(), EarlySum(), EngineSum()
         self._ours: dict[str, KeptSum] = {}
         self._attempts: dict[str, int] = {}
         self._unclear: dict[str, int] = {}
@@ -121,7 +135,8 @@ class Sums:
         if turn.diagnosis is not None:
             self._verdicts.add(turn)
         for miss in turn.misses:
-            self._miss(miss, billed.missed)
+            self._miss(miss, billed)
+        self._engine.add(billed)
         self._first_byte(billed)
 
     def _first_byte(self, billed: Billed) -> None:
@@ -194,20 +209,24 @@ class Sums:
         mode.priced += 1
         mode.paid += bill.paid
 
-    def _miss(self, miss: Miss, missed: float | None) -> None:
+    def _miss(self, miss: Miss, billed: Billed) -> None:
         key = miss.cause, miss.inferred
         cause = self._causes.get(key)
         if cause is None:
             cause = self._causes[key] = CauseSum()
         cause.misses += 1
         cause.tokens += miss.tokens
-        if missed is not None:
-            cause.usd = (cause.usd or 0.0) + miss.tokens * missed
+        if billed.missed is not None:
+            cause.usd = (cause.usd or 0.0) + miss.tokens * billed.missed
+        if billed.prefill is not None:
+            seconds, tokens = billed.prefill
+            cause.seconds = (cause.seconds or 0.0) + miss.tokens * seconds / tokens
 
     def add(self, other: Sums) -> None:
         """All that another group adds up, but for its sessions."""
         add_up(self._counts, other._counts, but=OF_SESSIONS)
         add_up(self._early, other._early)
+        add_up(self._engine, other._engine)
         add_up(self._money, other._money)
         for mode, kept in other._ours.items():
             self._ours.setdefault(mode, KeptSum()).merge(kept)
@@ -245,10 +264,8 @@ class Sums:
             tokens=counts.tokens(self._write),
             costs=self._money.costs(),
             verdicts=self._verdicts.rows(),
-            causes=tuple(
-                CauseRow(cause=cause, inferred=inferred, misses=sums.misses, tokens=sums.tokens, usd=sums.usd)
-                for (cause, inferred), sums in rows
-            ),
+            causes=tuple(CauseRow(cause=cause, inferred=inferred, **asdict(sums)) for (cause, inferred), sums in rows),
+            engine=self._engine.figures(),
             warm=latency(self._warm),
             cold=latency(self._cold),
             unstreamed=counts.unstreamed,

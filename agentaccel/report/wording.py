@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING
 
 from agentaccel.report.bill import Costs
 from agentaccel.report.control import LEAST_SESSIONS
-from agentaccel.report.figures import Group, Latency, Report, verdict_block
+from agentaccel.report.figures import EngineFigures, Group, Latency, Report, verdict_block
 from agentaccel.report.numbers import NA, PROSE, Block, Row, clean, exact, factor, plural, share, short, usd
 from agentaccel.report.period import moment
 from agentaccel.report.wording_groups import (
     SESSION,
     TOTAL,
     all_causes,
+    cause_cells,
+    cause_header,
     causes_by_group,
     costs_by_group,
     largest_misses,
-    named,
     output,
     output_usd,
+    seconds,
     tokens_by_group,
     total_usd,
 )
@@ -128,7 +130,7 @@ def headline(report: Report) -> str:
 def blocks(report: Report) -> list[Block]:
     """The whole report, most important first."""
     total = report.total
-    found = [advised(report), _cache(total), _cost(total), against_control(total), _causes(total)]
+    found = [advised(report), _cache(total), _cost(total), _engine(total), against_control(total), _causes(total)]
     found += [
         verdict_block(total.verdicts),
         _time(total),
@@ -173,6 +175,8 @@ def _without_telemetry(group: Group) -> str:
 
 def _cost(group: Group) -> Block:
     costs = group.costs
+    if group.engine is not None and not costs.priced:
+        return Block(title="", rows=())
     rows: list[Row] = [
         ("paid for input", usd(costs.paid), _not_priced(group)),
         ("as you wrote it", usd(costs.as_written), _added(costs)),
@@ -225,18 +229,58 @@ def _against(paid: float | None, other: float | None) -> str:
 
 
 def _causes(group: Group) -> Block:
-    rows = tuple(
-        (named(row.cause, row.inferred), f"{row.misses:,}", exact(row.tokens), usd(row.usd)) for row in group.causes
-    )
+    rows = tuple(cause_cells(row, group) for row in group.causes)
     after = ""
     if any(row.cause is Cause.FIRST for row in group.causes):
         after = "A first request has nothing of its own session to read."
     elif not rows and group.tokens.known:
         after = "Nothing was missed."
-    header = ("cause", "times", "tokens", "USD")
     if len(rows) > 1:
         rows += ((TOTAL, *all_causes(group)),)
-    return Block(title="Why tokens were not read", header=header, rows=rows, after=after)
+    return Block(title="Why tokens were not read", header=cause_header(group), rows=rows, after=after)
+
+
+def _engine(group: Group) -> Block:
+    """What servers that the user runs had to compute; no block without any."""
+    work = group.engine
+    if work is None:
+        return Block(title="", rows=())
+    rows: list[Row] = [
+        (
+            "computed",
+            exact(work.computed),
+            f"of {exact(work.input)} tokens of prompts: {share(work.computed / work.input)}",
+        ),
+        ("  as you wrote it", exact(work.as_written), _engine_saved(work)),
+        (
+            "  in",
+            f"{seconds(work.prefill)} s",
+            f"{work.computed / work.prefill:,.0f} tokens a second" if work.prefill else "",
+        ),
+    ]
+    if work.output is not None and work.decode:
+        rows.append(
+            (
+                "made",
+                exact(work.output),
+                f"in {seconds(work.decode)} s, {work.output / work.decode:,.1f} tokens a second",
+            )
+        )
+    if work.drafted is not None:
+        accepted = share((work.accepted or 0) / work.drafted) if work.drafted else NA
+        steps = f"{'at most ' if work.at_most else ''}{factor(work.tokens_per_step)}"
+        rows += [
+            ("tokens a step", steps, "of replies with drafts"),
+            ("accepted", accepted, f"of {exact(work.drafted)} drafted"),
+        ]
+    return Block(title="Engine", rows=tuple(rows))
+
+
+def _engine_saved(work: EngineFigures) -> str:
+    if work.as_written is None or work.saved is None:
+        return ""
+    tokens, less = work.as_written - work.computed, work.saved >= 0
+    return f"agentaccel {'saved' if less else 'cost'} {exact(abs(tokens))} tokens and {seconds(abs(work.saved))} s"
 
 
 def _time(group: Group) -> Block:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from agentaccel.report.bill import Costs, Tokens
-from agentaccel.report.figures import Group, Report
+from agentaccel.report.figures import CauseRow, Group, Report
 from agentaccel.report.numbers import NA, PROSE, Block, Row, clean, exact, share, short, usd
 from agentaccel.report.period import moment
 from agentaccel.types import Cause
@@ -78,13 +78,13 @@ def largest_misses(report: Report) -> Block:
 
 def causes_by_group(report: Report) -> Block:
     rows = tuple(
-        (clean(group.name), named(row.cause, row.inferred), f"{row.misses:,}", exact(row.tokens), usd(row.usd))
+        (clean(group.name), *cause_cells(row, report.total))
         for group in report.groups[:GROUPS_SHOWN]
         for row in group.causes
     )
     if len(rows) > 1:
         rows += ((TOTAL, "", *all_causes(report.total)),)
-    header = (report.by, "cause", "times", "tokens", "USD")
+    header = (report.by, *cause_header(report.total))
     return Block(title=f"Causes by {report.by}", header=header, rows=rows)
 
 
@@ -104,11 +104,32 @@ def total_usd(costs: Costs) -> str:
     return f"{'≥' if costs.output_partial else ''}{usd(costs.total)}"
 
 
-def all_causes(group: Group) -> tuple[str, str, str]:
-    """The misses of all causes."""
-    costs = [row.usd for row in group.causes if row.usd is not None]
+def cause_header(group: Group) -> Row:
+    """The columns of a table of causes: with seconds where a server of the user's own computed tokens again."""
+    return ("cause", "times", "tokens", "USD", *(("seconds",) if group.engine is not None else ()))
+
+
+def cause_cells(row: CauseRow, total: Group) -> Row:
+    """One cause in these columns."""
+    cells = named(row.cause, row.inferred), f"{row.misses:,}", exact(row.tokens), usd(row.usd)
+    return cells if total.engine is None else (*cells, seconds(row.seconds))
+
+
+def all_causes(group: Group) -> Row:
+    """The misses of all causes, in all columns but the first."""
     misses, tokens = sum(row.misses for row in group.causes), sum(row.tokens for row in group.causes)
-    return f"{misses:,}", exact(tokens), usd(sum(costs) if costs else None)
+    cells = f"{misses:,}", exact(tokens), usd(_sum([row.usd for row in group.causes]))
+    return cells if group.engine is None else (*cells, seconds(_sum([row.seconds for row in group.causes])))
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def seconds(value: float | None) -> str:
+    """A time of an engine."""
+    return NA if value is None else f"{value:,.1f}"
 
 
 def named(cause: Cause, inferred: bool) -> str:

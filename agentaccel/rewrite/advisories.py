@@ -101,7 +101,7 @@ def _by_shape(seen: Seen, policy: CachePolicy) -> Iterator[str]:
         if text.place in moves.places and not unsaid(seen.request, prompt, facts, seen.prefix.facts.wire):
             behind = _behind(seen, text.segment)
             yield (
-                f"{text.name} has a {found.shape}: where it changes, about {behind:.0f} tokens behind it are not read; "
+                f"{text.name} has a {found.shape}: where it changes, {_tokens(seen, behind)} behind it are not read; "
                 "CachePolicy(move_volatile=True) consents to moving it to the end"
             )
         return
@@ -121,13 +121,13 @@ def _again(tokens: float) -> str:
 def _of_drift(found: Drift, before: Print, seen: Seen, policy: CachePolicy) -> Iterator[str]:
     if not seen.prefix.facts.operator_message:
         segment = agreeing(before.segments, seen.prefix.prompt.segments)
-        unmoved = ", but nothing is moved for servers without prices" if policy.move_volatile else ""
+        unmoved = ", but it is not known how text is said there" if policy.move_volatile else ""
         yield f"{found.where} changed ({found.likely}): {_again(_behind(seen, segment))}{unmoved}"
         return
     if found.where == "tools" or found.likely == "key order":
         if not policy.freeze_tools and _is_own_list(found, before, seen):
             yield (
-                f"{found.likely} in {found.where}: about {_behind(seen, 0):.0f} tokens from there on are not read; "
+                f"{found.likely} in {found.where}: {_tokens(seen, _behind(seen, 0))} from there on are not read; "
                 "CachePolicy(freeze_tools=True) consents to keeping what came first"
             )
         return
@@ -138,9 +138,7 @@ def _of_drift(found: Drift, before: Print, seen: Seen, policy: CachePolicy) -> I
     if text is not None and text.place in seen.prefix.prompt.arranged:
         return  # what is new there is what we have put in its place
     start = 0 if found.level == "tools" else seen.prefix.starts[1]
-    lost = (
-        f"{found.where} changed ({found.likely}): about {_behind(seen, start):.0f} tokens from there on are not read; "
-    )
+    lost = f"{found.where} changed ({found.likely}): {_tokens(seen, _behind(seen, start))} from there on are not read; "
     why = seen.left.get(segment) or _why_not(found, before, seen, policy, segment)
     if why:
         if seen.own:
@@ -149,6 +147,17 @@ def _of_drift(found: Drift, before: Print, seen: Seen, policy: CachePolicy) -> I
         yield f"{lost}CachePolicy(move_volatile=True) consents to moving what changes to the end"
     else:
         yield f"{lost}it stays where it is until it has been compared in this process"
+
+
+def _tokens(seen: Seen, tokens: float) -> str:
+    """So many tokens, and where a server of the user's own computes them again, in what time."""
+    prompt = seen.prefix.prompt
+    each = seen.knowing().beliefs.prefill(prompt.model) if seen.prefix.facts.self_hosted else None
+    return (
+        f"about {tokens:.0f} tokens"
+        if each is None
+        else f"about {tokens:.0f} tokens, {tokens * each:.1f} s to compute,"
+    )
 
 
 def _is_own_list(found: Drift, before: Print, seen: Seen) -> bool:

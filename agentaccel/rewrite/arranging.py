@@ -148,6 +148,8 @@ def _intact(moves: Moves, listing: _Listing, prompt: Prompt) -> int:
 def _authority(facts: CacheFacts, note: str) -> tuple[str, ...]:
     if not note:
         return ()
+    if facts.operator_message == "last":
+        return ("what stands at the end is said in the last message, not by the system: a change of authority",)
     if facts.operator_message == "user":
         return ("what stands at the end is said in the user's message, not by the system: a change of authority",)
     return (f"what stands at the end is said by a {facts.operator_message} message, with the operator's authority",)

@@ -15,7 +15,7 @@ import orjson
 
 from agentaccel.cache.beliefs import Beliefs, Observation
 from agentaccel.records import ToolRecord, TurnRecord
-from agentaccel.types import MOST_TOKENS, BilledPart, Cause, Drift, Expected, Marker, Miss, Segment, Usage
+from agentaccel.types import MOST_TOKENS, BilledPart, Cause, Drift, EngineWork, Expected, Marker, Miss, Segment, Usage
 
 if TYPE_CHECKING:
     from agentaccel.cache.waiting import OpenEnd
@@ -168,7 +168,7 @@ def load_tool(data: bytes | str) -> ToolRecord:
 _NONE = type(None)
 _FORMS: dict[str, tuple[type, ...]] = {
     "str": (str,), "int": (int,), "float": (float, int), "bool": (bool,), "None": (_NONE,), "Mapping": (dict,),
-    "tuple": (list,), "Path": (list,), "Usage": (dict,), "Expected": (dict,), "Drift": (dict,),
+    "tuple": (list,), "Path": (list,), "Usage": (dict,), "Expected": (dict,), "Drift": (dict,), "EngineWork": (dict,),
     "Outcome": (str,), "Cause": (str,), "Level": (str,), "Literal": (str,), "ServedFrom": (str,),
 }  # fmt: skip
 """What JSON has for what a field is annotated with."""
@@ -181,7 +181,7 @@ def _types_of(noun: type) -> frozenset[tuple[str, type]]:
 
 
 _TURN, _TOOL = _types_of(TurnRecord), _types_of(ToolRecord)
-_MISS, _PART = _types_of(Miss), _types_of(BilledPart)
+_MISS, _PART, _WORK = _types_of(Miss), _types_of(BilledPart), _types_of(EngineWork)
 _DRIFT, _MARKER, _EXPECTED = _types_of(Drift), _types_of(Marker), _types_of(Expected)
 
 
@@ -233,6 +233,11 @@ def _part(raw: Mapping[str, Any]) -> BilledPart:
     return BilledPart(**{**raw, "usage": _usage(raw["usage"])})
 
 
+def _work(raw: Mapping[str, Any]) -> EngineWork:
+    _check(raw, _WORK)
+    return EngineWork(**raw)
+
+
 def _drift(raw: Mapping[str, Any]) -> Drift:
     _check(raw, _DRIFT)
     return Drift(**raw)
@@ -271,6 +276,7 @@ _NESTED: dict[str, Any] = {
     "doubts": _texts,
     "expected": _expected,
     "drift": _drift,
+    "work": _work,
     "markers": lambda raw: tuple(_marker(one) for one in raw),
     "misses": lambda raw: tuple(_miss(one) for one in raw),
     "terms": _terms,

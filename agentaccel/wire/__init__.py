@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from agentaccel.facts import CacheFacts, Wire, wires
-from agentaccel.types import CachePlan, Metered, Prompt, Request, ToolCall, Usage
+from agentaccel.types import CachePlan, EngineWork, Metered, Prompt, Request, ToolCall, Usage
 from agentaccel.wire import anthropic
 from agentaccel.wire.openai import chat, edit, responses, usage
 from agentaccel.wire.openai import chat as chat_reply
@@ -62,6 +62,11 @@ class ReplyTap(Protocol):
 
     @property
     def terms(self) -> Mapping[str, str]:
+        """As in `TurnRecord`."""
+        ...
+
+    @property
+    def work(self) -> EngineWork | None:
         """As in `TurnRecord`."""
         ...
 

@@ -68,6 +68,14 @@ def count_of(raw: Mapping[str, Any], name: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS else None
 
 
+def seconds_of(raw: Mapping[str, Any], name: str) -> float | None:
+    """The milliseconds under `name`, in seconds; None where there are none, or none that a clock can have told."""
+    value = raw.get(name)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0.0 <= value < 1e12:  # thirty years
+        return None
+    return value / 1000.0
+
+
 def agreed(
     counts: Mapping[str, int | None], fits: Callable[[int], bool] = lambda count: False
 ) -> tuple[int | None, tuple[str, ...]]:

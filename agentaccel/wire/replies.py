@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentaccel.types import Metered, ToolCall, Usage
+from agentaccel.types import EngineWork, Metered, ToolCall, Usage
 from agentaccel.wire.json import is_object, items, loaded, terms_of
 from agentaccel.wire.sse import SseParser
 
@@ -32,6 +32,8 @@ class ReplyReader:
     """Type of the error that came inside a reply that had begun well."""
     diagnosis: str | None = None
     """The type of the provider's reason for a missed prefix, where it was asked for one."""
+    work: EngineWork | None = None
+    """What a server of the user's own says of its work; None where it says nothing."""
     reported: Mapping[str, Any] = field(default_factory=dict)
     """The usage object that counts."""
     _terms: dict[str, Any] = field(default_factory=dict)

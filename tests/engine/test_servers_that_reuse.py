@@ -1,8 +1,10 @@
-"""Servers that go on from any prefix they still have, at no charge: what keeps them from it is named, in tokens."""
+"""Servers that go on from any prefix they still have, at no charge: what keeps them from it is moved with consent, and
+named in tokens and seconds without."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,23 +16,24 @@ from tests.driver import Json, prose
 from tests.engine.test_arranging import START, stamp
 
 
-def _request(now: float, turns: int, *, clock_first: bool) -> Json:
-    clock, rules = f"It is {stamp(now)} UTC.", prose(1500)
+def _request(now: float, turns: int, *, clock_first: bool, streamed: bool = False) -> Json:
+    clock, rules = f"It is {stamp(now)} UTC.", "\n".join(prose(15, i) for i in range(100))
     system = f"{clock}\n{rules}" if clock_first else rules
     said = [{"role": "user" if i % 2 == 0 else "assistant", "content": prose(30, i)} for i in range(2 * turns + 1)]
-    return {"model": "qwen3", "messages": [{"role": "system", "content": system}, *said]}
+    return {"model": "qwen3", "stream": streamed, "messages": [{"role": "system", "content": system}, *said]}
 
 
-def _reasons(platform: str, folder: Path, *, clock_first: bool, consents: bool = False) -> list[str]:
+def _reasons(
+    platform: str, folder: Path, *, clock_first: bool, consents: bool = False, streamed: bool = False
+) -> list[str]:
     """What the plans of three requests say."""
     clock, said = ManualClock(now=START), []
     cache = CachePolicy(move_volatile=consents)
     policy = Policy(strict=True, store=StorePolicy(path=folder / "t.db"), cache=cache)
     with Accel(policy, clock=clock, environ={}) as accel, accel.session("s"):
         for turns in range(3):
-            turn = accel.turn(
-                _request(clock.now, turns, clock_first=clock_first), provider="compatible", platform=platform
-            )
+            request = _request(clock.now, turns, clock_first=clock_first, streamed=streamed)
+            turn = accel.turn(request, provider="compatible", platform=platform)
             turn.handle(Started(clock.monotonic()))
             clock.advance(2)
             turn.handle(FirstByte(clock.monotonic()))
@@ -41,26 +44,56 @@ def _reasons(platform: str, folder: Path, *, clock_first: bool, consents: bool =
     return said
 
 
+def _tokens(said: str) -> float:
+    """Of a sentence, those that stand behind what changes."""
+    return float(re.findall(r"about (\d+) tokens", said)[0])
+
+
 @pytest.mark.parametrize("platform", ["vllm", "sglang", "llamacpp"])
 def test_what_keeps_a_server_from_reusing_the_prompt_is_named_in_tokens(platform: str, tmp_path: Path) -> None:
     """Each time: by its shape on the first request, and by comparing from the second on. Behind the clock stands nearly
-    all of the prompt, some 9,000 bytes at the facts' bytes per token; nothing is recommended that nobody would do."""
+    all of the prompt, some 9,000 bytes at the facts' bytes per token; the consent that would move it is named."""
     for turn, said in enumerate(_reasons(platform, tmp_path, clock_first=True)):
-        assert "computes about" in said
-        tokens = float(said.split("computes about ")[1].split()[0])
+        assert "are not read" in said
         size = len(json.dumps(_request(START, turn, clock_first=True)))
-        assert size / 4.5 < tokens < size / 3
-        assert "consents to" not in said
+        assert size / 4.5 < _tokens(said) < size / 3
+        assert "CachePolicy(move_volatile=True) consents to moving" in said
 
 
-def test_that_consent_moves_nothing_there_is_said(tmp_path: Path) -> None:
-    _, *later = _reasons("vllm", tmp_path, clock_first=True, consents=True)
-    assert all("but nothing is moved for servers without prices" in said for said in later)
+@pytest.mark.parametrize("platform", ["vllm", "sglang", "llamacpp"])
+def test_with_consent_it_is_moved_into_the_last_message(platform: str, tmp_path: Path) -> None:
+    """From the first request on: by its shape. The user said nothing of the kind, so the plan says who does."""
+    for said in _reasons(platform, tmp_path, clock_first=True, consents=True):
+        assert "moved to the end from opening messages[0].content" in said
+        assert "said in the last message, not by the system: a change of authority" in said
+
+
+def test_what_a_server_computes_again_is_told_in_its_own_seconds(tmp_path: Path) -> None:
+    """Each of the three took 2 s for 2,800 tokens: 1,400 a second, once one has been answered."""
+    first, *later = _reasons("llamacpp", tmp_path, clock_first=True, streamed=True)
+    assert "to compute, " not in first
+    assert "tokens a second" not in first
+    for said in later:
+        seconds = float(re.findall(r"tokens, ([\d.]+) s to compute,", said)[0])
+        assert seconds == pytest.approx(_tokens(said) / 1400, abs=0.06)
+        assert "at 1400 tokens a second" in said
+
+
+def test_of_replies_that_come_as_a_whole_no_speed_is_told(tmp_path: Path) -> None:
+    """When they began nobody has seen, unless the server says how long it took."""
+    assert not any("tokens a second" in said for said in _reasons("llamacpp", tmp_path, clock_first=True))
 
 
 def test_a_server_that_reuses_all_of_it_is_not_talked_about(tmp_path: Path) -> None:
-    assert not any("computes about" in said for said in _reasons("vllm", tmp_path, clock_first=False))
+    assert not any("are not read" in said for said in _reasons("vllm", tmp_path, clock_first=False))
 
 
 def test_where_nothing_is_known_of_a_cache_nothing_is_said_of_it(tmp_path: Path) -> None:
-    assert not any("computes about" in said for said in _reasons("openrouter", tmp_path, clock_first=True))
+    said = _reasons("openrouter", tmp_path, clock_first=True)
+    assert not any("computes about" in one or "are not read" in one for one in said)
+
+
+def test_where_it_is_not_known_how_text_is_said_at_the_end_nothing_is_moved(tmp_path: Path) -> None:
+    """Of DeepSeek, which keeps prefixes by itself, too."""
+    _, *later = _reasons("deepseek", tmp_path, clock_first=True, consents=True)
+    assert all("computes about" in said and "but it is not known how text is said there" in said for said in later)

@@ -139,11 +139,20 @@ _CALLABLE = frozenset({"function", "custom"})
 def note_in_chat(request: Request, note: str, form: str) -> Request | None:
     """`request` with `note` at its end, as a message of whoever gives the instructions; None where it cannot stand.
 
-    Where nobody gives any, it is not known which role this model would take.
+    Where nobody gives any, it is not known which role this model would take. In the form "last", the note is a text of
+    the last message: many chat templates allow a system message only at the beginning.
+
+    >>> note_in_chat({"messages": [{"role": "user", "content": "Hi"}]}, "It is noon.", "last")["messages"]
+    [{'role': 'user', 'content': [{'type': 'text', 'text': 'Hi'}, {'type': 'text', 'text': 'It is noon.'}]}]
     """
     messages = items(request.get("messages"))
     last, speaker = messages[-1] if messages else None, _speaker(messages)
-    if not is_object(last) or last.get("role") not in _SPOKEN or not speaker:
+    if not is_object(last) or last.get("role") not in _SPOKEN:
+        return None
+    if form == "last":
+        longer = _with_text(last, "content", "text", note)
+        return None if longer is None else {**request, "messages": [*messages[:-1], longer]}
+    if not speaker:
         return None
     return {**request, "messages": [*messages, {"role": speaker, "content": note}]}
 
@@ -153,9 +162,21 @@ def note_in_responses(request: Request, note: str, form: str) -> Request | None:
     given = request.get("input")
     before = [{"role": "user", "content": given}] if isinstance(given, str) and given else list(items(given))
     last, speaker = before[-1] if before else None, _speaker(before) or (form if request.get("instructions") else "")
-    if not is_object(last) or role_of(last) not in _SPOKEN or not speaker:
+    if not is_object(last) or role_of(last) not in _SPOKEN:
+        return None
+    if form == "last":
+        longer = _with_text(last, "content" if "content" in last else "output", "input_text", note)
+        return None if longer is None else {**request, "input": [*before[:-1], longer]}
+    if not speaker:
         return None
     return {**request, "input": [*before, {"role": speaker, "content": note}]}
+
+
+def _with_text(message: Mapping[str, Any], where: str, kind: str, note: str) -> dict[str, Any] | None:
+    """`message` with `note` as one more part of its content; None where that is no text, nor a list of parts."""
+    content, part = message.get(where), {"type": kind, "text": note}
+    before = [{"type": kind, "text": content}] if isinstance(content, str) and content else [*items(content)]
+    return {**message, where: [*before, part]} if before else None
 
 
 def _speaker(messages: Sequence[Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentaccel.types import Metered, ToolCall
 from agentaccel.wire.json import TERMS, exactly, is_object, loaded, name_of, name_or_none
-from agentaccel.wire.openai.usage import metered
+from agentaccel.wire.openai.usage import WORK, metered, work_of
 from agentaccel.wire.replies import ReplyReader, merged
 
 # --- Tool calls whose arguments arrive in pieces: each is told once, as soon as its JSON has closed -------------------
@@ -197,11 +197,13 @@ class OpenAITap(ReplyReader):
             self.error = "error"
 
     def take_name(self, message: Mapping[str, Any]) -> None:
-        """The reply's id, model and terms, as far as it says them."""
+        """The reply's id, model, terms and work, as far as it says them."""
         self.message_id = name_or_none(message.get("id")) or self.message_id
         self.model = name_or_none(message.get("model")) or self.model
         if not TERMS.isdisjoint(message):
             self._terms |= {name: value for name in TERMS if (value := message.get(name))}
+        if not WORK.isdisjoint(message):
+            self.work = work_of(message) or self.work
 
     def take_usage(self, usage: Any) -> None:
         """What was told last counts."""

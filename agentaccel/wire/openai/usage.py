@@ -9,10 +9,10 @@ Nothing is less than its parts: where a total is, neither is believed, but for o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from agentaccel.types import Metered, Usage
-from agentaccel.wire.json import agreed, below, count_of, is_object, possible, with_unread
+from agentaccel.types import EngineWork, Metered, Usage
+from agentaccel.wire.json import agreed, below, count_of, is_object, possible, seconds_of, with_unread
 
 _INPUT, _OUTPUT = ("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens")
 _DETAILS = ("prompt_tokens_details", "input_tokens_details")
@@ -206,3 +206,46 @@ def _split(raw: Any) -> dict[str, int]:
                 if count:
                     found[name[len(before) : -len(after)]] = count
     return found
+
+
+# --- What servers that people run say of their work, beside the usage -------------------------------------------------
+
+WORK = frozenset({"timings", "metrics", "nvext"})
+"""Where it stands in a reply: llama.cpp, vLLM with --enable-per-request-metrics, Dynamo where it was asked for."""
+
+
+def work_of(told: Mapping[str, Any]) -> EngineWork | None:
+    """What a reply, or the last chunk of one, says of the work that it took; None where it says nothing.
+
+    Source: exchanges with llama.cpp 0c1e570, vLLM 0.32.0 and Dynamo 1.6.1, recorded 2026-11.
+
+    >>> work_of({"timings": {"prompt_n": 63, "prompt_ms": 9.0, "predicted_ms": 53.0, "draft_n": 85}})
+    EngineWork(computed=63, prefill=0.009, decode=0.053, queued=None, steps=None, drafted=85, accepted=None)
+    """
+    timings, metrics, extended = (
+        of if is_object(of := told.get(name)) else {} for name in ("timings", "metrics", "nvext")
+    )
+    drafts = of if is_object(of := metrics.get("speculative_decoding")) else {}
+    timing = of if is_object(of := extended.get("timing")) else {}
+    first, queued = seconds_of(metrics, "time_to_first_token_ms"), seconds_of(metrics, "queue_time_ms")
+    work = EngineWork(
+        computed=count_of(timings, "prompt_n"),
+        prefill=_first(
+            seconds_of(timings, "prompt_ms"),
+            seconds_of(timing, "prefill_time_ms"),
+            None if first is None else max(first - (queued or 0.0), 0.0),
+        ),
+        decode=_first(seconds_of(timings, "predicted_ms"), seconds_of(metrics, "generation_time_ms")),
+        queued=_first(queued, seconds_of(timing, "prefill_wait_time_ms")),
+        steps=count_of(drafts, "num_spec_steps"),
+        drafted=_first(count_of(timings, "draft_n"), count_of(drafts, "num_draft_tokens")),
+        accepted=_first(count_of(timings, "draft_n_accepted"), count_of(drafts, "num_accepted_draft_tokens")),
+    )
+    return None if work == EngineWork() else work
+
+
+T = TypeVar("T")
+
+
+def _first(*told: T | None) -> T | None:
+    return next((one for one in told if one is not None), None)
