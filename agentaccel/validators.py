@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agentaccel.errors import ConfigError
+from agentaccel.locks import Lock
 
 Validator = Callable[[Mapping[str, Any]], Hashable]
 
@@ -112,3 +113,67 @@ def _text(path: Path) -> str:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(f"{path} is no plain file")
         return file.read(_LONGEST).decode()
+
+
+# --- Databases that this process may have locked ----------------------------------------------------------------------
+# When a process closes any descriptor of a file, POSIX takes away all locks that it has on that file (close(2)), and so
+# those of SQLite's. So the descriptor by which a database was looked at stays open, one for each file.
+
+SQLITE = b"SQLite format 3\0"
+"""The first bytes of every database of SQLite that is not empty; while it is being made, zeros may stand there."""
+_INDEX = (b"\x18\xe2\x2d\x00", b"\x00\x2d\xe2\x18")
+"""The first bytes of what SQLite keeps beside a database with a log, and locks in its place: 3007000, in either order
+(SQLite, WAL-mode File Format, 2.1)."""
+_MOST_KEPT = 256
+"""Descriptors that stay open; the oldest of more is closed all the same."""
+_kept: dict[int, tuple[int, int]] = {}
+"""Those, each with the device and the inode of its file, the oldest first."""
+_keeping = Lock()
+
+
+def head_of(path: str | Path, most: int) -> bytes:
+    """The first bytes of a plain file, at most `most`. Raises `OSError` for what is none: to open a pipe takes what its
+    reader waits for."""
+    with _keeping:
+        seen = os.stat(path)
+        if not stat.S_ISREG(seen.st_mode):
+            raise OSError(f"{path} is no plain file")
+        kept = next((one for one, file in _kept.items() if file == (seen.st_dev, seen.st_ino)), None)
+        if kept is not None:
+            return os.pread(kept, most, 0)
+        if not seen.st_size:
+            return b""
+        flags = sum(getattr(os, flag, 0) for flag in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY"))
+        descriptor = os.open(path, os.O_RDONLY | flags)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(f"{path} is no plain file")
+            return os.read(descriptor, most)
+        finally:
+            if not keeps(descriptor):
+                os.close(descriptor)
+
+
+def keeps(descriptor: int) -> bool:
+    """True if an open file is one that SQLite locks, or may become one: then it stays open, no more the caller's.
+
+    Where there are no locks of POSIX, as on Windows, that is never needed.
+    """
+    found = os.fstat(descriptor)
+    if not hasattr(os, "pread") or not stat.S_ISREG(found.st_mode):
+        return False
+    with _keeping:
+        head = os.pread(descriptor, len(SQLITE), 0)
+        if not head or (head != SQLITE and head[:4] not in _INDEX and any(head)):
+            return False
+        gone = [one for one in _kept if not os.fstat(one).st_nlink]
+        for one in gone or list(_kept)[:1] * (len(_kept) >= _MOST_KEPT):
+            del _kept[one]
+            os.close(one)
+        _kept[descriptor] = found.st_dev, found.st_ino
+        return True
+
+
+def is_kept(seen: os.stat_result) -> bool:
+    """True if a descriptor of the file that was looked at stays open."""
+    return (seen.st_dev, seen.st_ino) in tuple(_kept.values())

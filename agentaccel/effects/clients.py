@@ -22,10 +22,11 @@ from agentaccel.effects.repository import lists_of_user, starts_nothing
 from agentaccel.effects.secrets import parameter
 from agentaccel.effects.sql import judge_sql
 from agentaccel.effects.tables import table
-from agentaccel.effects.unnamed import beginning, left_beside, plain_files, small_text, stands
+from agentaccel.effects.unnamed import left_beside, plain_files, small_text, stands
 from agentaccel.effects.verdict import Refused
 from agentaccel.effects.words import Word
 from agentaccel.types import Effect
+from agentaccel.validators import SQLITE, head_of
 
 _DEEPEST = 2
 """Words of the longest sub-command."""
@@ -157,10 +158,10 @@ def _quiet(database: Word, there: Surroundings) -> None:
         raise Refused("the database is not looked at")
     file = there.cwd / database.text
     try:
-        head = beginning(file, 20)
+        head = head_of(file, 20)
     except OSError:
         raise Refused("the database is not there, and would be made") from None
-    if head[:16] != b"SQLite format 3\0" or head[18:20] != b"\1\1" or left_beside(file):
+    if head[:16] != SQLITE or head[18:20] != b"\1\1" or left_beside(file):
         raise Refused("the database keeps a log beside itself, or was left in the middle of a change")
 
 

@@ -167,14 +167,6 @@ def left_beside(database: Path) -> set[str]:
     return found
 
 
-def beginning(file: Path, most: int) -> bytes:
-    """The first bytes of a plain file. Raises `OSError` for what is none: to open a pipe would wait for a writer."""
-    if not file.is_file():
-        raise OSError(f"{file.name} is no plain file")
-    with file.open("rb") as opened:
-        return opened.read(most)
-
-
 def no_pipe(leaves: Sequence[tuple[str, str | float]], there: Surroundings) -> None:
     """Raises `Refused` where an argument names a pipe or a device, as far as can be seen now.
 

@@ -23,7 +23,7 @@ from agentaccel.errors import ConfigError
 from agentaccel.executors.processes import readable
 from agentaccel.former import former_fields
 from agentaccel.types import Effect
-from agentaccel.validators import state_of
+from agentaccel.validators import is_kept, keeps, state_of
 
 # --- Looks up a path from a folder by descriptors: what is opened is what was looked at, whatever is renamed meanwhile
 
@@ -41,6 +41,13 @@ _ALWAYS = (
 _READ = os.O_RDONLY | _ALWAYS
 _PASS = getattr(os, "O_PATH", getattr(os, "O_SEARCH", os.O_RDONLY)) | _ALWAYS
 """For folders on the way: one may be entered without being allowed to list it (Linux: `O_PATH`; POSIX: `O_SEARCH`)."""
+
+
+class IsADatabase(OSError):
+    """The file is a database of SQLite: to close it would take away the locks that this process has on it."""
+
+    def __init__(self, path: str, size: int) -> None:
+        super().__init__(f"{path} is no text; it has {size:,} bytes")
 
 
 class Opened(NamedTuple):
@@ -109,6 +116,8 @@ class _OpenFolders:
     def _enter(self, part: str, seen: os.stat_result, *, last: bool) -> None:
         """One step down. A device is not even opened: that may do anything."""
         self._plain(seen.st_mode)
+        if is_kept(seen):
+            raise IsADatabase(self._path, seen.st_size)
         try:
             descriptor = os.open(part, _READ if last else _PASS, dir_fd=self._open[-1])
         except OSError as failure:
@@ -122,6 +131,9 @@ class _OpenFolders:
         self._plain(found.st_mode)
         if (found.st_dev, found.st_ino) != (seen.st_dev, seen.st_ino):
             raise OSError(f"{self._path} was replaced while it was read")
+        if last and keeps(descriptor):
+            self._open.pop()
+            raise IsADatabase(self._path, found.st_size)
 
     def _plain(self, mode: int) -> None:
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
@@ -276,8 +288,11 @@ class Folder:
     def _read_file(self, path: str, first_line: int, lines: int) -> str:
         if first_line < 1 or lines < 1:
             raise ValueError("first_line and lines count from 1")
-        with self._opened(path) as file:
-            data = self._bytes(file, path)
+        try:
+            with self._opened(path) as file:
+                data = self._bytes(file, path)
+        except IsADatabase as said:
+            return f"[{said}]"
         if b"\0" in data[:_LOOKED_AT]:
             return f"[{path} is no text; it has {len(data):,} bytes]"
         found = readable(data).split("\n")

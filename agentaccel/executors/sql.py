@@ -19,14 +19,14 @@ from typing import Any, Protocol
 
 from agentaccel.effects.spec import Arguments, NotProven, ToolSpec, is_early
 from agentaccel.effects.sql import judge_sql
-from agentaccel.effects.unnamed import beginning, left_beside
+from agentaccel.effects.unnamed import left_beside
 from agentaccel.effects.verdict import Verdict, analysed, judged
 from agentaccel.errors import ConfigError
 from agentaccel.former import former_fields
 from agentaccel.locks import Lock
 from agentaccel.tools.permission import is_proven
 from agentaccel.types import Effect
-from agentaccel.validators import file_state
+from agentaccel.validators import file_state, head_of
 
 _AT_ONCE = 100
 """Rows that are fetched together."""
@@ -294,7 +294,7 @@ def _version(file: Path, arguments: Arguments) -> Hashable:
 def _leaves_a_trace(file: Path) -> str | None:
     """A read-only connection opens, or makes, what belongs beside the file: a log, a journal. It waits at a pipe."""
     try:
-        keeps_log = beginning(file, 20)[18:20] == _WAL
+        keeps_log = head_of(file, 20)[18:20] == _WAL
     except OSError:
         return "the database cannot be opened"
     if left_beside(file) != ({"-wal", "-shm"} if keeps_log else set()):

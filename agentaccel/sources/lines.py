@@ -100,6 +100,8 @@ def raw_lines(path: Path, tally: ImportTally, meter: Meter, *, pipes: bool = Fal
     With `pipes`, what may be a pipe is read as one; else that is unreadable, too.
     """
     try:
+        if path.is_file() and not path.stat().st_size:
+            return  # nor is it opened: it may be a database that is being made (`validators.keeps`)
         with open_file(path, pipes=pipes) as raw:
             stream = _unpacked(raw)  # owns `raw`, and closes it when it goes
             yield from _bounded(stream, raw, tally, meter)

@@ -13,16 +13,15 @@ from pathlib import Path
 from agentaccel.errors import ConfigError, TraceError
 from agentaccel.locks import Lock
 from agentaccel.policy import ENV_STORE
-from agentaccel.store.files import open_file, place_file
+from agentaccel.store.files import place_file
 from agentaccel.store.migrations import format_of, migrate
 from agentaccel.store.ownership import check_files, followed, reading, tighten_files
+from agentaccel.validators import SQLITE, head_of
 
 BUSY_SECONDS = 0.25
 """How long a write waits for another process before it counts as failed; a turn's write takes well under 1 ms."""
 _SWITCHES = 5
 """How often switching to the write-ahead log is tried, while other processes create the store, too."""
-_MAGIC = b"SQLite format 3\0"
-"""The first bytes of every SQLite file that is not empty."""
 DAMAGED = (sqlite3.Error, UnicodeDecodeError)
 """What reading a damaged file raises: SQLite's own message may quote bytes that are no text."""
 SYNCHRONOUS = "NORMAL"
@@ -48,40 +47,20 @@ def check_place(path: Path) -> None:
         raise ConfigError(f"the trace store cannot be at {path}, which is a folder: give the path of a file")
     if path.exists() and not path.is_file():
         raise ConfigError(f"the trace store cannot be at {path}, which is no file: give another path")
-    if not path.exists() or _is_open_here(path):
-        return
     try:
-        with open_file(path) as file:
-            head = file.read(len(_MAGIC))
+        head = head_of(path, len(SQLITE))
     except OSError:
-        return  # whoever opens it is told
-    if not _MAGIC.startswith(head):
+        return  # it is not there, or whoever opens it is told
+    if not SQLITE.startswith(head):
         raise ConfigError(f"the trace store cannot be at {path}, which is no SQLite database: give another path")
 
 
 def is_sqlite(path: Path) -> bool:
     """Whether an SQLite database stands at `path`; not where that cannot be told."""
     try:
-        if _is_open_here(path):
-            return True
-        with open_file(path) as file:
-            return file.read(len(_MAGIC)) == _MAGIC
+        return head_of(path, len(SQLITE)) == SQLITE
     except (OSError, ValueError):
         return False
-
-
-def _is_open_here(path: Path) -> bool:
-    """Whether this process has the database at `path` open. Then nobody else may open and close the file in it: POSIX
-    would take away the locks that SQLite has on it, and another process the log that is written to."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return False
-    return any(one.file == (found.st_dev, found.st_ino) for one in list(_here))
-
-
-_here: weakref.WeakSet[Database] = weakref.WeakSet()
-"""Those of this process."""
 
 
 class Database:
@@ -116,7 +95,6 @@ class Database:
         connection = self._open()
         self._connection, self._pid, self._waits = connection, os.getpid(), self.patient
         self.file = self._file_there()
-        _here.add(self)
         self._closing = weakref.finalize(self, _close, connection, self._pid, self._leaves)
         return connection
 

@@ -11,6 +11,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from agentaccel.validators import is_kept, keeps
+
 PATIENCE = 3.0
 """Seconds that a pipe is given until somebody writes to it."""
 
@@ -26,8 +28,11 @@ def real(path: Path) -> str:
 def open_file(path: Path, *, pipes: bool = False, follow: bool = True) -> io.FileIO:
     """The file at `path` for reading; with `pipes`, a pipe that somebody writes to, too; without `follow`, no link.
 
-    Never waits for the other end of a pipe, and opens no device for good. Raises OSError for anything else than a file.
+    Never waits for the other end of a pipe, and opens no device for good. Raises OSError for anything else than a file,
+    and for a database of SQLite, on which this process may have locks that closing it would take away.
     """
+    if path.exists() and is_kept(os.stat(path)):
+        raise OSError(errno.EINVAL, "a database", str(path))
     flags = ["O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY", *["O_NOFOLLOW"] * (not follow)]  # as far as they exist
     number = os.open(path, os.O_RDONLY | sum(getattr(os, flag, 0) for flag in flags))
     try:
@@ -36,11 +41,15 @@ def open_file(path: Path, *, pipes: bool = False, follow: bool = True) -> io.Fil
             _await_writer(number)
         elif not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
+        if keeps(number):
+            number = -1
+            raise OSError(errno.EINVAL, "a database", str(path))
         if hasattr(os, "O_NONBLOCK"):
             os.set_blocking(number, True)
         return io.FileIO(number)
     except BaseException:
-        os.close(number)
+        if number >= 0:
+            os.close(number)
         raise
 
 

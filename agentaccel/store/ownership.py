@@ -4,8 +4,8 @@ A file of ours that others may read or write is made ours alone. A file of anoth
 have put it into its folder, and is refused elsewhere: `/tmp` is open to all. Nothing is ever deleted, and no key is
 made in the place of another one.
 
-The database is judged by its name, before and after SQLite has opened it, and not by a descriptor of our own: when a
-process closes any descriptor of a file, POSIX takes away all locks that it has on that file, and so those of SQLite's.
+The database is judged by its name, before and after SQLite has opened it, and not by a descriptor of our own, which
+could never be closed (`validators.keeps`).
 """
 
 from __future__ import annotations

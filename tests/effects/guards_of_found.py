@@ -151,8 +151,8 @@ GUARDS = (
     ),
     Mutant(
         guard="a pipe where a database was",
-        at="agentaccel.effects.unnamed:beginning",
-        old="    if not file.is_file():\n",
+        at="agentaccel.validators:head_of",
+        old="        if not stat.S_ISREG(seen.st_mode):\n",
         new="    if False:\n",
     ),
     Mutant(
