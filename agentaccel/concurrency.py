@@ -110,6 +110,7 @@ class Background:
         loop, over = asyncio.get_running_loop(), Future[None]()
         over.set_running_or_notify_cancel()
         task = loop.create_task(work(), context=context)
+        _ends_with_loop(task)
         task.add_done_callback(partial(_over, over))
         if owner is not None:
             self._own(owner, _RunningWork(over, lambda: _call(loop, task.cancel, over), loop))
@@ -135,6 +136,7 @@ class Background:
         def start() -> None:
             if not over.done():
                 tasks.append(loop.create_task(run()))
+                _ends_with_loop(tasks[0])
                 tasks[0].add_done_callback(partial(_hand_over, over))
 
         def cancel() -> None:
@@ -242,6 +244,13 @@ def _started(work: Callable[[], None]) -> threading.Thread | None:
         thread.start()
         return thread
     return None
+
+
+def _ends_with_loop(task: asyncio.Task[Any]) -> None:
+    """Where the event loop is closed before the task has ended, asyncio says nothing of it: the program did not begin
+    it and can do nothing about it. asyncio does the same with tasks of its own."""
+    with suppress(AttributeError):  # a task of another kind
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
 
 
 def _over(over: Future[None], task: asyncio.Task[Any]) -> None:

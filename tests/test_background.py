@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from contextvars import copy_context
 from functools import partial
 
 import pytest
 
 from agentaccel.clock import SystemClock
 from agentaccel.concurrency import Background
+from agentaccel.effects.spec import running_early
 
 AT_MOST = 10.0
 
@@ -133,3 +137,58 @@ def test_where_no_thread_can_be_begun_any_more_nobody_is_troubled(monkeypatch: p
         background.later("one", 0.0, lambda: None)
         assert background.submit("one", lambda: None).cancelled()
     background.close()
+
+
+def said_of_tasks(begin: Callable[[Background, asyncio.AbstractEventLoop], object]) -> list[str]:
+    """What an event loop says that is closed while work goes on in it."""
+    background, loop, said = Background(SystemClock()), asyncio.new_event_loop(), list[str]()
+    loop.set_exception_handler(lambda _, context: said.append(context["message"]))
+
+    async def main(background: Background = background) -> None:
+        begin(background, loop)
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    loop.close()
+    del background, main
+    gc.collect()
+    return said
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+BEGINS: dict[str, Callable[[Background, asyncio.AbstractEventLoop], object]] = {
+    "owned": lambda background, loop: background.spawn("one", forever, copy_context()),
+    "the caller's": lambda background, loop: background.spawn(None, forever, copy_context()),
+    "on a loop": lambda background, loop: background.on_loop("one", loop, forever),
+}
+
+
+@pytest.mark.parametrize("kind", BEGINS)
+def test_a_loop_that_is_closed_under_our_work_says_nothing_of_it(kind: str) -> None:
+    """A program that runs its own loop, and closes it, has no task of ours in its log: it began none."""
+    assert said_of_tasks(BEGINS[kind]) == []
+
+
+@pytest.mark.parametrize("kind", BEGINS)
+def test_without_telling_asyncio_that_it_ends_with_the_loop_the_program_hears_of_it(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin."""
+    monkeypatch.setattr("agentaccel.concurrency._ends_with_loop", lambda task: None)
+    assert said_of_tasks(BEGINS[kind]) == ["Task was destroyed but it is pending!"]
+
+
+def test_an_early_run_that_is_dropped_in_another_context_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So is one under way when its event loop is closed: whoever collects it is elsewhere. And its twin."""
+    early = running_early()
+    copy_context().run(early.__enter__)
+    assert not early.__exit__(None, None, None)
+    early = running_early()
+    copy_context().run(early.__enter__)
+    monkeypatch.setattr("agentaccel.effects.spec.suppress", lambda *_: nullcontext())
+    with pytest.raises(ValueError, match="different Context"):
+        early.__exit__(None, None, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
@@ -150,7 +150,8 @@ def running_early(is_over: Callable[[], bool] = _never) -> Iterator[None]:
     try:
         yield
     finally:
-        _early.reset(token)
+        with suppress(ValueError):  # what was under way when its event loop was closed ends wherever it is dropped
+            _early.reset(token)
 
 
 def is_early() -> bool:

@@ -435,9 +435,11 @@ class OwnRequests:
         if ended.status in _REFUSALS:
             self._refused.add((prompt.platform, prompt.model))
             self._once.say(f"a {own.reason.name} request was refused with {ended.status} for {prompt.model!r}; no more")
-        if ended.outcome != "cancelled":  # else it may have been billed, nobody knows
-            cost = self._bill(own.reason, prompt, usage) if usage.input is not None else 0.0
-            self._spend(own.planned, (cost or 0.0) - own.bill)
+        cost = self._bill(own.reason, prompt, usage) if usage.input is not None else None
+        if cost is not None:
+            self._spend(own.planned, cost - own.bill)
+        elif ended.outcome == "failed":  # else it may have been billed, nobody knows for how much
+            self._spend(own.planned, -own.bill)
         own.take_in(own, ended)
 
 

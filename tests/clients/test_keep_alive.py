@@ -234,6 +234,33 @@ def test_the_budget_is_kept(tmp_path: Path) -> None:
         assert len(clerk.kept) == before + 1
 
 
+class Unmetered(httpx2.HTTPTransport):
+    """A connection to a gateway that says of requests without a reply nothing of what they used."""
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        answer = super().handle_request(request)
+        if json.loads(request.content).get("max_tokens") != 0:
+            return answer
+        said = json.loads(answer.read())
+        return httpx2.Response(answer.status_code, json={name: said[name] for name in said if name != "usage"})
+
+
+@pytest.mark.slow
+def test_what_is_not_known_of_a_bill_is_taken_from_the_budget_as_expected(tmp_path: Path) -> None:
+    """Chosen by us: with money for one request a session, a gateway that reports no usage gets one, and not one each
+    pause."""
+    with desk(tmp_path, own_requests_budget=0.005) as clerk:
+        clerk.learn()
+        before = len(clerk.kept)
+        gateway = httpx2.Client(transport=Unmetered())
+        clerk.client = clerk.accel.wrap(
+            anthropic.Anthropic(base_url=clerk.server.url, api_key="k", max_retries=0, http_client=gateway)
+        )
+        clerk.talk("friday", [5.0, TEA, 5.0, TEA, 5.0])
+        gateway.close()
+        assert [turn.usage for turn in clerk.kept[before:]] == [NO_USAGE]
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The model")  # it is an old one: of the others all have a price
 def test_a_model_without_a_price_is_not_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
