@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from agentaccel.accel import Accel
     from agentaccel.effects.spec import ToolSpec
     from agentaccel.engine.scope import Session
-    from agentaccel.errors import AgentAccelError, ConfigError, MissingExtraError, SessionClosedError, TraceError
+    from agentaccel.errors import (
+        AgentAccelError,
+        ConfigError,
+        EngineError,
+        MissingExtraError,
+        SessionClosedError,
+        TraceError,
+    )
     from agentaccel.policy import CachePolicy, HistoryPolicy, Policy, StorePolicy, ToolPolicy
     from agentaccel.predict.stats import SpeculationStats
     from agentaccel.records import ToolRecord, TurnRecord
@@ -22,7 +29,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "accel": ("Accel",),
-    "errors": ("AgentAccelError", "ConfigError", "MissingExtraError", "SessionClosedError", "TraceError"),
+    "errors": (
+        "AgentAccelError",
+        "ConfigError",
+        "EngineError",
+        "MissingExtraError",
+        "SessionClosedError",
+        "TraceError",
+    ),
     "policy": ("CachePolicy", "HistoryPolicy", "Policy", "StorePolicy", "ToolPolicy"),
     "effects.spec": ("ToolSpec",),
     "predict.stats": ("SpeculationStats",),
@@ -54,6 +68,7 @@ __all__ = [
     "CachePolicy",
     "ConfigError",
     "Effect",
+    "EngineError",
     "HistoryPolicy",
     "MissingExtraError",
     "Policy",

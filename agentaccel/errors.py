@@ -6,6 +6,7 @@
     ├── ConfigError            you asked for something impossible; raised where you asked
     │   ├── UnknownModel       no cache facts are known for this model and none were given
     │   └── MissingExtraError  an optional package is not installed; the message is the pip line
+    ├── EngineError            an engine could not be set up or did not start, or it ended
     ├── SessionClosedError     a session was used after it was left
     └── TraceError             a trace store or a log is unreadable, or was written by a newer version
 
@@ -39,6 +40,11 @@ class MissingExtraError(ConfigError):
     def __init__(self, extra: str, package: str) -> None:
         self.extra, self.package = extra, package
         super().__init__(f'{package} is not installed: pip install "agentaccel[{extra}]"')
+
+
+class EngineError(AgentAccelError):
+    """An engine that was to run on this machine could not be set up, did not start, or ended; the message has the last
+    lines that the engine, or its installer, printed."""
 
 
 class SessionClosedError(AgentAccelError):
