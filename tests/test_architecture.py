@@ -99,6 +99,9 @@ MAY_TOUCH_THE_WORLD = {
     "validators.py",  # the state of files, which is told by the system
     "executors/sql.py",  # in threads, and SQLite
     "executors/http.py",  # time limits, and requests
+    "selfhost/launch.py",  # starts engines, and asks for their health
+    "selfhost/supervisor.py",  # ends them
+    "selfhost/tiny.py",  # installs one
     "demo/desk.py",
     "testing/virtual.py",
     "cli/options.py",  # the width that the user asks for

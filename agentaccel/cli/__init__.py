@@ -37,6 +37,7 @@ _COMMANDS = {
     "learn": ("agentaccel.cli.learn", "learn_command", "Learn tool calls from recorded conversations."),
     "demo": ("agentaccel.cli.demo", "demo_command", "A support desk in five forms, side by side."),
     "emulate": ("agentaccel_emulator.command", "emulate", "A local provider with the caches that are documented."),
+    "selfhost": ("agentaccel.cli.selfhost", "selfhost_command", "A real engine on this machine."),
     "purge": ("agentaccel.cli.purge", "purge_command", "Remove old turns from the trace store."),
 }
 

@@ -23,6 +23,9 @@ NEEDED = (
     "agentaccel/facts/anthropic.toml",
     "agentaccel/facts/priors.toml",
     "agentaccel/effects/shell.toml",
+    "agentaccel/selfhost/engine.txt",
+    "agentaccel/selfhost/tools.jinja",
+    "agentaccel/selfhost/weights.txt",
 )
 """Files inside the wheel that are no Python."""
 

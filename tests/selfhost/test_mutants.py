@@ -1,0 +1,117 @@
+"""The tests of launching and of installing bite: without any single guard they fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import Mutant, running, survives
+
+GUARDS = (
+    Mutant(
+        guard="other engines that answer where ours was to listen",
+        at="agentaccel.selfhost.launch:EngineProcess.start",
+        old="            if _answers(self._planned.address):\n",
+        new="            if False:\n",
+    ),
+    Mutant(
+        guard="engines that ended before they were ready",
+        at="agentaccel.selfhost.launch:EngineProcess._await_health",
+        old="            if not self.running:\n",
+        new="            if False:\n",
+    ),
+    Mutant(
+        guard="engines that are left when their start fails",
+        at="agentaccel.selfhost.launch:EngineProcess.start",
+        old="            except BaseException:\n                self._end()\n",
+        new="            except BaseException:\n",
+    ),
+    Mutant(
+        guard="starts that go on when they were cancelled",
+        at="agentaccel.selfhost.launch:EngineProcess.__aenter__",
+        old="            self._stopping.set()\n",
+        new="            return self\n",
+    ),
+    Mutant(
+        guard="engines that a forked child stops",
+        at="agentaccel.selfhost.launch:EngineProcess.stop",
+        old="        if os.getpid() != self._owner:\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="engines whose supervisor was killed",
+        at="agentaccel.selfhost.launch:EngineProcess._end",
+        old="        if supervisor.returncode < 0 and self.pid is not None:\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="keys of providers in an engine's environment",
+        at="agentaccel.selfhost.launch:passed_on",
+        old="if any(fnmatchcase(name, one) for one in PASSED_ON)",
+        new="",
+    ),
+    Mutant(
+        guard="a dead owner whose fork lives on",
+        at="agentaccel.selfhost.supervisor:main",
+        old="and os.getppid() == parent",
+        new="",
+    ),
+    Mutant(
+        guard="engines that are not asked to end",
+        at="agentaccel.selfhost.supervisor:_end",
+        old="_signal(program.pid, signal.SIGTERM)",
+        new="True",
+    ),
+    Mutant(
+        guard="engines that do not end by themselves",
+        at="agentaccel.selfhost.supervisor:_end",
+        old="    _signal(program.pid, signal.SIGKILL)\n",
+        new="    program.kill()\n",
+    ),
+    Mutant(
+        guard="installed folders that lack a file",
+        at="agentaccel.selfhost.tiny:is_whole",
+        old="and all((folder / name).stat().st_size == size for name, size in sizes)",
+        new="",
+    ),
+    Mutant(
+        guard="installed folders of other requirements",
+        at="agentaccel.selfhost.tiny:is_whole",
+        old='kept["requirements"] == requirements and',
+        new="",
+    ),
+    Mutant(
+        guard="two processes that install at once",
+        at="agentaccel.selfhost.tiny:_installed",
+        old="        if is_whole(folder, wanted):  # by now: another process has installed it\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        guard="what a killed process has left",
+        at="agentaccel.selfhost.tiny:_installed",
+        old="            shutil.rmtree(left, ignore_errors=True)\n",
+        new="            pass\n",
+    ),
+    Mutant(
+        guard="wheels whose hash is another one",
+        at="agentaccel.selfhost.tiny:installer",
+        old='"--require-hashes",',
+        new="",
+    ),
+)
+
+COMMAND = running("tests/selfhost/test_launch.py", "tests/selfhost/test_tiny.py")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mutant", GUARDS, ids=lambda mutant: mutant.guard)
+def test_the_tests_fail_without_the_guard(mutant: Mutant, tmp_path: Path) -> None:
+    """Chosen by us: a safety test that passes without what it tests is none."""
+    assert survives(mutant, tmp_path, COMMAND) is None
+
+
+@pytest.mark.soak
+def test_with_every_guard_they_pass(tmp_path: Path) -> None:
+    """Or the others would prove nothing."""
+    assert survives(None, tmp_path, COMMAND) is not None
