@@ -64,24 +64,25 @@ def serve_command(command: tuple[str, ...], tiny: bool, patience: float, log: Pa
 
     The engine and all that it starts end with this command, also where the command is killed.
     """
+    from agentaccel.cli.options import say
     from agentaccel.errors import AgentAccelError
 
     given = {name: value for name, value in chosen.items() if value not in (None, ())}
     _refuse_mixed(command, tiny, set(given))
     try:
-        with _telling() as say:
+        with _telling() as tell:
             make = _tiny if tiny else _own
-            engine = make(command, given, patience=patience, log=log, say=say)
+            engine = make(command, given, patience=patience, log=log, say=tell)
             engine.start()
         try:
-            click.echo(_usage(engine.url))
+            say(*_usage(engine.url).split("\n"))
             engine.wait()
         finally:
             engine.stop()
     except AgentAccelError as error:
         _refuse(str(error))
     except KeyboardInterrupt:
-        click.echo("\nstopped")
+        say("", "stopped")
 
 
 def _refuse_mixed(command: tuple[str, ...], tiny: bool, given: set[str]) -> None:
@@ -116,10 +117,11 @@ def _own(command: tuple[str, ...], given: dict[str, Any], **common: Any) -> Engi
 @contextlib.contextmanager
 def _telling() -> Iterator[Say]:
     """What is being done, on standard error: one line that changes on a terminal, else line after line."""
+    from agentaccel.cli.options import say
     from agentaccel.report.numbers import clean
 
     if not sys.stderr.isatty():
-        yield lambda line: click.echo(clean(line), err=True)
+        yield lambda line: say(line, err=True)
         return
     from rich.console import Console
     from rich.markup import escape
@@ -129,9 +131,9 @@ def _telling() -> Iterator[Say]:
 
 
 def _refuse(why: str) -> NoReturn:
-    from agentaccel.report.numbers import clean_lines
+    from agentaccel.cli.options import say
 
-    click.echo(f"agentaccel selfhost serve: {clean_lines(why)}", err=True)
+    say(*f"agentaccel selfhost serve: {why}".split("\n"), err=True)
     sys.exit(2)
 
 

@@ -27,6 +27,7 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from agentaccel.errors import ConfigError, EngineError
+from agentaccel.locks import Lock
 
 Say = Callable[[str], object]
 """Called with one line about what is being done, at least every `TOLD_EVERY` seconds while something is."""
@@ -153,7 +154,7 @@ class EngineProcess:
     def __init__(self, planned: _Planned, say: Say) -> None:
         self._planned, self._say = planned, say
         self._owner = os.getpid()
-        self._lock, self._stopping = threading.Lock(), threading.Event()
+        self._lock, self._stopping = Lock(), threading.Event()
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._output: IO[bytes] | None = None
         self.pid: int | None = None
@@ -273,8 +274,6 @@ class EngineProcess:
                 self._say(f"waiting for {self._planned.name} ({now - begun:.0f} s): {last or 'it says nothing yet'}")
             if self._stopping.wait(_LOOK_EVERY):
                 raise EngineError(f"{self._planned.name} was stopped before it was ready")
-        if not self.running:  # another server took the port in the same moment, and it is that one which answers
-            raise EngineError(self._ended("before it was ready"))
 
     def _is_healthy(self) -> bool:
         with suppress(OSError, http.client.HTTPException):
