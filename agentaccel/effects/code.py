@@ -8,6 +8,7 @@ may do something, and a text of the grammar has a bound on what it costs.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 
@@ -16,6 +17,8 @@ from agentaccel.effects.texts import deeds, worded
 
 MOST_READ = 5_000
 """Characters of a program that are looked at."""
+MOST_BEGUN = 2_000
+"""Characters of a text that are looked at for how a function begins."""
 MOST_DIGITS = 15
 """Of a whole number."""
 MOST_RAISED = 999
@@ -74,6 +77,9 @@ def calls(text: str) -> str | None:
         return f"it holds {found[0]!r}, behind which a program stands"
     if (found := _OF_WHAT.fullmatch(text)) and set(worded(found[1])) & {*deeds(), *known["writers"]}:
         return f"it calls {found[1]!r}"
+    begun = re.sub(r"\s*\n\s*", "\n", re.sub(r"[ \t]+", " ", text[:MOST_BEGUN])).strip()
+    if (found := _function().match(begun)) and not re.match(table("mcp")["ordered"]["questions"], text, re.IGNORECASE):
+        return f"it is a function: {found[0].strip()[:20]!r}"
     names = _CALL.findall(text)
     if not names or (_ASKED.fullmatch(text) and not re.search(r"\w\((?!\s*\$?\w+\s*:)", text)):  # GraphQL
         return None
@@ -91,6 +97,14 @@ def calls(text: str) -> str | None:
         if not (read or name in listed or re.fullmatch(known["asking"], name, re.IGNORECASE)):
             return f"it calls {name!r}"
     return None
+
+
+@functools.cache
+def _function() -> re.Pattern[str]:
+    """How a function begins, in any language that is known to have such: whoever takes one may call it."""
+    known = table("mcp")["code"]
+    whole = "|".join(f"(?:{one})" for one in known["made"])
+    return re.compile(rf"(?:{known['given']})?(?:{whole})", re.DOTALL)
 
 
 def _more(tree: ast.Module) -> Iterator[str]:

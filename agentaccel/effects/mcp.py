@@ -14,8 +14,9 @@ from agentaccel.effects.code import calls, does
 from agentaccel.effects.commands import WORD, folder_of, line_of_git, lines_of, runs, started, told
 from agentaccel.effects.declared import Named, named
 from agentaccel.effects.http import judge_http
+from agentaccel.effects.orders import moves, on_event, ordered
 from agentaccel.effects.places import Surroundings
-from agentaccel.effects.secrets import parameter
+from agentaccel.effects.secrets import parameter, recovers
 from agentaccel.effects.shell import judge_shell
 from agentaccel.effects.sql import judge_sql, surely_sql
 from agentaccel.effects.tables import table
@@ -45,6 +46,9 @@ def tells_no_key(leaves: Sequence[tuple[str, str | float]], remote: bool) -> Non
     if not hosts and not remote:
         return
     host = next(iter(hosts)) if len(hosts) == 1 else None
+    lists = (" ".join(str(one) for key, one in leaves if key == name) for name in dict.fromkeys(dict(texts)))
+    if any(map(recovers, lists)):
+        raise Refused("its arguments hold a recovery phrase, which would be told")
     for name, text in texts:
         # An address is judged by itself, and headers beside one with the request that both make.
         if not re.fullmatch(r"https?://[!-~]+", text) and not (hosts and {"header", "headers"} & set(name.split("."))):
@@ -166,6 +170,8 @@ def judge_mcp(given: Mapping[str, Any], there: Surroundings) -> Verdict:
     _fits(arguments, given["tool"])
     leaves, tool = list(_leaves(arguments, 0)), named(given["tool"])
     names = {name for name, value in leaves if isinstance(value, str)}
+    if (why := moves(leaves)) is not None:
+        raise Refused(f"its arguments ask for more than a read: {why}")
     around = folder_of(leaves, there, tool)
     said = [one for name, value in leaves for one in _heard(name, value, names, tool, around)]
     if not tool.runs and (line := line_of_git(leaves, tool)) is not None:
@@ -380,7 +386,7 @@ def _no_command(value: Mapping[str, Any], depth: int) -> bool:
 def _heard(name: str, value: str | float, names: set[str], tool: Named, there: Surroundings) -> Iterator[Evidence]:
     """What the analysers say of one argument: they can only make a read worse."""
     known = table("mcp")
-    if name != WORD and (why := asks(name, value, names)) is not None:
+    if name != WORD and (why := asks(name, value, names) or on_event(name, value)) is not None:
         raise Refused(f"the argument {name!r} asks for more than a read: {why}")
     if not isinstance(value, str):
         return
@@ -398,6 +404,8 @@ def _heard(name: str, value: str | float, names: set[str], tool: Named, there: S
         raise Refused(f"the argument {name!r} may be a statement that writes: {why}")
     elif what is not None and not tool.language and own(name)[-1] not in known["patterns"] and (why := calls(value)):
         raise Refused(f"the argument {name!r} may be a program: {why}")
+    elif not pattern and (why := ordered(name, value)) is not None:
+        raise Refused(f"the argument {name!r} asks for a deed in plain words: {why!r}")
 
 
 def _is_code(name: str, value: str) -> bool:

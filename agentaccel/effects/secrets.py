@@ -15,7 +15,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import accumulate, pairwise
+from itertools import accumulate, dropwhile, pairwise
 from typing import Any
 from urllib.parse import SplitResult, unquote, unquote_plus
 
@@ -72,6 +72,8 @@ def _look(text: str, hosts: frozenset[str | None], what: str, bearer: bool, dept
     if not bearer:
         if re.search(values["said"], text) or re.fullmatch(values["packed" if depth else "user"], text):
             raise Refused(f"{what} holds a setting that is a secret, with its value")
+        if _connects(text) or any(map(recovers, re.findall(values["phrase"], text))):
+            raise Refused(f"{what} holds how something is opened: a connection with its key, or a recovery phrase")
         packed = depth and re.fullmatch(r"[\w-]+", text) and _opaque(text)
         if packed or (not at_issuers and re.search(values["keyed"], text)):
             raise Refused(f"{what} holds what looks like a key, which would be told")
@@ -84,6 +86,31 @@ def _look(text: str, hosts: frozenset[str | None], what: str, bearer: bool, dept
         _look(one, hosts, what, bearer, depth + 1)
 
 
+def _connects(text: str) -> bool:
+    """True if the text holds the settings of a connection, with its key."""
+    known = table("secrets")
+    keys = re.findall(known["values"]["connected"], text)
+    return re.search(known["values"]["connection"], text) is not None and any(
+        not re.fullmatch(known["names"]["harmless"], one, re.IGNORECASE) for one in keys
+    )
+
+
+def recovers(text: str) -> bool:
+    """True if the words look like those of a recovery phrase: as many, each short, told apart by its first letters.
+
+    >>> recovers("legal winner thank year wave sausage worth useful legal winner thank yellow")
+    True
+    >>> recovers("which of the many words that stand here are those of the phrase")
+    False
+    """
+    values, words = table("secrets")["values"], re.findall(r"[a-z]+", text)
+    if len(words) not in values["lengths"] or not all(3 <= len(one) <= 8 for one in words):
+        return False
+    apart = len({one[:4] for one in words}) == len({*words})
+    inflected = sum(re.search(r"(?:(?<!s)s|ed|ing|ly)$", one) is not None for one in words)
+    return apart and not {*words} & {*values["no_words"]} and 4 * inflected <= len(words)
+
+
 def _issued(text: str, hosts: frozenset[str | None], what: str, bearer: bool) -> bool:
     """True if all hosts are those of one issuer. Raises `Refused` for a key, in one piece or in parts, of another."""
     pieces = re.findall(r"[A-Za-z0-9_-]+", text)
@@ -94,7 +121,7 @@ def _issued(text: str, hosts: frozenset[str | None], what: str, bearer: bool) ->
             found = True
         elif not (bearer and row.get("bearer", False)):
             split = (one[0] for one in anywhere.finditer(joined) if one.start() in starts)
-            if pattern.search(text) or any(map(_in_parts, split)):
+            if pattern.search(text) or any(map(_in_parts, split)) or any(map(_behind, anywhere.finditer(text))):
                 raise Refused(f"{what} holds a key of {row['name']}, which would be told to another host")
     return found
 
@@ -150,13 +177,14 @@ def _named(name: str, value: str) -> None:
     kind, thing = _kind(name)
     if kind == "paging":
         return
-    least = values["least_weak" if kind == "weak" else "least_mixed" if _mixed(value) else "least_named"]
+    mixed = "least_short" if kind == "short" else "least_mixed"
+    least = values["least_weak" if kind == "weak" else mixed if _mixed(value) else "least_named"]
     named = kind == "strong" or (
         kind != ""
         and len(value) >= least
         and not value.isdecimal()
         and not re.fullmatch(known["things"], value)
-        and (kind != "weak" or _mixed(value))
+        and (kind not in ("weak", "short") or _mixed(value))
         and (kind != "of_thing" or _changes(value) > 3 or re.fullmatch("[0-9a-f]{32,}", value) is not None)
     )
     if not named and (thing or not (_opaque(value) or re.fullmatch(values["marked"], value))):
@@ -169,7 +197,8 @@ def _named(name: str, value: str) -> None:
 
 @functools.lru_cache(4096)
 def _kind(name: str) -> tuple[str, bool]:
-    """What a name says of its value: `strong`, `paging`, `weak`, `key`, `of_thing` or nothing; if it names a thing."""
+    """What a name says of its value: `strong`, `paging`, `short`, `weak`, `key`, `of_thing` or nothing; if it names a
+    thing."""
     known = table("secrets")["names"]
     thing = re.fullmatch(table("secrets")["values"]["things"], name) is not None
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
@@ -183,7 +212,10 @@ def _kind(name: str) -> tuple[str, bool]:
         return "weak", thing
     if re.fullmatch(known["endings"], joined) or re.search(known["pairs"], joined):
         return "of_thing" if re.fullmatch(known["of_things"], name, re.IGNORECASE) else "key", thing
-    return "", thing
+    bare = [*dropwhile(lambda word: word in known["filling"] or word.isdigit(), reversed(words))][:1]
+    if {*bare} & {*known["short_words"]}:
+        return "short", thing
+    return "weak" if {*bare} & {*known["weak_words"]} else "", thing
 
 
 def _changes(text: str) -> int:
@@ -194,6 +226,13 @@ def _changes(text: str) -> int:
 def _in_parts(text: str) -> bool:
     """What is put together is a key, and no words that stand side by side."""
     return _changes(text) > 3 and 3 * len("".join(re.findall(r"[a-z]{5,}", text))) < len(text)
+
+
+def _behind(key: re.Match[str]) -> bool:
+    """True if it is a key behind another sign, and no word with a digest or a number behind it (`disk-9f8a…`)."""
+    before, words = key.string[key.start() - 1 : key.start()], re.findall(r"[A-Za-z0-9]+", key[0])
+    within = re.fullmatch("[A-Za-z0-9_]", before) is not None
+    return within and _in_parts(key[0]) and not (before.isalpha() and _ORDERED.fullmatch(words[-1]))
 
 
 def _mixed(value: str) -> bool:

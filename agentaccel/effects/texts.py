@@ -7,6 +7,7 @@ wherever it stands; a sentence may, as long as it does not begin as a statement 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 import shlex
@@ -191,6 +192,8 @@ def _deed(name: str, value: str) -> str | None:
         found = set(said) & (deeds() if plainly and _ONE_WORD.fullmatch(value) else surely())
         stem = re.match(rf"({'|'.join(table('http')['writing_stems'])})(?![ds])\w{{0,8}}$", said[0])
         return min(found, default=stem[1] if stem and len(said) == 1 else None)
+    if (event := _told_by(words)) is not None:
+        return _caused(value, said, topic=event == "topic")
     if words[-1] in known["with_words"] and len(said) == 1 and said[0] in known["switches"]:
         return said[0]
     if words[-1] in (*known["searches"], *known["searched"]) or not _ONE_WORD.fullmatch(value):
@@ -200,6 +203,25 @@ def _deed(name: str, value: str) -> str | None:
     of_thing = said[-1] in (*known["searches"], *known["searched"])  # start_date, email_address
     ends = {said[0]} if of_thing else {said[0], said[-1]}
     return min(ends & (surely() if of_thing or len(said) == 1 or "-" in value else deeds()), default=None)
+
+
+def _told_by(words: list[str]) -> str | None:
+    """The word of a name that says of its value that it is an event."""
+    known = table("mcp")["events"]
+    kept = [*itertools.dropwhile(lambda word: word in known["beside"], reversed(words))] or words
+    named = {*known["names"], *(known["with_beside"] if len(kept) < len(words) else ())}
+    return kept[0] if kept[0] in named else None
+
+
+def _caused(value: str, said: list[str], *, topic: bool) -> str | None:
+    """The deed of an event that is told as an order: a verb, and what it is done to. What has happened is none."""
+    known = table("mcp")["events"]
+    form = known["topics"] if topic else known["values"]
+    if len(said) < 2 or not re.fullmatch(form, value) or re.fullmatch(known["happened"], value):
+        return None
+    first = said[0] if not re.fullmatch(known["after"], said[-1]) and said[-1] not in known["noted"] else ""
+    last = said[-1] if re.search(r"[./:]\w+$", value) else ""
+    return min({first} & (surely() if topic else deeds()) | ({last} & surely()), default=None)
 
 
 def _written(words: list[str], value: str, others: set[str]) -> bool:

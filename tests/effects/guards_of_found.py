@@ -374,8 +374,8 @@ GUARDS = (
     Mutant(
         guard="a key in parts",
         at="agentaccel.effects.secrets:_issued",
-        old=" or any(map(_in_parts, split)):\n",
-        new=":\n",
+        old=" or any(map(_in_parts, split)) or",
+        new=" or",
     ),
     Mutant(
         guard="hosts within a text",

@@ -9,6 +9,7 @@ import pytest
 from tests.effects import (
     guards_of_arguments,
     guards_of_found,
+    guards_of_orders,
     guards_of_places,
     guards_of_programs,
     guards_of_requests,
@@ -27,6 +28,7 @@ GUARDS = (
     *guards_of_texts.GUARDS,
     *guards_of_found.GUARDS,
     *guards_of_arguments.GUARDS,
+    *guards_of_orders.GUARDS,
 )
 
 FAST = [
