@@ -89,13 +89,22 @@ def shape_of(prompt: Prompt, knowing: EditInputs) -> Shape:
     terms = EditTerms(
         total=tokens(len(prefix.hashes) - 1),
         held=held,
-        read=facts.read,
+        read=read_price(facts, knowing.beliefs),
         write=write_price([(tokens(i), entries[i].ttl) for i in live], knowing),
         coming=coming(knowing.beliefs, requests),
         margin=priors().edit_margin,
         anywhere=anywhere,
     )
     return Shape(prefix, tokens, terms)
+
+
+def read_price(facts: CacheFacts, beliefs: Beliefs) -> float:
+    """What a token costs that a later request reads: a server of the user's own that has given it up for another
+    conversation computes it again."""
+    if not facts.self_hosted:
+        return facts.read
+    alive = beliefs.alive()
+    return alive * facts.read + (1.0 - alive) * facts.ttls[0].write
 
 
 def write_price(held: Sequence[tuple[float, str]], knowing: EditInputs) -> float:

@@ -99,6 +99,10 @@ def chat_events(completion: Completion) -> Iterator[tuple[dict[str, object], flo
         plain["obfuscation"] = "xxxxxxx"
     deltas = [(index, list(_deltas(written))) for index, written in enumerate(completion.choices)]
     steps, done = max(1, sum(len(pieces) for _, pieces in deltas)), 0
+    usage = chat_usage(completion.usage, completion.shape)
+    apart = usage is not None and (
+        completion.streams == "last" or (wants_usage and completion.streams != "finish")
+    )  # then it has a last chunk of its own
     for index, pieces in deltas:
         speaks = any(block["type"] == "text" for block in completion.choices[index].content)
         role = {"role": "assistant", "content": "" if speaks else None, "refusal": None}
@@ -108,11 +112,11 @@ def chat_events(completion: Completion) -> Iterator[tuple[dict[str, object], flo
             yield _chunk(completion, index, piece, None) | plain, done / steps
         finish = _chunk(completion, index, {}, _finish(completion.choices[index])) | plain
         if index == len(deltas) - 1:
-            finish |= _usage_beside(completion, asked=wants_usage)
-        yield finish | _timings(completion), done / steps
-    apart = completion.streams == "last" or (wants_usage and completion.streams != "finish")
-    if apart and (usage := chat_usage(completion.usage, completion.shape)) is not None:
-        yield {**_envelope(completion, "chat.completion.chunk"), "choices": [], **plain, "usage": usage}, 1.0
+            finish |= _usage_beside(completion, asked=wants_usage) | ({} if apart else _timings(completion))
+        yield finish, done / steps
+    if apart:
+        envelope = _envelope(completion, "chat.completion.chunk")
+        yield {**envelope, "choices": [], **plain, "usage": usage, **_timings(completion)}, 1.0
 
 
 def _usage_beside(completion: Completion, *, asked: bool) -> dict[str, object]:

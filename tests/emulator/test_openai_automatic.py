@@ -268,6 +268,16 @@ def test_llama_cpp_tells_in_its_timings():
     assert (timings["cache_n"], timings["prompt_n"]) == (1999, 1)
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_llama_cpp_tells_them_in_the_last_chunk_of_a_stream(asked):
+    """Beside the usage where that is asked for (recorded with llama.cpp 0c1e570), else where it says how it ended."""
+    options = {"stream_options": {"include_usage": True}} if asked else {}
+    events = ask(emulator(platform="llamacpp"), chat(message("user", "q"), model="m", stream=True, **options)).events
+    told = [event for event in events if "timings" in event]
+    assert [bool(event.get("usage")) for event in told] == [asked]
+    assert told == events[-1:]
+
+
 @pytest.mark.parametrize(
     ("reports", "whole", "streamed"),
     [("cache", True, True), ("tokens", False, False), ("no_streams", False, None), ("nothing", None, None)],

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agentaccel import Accel, CachePolicy, Policy, StorePolicy, Usage
+from agentaccel import Accel, CachePolicy, HistoryPolicy, Policy, StorePolicy, Usage
+from agentaccel.rewrite import results
 from agentaccel.testing import ManualClock
 from agentaccel.turn import Finished, FirstByte, Reported, Started
 from tests.driver import Json, prose
@@ -97,3 +98,44 @@ def test_where_it_is_not_known_how_text_is_said_at_the_end_nothing_is_moved(tmp_
     """Of DeepSeek, which keeps prefixes by itself, too."""
     _, *later = _reasons("deepseek", tmp_path, clock_first=True, consents=True)
     assert all("computes about" in said and "but it is not known how text is said there" in said for said in later)
+
+
+def _cleared(folder: Path, *, evicts: bool) -> int:
+    """In how many of sixteen requests old results are sent as a note, where a server keeps all or nothing."""
+    clock, edited, before = ManualClock(now=START), 0, ""
+    policy = Policy(
+        strict=True,
+        store=StorePolicy(path=folder / f"{evicts}.db"),
+        history=HistoryPolicy(clear_results=True, keep_results=4),
+    )
+    messages: list[Json] = [{"role": "system", "content": "You read exports."}, {"role": "user", "content": "Go."}]
+    with Accel(policy, clock=clock, environ={}) as accel, accel.session("s"):
+        for step in range(16):
+            turn = accel.turn({"model": "qwen3", "messages": messages}, provider="compatible", platform="llamacpp")
+            turn.handle(Started(clock.monotonic()))
+            sent = json.dumps(turn.request["messages"])
+            shared = next((i for i, (one, other) in enumerate(zip(sent, before, strict=False)) if one != other), 0)
+            read = 0 if evicts else shared // 4
+            turn.handle(Reported(usage=Usage(input=len(sent) // 4, read=read, output=9)))
+            turn.handle(Finished(clock.monotonic()))
+            before, edited = sent, edited + bool(turn.plan.consents)
+            call = {"id": f"c{step}", "type": "function", "function": {"name": "export", "arguments": "{}"}}
+            messages += [
+                {"role": "assistant", "content": "Next.", "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": f"c{step}", "content": prose(400, step)},
+            ]
+            clock.advance(9)
+    return edited
+
+
+def test_old_results_are_cleared_where_the_server_computes_them_again_each_time(tmp_path: Path) -> None:
+    """Where it keeps them they cost nothing, and to take them out would have all behind them computed again. Where it
+    gives them up for other conversations, each request has them computed."""
+    assert _cleared(tmp_path, evicts=False) == 0
+    assert _cleared(tmp_path, evicts=True) >= 6
+
+
+def test_the_test_above_bites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the price of what is given up, nothing is cleared there."""
+    monkeypatch.setattr(results, "read_price", lambda facts, beliefs: facts.read)
+    assert _cleared(tmp_path, evicts=True) == 0
